@@ -88,7 +88,7 @@ MUTATIONS = (
         "run/directory/test_planted.py",
     ),
     Mutation(
-        "runs that others may write to are trusted",
+        "runs that others can write to are trusted",
         "run/directory/trust.py",
         "stat.S_IWGRP | stat.S_IWOTH",
         "0",

@@ -28,12 +28,12 @@ from oomph.journal.fact import BY_NAME
         (list[Mapping[str, Any]], [[{}], [{"a": object()}]], [[1], {}]),
     ],
 )
-def test_nested_value_conforms_only_if_all_its_parts_do(kind, good, bad):
+def test_nested_value_conforms_only_if_all_parts_do(kind, good, bad):
     assert [conforms(value, kind) for value in good] == [True] * len(good)
     assert [conforms(value, kind) for value in bad] == [False] * len(bad)
 
 
-def test_type_unknown_to_json_raises_type_error():
+def test_non_json_type_raises_type_error():
     with pytest.raises(TypeError):
         conforms(1, complex)
 

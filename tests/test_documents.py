@@ -81,21 +81,21 @@ def broken(document: Path, reference: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_link_and_anchor_of_a_document_leads_somewhere(document, reference):
+def test_every_link_and_anchor_in_a_document_resolves(document, reference):
     assert broken(document, reference) == []
 
 
-def test_every_link_and_anchor_of_the_built_reference_leads_somewhere(reference):
+def test_every_link_and_anchor_in_the_built_reference_resolves(reference):
     assert [link for document in sorted(reference.rglob("*.md")) for link in broken(document, reference)] == []
 
 
-def test_built_reference_holds_only_ignored_folders_and_the_xid_table(reference):
+def test_built_reference_contains_only_ignored_folders_and_the_xid_table(reference):
     written = {path.relative_to(reference).parts[0] for path in reference.rglob("*")}
     assert written == {path.name for path in BUILT} | {"xid.md"}
     assert (reference / "xid.md").read_text() == (REFERENCE / "xid.md").read_text(), "run `make docs`"
 
 
-def test_measurements_page_has_at_most_150_complete_rows():
+def test_measurements_page_has_up_to_150_complete_rows():
     rows = [line.strip("| ").split(" | ") for line in (ROOT / "docs/measurements.md").read_text().splitlines()]
     tables = [cells for cells in rows if len(cells) > 1 and not set("".join(cells)) <= set("- |")]
     measured = [cells for cells in tables if len(cells) != 2 and cells[0] != "claim"]

@@ -16,7 +16,7 @@ PAGE = Path("docs/reference/run-directory.md").read_text().partition("## The eve
 PAGE = PAGE.partition("\n## ")[0]
 
 
-def test_a_fact_is_frozen_and_equal_to_one_with_the_same_fields():
+def test_facts_are_frozen_and_compare_by_their_fields():
     oom = Oom(phase="compute", batch=8)
     with pytest.raises(AttributeError):
         oom.batch = 4  # type: ignore[misc]
@@ -26,7 +26,7 @@ def test_a_fact_is_frozen_and_equal_to_one_with_the_same_fields():
     assert oom.with_fields(step=3) == Oom(phase="compute", batch=8, step=3)
 
 
-def test_unknown_field_of_an_event_raises_type_error():
+def test_unknown_event_field_raises_type_error():
     with pytest.raises(TypeError, match="Oom has no such fields: spam"):
         Oom(spam=1)  # type: ignore[call-arg]
 
@@ -40,20 +40,20 @@ def test_facts_can_be_distinguished_in_a_match_statement():
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_event_is_unchanged_by_writing_and_reading_it_as_json(name):
+def test_event_survives_a_json_round_trip(name):
     event = Event(BY_NAME[name](), 2, 0, "script", 7, 3.5)
     assert event.name == name
     assert Event.from_json(event.to_json()).to_json() == event.to_json()
     assert len(type(event.fact).defaults) <= len(_PLACES)
 
 
-def test_empty_mapping_of_an_event_is_written_as_an_empty_json_object():
+def test_empty_event_mapping_becomes_an_empty_json_object():
     document = json.loads(Event(FindingMade(fault="hang")).to_json())
     assert document["data"]["figures"] == {}
     assert json.loads(Event(UnknownEvent(name="later")).to_json())["data"] == {}
 
 
-def test_unknown_return_code_is_kept_as_null_and_a_missing_one_read_as_zero():
+def test_unknown_return_code_stays_null_but_a_missing_one_is_zero():
     lost = Event(AttemptEnded(returncode=None))
     assert Event.from_json(lost.to_json()).fact.returncode is None
     assert Event.named("attempt-ended", {}).fact.returncode == 0
@@ -66,7 +66,7 @@ def test_invalid_number_is_replaced_by_its_default(number):
     assert Event.from_json(line.replace('"steps":5', f'"steps":{number}')).fact.steps == 0
 
 
-def test_event_of_a_newer_oomph_is_kept_unchanged():
+def test_event_from_a_newer_oomph_is_kept_unchanged():
     document = {"schema": 1, "event": "later", "role": "x", "attempt": 1, "rank": 0, "sequence": 1, "time": 1.0}
     event = event_of({**document, "data": {"new": [1]}})
     assert event.fact == UnknownEvent(name="later", fields={"new": [1]})
@@ -74,7 +74,7 @@ def test_event_of_a_newer_oomph_is_kept_unchanged():
     assert Event.from_json(event.to_json()) == event
 
 
-def test_reference_names_exactly_the_existing_events():
+def test_reference_lists_exactly_the_existing_events():
     written_by = PAGE.partition("What does not apply")[0]
     assert {*re.findall(r"`([a-z-]+)`", written_by)} == {*BY_NAME}
 
@@ -85,12 +85,12 @@ GENERAL = {"fit", "epoch", "step", "why"}
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_the_reference_names_every_field_of_an_event(name):
+def test_reference_lists_every_event_field(name):
     fields = {*BY_NAME[name].defaults} - GENERAL
     assert fields <= {*re.findall(r"`([a-z_]+)`", ROWS.get(name, ""))}
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_reference_names_no_field_missing_from_its_event(name):
+def test_reference_lists_no_unknown_event_field(name):
     named = {*re.findall(r"`([a-z_]+)`", re.sub(r"\([^)]*\)|of its `|as in `[^`]*`", "", ROWS[name]))}
     assert named - {"train_on_batch"} <= {*BY_NAME[name].defaults}

@@ -42,7 +42,7 @@ def test_written_event_is_read_back(tmp_path):
     assert '"loss":"nan"' in written.read_text()
 
 
-def test_half_written_line_does_not_swallow_the_next_one(tmp_path):
+def test_partial_line_does_not_swallow_the_next_one(tmp_path):
     write_lines(tmp_path, "1-0-script.jsonl", line("first", 1.0), line("second", 2.0)[:30])
     journal = Journal(tmp_path, 1, "script")
     journal.write(GpuMemoryHeld())
@@ -85,7 +85,7 @@ def test_line_that_is_not_an_event_is_skipped(tmp_path, change):
     assert [event.name for event in read_journal(tmp_path)] == ["sound"]
 
 
-def test_damaged_event_keeps_its_sound_fields(tmp_path):
+def test_damaged_event_keeps_its_intact_fields(tmp_path):
     write_lines(tmp_path, "1-0-script.jsonl", line("attempt-ended", 1.0, steps=[5], saved=3))
     assert [event.fact for event in read_journal(tmp_path)] == [AttemptEnded(saved=3)]
 
@@ -211,7 +211,7 @@ def test_planted_journal_that_cannot_be_renamed_is_refused_in_one_sentence(tmp_p
     write_lines(tmp_path, name, line("planted", 2.0, attempt=2))
     if len(name) < 100:
         (tmp_path / "journal" / f"{name}.refused").mkdir()
-    with pytest.raises(RunDirectoryError, match=r"^2-.* is not of this run, and cannot be renamed"):
+    with pytest.raises(RunDirectoryError, match=r"^2-.* does not belong to this run, and cannot be renamed"):
         refuse_later(tmp_path, 2)
 
 
@@ -222,7 +222,7 @@ def test_journal_line_with_half_a_million_json_values_is_rejected(tmp_path):
     assert unreadable_lines(tmp_path) == 1
 
 
-def test_journal_kept_in_memory_is_bounded(tmp_path, monkeypatch):
+def test_journal_memory_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(journal_reader, "MOST_KEPT", 1 << 20)
     many = [line("e", float(n), ledger={str(each): {} for each in range(50)}, sequence=n) for n in range(2000)]
     write_lines(tmp_path, "1-0-script.jsonl", *many)

@@ -64,7 +64,7 @@ def test_disturbing_variable_reaches_the_script_but_not_oomph(tmp_path, name):
     assert told[-1].startswith("oomph: finished without a fault")
 
 
-def test_modules_of_the_script_do_not_shadow_those_of_oomph(tmp_path):
+def test_script_modules_do_not_shadow_oomph_modules(tmp_path):
     own = tmp_path / "own"
     own.mkdir()
     for name in ("argparse", "journal", "typing_extensions", "psutil", "shlex", "oomph_of_theirs"):
@@ -84,7 +84,7 @@ def test_oomph_does_not_restart_itself_without_a_disturbing_variable(tmp_path):
     assert seen["PYTHON_VERSION"] == "3.11.4"
 
 
-def test_oomph_runs_when_found_only_on_the_search_path(tmp_path):
+def test_oomph_runs_from_the_search_path(tmp_path):
     command = [sys.executable, "-S", "-m", "oomph", "--version"]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join((str(SOURCE), *filter(None, sys.path)))}
     ended = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)

@@ -71,7 +71,7 @@ def test_every_source_folder_is_listed_on_the_map(folder):
 
 
 @pytest.mark.parametrize("named", sorted(ON_THE_MAP))
-def test_every_folder_of_the_map_exists(named):
+def test_every_folder_on_the_map_exists(named):
     assert (PACKAGE / named).is_dir()
 
 
@@ -220,7 +220,7 @@ def test_all_claims_hold_for_the_expected_results():
         (replace(GOOD, double=replace(DOUBLE, compared=Compared((0.95, 0.95), ("float32",), 0.0))), "float64"),
     ],
 )
-def test_a_bad_measurement_fails_only_its_own_claim(measured, words):
+def test_bad_measurement_fails_only_its_claim(measured, words):
     [text] = failed(measured)
     assert words in text
 
@@ -232,7 +232,7 @@ def test_run_without_a_result_fails_every_claim_about_it():
     assert "exit code 1" in "\n".join(table(rows(lost), 100))
 
 
-def test_the_table_shows_each_difference_and_its_limit():
+def test_demo_table_shows_each_difference_and_its_limit():
     text = "\n".join(table(rows(GOOD), 80))
     assert re.search(r"largest weight difference +0 +- +6\.0e-07 +1\.0e-15", text)
     assert re.search(r"may be at most +7\.0e-06 +1e-12", text)
@@ -298,7 +298,7 @@ def test_missing_package_is_named_with_its_install_command(monkeypatch, capsys):
     assert capsys.readouterr().err.strip().endswith("pip install tensorflow")
 
 
-def test_nonempty_work_folder_is_refused(tmp_path):
+def test_non_empty_work_folder_is_refused(tmp_path):
     (tmp_path / "thesis.txt").touch()
     with pytest.raises(UsageError, match="not empty"), work_folder(str(tmp_path), "x-"):
         pass
@@ -315,7 +315,7 @@ def test_exit_code_of_the_demo_is_one_if_a_claim_failed(monkeypatch, capsys):
     assert [claim["held"] for claim in document["claims"]] == [True, False]
 
 
-def test_failed_child_is_reported_with_its_last_line_of_output(tmp_path):
+def test_failed_child_is_reported_with_its_last_output_line(tmp_path):
     script = tmp_path / "s.py"
     script.write_text("raise SystemExit('no digits today')\n")
     ended = run_plain([str(script)], dict(os.environ), tmp_path / "log")

@@ -99,7 +99,7 @@ def test_word_after_a_secret_option_is_redacted():
     ]  # fmt: skip
 
 
-def test_secret_given_to_a_script_is_redacted_everywhere(monkeypatch):
+def test_secret_passed_to_a_script_is_redacted_everywhere(monkeypatch):
     monkeypatch.setattr(redaction, "_known", set())
     environ = {"MY_TOKEN": "abcdefgh12", "PAD_TOKEN": "something", "PASSWORD": "short", "PATH": "/usr/bin"}
     know_secrets(["train.py", "--api-key", KEY, "--hub-token=ijklmnop34"], environ)
@@ -107,7 +107,7 @@ def test_secret_given_to_a_script_is_redacted_everywhere(monkeypatch):
     assert redacted(text) == "refused ***, *** and ***, not something short in /usr/bin"
 
 
-def test_nested_data_are_redacted_at_every_level():
+def test_nested_data_is_redacted_at_every_level():
     data = {"key": "place-0", "api_key": KEY, "n": [1, {"argv": ["--token", KEY], "s": f"TOKEN={KEY}"}], "t": (KEY,)}
     found = redacted_data(data)
     assert found["key"] == "place-0"
@@ -136,14 +136,14 @@ def test_megabyte_of_any_text_is_redacted_quickly(piece):
     assert time.process_time() - started < 3
 
 
-def test_terminal_control_characters_are_shown_escaped():
+def test_terminal_control_characters_are_escaped():
     assert shown("a\x1b]0;title\x07\x9b31m\rb\tc\nd") == "a\\x1b]0;title\\x07\\x9b31m\\x0db\tc\nd"
     assert shown("safe\u202egnp.exe\u2066") == "safe\\u202egnp.exe\\u2066"
     assert shown_line("a.py\noomph: finished") == "a.py\\x0aoomph: finished"
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_log_contains_no_key_even_if_the_output_is_split_inside_one(tmp_path, size):
+def test_log_contains_no_key_even_if_split_within_the_output(tmp_path, size):
     text = "\n".join([*NAMED, *FORMS, "the end"]).encode()
     tail = Tail(OwnFile(tmp_path, "log"))
     for start in range(0, len(text), size):

@@ -282,7 +282,7 @@ def test_any_word_after_a_password_option_is_redacted(password):
     assert redacted_words(["a.py", "--password", password]) == ["a.py", "--password", "***"]
 
 
-def test_key_after_a_service_option_is_redacted_and_a_mode_kept():
+def test_key_after_a_service_option_is_redacted_but_a_mode_kept():
     assert redacted_words(["a.py", "--wandb", HEX, "--wandb", "online"]) == [
         "a.py",
         "--wandb",

@@ -38,7 +38,7 @@ def test_repr_of_every_value_is_one_short_line(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [Isolated, RunOutcome])
-def test_docstring_of_a_class_with_a_short_repr_says_so(kind: type) -> None:
+def test_short_repr_is_documented_in_the_class_docstring(kind: type) -> None:
     assert "Its repr is short: " in str(kind.__doc__)
 
 
@@ -48,7 +48,7 @@ def test_diagnosis_names_its_fault_in_both_str_and_repr() -> None:
     assert str(DIAGNOSES[0]).endswith(DIAGNOSES[0].fault.summary)
 
 
-def test_result_of_an_isolated_function_reads_as_a_sentence() -> None:
+def test_isolated_function_result_reads_as_a_sentence() -> None:
     assert str(Isolated(ok=True, value=3, seconds=1.25)) == "the function returned 3 (1.2 s)"
     assert str(Isolated(ok=False, error=ValueError("no"), seconds=2.0)) == "the function raised ValueError: no (2.0 s)"
 

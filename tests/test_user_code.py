@@ -15,7 +15,7 @@ from oomph.files.user_code import PACKAGE, STANDARD, is_installed, is_users
 @pytest.mark.parametrize(
     "path", ["/home/ada/train.py", "train.py", PACKAGE + "-trainings/train.py", "/home/ada/my-site-packages/train.py"]
 )
-def test_users_own_files_are_recognised(path):
+def test_user_files_are_recognised(path):
     assert is_users(path)
     assert not is_installed(path)
 

@@ -1,4 +1,4 @@
-"""`python -m oomph` is the `oomph` command."""
+"""Entry point for `python -m oomph`."""
 
 import sys
 

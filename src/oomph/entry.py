@@ -1,4 +1,4 @@
-"""The `oomph` command begins here. If variables for the script's Python disturb it, it starts once more, isolated."""
+"""Entry point of the `oomph` command. Starts over, isolated, if variables meant for the script's Python disturb it."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from oomph.process.own_process import is_disturbed, isolated_command, isolated_e
 
 
 def command() -> int:
-    """The `oomph` command, as a process of its own; returns the exit code."""
+    """Run the `oomph` command as the main program of this process, and return its exit code."""
     if is_disturbed():
         words = isolated_command("oomph.__main__", *sys.argv[1:])
         try:

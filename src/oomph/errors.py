@@ -6,8 +6,8 @@ OomphError
  ├── OutputError           there is nowhere to print to                            exit 2
  ├── RunDirectoryError     the run directory is not writable, in use, or not a run   exit 2
  ├── CheckpointError       a checkpoint cannot be written or does not verify
- ├── UnsupportedError      the Keras or TensorFlow found lacks what the guard needs
- └── IsolatedError         a function in its own process did not return
+ ├── UnsupportedError      the installed Keras or TensorFlow lacks what the guard needs
+ └── IsolatedError         a function run in its own process did not return
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OomphError(Exception):
-    """Base of every exception that oomph raises on purpose; `exit_code` is the exit code of the command line."""
+    """Base class of every exception that oomph raises on purpose; `exit_code` is the exit code of the command line."""
 
     exit_code = 1
 
@@ -30,7 +30,7 @@ class UsageError(OomphError):
 
 
 class ExamineError(OomphError):
-    """The thing to examine (a log, a run) cannot be read."""
+    """The input to examine, such as a log or a run, cannot be read."""
 
     exit_code = 3
 
@@ -48,15 +48,15 @@ class RunDirectoryError(OomphError):
 
 
 class CheckpointError(OomphError):
-    """A checkpoint cannot be written, or the one on disk does not verify."""
+    """A checkpoint cannot be written, or a checkpoint on disk does not verify."""
 
 
 class UnsupportedError(OomphError):
-    """The Keras or TensorFlow found does not have what the guard relies on."""
+    """The installed Keras or TensorFlow lacks something the guard relies on."""
 
 
 class IsolatedError(OomphError):
-    """A function in its own process did not return; `outcome` describes what happened."""
+    """A function run in its own process did not return; `outcome` describes what happened."""
 
     def __init__(self, reason: str, outcome: Any = None) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""`python -I isolated_start.py MODULE WORD…` runs a module of this oomph, without what PYTHON* variables change."""
+"""Runs a module of this oomph, unaffected by PYTHON* variables: `python -I isolated_start.py MODULE WORD…`."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _load_package() -> None:
-    """Import this oomph by its location: another may be installed here."""
+    """Import this oomph from its location; a different one may be installed here."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     init = os.path.join(_PACKAGE, "__init__.py")
@@ -19,7 +19,7 @@ def _load_package() -> None:
 
 
 def _look_everywhere() -> None:
-    """Find modules in the folders of the Python that has started this one, too, but after our own."""
+    """Also search the module folders of the Python that started this one, after our own."""
     folders = os.environ.pop("OOMPH_SEARCH_PATH", "").split("\n")
     sys.path += [folder for folder in (os.path.dirname(_PACKAGE), *folders) if folder and folder not in sys.path]
 

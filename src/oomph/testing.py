@@ -3,7 +3,7 @@
 An `Injector` is called wherever a fault can occur. It runs in the process that trains. Standard library only.
 
     with oomph.testing.injecting(oomph.testing.OutOfMemory(samples=16)):
-        guarded_step(batch)  # the full batch fails for real, and is trained in micro-batches of 16 and fewer
+        guarded_step(batch)  # the full batch fails for real, and is trained in micro-batches of at most 16
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Injector:
         """True if the next training step should run out of memory on its full batch.
 
         Args:
-            samples: its size; None where it varies and the batch is not known yet.
+            samples: its size; None if the size varies and the batch is not known yet.
         """
         return False
 
@@ -39,11 +39,11 @@ class Injector:
         """Called after each committed step with their total in this run, under `oomph run` only."""
 
     def writes_tensor(self) -> None:
-        """Called before each tensor of a checkpoint is written; an OSError raised here acts as a disk error."""
+        """Called before each tensor of a checkpoint is written; an OSError raised here simulates a disk error."""
 
 
 class OutOfMemory(Injector):
-    """After `after` steps, at most `samples` samples fit into memory at once.
+    """Lets at most `samples` samples fit into memory at once, after `after` steps.
 
     Args:
         samples: the largest micro-batch that fits.
@@ -56,12 +56,12 @@ class OutOfMemory(Injector):
         self._samples, self._undisturbed = samples, after
 
     def refuses_full_batch(self, samples: int | None) -> bool:
-        """True if it is too large, once the undisturbed steps have run."""
+        """True if the batch is too large and the undisturbed steps have run."""
         self._undisturbed -= 1
         return self._is_full and (samples is None or samples > self._samples)
 
     def refuses_micro_batch(self, samples: int, batch: int) -> bool:
-        """True if it is too large, once the undisturbed steps have run."""
+        """True if the micro-batch is too large and the undisturbed steps have run."""
         return self._is_full and samples > self._samples
 
     def refuses_plain_step(self) -> bool:
@@ -78,7 +78,7 @@ _active: Injector | None = None
 
 
 def active() -> Injector | None:
-    """The injector of this process; None outside of tests and rehearsals."""
+    """The injector of this process; None outside tests and rehearsals."""
     return _active
 
 
@@ -89,7 +89,7 @@ def install(injector: Injector | None) -> None:
 
 
 def steps_committed(steps: int) -> None:
-    """Tell the injector of this process, if there is one, how many steps are committed."""
+    """Tell the injector of this process, if there is one, how many steps have been committed."""
     if _active is not None:
         _active.steps_committed(steps)
 

@@ -55,7 +55,7 @@ def test_doctor_exits_with_1_for_failures_but_not_for_warnings():
         (["--python", "/bin/false"], 3, "does not answer"),
     ],
 )
-def test_wrong_command_line_is_refused_in_one_sentence(words, code, said):
+def test_invalid_command_line_is_refused_in_one_sentence(words, code, said):
     ended = doctor(*words)
     assert (ended.returncode, ended.stdout) == (code, "")
     assert said in ended.stderr
@@ -90,7 +90,7 @@ def test_doctor_takes_at_most_half_a_second_of_cpu():
     assert min(spent) < 0.5
 
 
-def test_report_of_a_machine_without_a_gpu_ends_with_one_line_saying_so():
+def test_report_ends_with_a_line_about_the_missing_gpu():
     ended = doctor()
     if "No NVIDIA GPU" not in ended.stdout:
         pytest.skip("this machine has a GPU, or a driver for one")
@@ -99,7 +99,7 @@ def test_report_of_a_machine_without_a_gpu_ends_with_one_line_saying_so():
     assert " ".join(last.split()).startswith("here (no driver library, no device file, none on the PCI bus)")
 
 
-def test_check_list_is_accepted_in_every_form_and_skipped_checks_are_counted():
+def test_every_check_list_form_is_accepted_and_skips_are_counted():
     for words in (["--only", "platform", "disk-space"], ["--only=platform,disk-space"]):
         last = " ".join(doctor(*words).stdout.split())
         assert "2 checks: 2 passed, in " in last
@@ -111,8 +111,8 @@ def test_deep_option_without_a_gpu_reports_that_nothing_was_tried():
     ended = doctor("--only", "gpu-present", "--deep")
     if "No NVIDIA GPU" not in ended.stdout:
         pytest.skip("this machine has a GPU, or a driver for one")
-    assert "note  deep-list (DOC902): --deep has tried nothing: no GPU to try\n" in ended.stdout
+    assert "note  deep-list (DOC902): --deep tried nothing: no GPU to try\n" in ended.stdout
 
 
-def test_single_check_is_counted_in_the_singular():
+def test_single_check_is_reported_in_the_singular():
     assert "1 check: " in doctor("--only", "gpu-growth").stdout

@@ -70,7 +70,7 @@ def make_run(folder: Path) -> Path:
     return folder
 
 
-def test_text_gives_evidence_with_line_numbers_remedies_and_the_next_command(
+def test_text_shows_numbered_evidence_remedies_and_the_next_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(OOM) == 0
@@ -106,7 +106,7 @@ def test_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str]) -> Non
     assert entry["remedies"][0]["action"] == "shrink-micro-batch"
 
 
-def test_json_of_a_sound_log_has_no_diagnoses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_healthy_log_json_has_no_diagnoses(capsys: pytest.CaptureFixture[str]) -> None:
     assert document(capsys, CLEAN) == {"schema": 1, "diagnoses": []}
 
 
@@ -122,14 +122,14 @@ def test_standard_input_is_read(capsys: pytest.CaptureFixture[str], monkeypatch:
 
 
 @pytest.mark.parametrize("word", ["OOM101", "oom101", "device-oom"])
-def test_a_page_is_printed_by_code_or_name(capsys: pytest.CaptureFixture[str], word: str) -> None:
+def test_page_is_printed_by_code_or_name(capsys: pytest.CaptureFixture[str], word: str) -> None:
     assert run(word) == 0
     text = capsys.readouterr().out
     assert "What oomph does, and what this changes in your run" in text
     assert "[oomph run does this by itself]" in text
 
 
-def test_terminal_without_unicode_does_not_make_explain_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_explain_works_on_a_terminal_without_unicode(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "café.log").write_text("Traceback (most recent call last):\nKeyError: 'é'\n")
     ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", ascii_only)
@@ -141,7 +141,7 @@ def test_page_is_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["schema"], found["fault"]["name"]) == (1, "device-oom")
 
 
-def test_a_run_is_explained_from_its_journal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_is_explained_from_its_journal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     found = document(capsys, str(make_run(tmp_path / "run")))["diagnoses"]
     assert [(entry["name"], entry["role"]) for entry in found] == [
         ("host-oom", "cause"),
@@ -158,7 +158,7 @@ def test_exit_code_requested_by_oomph_is_not_a_fault(capsys: pytest.CaptureFixtu
     assert document(capsys, str(tmp_path))["diagnoses"] == []
 
 
-def test_kill_that_ended_a_hang_is_reported_as_the_hang_only(
+def test_kill_that_ended_a_hang_is_reported_only_as_the_hang(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     script, supervisor = Journal(tmp_path, 1, "script"), Journal(tmp_path, 1, "supervisor")
@@ -288,14 +288,14 @@ def test_exception_class_on_no_page_is_refused_as_unknown() -> None:
         run("FooBarError")
 
 
-def test_status_of_a_run_cannot_forge_an_oomph_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_status_cannot_forge_an_oomph_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "r").mkdir()
     make_record(tmp_path / "r", "finished\noomph: forged")
     assert run(str(tmp_path)) == 0
     assert not any(line.startswith("oomph: ") for line in capsys.readouterr().out.splitlines())
 
 
-def test_a_folder_of_runs_is_listed_with_the_newest_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_folder_is_listed_newest_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder = tmp_path / ".oomph" / "runs"
     for age, name in ((20, "old"), (10, "new")):
         (folder / name).mkdir(parents=True)
@@ -377,7 +377,7 @@ def test_exit_status_is_explained_alone_or_with_a_log(capsys: pytest.CaptureFixt
     assert names(capsys, OOM, "--exit-status", "134") == [("device-oom", "cause"), ("abort", "consequence")]
 
 
-def test_kernel_log_fault_is_the_cause_of_an_error_in_the_programs_log(
+def test_kernel_log_fault_is_the_cause_of_a_program_log_error(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     kernel = tmp_path / "kern.log"
@@ -388,11 +388,11 @@ def test_kernel_log_fault_is_the_cause_of_an_error_in_the_programs_log(
     assert names(capsys, "--kernel-log", str(kernel)) == [("hardware-fault", "cause")]
 
 
-def test_a_memory_map_of_tensorflow_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tensorflow_memory_map_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert names(capsys, str(LOGS / "memory_map_bfc.1795269674182208")) == [("device-oom", "cause")]
 
 
-def test_a_memory_map_in_a_run_directory_is_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_memory_map_in_a_run_directory_is_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     Journal(tmp_path, 1, "supervisor").write(AttemptEnded(returncode=1, oom_kills=0))
     dump = LOGS / "memory_map_bfc.1795269674182208"
     (tmp_path / dump.name).write_bytes(dump.read_bytes())
@@ -400,7 +400,7 @@ def test_a_memory_map_in_a_run_directory_is_read(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8-sig", "latin-1"])
-def test_a_log_in_another_encoding_is_read(capsys: pytest.CaptureFixture[str], tmp_path: Path, encoding: str) -> None:
+def test_log_in_another_encoding_is_read(capsys: pytest.CaptureFixture[str], tmp_path: Path, encoding: str) -> None:
     log = "Größe\nOOM when allocating tensor with shape[2,3] and type float on /device:GPU:0 by allocator GPU_0_bfc\n"
     (tmp_path / "x.log").write_bytes(log.encode(encoding))
     assert names(capsys, str(tmp_path / "x.log")) == [("device-oom", "cause")]
@@ -496,7 +496,7 @@ def test_preempted_run_gets_a_resume_command(capsys: pytest.CaptureFixture[str],
     assert document(capsys, str(tmp_path))["run"]["state"] == "preempted"
 
 
-def test_unreadable_kernel_log_is_refused_even_with_a_readable_log(tmp_path: Path) -> None:
+def test_unreadable_kernel_log_is_refused_despite_a_readable_program_log(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     kind, message = fails(OOM, "--kernel-log", str(tmp_path / "folder"))
     assert (kind, "folder" in message) == (ExamineError, True)
@@ -509,7 +509,7 @@ def test_ended_run_gets_no_resume_command(capsys: pytest.CaptureFixture[str], tm
     assert (told["diagnoses"], told["story"]["incidents"], "run" in told) == ([], [], False)
 
 
-def test_run_is_told_in_order_and_full_adds_the_evidence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_events_are_shown_in_order_and_full_adds_the_evidence(capsys: pytest.CaptureFixture[str]) -> None:
     recorded = Path(__file__).parents[1] / "hostile" / "run"
     assert run(str(recorded)) == 0
     text = capsys.readouterr().out
@@ -541,7 +541,7 @@ def test_failed_run_shows_its_final_fault_and_remedies(capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("name", ["summary.json", "run.json", "journal/1-0-supervisor.jsonl"])
-def test_file_of_a_run_is_explained_like_the_run_itself(
+def test_run_file_is_explained_like_the_run_itself(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
 ) -> None:
     folder = make_run(tmp_path / "run")
@@ -551,9 +551,7 @@ def test_file_of_a_run_is_explained_like_the_run_itself(
     assert document(capsys, str(folder / name))["diagnoses"]
 
 
-def test_file_named_like_a_run_file_elsewhere_is_read_as_a_log(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_lookalike_run_file_outside_a_run_is_read_as_a_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text("CUDA_ERROR_ILLEGAL_ADDRESS\n")
     assert names(capsys, str(tmp_path / "summary.json"))[0] == ("illegal-memory-access", "cause")
 
@@ -580,8 +578,8 @@ def test_option_without_effect_is_refused(tmp_path: Path, option: str, target: s
 
 
 @pytest.mark.parametrize("words", [[OOM], ["--exit-status=137"]], ids=" ".join)
-def test_full_option_is_refused_for_anything_but_a_run(words: list[str]) -> None:
-    assert fails(*words, "--full") == (UsageError, "only a run has more to show: leave --full out")
+def test_full_option_is_refused_without_a_run(words: list[str]) -> None:
+    assert fails(*words, "--full") == (UsageError, "--full applies only to a run: leave it out")
 
 
 @pytest.mark.parametrize(
@@ -594,7 +592,7 @@ def test_full_option_is_refused_for_anything_but_a_run(words: list[str]) -> None
         ("999", ExamineError, "there is no file, run or fault '999'"),
     ],
 )
-def test_target_that_names_nothing_is_refused_with_a_hint(target: str, kind: type[OomphError], said: str) -> None:
+def test_unknown_target_is_refused_with_a_hint(target: str, kind: type[OomphError], said: str) -> None:
     raised, sentence = fails(target)
     assert (raised, said in sentence) == (kind, True)
 
@@ -608,7 +606,7 @@ def test_device_is_refused_as_a_log(device: str) -> None:
     ("status", "said"),
     [
         ("75", "oomph run exits with 75 when starting elsewhere or later may help. Next: oomph run --resume"),
-        ("93", "oomph run exits with 93 when another start would only meet the same fault again."),
+        ("93", "oomph run exits with 93 when another start would only hit the same fault again."),
         ("124", "The command timeout exits with 124 when the program took longer than it was allowed."),
         ("143", "SIGTERM"),
         ("-15", "SIGTERM"),
@@ -631,7 +629,7 @@ def test_exit_status_chosen_by_a_program_is_not_a_fault(capsys: pytest.CaptureFi
     assert names(capsys, "--exit-status", status) == []
 
 
-def test_run_in_another_journal_format_is_refused_with_its_format(
+def test_run_with_another_journal_format_is_refused_naming_the_format(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     make_run(tmp_path)
@@ -642,7 +640,7 @@ def test_run_in_another_journal_format_is_refused_with_its_format(
     assert (kind, "written by another oomph, in format 7" in said) == (ExamineError, True)
 
 
-def test_run_without_its_journal_is_explained_from_its_stderr_log(
+def test_run_without_a_journal_is_explained_from_its_stderr_log(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     make_record(tmp_path)

@@ -34,7 +34,7 @@ def following(text: str) -> str:
     return " ".join(text.rpartition("\nNext:")[2].split())
 
 
-def test_the_command_to_paste_is_quoted(capsys: pytest.CaptureFixture[str], recorded: Path) -> None:
+def test_suggested_command_is_shell_quoted(capsys: pytest.CaptureFixture[str], recorded: Path) -> None:
     last = following(told(capsys, str(recorded)))
     assert last == f"oomph explain {shlex.quote(str(recorded))} --full (the evidence of every fault, and what to do" + (
         " about it)"
@@ -60,7 +60,7 @@ def test_run_without_a_story_is_printed_in_the_same_order(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("options", [(), ("--full",)])
-def test_unfinished_run_gets_a_single_next_command_to_resume_it(
+def test_unfinished_run_gets_a_single_resume_command(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     record = RunRecord(("train.py",), "python", str(Path.cwd()), "", status="running", attempts=1)
@@ -73,7 +73,7 @@ def test_unfinished_run_gets_a_single_next_command_to_resume_it(
     assert last == f"oomph run --resume={tmp_path} train.py (resumes from its last checkpoint)"
 
 
-def test_remedies_of_a_run_contain_its_own_command(capsys: pytest.CaptureFixture[str], recorded: Path) -> None:
+def test_run_remedies_contain_its_own_command(capsys: pytest.CaptureFixture[str], recorded: Path) -> None:
     record = recorded / "run.json"
     document = json.loads(record.read_text())
     document |= {"command": ["my train.py", "--epochs", "3"], "options": ["--checkpoint-every", "5m"]}
@@ -83,7 +83,7 @@ def test_remedies_of_a_run_contain_its_own_command(capsys: pytest.CaptureFixture
     assert "oomph run train.py" not in text.partition("The machine when the run started:")[0]
 
 
-def test_log_of_a_recovered_run_is_reported_as_recovered(tmp_path, capsys):
+def test_recovered_run_log_is_reported_as_recovered(tmp_path, capsys):
     end = "oomph: the end        the script {}, 90 steps, 24 s, 9 checkpoints of 649 KiB (1.0% of the time)\n"
     killed = "oomph: the script was killed by SIGKILL at fit 1, epoch 8, step 4; starting attempt 2\n"
     for number, (text, is_told) in enumerate(

@@ -29,7 +29,7 @@ def told(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> tu
     return captured.out, " ".join(captured.err.split())
 
 
-def test_several_targets_are_each_explained_under_their_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_of_several_targets_is_explained_under_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = told(capsys, "b.log", "a.log", "OOM101")
     assert out.startswith("b.log: no fault found\n")
     assert "\n\na.log: 1 fault found\n" in out
@@ -54,9 +54,9 @@ def test_single_target_option_is_refused_for_several_targets(capsys: pytest.Capt
     assert "name one target" in err
 
 
-def test_words_of_an_error_can_be_given_without_quotes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_words_need_no_quotes(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = told(capsys, "CUDA_ERROR_ILLEGAL_ADDRESS:", "an", "illegal", "access")
-    assert " ".join(out.split()).startswith("'CUDA_ERROR_ILLEGAL_ADDRESS: an illegal access', taken as text: 1 fault")
+    assert " ".join(out.split()).startswith("'CUDA_ERROR_ILLEGAL_ADDRESS: an illegal access', treated as text: 1 fault")
 
 
 @pytest.mark.parametrize("folder", [".", ".oomph", ".oomph/runs"])
@@ -68,9 +68,7 @@ def test_project_folder_is_explained_by_listing_its_runs(
     assert out.splitlines()[-1] == "Next: oomph explain .oomph/runs/r1  (the newest)"
 
 
-def test_fault_count_of_a_full_report_says_it_covers_the_whole_run(
-    capsys: pytest.CaptureFixture[str], logs: Path
-) -> None:
+def test_full_report_says_its_fault_count_covers_the_whole_run(capsys: pytest.CaptureFixture[str], logs: Path) -> None:
     shutil.copytree(RECORDED, logs / "run")
     assert "\nthe whole run: " in told(capsys, "run", "--full")[0]
     assert "the evidence: " not in told(capsys, "run", "--full")[0]
@@ -92,7 +90,7 @@ def test_amount_of_kernel_log_read_is_reported(
     assert ("the kernel's log shows no fault" in err) is not shows
 
 
-def test_command_to_read_the_kernel_log_is_suggested_when_it_is_unreadable(
+def test_unreadable_kernel_log_suggests_a_command_to_read_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernel_log, "_COMMANDS", (("false",),))

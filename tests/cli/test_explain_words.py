@@ -30,12 +30,12 @@ def one_line(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -
         ("CUDNN_STATUS_INTERNAL_ERROR", "cudnn-execution-failed (GPU307)"),
     ],
 )
-def test_words_of_an_error_are_taken_as_text(capsys: pytest.CaptureFixture[str], words: str, fault: str) -> None:
+def test_error_words_are_treated_as_text(capsys: pytest.CaptureFixture[str], words: str, fault: str) -> None:
     text = one_line(capsys, words)
-    assert text.startswith(f"{words!r}, taken as text: 1 fault found 1. {fault}")
+    assert text.startswith(f"{words!r}, treated as text: 1 fault found 1. {fault}")
 
 
-def test_text_gets_the_same_json_as_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_and_log_give_the_same_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "CUDA_ERROR_ILLEGAL_ADDRESS", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["diagnoses"][0]["code"] == "GPU301"
 
@@ -62,7 +62,7 @@ def test_file_takes_precedence_over_an_exit_status(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("name", ["no.log", "Segmentation fault.log", "runs/CUDA_ERROR_ILLEGAL_ADDRESS"])
-def test_missing_file_is_not_taken_as_text(capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_missing_file_is_not_treated_as_text(capsys: pytest.CaptureFixture[str], name: str) -> None:
     assert "there is no file or directory" in one_line(capsys, name, status=ExamineError.exit_code)
 
 
@@ -74,7 +74,7 @@ def test_missing_file_is_not_taken_as_text(capsys: pytest.CaptureFixture[str], n
         ("devic-oom", "did you mean device-oom? To explain text, pipe it in: "),
     ],
 )
-def test_unrecognised_words_are_refused_with_advice_to_pipe_the_text(
+def test_unrecognised_words_are_refused_suggesting_to_pipe_the_text(
     capsys: pytest.CaptureFixture[str], word: str, said: str
 ) -> None:
     assert said in one_line(capsys, word, status=ExamineError.exit_code)

@@ -32,7 +32,7 @@ EXAMPLES = {
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100])
 @pytest.mark.parametrize("verb", EXAMPLES)
-def test_each_example_stays_on_one_line_and_everything_else_fits(
+def test_examples_stay_on_one_line_and_other_help_fits_the_width(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: str, width: int
 ) -> None:
     monkeypatch.setattr(output, "width", lambda: width)

@@ -48,7 +48,7 @@ def test_kept_record_is_returned_for_the_same_kind_of_gpu(environ):
     assert read(environ, "a card of nobody") == ([], [])
 
 
-def test_newer_record_replaces_the_older_one_of_the_same_training(environ):
+def test_newer_record_replaces_an_older_one_for_the_same_training(environ):
     newer = replace(RECORD, points=(Point(2, 120, 100),))
     for record in (RECORD, newer, replace(RECORD, training="other"), replace(RECORD, tensorflow="2.20.0")):
         kept(record, environ)
@@ -72,7 +72,7 @@ def test_record_is_readable_by_its_owner_only(environ):
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", "null", '{"schema": 1}', "[" * 10_000, "x" * 100_000, b"\xff\xfe\x00"], ids=range(8)
 )
-def test_damaged_records_are_ignored_with_one_line_about_them(environ, content):
+def test_damaged_records_are_ignored_with_one_message(environ, content):
     kept(RECORD, environ)
     for name in ("a.json", "b.json"):
         (folder(environ) / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -98,10 +98,10 @@ def test_folder_writable_by_others_is_ignored(environ):
     folder(environ).chmod(0o777)
     found, said = read(environ)
     assert found == []
-    assert "others may write to it" in said[0]
+    assert "others can write to it" in said[0]
 
 
-def test_failure_to_keep_a_record_is_reported_without_an_error(environ, tmp_path):
+def test_failure_to_keep_a_record_is_only_reported(environ, tmp_path):
     (tmp_path / "cache").write_text("a file")
     said = kept(RECORD, environ)
     assert len(said) == 1

@@ -110,20 +110,20 @@ def test_stopped_run_shows_what_stopped_it_and_how_to_resume(capsys, tmp_path, c
 
 
 @pytest.mark.parametrize("ending", [{}, {"interrupted": True}])
-def test_run_ended_by_a_script_failure_is_not_reported_as_stopped(capsys, tmp_path, ending):
+def test_run_ended_by_a_script_error_is_not_reported_as_stopped(capsys, tmp_path, ending):
     run = make(tmp_path, "failed")
     ended(started(run, 1), 3, **ending)
     assert f"{run}: ended with exit code 3 after 12 steps" in told(capsys, str(run))
     assert listed(capsys, run) == ("failed", "failed")
 
 
-def test_run_stopped_before_its_first_checkpoint_is_said_to_start_from_the_beginning(capsys, tmp_path):
+def test_run_stopped_before_its_first_checkpoint_will_start_over(capsys, tmp_path):
     run = make(tmp_path, "failed", saved=False)
     ended(started(run, 1), 130, **CTRL_C)
     assert told(capsys, str(run)).endswith("(no checkpoint was taken: starts from the beginning)")
 
 
-def test_earlier_fault_is_not_given_as_the_reason_for_a_later_stop(capsys, tmp_path):
+def test_earlier_fault_is_not_the_reason_for_a_later_stop(capsys, tmp_path):
     run = make(tmp_path, "failed", attempts=2)
     failed = started(run, 1)
     failed.write(AttemptEnded(returncode=-9, seconds=1.0, steps=5, saved=5, oom_kills=1))

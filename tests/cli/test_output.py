@@ -41,7 +41,7 @@ def shell(words: str) -> subprocess.CompletedProcess[str]:
         ("explain - <&-", 3, "oomph: standard input is closed\n"),
     ],
 )
-def test_closed_or_full_output_stream_gives_one_sentence_and_a_distinct_exit_code(words, code, said):
+def test_unwritable_output_gives_one_sentence_and_a_distinct_exit_code(words, code, said):
     ended = shell(words)
     assert (ended.stderr, ended.returncode) == (said, code)
 
@@ -84,4 +84,4 @@ def test_memory_error_is_reported_in_one_sentence(monkeypatch, capsys):
 
     monkeypatch.setattr("oomph.cli._dispatch", run_out)
     assert main(["explain", "run"]) == 2
-    assert capsys.readouterr().err == "oomph: there is not enough memory for what has to be read\n"
+    assert capsys.readouterr().err == "oomph: there is not enough memory to read the input\n"

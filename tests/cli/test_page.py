@@ -23,22 +23,22 @@ def text(word: str, width: int) -> str:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100])
-def test_every_page_line_fits_the_width_unless_it_is_a_command(width: int) -> None:
+def test_page_lines_other_than_commands_fit_the_width(width: int) -> None:
     for word in (*(check.code for check in CHECKS), *EXCEPTIONS):
         for line in text(word, width).splitlines():
             assert len(line) <= width or line.startswith("  fault   oomph explain "), (word, line)
 
 
 @pytest.mark.parametrize("width", [40, 80])
-def test_the_next_command_stays_on_one_line(width: int) -> None:
+def test_next_command_stays_on_one_line(width: int) -> None:
     for check in CHECKS:
         assert f"\nNext: oomph doctor --only {check.code}" in text(check.code, width)
 
 
-def test_page_of_keyboard_interrupt_says_it_is_not_a_fault() -> None:
+def test_keyboard_interrupt_page_says_it_is_not_a_fault() -> None:
     page = page_of("KeyboardInterrupt", 80)
     assert page == (
-        "KeyboardInterrupt is no fault. SIGINT, 130 in a shell: somebody pressed Ctrl-C.\n",
+        "KeyboardInterrupt is not a fault. SIGINT, 130 in a shell: somebody pressed Ctrl-C.\n",
         {"schema": 1, "exception": "KeyboardInterrupt", "faults": []},
     )
     assert page_of("SomeInterrupt", 80) is None

@@ -69,7 +69,7 @@ def _folder(tmp_path, monkeypatch):
         (["--gpu", "0GiB", "train.py"], "--gpu takes the name of a GPU or an amount of memory above 0"),
         (["--gpu", "24", "train.py"], "oomph: no GPU is called 24: for an amount of memory write 24GiB"),
         (["--fit", "99999", "train.py"], "--fit takes a whole number from 1 to 10000, not 99999"),
-        (["--html", "nowhere/x.html", "train.py"], "nowhere is not a folder that can be written to"),
+        (["--html", "nowhere/x.html", "train.py"], "nowhere is not a writable folder"),
         (["--html", ".", "train.py"], "--html takes a file, not ."),
         (["--python", "/nope", "train.py"], "no such Python: /nope"),
         (["--", sys.executable, "-I", "train.py"], "Python's option -I keeps oomph out of the script"),
@@ -83,7 +83,7 @@ def test_impossible_plan_is_refused_in_one_sentence(words, said, capsys):
     assert captured.out == ""
 
 
-def test_report_and_page_of_a_plan_reflect_the_requested_options(capsys, tmp_path):
+def test_plan_report_and_page_reflect_the_requested_options(capsys, tmp_path):
     words = ["--gpu", "t4", "--batch", "64,8,8", "--policy", "mixed_bfloat16", "--optimizer", "sgd", "--html", "a.html"]
     assert cli.main(["plan", *words, "train.py", "--own", "1"]) == 1  # the batch of 512 does not fit
     said = capsys.readouterr()
@@ -106,7 +106,7 @@ def test_plan_option_after_the_script_is_reported(capsys):
     assert "comes after" not in capsys.readouterr().err, "often an option of the script's own"
 
 
-def test_no_key_appears_in_the_report_or_the_page(capsys, tmp_path):
+def test_plan_report_and_page_contain_no_key(capsys, tmp_path):
     words = ["--html", "a.html", "train.py", "--api-key", "sk-Zm9vYmFyYmF6MTIz"]
     assert cli.main(["plan", *words]) == 1
     captured = capsys.readouterr()
@@ -115,14 +115,14 @@ def test_no_key_appears_in_the_report_or_the_page(capsys, tmp_path):
     assert "oomph run train.py --api-key" in captured.out
 
 
-def test_json_document_of_a_plan_is_the_only_output_on_stdout(capsys):
+def test_plan_json_is_the_only_output_on_stdout(capsys):
     assert cli.main(["plan", "--json", "train.py"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == 1
     assert document["notes"][0] == "{'batches': [], 'policy': None, 'optimizer': None, 'device': None}"
 
 
-def test_script_killed_during_a_gpu_step_is_planned_again_without_gpu_steps(capfd, monkeypatch, tmp_path):
+def test_script_killed_in_a_gpu_step_is_replanned_without_gpu_steps(capfd, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("DOING", "running a few steps on the GPU: 8 samples")
     assert cli.main(["plan", "--json", "--gpu", "T4", "train.py", "--dies"]) == 1
@@ -130,10 +130,10 @@ def test_script_killed_during_a_gpu_step_is_planned_again_without_gpu_steps(capf
     assert "'probe': False" in json.loads(captured.out)["notes"][0]
     said = " ".join(captured.err.split())
     assert "ended by SIGKILL" in said
-    assert "while running a few steps on the GPU: 8 samples; planning once more without that" in said
+    assert "while running a few steps on the GPU: 8 samples; planning again without it" in said
 
 
-def test_script_killed_outside_gpu_steps_is_not_started_again(capfd, monkeypatch, tmp_path):
+def test_script_killed_outside_gpu_steps_is_not_restarted(capfd, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("DOING", "tracing the training step")
     assert cli.main(["plan", "--json", "--gpu", "T4", "train.py", "--dies"]) == 3

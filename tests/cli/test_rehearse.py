@@ -45,7 +45,7 @@ def test_impossible_rehearsal_is_refused_in_one_sentence(tmp_path, monkeypatch, 
         ("print('no training')", 3, "not taken two training steps"),
     ],
 )
-def test_script_that_does_not_train_is_reported_at_once(tmp_path, monkeypatch, capsys, text, code, said):
+def test_script_without_training_is_reported_at_once(tmp_path, monkeypatch, capsys, text, code, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(text)
     assert cli.main(["rehearse", "train.py"]) == code
@@ -53,7 +53,7 @@ def test_script_that_does_not_train_is_reported_at_once(tmp_path, monkeypatch, c
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
 
 
-def test_script_stopped_at_the_time_limit_is_reported_with_a_hint_to_raise_it(tmp_path, monkeypatch, capsys):
+def test_script_stopped_at_the_time_limit_gets_a_hint_to_raise_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "slow.py").write_text("import time; time.sleep(60)")
     assert cli.main(["rehearse", "--limit=1", "--json", "slow.py", "9"]) == 3

@@ -39,7 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
     return requests
 
 
-def test_every_word_after_the_script_is_passed_to_the_script(asked):
+def test_all_arguments_after_the_script_are_passed_to_it(asked):
     code = cli.main(["run", "--run-dir", "d", "train.py", "--run-dir", "x", "--help", "--", "-m", ""])
     assert code == 7
     assert asked[0].words == ("train.py", "--run-dir", "x", "--help", "--", "-m", "")
@@ -57,12 +57,12 @@ def test_every_word_after_the_script_is_passed_to_the_script(asked):
         ([], ()),
     ],
 )
-def test_script_words_are_separated_from_the_options_of_oomph(asked, words, expected):
+def test_script_arguments_are_separated_from_oomph_options(asked, words, expected):
     cli.main(["run", *words])
     assert asked[0].words == expected
 
 
-def test_every_run_option_is_passed_into_the_request(asked):
+def test_every_run_option_reaches_the_request(asked):
     options = ["--run-dir=d", "--resume=r", "--python", "py", "--no-guard", "--checkpoint-every=5m", "--micro-batch=8"]
     cli.main(["run", *options, "train.py"])
     assert asked == [
@@ -87,7 +87,7 @@ def test_missing_option_value_is_reported(asked, capfd, words):
     assert cli.main(["run", *words, "train.py"]) == 2
     assert asked == []
     said = capfd.readouterr().err
-    assert said == f"oomph: {words[0]} has no value: give it one, or leave it out (is a variable not set?)\n"
+    assert said == f"oomph: {words[0]} has no value: give it one, or leave it out (is a variable unset?)\n"
 
 
 def oomph_run(shell: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -119,7 +119,7 @@ def test_deleted_working_directory_is_reported_in_one_sentence(tmp_path):
     assert ended.stderr == "oomph: the working directory has been deleted: change to one that exists\n"
 
 
-def test_plain_command_gives_the_default_request(asked):
+def test_plain_command_creates_the_default_request(asked):
     cli.main(["run", "train.py"])
     assert asked == [Request(words=("train.py",))]
 
@@ -178,7 +178,7 @@ def test_command_that_cannot_be_run_exits_with_2_and_one_sentence(tmp_path, monk
     assert not (tmp_path / ".oomph").exists()
 
 
-def test_json_is_one_document_after_the_scripts_own_output(tmp_path):
+def test_json_is_one_document_after_the_script_output(tmp_path):
     (tmp_path / "train.py").write_text("print('own words')")
     result = _oomph(tmp_path, "run", "--json", "train.py")
     own, _, document = result.stdout.partition("\n")
@@ -213,12 +213,12 @@ def test_bare_command_shows_help_version_and_usage(capfd):
         ("zzz", "unknown verb zzz: the verbs are run, doctor"),
     ],
 )
-def test_an_unknown_verb_gets_a_suggestion(capfd, verb, hint):
+def test_unknown_verb_gets_a_suggestion(capfd, verb, hint):
     assert cli.main([verb]) == 2
     assert hint in capfd.readouterr().err
 
 
-def test_an_unknown_option_gets_a_suggestion(capfd):
+def test_unknown_option_gets_a_suggestion(capfd):
     assert cli.main(["run", "--rechek=5", "train.py"]) == 2
     assert "unrecognized arguments: --rechek=5: did you mean --recheck?\n" in capfd.readouterr().err
 
@@ -226,7 +226,7 @@ def test_an_unknown_option_gets_a_suggestion(capfd):
 @pytest.mark.parametrize(
     "option", ["--epochs=3", "--lr", "--model", "--steps", "--data", "--batch-size", "--zzzzzz", "-v"]
 )
-def test_script_option_before_the_script_gets_no_suggestion(capfd, option):
+def test_misplaced_script_option_gets_no_suggestion(capfd, option):
     for verb in ("run", "check", "rehearse") if option != "--steps" else ("run",):
         assert cli.main([verb, option, "3", "train.py"]) == 2
         told = capfd.readouterr().err
@@ -234,7 +234,7 @@ def test_script_option_before_the_script_gets_no_suggestion(capfd, option):
         assert told.endswith(f"unrecognized arguments: {option}; the script's own options belong after the script\n")
 
 
-def test_help_followed_by_a_verb_prints_the_help_of_that_verb(capfd):
+def test_help_followed_by_a_verb_prints_its_help(capfd):
     assert cli.main(["help", "run"]) == 0
     asked = capfd.readouterr().out
     assert cli.main(["run", "--help"]) == 0
@@ -251,7 +251,7 @@ def test_summary_of_each_verb_matches_its_module():
         assert said == summary
 
 
-def test_general_help_imports_no_verb_module(tmp_path):
+def test_general_help_does_not_import_verb_modules(tmp_path):
     code = "import sys, oomph.cli as c; c.main(['--help']); print([m for m in sys.modules if m.startswith('oomph.')])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=_environ(), timeout=LIMIT)
     rooms = {

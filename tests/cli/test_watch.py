@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "watch"))
 from rig import EIGHT, driver
 
 LIMIT = 60
-PIPE = "oomph: standard output is not a terminal: one look, as with --once\n"
+PIPE = "oomph: standard output is not a terminal: printing one snapshot, as with --once\n"
 
 
 def watch(folder: Path, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -42,7 +42,7 @@ def test_once_json_has_the_documented_shape(tmp_path):
     assert document["processes"][0]["pid"] == 1
 
 
-def test_watch_writing_to_a_pipe_prints_one_reading_and_says_so(tmp_path):
+def test_watch_on_a_pipe_prints_one_reading_and_says_so(tmp_path):
     ended = watch(tmp_path, **driver(tmp_path, EIGHT))
     assert (ended.stderr, ended.returncode) == (PIPE, 0)
     assert "Fake H100" in ended.stdout
@@ -73,7 +73,7 @@ def test_hanging_driver_is_reported_after_three_seconds(tmp_path):
         (("--serve", "9400", "--json"), 2, "--serve has its own format: drop --json"),
     ],
 )
-def test_wrong_command_line_is_refused_in_one_sentence(tmp_path, words, code, said):
+def test_invalid_command_line_is_refused_in_one_sentence(tmp_path, words, code, said):
     ended = watch(tmp_path, *words)
     assert ended.stderr.startswith(f"oomph: {said}")
     assert (ended.stderr.count("\n"), ended.stdout, ended.returncode) == (1, "", code)

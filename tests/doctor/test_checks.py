@@ -231,7 +231,7 @@ def found(snapshot: Snapshot, name: str) -> DoctorFinding:
 @pytest.mark.parametrize(
     ("check", "change", "status", "words", "remedy"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_check_gives_the_expected_finding(healthy, check, change, status, words, remedy):
+def test_check_returns_the_expected_finding(healthy, check, change, status, words, remedy):
     finding = found(change(healthy), check)
     assert finding.status == status, finding
     assert words in finding.message

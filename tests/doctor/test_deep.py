@@ -73,12 +73,12 @@ def test_hang_in_a_trial_is_a_finding_and_later_trials_still_run(trials):
     assert time.monotonic() - started < 20
 
 
-def test_a_crash_at_import_ends_the_trials(trials):
+def test_crash_at_import_ends_the_trials(trials):
     results, _ = trials("os.abort()", BREAK="import")
     assert names(results) == [("import", "fail")]
 
 
-def test_trial_that_reports_a_failure_is_a_finding(trials):
+def test_failed_trial_is_a_finding(trials):
     results, _ = trials(REFUSE="list")
     assert names(results)[1] == ("list", "fail")
 

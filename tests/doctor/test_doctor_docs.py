@@ -15,7 +15,7 @@ def test_reference_has_a_section_for_each_check_in_the_same_order() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(CHECKS)), ids=[check.code for check in CHECKS])
-def test_reference_section_states_the_reason_source_and_faults_of_its_check(number: int) -> None:
+def test_reference_section_states_reason_source_and_faults(number: int) -> None:
     check, section = CHECKS[number], SECTIONS[1 + number]
     assert f"| [{check.code}](#{check.code.lower()}-{check.name}) | {check.name} | " in SECTIONS[0]
     assert check.why in section

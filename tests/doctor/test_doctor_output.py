@@ -17,7 +17,7 @@ from oomph.errors import UsageError
 from oomph.explain.catalogue.catalogue import load
 
 
-def test_broken_check_is_reported_as_unable_to_run(healthy):
+def test_broken_check_is_reported_as_not_run(healthy):
     def broken(snapshot):
         raise ZeroDivisionError("oh")
 
@@ -26,7 +26,7 @@ def test_broken_check_is_reported_as_unable_to_run(healthy):
     assert "ZeroDivisionError: oh" in result.finding.message
 
 
-def test_unreadable_part_disables_only_the_checks_that_need_it(healthy):
+def test_unreadable_part_disables_only_dependent_checks(healthy):
     results = examine(replace(healthy, unread={"host": "PermissionError: closed"}))
     unable = {result.check.name for result in results if result.finding.blind}
     assert unable == {check.name for check in CHECKS if "host" in check.needs}
@@ -54,14 +54,14 @@ def test_ready_machine_gets_a_ready_verdict(healthy):
     assert verdict(healthy, examine(healthy)) == "Ready: TensorFlow 2.21.0 on 1× NVIDIA A10 (24 GiB)."
 
 
-def test_verdict_states_the_first_thing_to_do(healthy):
+def test_verdict_names_the_first_thing_to_do(healthy):
     broken = replace(healthy, driver=replace(healthy.driver, init=803, devices=()))
     said = verdict(broken, examine(broken))
     assert said.startswith("Not ready: 1 problem stops training on the GPU. First: reboot")
     assert said.endswith("sudo reboot")
 
 
-def test_healthy_machine_prints_only_counts_and_verdict(healthy):
+def test_healthy_machine_report_has_only_counts_and_verdict(healthy):
     lines = render.as_text(healthy, examine(healthy)).splitlines()
     assert lines == [
         "37 checks: 33 passed, 4 not applicable, in 0.10 s, of which cuInit 0.21 s",
@@ -69,7 +69,7 @@ def test_healthy_machine_prints_only_counts_and_verdict(healthy):
     ]
 
 
-def test_counts_of_check_results_add_up_to_all_checks(healthy):
+def test_check_result_counts_add_up(healthy):
     broken = replace(healthy, driver=replace(healthy.driver, init=803, devices=()), unread={"host": "gone"})
     (took,) = [line for line in render.as_text(broken, examine(broken)).splitlines() if " passed, " in line]
     total, *parts = [int(word) for word in took.partition(", in ")[0].replace(":", "").split() if word.isdigit()]
@@ -78,7 +78,7 @@ def test_counts_of_check_results_add_up_to_all_checks(healthy):
     assert " could not run" in took
 
 
-def test_json_has_an_entry_with_the_documented_keys_for_every_check(healthy):
+def test_json_has_a_documented_entry_for_every_check(healthy):
     document = json.loads(json.dumps(render.as_document(healthy, examine(healthy))))
     assert document["schema"] == 1
     assert [entry["code"] for entry in document["checks"]] == [check.code for check in CHECKS]
@@ -94,7 +94,7 @@ def test_remedies_applied_by_oomph_run_are_marked(healthy):
     assert document["repairs"][0]["value"] == "true"
 
 
-def test_report_contains_no_user_name_host_name_home_folder_or_gpu_identifier(healthy, monkeypatch):
+def test_report_contains_no_personal_names_folders_or_gpu_ids(healthy, monkeypatch):
     monkeypatch.setenv("HOME", "/home/alexandra")
     monkeypatch.setattr("getpass.getuser", lambda: "alexandra")
     monkeypatch.setattr("socket.gethostname", lambda: "node17")
@@ -135,7 +135,7 @@ TO_COME = {
 """Those that checks name and that it did not have then: from the first new page on, all of them must be there."""
 
 
-def test_every_fault_that_a_check_names_has_a_page():
+def test_every_fault_named_by_a_check_has_a_page():
     named = {fault for check in CHECKS for fault in check.faults} | set(_FAULTS.values())
     pages = {fault.name for fault in load()}
     missing = named - pages
@@ -144,11 +144,11 @@ def test_every_fault_that_a_check_names_has_a_page():
     assert missing == set(), f"no page for {', '.join(sorted(missing))}"
 
 
-def test_only_a_fault_of_the_catalogue_has_a_page(healthy):
+def test_only_catalogue_faults_have_a_page(healthy):
     assert render.has_page("device-oom")
     assert not render.has_page("no-such-fault")
 
 
-def test_result_of_a_failing_check_is_wrong(healthy):
+def test_failing_check_result_is_wrong(healthy):
     failing = Check("DOC998", "bad", "why", lambda snapshot: replace(passed("x"), status=FAIL))
     assert examine(healthy, [failing])[0].wrong

@@ -30,14 +30,14 @@ def test_facts_printed_before_a_crash_are_kept(tmp_path, monkeypatch):
     assert (answer.facts, answer.problem) == ({"a": 1}, "ended by SIGSEGV")
 
 
-def test_facts_printed_before_a_hang_are_kept_within_the_limit(tmp_path, monkeypatch):
+def test_facts_printed_before_a_hang_are_kept(tmp_path, monkeypatch):
     started = time.monotonic()
     answer = ask(tmp_path, monkeypatch, SAY + "time.sleep(60)", limit=1)
     assert time.monotonic() - started < 5
     assert (answer.facts, answer.problem) == ({"a": 1}, "no answer within 1 s")
 
 
-def test_processes_of_a_hanging_child_are_killed_with_it(tmp_path, monkeypatch):
+def test_hanging_child_is_killed_with_its_processes(tmp_path, monkeypatch):
     code = "pid = os.fork()\nif pid:\n    print(json.dumps({'pid': pid}), flush=True)\ntime.sleep(60)"
     pid = ask(tmp_path, monkeypatch, code, limit=1).facts["pid"]
     deadline = time.monotonic() + 10
@@ -46,11 +46,11 @@ def test_processes_of_a_hanging_child_are_killed_with_it(tmp_path, monkeypatch):
         time.sleep(0.01)
 
 
-def test_unrelated_output_of_the_child_is_ignored(tmp_path, monkeypatch):
+def test_unrelated_child_output_is_ignored(tmp_path, monkeypatch):
     assert ask(tmp_path, monkeypatch, "print('libnvidia says hello')\nprint('[1]')\n" + SAY).facts == {"a": 1}
 
 
-def test_exit_code_of_the_child_is_reported(tmp_path, monkeypatch):
+def test_child_exit_code_is_reported(tmp_path, monkeypatch):
     assert ask(tmp_path, monkeypatch, "sys.exit(3)").problem == "ended with exit code 3"
 
 
@@ -72,12 +72,12 @@ def test_invalid_snapshot_document_is_refused(document):
         Snapshot.from_document(document)
 
 
-def test_unknown_field_of_a_snapshot_is_ignored(healthy):
+def test_unknown_snapshot_field_is_ignored(healthy):
     document = {**healthy.as_document(), "news": 1}
     assert Snapshot.from_document(document) == healthy
 
 
-def test_long_wait_for_an_answer_is_announced(tmp_path, monkeypatch):
+def test_long_wait_for_a_driver_answer_is_announced(tmp_path, monkeypatch):
     (tmp_path / "ask.py").write_text("import time\ntime.sleep(60)")
     monkeypatch.setattr("oomph.gpu.question._HERE", tmp_path)
     monkeypatch.setattr("oomph.gpu.question._SILENT_SECONDS", 0.2)

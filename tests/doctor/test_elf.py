@@ -40,7 +40,7 @@ def test_rpath_is_used_when_there_is_no_runpath(tmp_path):
 
 
 @needs_gcc
-def test_part_of_a_longer_name_is_not_found_in_a_library(tmp_path):
+def test_partial_name_is_not_found_in_a_library(tmp_path):
     code = 'const char *names[] = {"xla_dump_to", "xla_gpu_autotune_level_of_old"};'
     path = build(tmp_path / "lib.so", "-O1", code=code)
     asked = ("xla_dump_to", "xla_gpu_autotune_level", "xla_gpu_autotune_level_of_old")
@@ -102,7 +102,7 @@ def test_search_order_matches_the_loader(tmp_path):
     assert search.find("libx.so.1", True).winner.where == "RUNPATH"
 
 
-def test_broken_file_and_unsearched_wheel_are_never_chosen(tmp_path):
+def test_broken_files_and_unsearched_wheels_are_never_chosen(tmp_path):
     broken, wheel = candidate(tmp_path / "broken"), candidate(tmp_path / "site/nvidia/x/lib")
     (tmp_path / "broken/libx.so.1").write_bytes(b"")
     library = SearchPath((broken,), (), {}, (wheel,), root=tmp_path).find("libx.so.1", True)
@@ -123,7 +123,7 @@ def test_wheel_folders_of_cuda_12_and_13_are_found(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/etc/ld.so.cache").exists() or shutil.which("ldconfig") is None, reason="no glibc cache")
-def test_loader_cache_entries_match_those_of_ldconfig():
+def test_loader_cache_entries_match_ldconfig():
     printed = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, timeout=30).stdout
     expected: dict[str, list[str]] = {}
     for line in printed.splitlines()[1:]:
@@ -133,7 +133,7 @@ def test_loader_cache_entries_match_those_of_ldconfig():
     assert {name: list(paths) for name, paths in read_cache().items()} == expected
 
 
-def test_damaged_loader_cache_gives_no_entries(tmp_path):
+def test_damaged_loader_cache_has_no_entries(tmp_path):
     (tmp_path / "etc").mkdir()
     for content in (b"", b"nonsense", b"glibc-ld.so.cache1.1" + struct.pack("<I", 9) + bytes(40)):
         (tmp_path / "etc/ld.so.cache").write_bytes(content)
@@ -163,7 +163,7 @@ def test_library_without_gpu_code_has_no_architectures(tmp_path):
     assert architectures(build(tmp_path / "lib.so")) == ()
 
 
-def test_only_folders_in_site_packages_are_taken_for_wheels():
+def test_only_site_packages_folders_are_treated_as_wheels():
     """Docker images put /usr/local/nvidia/lib on LD_LIBRARY_PATH."""
     folders = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/env/site-packages/nvidia/cublas/lib")
     library = Library("l", True, tuple(Candidate(f"{folder}/l", "LD_LIBRARY_PATH", folder) for folder in folders))

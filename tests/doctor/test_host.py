@@ -20,7 +20,7 @@ def write(root: Path, path: str, text: str = "") -> None:
     (root / path).write_text(text)
 
 
-def test_empty_root_gives_a_host_without_facts(tmp_path):
+def test_host_facts_are_empty_for_an_empty_root(tmp_path):
     host = observe_host({}, tmp_path)
     assert (host.container, host.pci, host.nodes, host.kernel_driver, host.memory_bytes) == ("", (), (), "", None)
 
@@ -35,19 +35,19 @@ def test_empty_root_gives_a_host_without_facts(tmp_path):
         ("x", {"APPTAINER_CONTAINER": "/x.sif"}, "apptainer"),
     ],
 )
-def test_container_kind_is_recognised(tmp_path, path, environ, container):
+def test_container_kind_is_detected(tmp_path, path, environ, container):
     write(tmp_path, path)
     assert observe_host(environ, tmp_path).container == container
 
 
-def test_smallest_memory_limit_of_parent_cgroups_applies(tmp_path):
+def test_smallest_parent_cgroup_memory_limit_applies(tmp_path):
     write(tmp_path, "proc/self/cgroup", "0::/a/b\n")
     write(tmp_path, "sys/fs/cgroup/a/memory.max", "1000\n")
     write(tmp_path, "sys/fs/cgroup/a/b/memory.max", "max\n")
     assert observe_host({}, tmp_path).memory_limit_bytes == 1000
 
 
-def test_cgroup_v1_limit_is_read_and_its_unlimited_value_ignored(tmp_path):
+def test_cgroup_v1_limit_is_read_unless_unlimited(tmp_path):
     write(tmp_path, "proc/self/cgroup", "4:memory:/job\n")
     write(tmp_path, "sys/fs/cgroup/memory/job/memory.limit_in_bytes", "2000\n")
     write(tmp_path, "sys/fs/cgroup/memory/memory.limit_in_bytes", str((1 << 63) - 4096))
@@ -98,7 +98,7 @@ def test_version_and_tag_of_another_python_are_read(tmp_path):
     assert asked.tag == f"cp3{sys.version_info[1]}"
 
 
-def test_program_that_is_not_a_python_raises_examine_error(tmp_path):
+def test_non_python_program_raises_examine_error(tmp_path):
     path = tmp_path / "python"
     path.write_text("#!/bin/sh\necho hello\n")
     path.chmod(0o755)

@@ -97,9 +97,7 @@ def look(site: Path) -> None:
 
 @pytest.mark.parametrize("stand_in", STAND_INS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("name", FILES)
-def test_non_file_in_place_of_a_file_does_not_block_the_doctor(
-    site: Path, name: str, stand_in: Callable[[Path], None]
-) -> None:
+def test_special_file_does_not_block_the_doctor(site: Path, name: str, stand_in: Callable[[Path], None]) -> None:
     path = site / name
     if path.is_dir():
         path.rename(site / "away")
@@ -113,13 +111,13 @@ def test_non_file_in_place_of_a_file_does_not_block_the_doctor(
 
 
 @pytest.mark.parametrize("stand_in", [fifo, loop, endless], ids=lambda make: make.__name__)
-def test_non_file_in_place_of_a_library_is_reported(site: Path, stand_in: Callable[[Path], None]) -> None:
+def test_special_file_in_place_of_a_library_is_reported(site: Path, stand_in: Callable[[Path], None]) -> None:
     path = site / "libcudart.so.12"
     stand_in(path)
     assert problem_of(path, "x86_64").startswith("cannot be read")
 
 
-def test_sound_files_are_read(site: Path) -> None:
+def test_intact_files_are_read(site: Path) -> None:
     """Or the above would say nothing."""
     packages = observe_packages([str(site)])
     found = observe_tensorflow(packages, {})

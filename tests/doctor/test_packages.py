@@ -42,7 +42,7 @@ def build_info(site: Path, text: str) -> None:
     (folder / "build_info.py").write_text(text)
 
 
-def test_only_relevant_packages_are_kept_and_the_first_on_the_path_wins(tmp_path):
+def test_first_of_each_relevant_package_on_the_path_is_kept(tmp_path):
     install(tmp_path / "user", "numpy", "1.26.4", module="numpy")
     install(tmp_path / "site", "numpy", "2.1.0", module="numpy")
     install(tmp_path / "site", "pandas", "2.2.0", module="pandas")
@@ -51,7 +51,7 @@ def test_only_relevant_packages_are_kept_and_the_first_on_the_path_wins(tmp_path
     assert packages.get("numpy").version == "1.26.4"
 
 
-def test_requirements_and_tags_of_tensorflow_are_kept(tmp_path):
+def test_tensorflow_requirements_and_tags_are_kept(tmp_path):
     install(
         tmp_path, "tensorflow", "2.21.0", 'nvidia-cudnn-cu12<10.0,>=9.3.0.75; extra == "and-cuda"', module="tensorflow"
     )
@@ -92,7 +92,7 @@ def test_missing_folders_and_files_on_the_path_are_ignored(tmp_path):
     assert observe_packages((str(tmp_path / "nowhere"), str(tmp_path / "file"), "")).found == ()
 
 
-def test_build_facts_are_read_without_importing(tmp_path):
+def test_build_facts_are_read_without_an_import(tmp_path):
     install(tmp_path, "tensorflow", "2.21.0", module="tensorflow")
     build_info(tmp_path, BUILD_INFO + "raise RuntimeError('imported')\n")
     found = observe_tensorflow(observe_packages((str(tmp_path),)), {})
@@ -100,14 +100,14 @@ def test_build_facts_are_read_without_importing(tmp_path):
     assert (found.capabilities, found.source) == (("sm_60", "compute_90"), "build_info.py")
 
 
-def test_wheel_without_build_facts_is_looked_up_in_the_table(tmp_path):
+def test_wheel_without_build_facts_uses_the_release_table(tmp_path):
     install(tmp_path, "tensorflow", "2.19.1", module="tensorflow")
     build_info(tmp_path, "build_info = {'cpu_compiler': 'clang'}\n")
     found = observe_tensorflow(observe_packages((str(tmp_path),)), {})
     assert (found.source, found.cuda_version, found.cudnn_version) == ("the table of releases", (12, 5, 1), (9, 3))
 
 
-def test_cudnn_version_of_an_unknown_release_comes_from_its_requirements(tmp_path):
+def test_unknown_release_takes_cudnn_version_from_its_requirements(tmp_path):
     install(
         tmp_path,
         "tensorflow",
@@ -128,7 +128,7 @@ def test_broken_build_info_leaves_the_source_unknown(tmp_path, text):
     assert observe_tensorflow(observe_packages((str(tmp_path),)), {}).source == "unknown"
 
 
-def test_missing_tensorflow_is_observed_as_none(tmp_path):
+def test_missing_tensorflow_is_recorded_as_none(tmp_path):
     assert observe_tensorflow(observe_packages((str(tmp_path),)), {}) is None
 
 

@@ -27,12 +27,12 @@ def run(tmp_path, healthy):
     return tmp_path
 
 
-def test_recorded_warning_is_reported_only_with_its_fault_but_a_failure_always(run):
+def test_recorded_warnings_need_their_fault_but_failures_always_show(run):
     assert [result.check.name for result in behind(run, [])] == ["nvml"]
     assert [result.check.name for result in behind(run, ["device-oom-other-process"])] == ["nvml", "gpu-growth"]
 
 
-def test_explain_shows_failed_checks_of_the_machine_of_a_run(run, capsys):
+def test_explain_shows_failed_machine_checks_of_a_run(run, capsys):
     assert main(["explain", str(run)]) == 0
     assert "The machine when the run started:\nFAIL  nvml (DOC204): nvmlInit returns 18" in capsys.readouterr().out
     assert main(["explain", str(run), "--json"]) == 0
@@ -40,7 +40,7 @@ def test_explain_shows_failed_checks_of_the_machine_of_a_run(run, capsys):
     assert (entry["name"], entry["status"]) == ("nvml", "fail")
 
 
-def test_missing_or_unreadable_snapshot_reports_nothing(tmp_path):
+def test_missing_or_unreadable_snapshot_adds_nothing(tmp_path):
     assert recorded(tmp_path) is None
     journal = Journal(tmp_path, 1, "supervisor")
     journal.write(MachineSeen(snapshot={"schema": 99}))
@@ -48,7 +48,7 @@ def test_missing_or_unreadable_snapshot_reports_nothing(tmp_path):
     assert behind(tmp_path, []) == ()
 
 
-def test_machine_is_examined_for_the_scripts_python(monkeypatch):
+def test_machine_is_examined_with_the_scripts_python(monkeypatch):
     asked: list[str] = []
 
     def observe(python: str, **options: object) -> None:

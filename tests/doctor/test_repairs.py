@@ -24,30 +24,30 @@ def lost_cusolver() -> Library:
     return Library("libcusolver.so.11", True, (Candidate(f"{LOST}/libcusolver.so.11", "wheel", LOST),))
 
 
-def test_healthy_machine_needs_no_repair(healthy):
+def test_healthy_machine_gets_no_repair(healthy):
     assert repairs(healthy) == ()
     assert as_exports((), healthy).startswith("# nothing")
 
 
-def test_folder_of_an_unfound_library_is_appended_to_the_library_path(healthy):
+def test_missing_library_folder_is_appended_to_the_library_path(healthy):
     (repair,) = repairs(changed(healthy, lost_cusolver(), LD_LIBRARY_PATH="/mine"))
     assert (repair.variable, repair.value) == ("LD_LIBRARY_PATH", f"/mine:{LOST}")
     assert "libcusolver.so.11" in repair.why
 
 
-def test_wheels_cudnn_is_put_before_an_outdated_one(healthy):
+def test_wheel_cudnn_precedes_an_outdated_one(healthy):
     old = Candidate("/old/libcudnn.so.9", "LD_LIBRARY_PATH", "/old", version="9.1.0")
     own = Candidate(f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9", "RUNPATH", f"{SITE}/nvidia/cudnn/lib", version="9.3.0")
     (repair,) = repairs(changed(healthy, Library("libcudnn.so.9", True, (old, own)), LD_LIBRARY_PATH="/old"))
     assert repair.value == f"{SITE}/nvidia/cudnn/lib:/old"
 
 
-def test_outdated_cudnn_without_a_newer_one_gets_no_repair(healthy):
+def test_outdated_cudnn_without_a_replacement_gets_no_repair(healthy):
     old = Candidate("/old/libcudnn.so.9", "LD_LIBRARY_PATH", "/old", version="9.1.0")
     assert repairs(changed(healthy, Library("libcudnn.so.9", True, (old,)), LD_LIBRARY_PATH="/old")) == ()
 
 
-def test_stub_is_removed_from_the_library_path_only_if_a_real_driver_follows(healthy):
+def test_stub_is_removed_only_if_a_real_driver_follows(healthy):
     stub = Candidate("/stubs/libcuda.so.1", "LD_LIBRARY_PATH", "/stubs")
     real = Candidate("/usr/lib/libcuda.so.1", "ld.so.cache", "/usr/lib")
     refused = replace(healthy, driver=replace(healthy.driver, init=34))
@@ -59,7 +59,7 @@ def test_stub_is_removed_from_the_library_path_only_if_a_real_driver_follows(hea
 @pytest.mark.parametrize(
     ("value", "meant"), [("yes", "true"), ("1", "true"), ("True", "true"), ("0", "false"), ("nonsense", "false")]
 )
-def test_memory_growth_value_is_rewritten_in_a_form_tensorflow_accepts(healthy, value, meant):
+def test_memory_growth_value_is_rewritten_for_tensorflow(healthy, value, meant):
     (repair,) = repairs(replace(healthy, environment={"TF_FORCE_GPU_ALLOW_GROWTH": value}))
     assert repair.value == meant
 

@@ -44,7 +44,7 @@ def killed_with_two_checkpoints(work):
     return running, steps
 
 
-def test_run_resumes_after_script_and_supervisor_were_killed(work, plain, same_bits):
+def test_run_resumes_after_script_and_supervisor_are_killed(work, plain, same_bits):
     running, _ = killed_with_two_checkpoints(work)
     ours = work.oomph(f"--resume={running.folder}", "--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS)
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -68,7 +68,7 @@ def test_run_resumes_after_script_and_supervisor_were_killed(work, plain, same_b
         pytest.param("iterator.data-00000-of-00001", "flipped", marks=pytest.mark.slow),
     ],
 )
-def test_damaged_checkpoint_is_refused_and_the_previous_one_used(work, plain, same_bits, name, damage):
+def test_damaged_checkpoint_falls_back_to_the_previous_one(work, plain, same_bits, name, damage):
     running, (older, newest) = killed_with_two_checkpoints(work)
     spoil(newest, name, damage)
     ours = work.oomph(f"--resume={running.folder}", "--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS)

@@ -55,7 +55,7 @@ def behind_last_checkpoint(ended, every=7):
     ],
     ids=["tf.data", "break", "length not known", "generator", "list", "PyDataset"],
 )
-def test_killed_loop_resumes_to_the_same_bits(work, plain, same_bits, options, step):
+def test_killed_loop_resumes_bit_identically(work, plain, same_bits, options, step):
     ended = killed(work, options, step)
     same_bits(work.folder / "ours.npz", plain(*options))
     told = ended.summary
@@ -71,7 +71,7 @@ def test_killed_loop_resumes_to_the_same_bits(work, plain, same_bits, options, s
 
 
 @pytest.mark.slow
-def test_loop_without_a_fault_gives_the_same_bits_as_a_plain_loop(work, plain, same_bits):
+def test_loop_without_a_fault_matches_a_plain_loop_bit_for_bit(work, plain, same_bits):
     work.script("steps.py")
     ended = work.oomph("steps.py", "ours.npz")
     same_bits(work.folder / "ours.npz", plain())
@@ -100,7 +100,7 @@ def test_finished_loop_repeats_its_last_step_on_resume(work, plain, same_bits):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGUSR1, marks=pytest.mark.slow)])
-def test_preempted_loop_exits_with_75_and_resumes_without_repeating_a_step(work, plain, same_bits, signum):
+def test_preempted_loop_exits_with_75_and_repeats_no_step(work, plain, same_bits, signum):
     work.script("steps.py")
     running = work.start("--checkpoint-every=1000", "steps.py", "ours.npz")
     running.wait_for_step(20)
@@ -116,7 +116,7 @@ def test_preempted_loop_exits_with_75_and_resumes_without_repeating_a_step(work,
 
 
 @pytest.mark.slow
-def test_guarded_step_in_a_loop_survives_out_of_memory_and_a_kill(work, memory, load):
+def test_guarded_loop_step_survives_out_of_memory_and_a_kill(work, memory, load):
     """Out of memory in each attempt, and killed in between: the step is divided, and nothing is lost."""
     import numpy as np
 
@@ -194,7 +194,7 @@ np.savez(sys.argv[1], seen=seen, w=np.array(model.weights[0]), o=np.array(other.
 
 
 @pytest.mark.slow
-def test_nested_and_successive_fits_and_loops_give_the_same_bits(work, same_bits):
+def test_nested_and_successive_fits_and_loops_are_bit_identical(work, same_bits):
     work.write(OTHERS)
     assert work.plain("train.py", "plain.npz").returncode == 0
     ours = work.oomph("train.py", "ours.npz")
@@ -207,7 +207,7 @@ def test_nested_and_successive_fits_and_loops_give_the_same_bits(work, same_bits
 
 
 @pytest.mark.slow
-def test_disabled_or_failing_guard_does_not_change_the_bits_of_a_loop(work, plain, same_bits):
+def test_disabled_or_failing_guard_leaves_loop_results_unchanged(work, plain, same_bits):
     work.script("steps.py")
     assert work.oomph("--no-guard", "steps.py", "ours.npz").returncode == 0
     same_bits(work.folder / "ours.npz", plain())
@@ -253,11 +253,11 @@ train()
         pytest.param(
             "draws", "random numbers that TensorFlow's kernels count themselves, in noisy", marks=pytest.mark.slow
         ),
-        pytest.param("counts", "count, which the loop changes and state= does not hold", marks=pytest.mark.slow),
+        pytest.param("counts", "count, which the loop changes but state= does not contain", marks=pytest.mark.slow),
         pytest.param("nothing", None, marks=pytest.mark.slow),
     ],
 )
-def test_lost_state_of_a_preempted_loop_is_reported_although_no_step_is_repeated(work, option, reason):
+def test_preempted_loop_reports_lost_state_without_repeated_steps(work, option, reason):
     """Without Keras, too, until oomph needs it; preempted, so that there is nothing to compare."""
     work.write(FORGETFUL)
     running = work.start("train.py", option)
@@ -300,7 +300,7 @@ def test_loop_resumes_with_an_edited_learning_rate_but_not_with_another_model(wo
 
 
 @pytest.mark.slow
-def test_other_edits_of_the_script_are_reported(work):
+def test_other_script_edits_are_reported(work):
     work.write(EDITED)
     running = work.start("--checkpoint-every=5", "train.py")
     running.wait_for_step(12)
@@ -315,7 +315,7 @@ def test_other_edits_of_the_script_are_reported(work):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("step", "is_lost"), [(12, True), (72, False)], ids=["an epoch is to come", "the last epoch"])
-def test_unrepeatable_order_of_later_epochs_is_reported(work, step, is_lost):
+def test_unrepeatable_epoch_order_is_reported(work, step, is_lost):
     flat = "tf.data.Dataset.range(2).flat_map(lambda n: tf.data.Dataset.from_tensor_slices(x).shuffle(160))"
     text = EDITED.replace("tf.data.Dataset.from_tensor_slices(x)", flat).replace("keras.utils.set_random_seed(1)", "")
     work.write(text.replace("epochs = 4", "epochs = 2"))

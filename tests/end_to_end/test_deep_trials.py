@@ -38,7 +38,7 @@ def test_all_reduce_of_two_devices_succeeds(work):
 
 
 @pytest.mark.rig
-def test_wrong_results_and_crashes_of_trials_are_findings(work, rig):
+def test_wrong_trial_results_and_crashes_are_findings(work, rig):
     environ = work.environ(**rig, PYTHONPATH=str(Path(oomph.__file__).parents[1]))
     command = [sys.executable, "-m", "oomph", "doctor", "--deep", "--json"]
     ended = subprocess.run(command, cwd=work.folder, env=environ, capture_output=True, text=True, timeout=200)

@@ -14,7 +14,7 @@ def plain(shared):
 
 
 @pytest.mark.slow
-def test_training_with_difficult_objects_survives_in_bounded_time_and_memory(work, plain, shared, same_bits):
+def test_difficult_objects_survive_in_bounded_time_and_memory(work, plain, shared, same_bits):
     """Refusing, slow, lying, circular, deep, endless, huge ones; a fit within a fit; two fits on one line; a stream."""
     work.script("difficult.py")
     running = work.start("--checkpoint-every=5", "difficult.py", "ours.npz")

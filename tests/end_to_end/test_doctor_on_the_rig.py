@@ -250,7 +250,7 @@ def machine(work, rig):
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_doctor_reports_only_the_simulated_fault_and_its_fix(machine, name):
+def test_doctor_reports_only_the_simulated_fault_with_its_fix(machine, name):
     fault = FAULTS[name]
     document = machine(fault.env, fault.without).doctor()
     wrong = {entry["name"]: entry for entry in document["checks"] if entry["status"] in (FAIL, WARN)}
@@ -275,7 +275,7 @@ def test_tensorflow_prints_the_message_described_by_the_check(machine, name):
 
 
 @pytest.mark.parametrize("name", WELL)
-def test_a_healthy_machine_gives_no_warning(machine, name):
+def test_healthy_machine_gives_no_warning(machine, name):
     document = machine(WELL[name]).doctor()
     assert [entry for entry in document["checks"] if entry["status"] in (FAIL, WARN) or entry["could_not_check"]] == []
     assert document["verdict"].startswith("Ready: TensorFlow")
@@ -320,7 +320,7 @@ def test_hanging_or_crashing_driver_is_reported_and_other_checks_run(machine):
     assert 5 <= hanging["seconds"] < 7
 
 
-def test_cuinit_time_is_reported_separately(machine):
+def test_cuinit_duration_is_reported_separately(machine):
     document = machine({"FAKE_CUINIT_SLEEP": "1"}).doctor()
     assert 1 <= document["cuinit_seconds"] < 2
     assert document["seconds"] - document["cuinit_seconds"] < 1

@@ -109,7 +109,7 @@ def test_changes_are_reported_and_a_new_learning_rate_is_used(work, stopped, loa
 
 
 @pytest.mark.slow
-def test_changed_data_restart_the_interrupted_epoch(work, stopped):
+def test_changed_data_restarts_the_interrupted_epoch(work, stopped):
     edit(work, ("size=(240, 8)", "size=(160, 8)"))
     ours = resume(work, stopped)
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -123,14 +123,14 @@ def test_changed_data_restart_the_interrupted_epoch(work, stopped):
 
 
 @pytest.mark.slow
-def test_rewritten_fit_call_is_reported_and_trains_from_the_beginning(work, stopped):
+def test_rewritten_fit_call_is_reported_and_starts_over(work, stopped):
     edit(work, ("batch_size=16", "batch_size=8 * 3"))
     ours = resume(work, stopped)
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert ours.events("resumed") == []
     assert any("trains from the beginning: the checkpoints are of another fit" in line for line in ours.said)
     assert ours.summary["exactness"] == "not-equal"
-    assert ours.summary["exactness_reasons"] == ["fit 1 was begun by an earlier attempt, and not reached again"]
+    assert ours.summary["exactness_reasons"] == ["fit 1 was started by an earlier attempt, but not reached again"]
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ def test_edited_finished_fit_trains_again(work, stopped):
 
 
 @pytest.mark.slow
-def test_edited_fit_not_yet_begun_trains_as_edited(work, stopped, same_bits):
+def test_edited_fit_that_has_not_started_trains_as_edited(work, stopped, same_bits):
     ours = edited(work, "x[:, 2:3], batch_size=16, epochs=2", "x[:, 2:3], batch_size=8, epochs=2")
     assert [event.data["kind"] for event in ours.events("resumed")] == ["finished", "exact"]
     same_bits(work.folder / "ours.npz", work.folder / "plain.npz")

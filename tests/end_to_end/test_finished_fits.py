@@ -59,7 +59,7 @@ def test_finished_fit_with_lost_files_trains_again_and_says_why(work, plain, sam
 
 
 @pytest.mark.slow
-def test_trusted_fit_with_lost_files_is_not_repeated_and_the_run_not_called_equal(work, load):
+def test_trusted_fit_with_lost_files_is_not_repeated_or_called_equal(work, load):
     work.script("wiped.py")
     running = work.start("--checkpoint-every=6", "--trust-finished-fits", "wiped.py", "ours.npz", "--large")
     killed_in(running, fit=2, steps=20)

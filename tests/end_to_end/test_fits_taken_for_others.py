@@ -27,7 +27,7 @@ def test_main_training_is_never_replaced_by_its_pretraining(work, plain, same_bi
 
 
 @pytest.mark.slow
-def test_fit_without_a_checkpoint_starts_over_and_is_not_called_equal(work, plain, load):
+def test_fit_without_a_checkpoint_starts_over_and_is_not_labelled_equal(work, plain, load):
     work.script("pretrained.py")
     running = work.start("--checkpoint-every=1000", "pretrained.py", "ours.npz")
     running.kill_at_step(FIRST + 40)

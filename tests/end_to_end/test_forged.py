@@ -117,7 +117,7 @@ EACH = [*FORGED.items(), *(pytest.param(name, change, marks=pytest.mark.slow) fo
 
 
 @pytest.mark.parametrize(("name", "change"), EACH)
-def test_the_checkpoint_before_a_forged_one_is_used(forge, resume, work, plain, same_bits, name, change):
+def test_forged_checkpoint_falls_back_to_the_previous_one(forge, resume, work, plain, same_bits, name, change):
     older, newest = forge(change)
     ours = resume()
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -137,7 +137,7 @@ def test_run_starts_over_when_all_checkpoints_are_forged(forge, resume, work, pl
     assert ours.summary["exactness"] == "started-over"
 
 
-def test_forged_checkpoint_cannot_change_where_a_callback_writes(forge, resume, work, plain, same_bits):
+def test_forged_checkpoint_cannot_redirect_callback_output(forge, resume, work, plain, same_bits):
     victim = work.folder / "victim.txt"
     victim.write_bytes(PRECIOUS)
 

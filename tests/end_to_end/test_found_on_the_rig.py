@@ -69,7 +69,7 @@ def test_overheating_and_a_lost_gpu_are_each_reported_once(work, rig):
     assert "the driver reports Xid 79" in lost[0]
     assert "slowed down by heat" in hot[0]
     assert ended.said[-1].startswith(
-        "oomph: found on the way: hardware-fault (GPU 1 (Fake H100)), thermal-throttle (GPU 0"
+        "oomph: found in the run: hardware-fault (GPU 1 (Fake H100)), thermal-throttle (GPU 0"
     )
     assert [(each["fault"], each["code"], each["severity"]) for each in ended.summary["findings"]] == [
         ("hardware-fault", "HWD801", "critical"), ("thermal-throttle", "HWD802", "warning"),

@@ -9,7 +9,7 @@ import pytest
 pytestmark = [pytest.mark.rig, pytest.mark.slow]  # XLA compiles every size anew
 
 
-def test_oversized_gpu_batch_is_trained_in_smaller_parts_or_after_a_restart(work, rig):
+def test_oversized_gpu_batch_trains_in_parts_or_after_a_restart(work, rig):
     """With jit_compile="auto", which is XLA here; without XLA even shapes are computed by the rig, and garbage."""
     work.script("wide.py")
     ours = work.oomph("--checkpoint-every=1", "--inexact=allow", "wide.py", env=rig)

@@ -30,7 +30,7 @@ def assert_overcome(ours, how, line, phase="step"):
     assert ours.summary["exactness"] in ("verified", "replayed")
 
 
-def test_lock_never_released_is_overcome_as_a_hang(work, plain, same_bits):
+def test_hang_on_an_unreleased_lock_is_overcome(work, plain, same_bits):
     ours = run(work, "lock")
     assert_overcome(ours, "lock", "in wait_for_a_lock")
     same_bits(work.folder / "ours.npz", plain)
@@ -38,7 +38,7 @@ def test_lock_never_released_is_overcome_as_a_hang(work, plain, same_bits):
 
 
 @pytest.mark.slow
-def test_generator_that_stops_feeding_is_overcome_as_a_hang(work, same_bits):
+def test_hang_of_a_stalled_generator_is_overcome(work, same_bits):
     ours = run(work, "generator")
     assert_overcome(ours, "generator", "in wait_for_a_lock")
     assert ", while hangs.py:" in ours.events("hang")[0].data["line"]
@@ -63,7 +63,7 @@ def test_every_other_kind_of_hang_is_overcome(work, plain, same_bits, how, line,
 
 
 @pytest.mark.slow
-def test_hang_of_a_custom_loop_is_detected_at_optimizer_apply(work):
+def test_custom_loop_hang_is_detected_at_optimizer_apply(work):
     ours = run(work, "loop")
     assert ours.returncode == 0, ours.stderr[-3000:]
     (hang,) = ours.events("hang")
@@ -71,7 +71,7 @@ def test_hang_of_a_custom_loop_is_detected_at_optimizer_apply(work):
 
 
 @pytest.mark.slow
-def test_work_after_a_custom_loop_is_not_called_a_hang(work):
+def test_work_after_a_custom_loop_is_not_reported_as_a_hang(work):
     ours = run(work, "loop-over")
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert ours.events("hang") == []
@@ -101,14 +101,14 @@ def undisturbed(work, pause, rest, more=""):
 
 
 @pytest.mark.slow
-def test_slowly_filling_shuffle_buffer_is_not_called_a_hang(work):
+def test_slowly_filling_shuffle_buffer_is_not_reported_as_a_hang(work):
     """Hardly any work is done while it fills, as from a slow disk."""
     pause = "for _ in range(10): sum(range(9000)); time.sleep(0.012)"
     undisturbed(work, pause, "model.fit(data, epochs=3, verbose=0)\n")
 
 
 @pytest.mark.slow
-def test_slow_first_steps_and_validations_are_not_called_hangs(work):
+def test_slow_first_steps_and_validations_are_not_reported_as_hangs(work):
     """A first step, an epoch whose shuffle buffer fills, a validation: each longer than the floor, and busy."""
     busy = "def busy(seconds):\n    until = time.time() + seconds\n    while time.time() < until: pass\n"
     slow = (
@@ -123,7 +123,7 @@ def test_slow_first_steps_and_validations_are_not_called_hangs(work):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["train_function", "test_function"])
-def test_slow_steps_of_a_custom_keras_function_are_not_called_a_hang(work, name):
+def test_slow_custom_keras_steps_are_not_reported_as_a_hang(work, name):
     """Forty seconds, ten times the floor of a phase that shows no steps, and each of them one."""
     work.write(
         "import time, keras, numpy as np\n"
@@ -158,7 +158,7 @@ model.fit(x, x[:, :1], batch_size=8192, verbose=0)
 
 
 @pytest.mark.slow
-def test_waiting_for_memory_is_not_called_a_hang(work, memory):
+def test_waiting_for_memory_is_not_reported_as_a_hang(work, memory):
     """TensorFlow waits ten seconds before each error, far above the floor of three."""
     work.write(_LITTLE_MEMORY)
     ours = work.oomph("train.py", env=memory(60) | FLOOR)

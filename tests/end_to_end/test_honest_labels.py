@@ -77,7 +77,7 @@ FIRST_EPOCHS = {
         pytest.param("always", 24, 16, "started-over", marks=pytest.mark.slow),
     ],
 )
-def test_label_of_a_self_resuming_script_depends_on_what_it_resumed(work, how, steps, repeated, label):
+def test_self_resuming_script_is_labelled_by_what_it_resumed(work, how, steps, repeated, label):
     """In all four the second attempt begins at a later epoch than 1; only in the first two is all of it a resume."""
     work.write(FIRST_EPOCHS[how])
     ours = work.oomph("--checkpoint-every=1000", "train.py")

@@ -58,7 +58,7 @@ MAY_LIMIT = os.access(own_group(), os.W_OK) and (GROUPS / "memory.limit_in_bytes
 
 @pytest.mark.slow
 @pytest.mark.skipif(not MAY_LIMIT, reason="a limit that the kernel keeps is a control group of version 1: takes root")
-def test_prefetching_is_reduced_after_the_kernel_killed_the_script(work, limited):
+def test_prefetching_is_reduced_after_a_kernel_oom_kill(work, limited):
     procs = limited(700)
     running = work.start(
         "--checkpoint-every=1000", work.write(PREFETCHES), preexec_fn=lambda: procs.write_text(str(os.getpid()))

@@ -9,7 +9,7 @@ import pytest
 @pytest.mark.parametrize(
     "kind", [pytest.param((), id="graph"), pytest.param(("--eager",), id="eagerly", marks=pytest.mark.slow)]
 )
-def test_state_of_python_objects_is_restored_after_a_kill(work, same_bits, kind):
+def test_python_object_state_is_restored_after_a_kill(work, same_bits, kind):
     """Killed in the third of five epochs of ten steps, a few behind a checkpoint in mid-epoch."""
     work.script("objects.py")
     expected = work.plain("objects.py", "plain.npz", *kind)

@@ -28,7 +28,7 @@ def plain(shared):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kinds", [OFTEN, SELDOM], ids=["often", "seldom"])
-def test_training_resumes_to_the_same_bits_with_each_kind_of_data_order(work, plain, kinds, same_bits):
+def test_training_resumes_bit_identically_with_each_data_order(work, plain, kinds, same_bits):
     ours = killed_in_each(work, kinds)
     assert ours.returncode == 0, ours.stderr[-3000:]
     differ = []
@@ -56,7 +56,7 @@ def test_epoch_of_unknown_length_resumes_after_its_last_batch(work, plain, same_
 
 
 @pytest.mark.slow
-def test_augmentation_without_a_seed_is_not_called_equal(work):
+def test_unseeded_augmentation_is_not_labelled_equal(work):
     ours = killed_in_each(work, ("unseeded",))
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert ours.summary["exactness"] == "not-equal"
@@ -64,7 +64,7 @@ def test_augmentation_without_a_seed_is_not_called_equal(work):
 
 
 @pytest.mark.slow
-def test_unseeded_arrays_resume_in_a_fresh_order_not_called_equal(work):
+def test_unseeded_arrays_resume_in_a_new_order_without_an_equal_label(work):
     ours = killed_in_each(work, ("unseeded_arrays",))
     assert ours.returncode == 0, ours.stderr[-3000:]
     (resumed,) = ours.events("resumed")

@@ -20,7 +20,7 @@ def killed(shared, plain):
     return running.finish()
 
 
-def test_state_of_callbacks_and_layers_is_restored_after_a_kill(shared, killed, plain, same_bits):
+def test_callback_and_layer_state_is_restored_after_a_kill(shared, killed, plain, same_bits):
     assert killed.returncode == 0, killed.stderr[-3000:]
     assert killed.summary["restarts"] == 1
     assert killed.summary["exactness"] == "verified"
@@ -42,7 +42,7 @@ def test_callback_without_declared_state_is_restored(shared, killed, plain, load
         pytest.param(("--own-function",), id="own function", marks=pytest.mark.slow),
     ],
 )
-def test_state_of_every_optimizer_is_restored(work, kind, same_bits):
+def test_every_optimizer_state_is_restored(work, kind, same_bits):
     """Killed in the first fit, of 80 steps, and in the second one, when the end state of the first comes back."""
     work.script("gan.py")
     expected = work.plain("gan.py", "plain.npz", *kind)
@@ -58,7 +58,7 @@ def test_state_of_every_optimizer_is_restored(work, kind, same_bits):
 
 
 @pytest.mark.slow
-def test_run_killed_while_writing_a_large_state_loses_only_that_checkpoint(work, same_bits):
+def test_kill_during_a_large_checkpoint_loses_only_that_checkpoint(work, same_bits):
     wide = ["--width", "150000"]  # 18 MB
     work.script("keeps_state.py")
     expected = work.plain("keeps_state.py", "plain.npz", *wide)
@@ -107,13 +107,13 @@ def test_non_finite_state_never_replaces_the_last_finite_one(work):
     said = [line for line in ours.said if "NaN or infinity" in line]
     assert len(said) == 1
     assert (
-        "kernel holds NaN or infinity at epoch 3, step 5: no checkpoint is taken of that; the one of step 20" in said[0]
+        "kernel has NaN or infinity at epoch 3, step 5: no checkpoint is taken of that; the one of step 20" in said[0]
     )
     assert len(list(ours.folder.glob("checkpoints/step-*-epoch2-step0"))) == 1
 
 
 @pytest.mark.slow
-def test_non_finite_end_state_is_kept_beside_the_last_finite_one(work):
+def test_non_finite_end_state_is_kept_with_the_last_finite_one(work):
     work.write(_TURNS_NAN + "sys.exit(3)\n")
     ours = work.oomph("--checkpoint-every=5", "train.py")
     assert (ours.returncode, ours.stdout) == (3, "finished\n")
@@ -132,7 +132,7 @@ def test_fit_ending_with_nan_is_reported_as_a_fault(work):
     ours = work.oomph("train.py")
     assert ours.returncode == 0
     assert ours.summary["faults"] == {"nan-loss": 1}
-    assert any("holds NaN or infinity at epoch 2" in line and "the fit ended in this" in line for line in ours.said)
+    assert any("has NaN or infinity at epoch 2" in line and "the fit ended in this" in line for line in ours.said)
     assert any("the result     not finite" in line for line in ours.said)
     for journal in ours.folder.glob("journal/*"):
         for line in journal.read_text().splitlines():

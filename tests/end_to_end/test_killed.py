@@ -45,7 +45,7 @@ def test_run_survives_kills_in_two_of_three_fits(killed, plain, same_bits):
     assert killed.summary["faults"] == {"killed": 3}
 
 
-def test_every_attempt_resumed_from_the_last_checkpoint(killed):
+def test_every_attempt_resumes_from_the_last_checkpoint(killed):
     resumed = [(event.attempt, event.data["kind"]) for event in killed.events("resumed")]
     assert resumed == [(2, "exact"), (3, "exact"), (4, "finished"), (4, "exact")]
     saved = [event.data["saved"] for event in killed.events("attempt-ended")][:3]
@@ -53,7 +53,7 @@ def test_every_attempt_resumed_from_the_last_checkpoint(killed):
     assert sum("starting attempt" in line for line in killed.said) == 3
 
 
-def test_csv_logger_file_equals_that_of_an_undisturbed_run(killed, plain):
+def test_csv_logger_file_matches_an_undisturbed_run(killed, plain):
     assert (plain.parent / "log.csv").read_text() == (plain.parent / "plain.csv").read_text()
 
 

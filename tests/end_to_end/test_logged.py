@@ -42,7 +42,7 @@ def test_csv_logger_lines_appear_exactly_once(killed, shared):
 
 
 @pytest.mark.slow
-def test_logs_from_before_the_first_checkpoint_are_rewritten(work, plain):
+def test_logs_before_the_first_checkpoint_are_rewritten(work, plain):
     work.script("logs.py")
     running = work.start("--checkpoint-every=18", "logs.py")
     running.kill_at_step(12)

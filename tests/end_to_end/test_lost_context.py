@@ -36,7 +36,7 @@ print("end")
         ("FAKE_EVENT_RC", {"abort", "illegal-memory-access"}),  # a CHECK that fails, SIGABRT: named from stderr
     ],
 )
-def test_illegal_address_causes_one_restart_and_no_later_checkpoint_in_its_attempt(work, rig, call, faults):
+def test_illegal_address_restarts_once_without_further_checkpoints(work, rig, call, faults):
     work.write(SCRIPT)
     ours = work.oomph("--checkpoint-every=2", "train.py", call, env=rig)
     assert (ours.returncode, ours.stdout) == (0, "end\n"), ours.stderr[-3000:]

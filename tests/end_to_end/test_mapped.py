@@ -32,7 +32,7 @@ def outcome(ended):
         pytest.param("eager", "generator", 64, marks=pytest.mark.slow),
     ],
 )
-def test_samples_are_mapped_once_in_order_with_at_most_two_errors(work, memory, function, source, times):
+def test_samples_are_mapped_in_order_with_at_most_two_errors(work, memory, function, source, times):
     work.script("mapped.py")
     batch = int(times * LARGEST)
     samples = max(batch, 4 * LARGEST) + 7
@@ -45,7 +45,7 @@ def test_samples_are_mapped_once_in_order_with_at_most_two_errors(work, memory, 
 
 
 @pytest.mark.slow
-def test_samples_are_mapped_once_in_order_when_compiled_by_xla(work, memory):
+def test_samples_are_mapped_in_order_under_xla(work, memory):
     work.script("mapped.py")
     batch = 16 << 10
     done = outcome(work.plain("mapped.py", "xla", "arrays", str(2 * batch), str(batch), env=memory(MEGABYTES)))
@@ -70,7 +70,7 @@ def test_journal_records_the_recovery_under_oomph_run(work, memory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("supervised", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_single_sample_that_does_not_fit_raises_the_scripts_own_error(work, memory, supervised):
+def test_oversized_single_sample_raises_the_scripts_own_error(work, memory, supervised):
     work.script("mapped.py")
     start = work.oomph if supervised else work.plain
     ended = start("mapped.py", "huge", "arrays", "4", "1", env=memory(MEGABYTES))

@@ -28,7 +28,7 @@ def test_plain_keras_runs_out_of_memory(shared, plain, memory):
     assert "OOM when allocating" in ended.stderr
 
 
-def test_result_equals_that_of_a_run_with_enough_memory(ours, plain, load):
+def test_result_matches_a_run_with_enough_memory(ours, plain, load):
     got, expected = load(plain.parent / "ours.npz"), load(plain)
     assert len(expected) == 7
     for name, value in expected.items():

@@ -36,7 +36,7 @@ def trained(request, shared):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case not in APPROXIMATE])
-def test_result_of_micro_batches_equals_that_of_whole_batches(trained, load, case):
+def test_micro_batches_match_whole_batches(trained, load, case):
     plain, ours = (load(path) for path in trained[:2])
     names = [name for name in plain if name.startswith(f"{case}/")]
     assert len(names) > 5
@@ -51,7 +51,7 @@ def test_every_trained_weight_has_double_precision(trained, load):
     assert {value.dtype.name for value in weights.values() if value.ndim} == {"float64", "int64"}
 
 
-def test_every_case_is_probed_and_labelled_correctly(trained):
+def test_every_micro_batch_case_is_probed_and_labelled_correctly(trained):
     kinds = {}
     fitting = [case for case in CASES if case != "on_batches"]
     probed = {event.data["fit"]: event.data["kind"] for event in trained[2].events("probed") if "fit" in event.data}

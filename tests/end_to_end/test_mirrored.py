@@ -33,7 +33,7 @@ def assert_close(got, expected) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", [pytest.param((), id="outside the scope", marks=pytest.mark.slow), ("--inside",)])
-def test_micro_batches_of_replicas_give_the_same_result_as_whole_batches(shared, plain, load, where):
+def test_replica_micro_batches_match_whole_batches(shared, plain, load, where):
     run = f"divided-{len(where)}"
     ended = shared.oomph("--micro-batch=50", "--verify=2", "mirrored.py", "divided.npz", *where, run=run)
     assert ended.returncode == 0, ended.stderr[-3000:]
@@ -45,12 +45,12 @@ def test_micro_batches_of_replicas_give_the_same_result_as_whole_batches(shared,
 
 
 @pytest.mark.slow
-def test_out_of_memory_does_not_change_weights_metrics_or_outputs(short, plain, load):
+def test_out_of_memory_leaves_weights_metrics_and_outputs_unchanged(short, plain, load):
     assert_close(load(plain.parent / "short.npz"), load(plain))
 
 
 @pytest.mark.slow
-def test_real_error_divides_the_batch_of_each_replica(short):
+def test_real_memory_error_divides_each_replica_batch(short):
     training = [event.data for event in short.events("oom") if "during" not in event.data]
     assert training[0]["batch"] == 128, "256 samples, half of them on each replica"
     assert training[0]["phase"] == "compute"
@@ -61,7 +61,7 @@ def test_real_error_divides_the_batch_of_each_replica(short):
 
 
 @pytest.mark.slow
-def test_predict_is_divided_after_an_error_and_evaluate_before_any(short):
+def test_predict_is_divided_after_an_error_but_evaluate_beforehand(short):
     """An evaluation of many times the micro-batch that training has come to is not tried as a whole."""
     assert {event.data.get("during") for event in short.events("oom")} == {None, "predict"}
     assert {event.data.get("during") for event in short.events("recovered")} == {None, "predict"}
@@ -70,7 +70,7 @@ def test_predict_is_divided_after_an_error_and_evaluate_before_any(short):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", [(), ("--inside",)], ids=["outside the scope", "inside"])
-def test_kill_9_in_micro_batches_ends_in_the_same_bits(work, same_bits, where):
+def test_kill_9_in_micro_batches_gives_identical_results(work, same_bits, where):
     work.script("mirrored.py")
     alone = work.oomph("--micro-batch=50", "mirrored.py", "alone.npz", EPOCHS, *where, run="alone")
     assert alone.returncode == 0, alone.stderr[-3000:]

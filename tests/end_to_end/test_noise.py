@@ -24,7 +24,7 @@ def test_noise_is_measured_and_reported(work):
 
 
 @pytest.mark.slow
-def test_run_with_a_difference_beyond_the_noise_is_labelled_not_equal(work):
+def test_difference_beyond_the_noise_is_labelled_not_equal(work):
     ours = killed(work, "--other")
     assert ours.summary["exactness"] == "not-equal"
     assert any("the same batch gives a different result" in reason for reason in ours.summary["exactness_reasons"])
@@ -43,7 +43,7 @@ model.fit(x, x[:, :1], batch_size=96, epochs=4, verbose=0, callbacks=[pace])
 
 
 @pytest.mark.slow
-def test_differently_divided_batches_are_verified_within_the_probed_noise(work):
+def test_differently_divided_batches_verify_within_the_noise(work):
     """What an out-of-memory error does between two attempts: sums are taken in another order."""
     work.write(DENSE)
     running = work.start("--checkpoint-every=8", "train.py")

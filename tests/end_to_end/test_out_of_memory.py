@@ -106,7 +106,7 @@ def test_micro_batch_given_by_the_user_avoids_all_errors(compiled):
 
 
 @pytest.mark.slow
-def test_out_of_memory_error_still_reaches_a_script_that_catches_it(work, memory):
+def test_script_can_catch_its_own_out_of_memory_error(work, memory):
     """A loss that looks at the whole batch: nothing is repaired, the script sees what it always saw."""
     work.script("catches.py")
     ours = work.oomph("catches.py", env=memory(60))
@@ -127,7 +127,7 @@ def test_refused_micro_batches_end_the_run_with_93(work, memory):
     assert ours.summary["restarts"] == 0
 
 
-def test_single_sample_that_does_not_fit_ends_the_run_without_a_restart(work, memory):
+def test_oversized_single_sample_ends_the_run_without_a_restart(work, memory):
     work.script("huge_sample.py")
     ours = work.oomph("huge_sample.py", env=memory(60))
     assert ours.returncode == 93
@@ -138,7 +138,7 @@ def test_single_sample_that_does_not_fit_ends_the_run_without_a_restart(work, me
 
 
 @pytest.mark.slow
-def test_training_on_a_full_device_needs_no_more_memory_than_plain_keras(work, load, memory):
+def test_full_device_training_needs_no_more_memory_than_keras(work, load, memory):
     """Weights and slots are 24 MB. Holding back what Adam assigns would take 16 MB more."""
     work.script("heavy.py")
     plain = work.plain("heavy.py", "plain.npz", env=memory(34))
@@ -167,7 +167,7 @@ def test_micro_batches_never_hold_all_gradients_at_once(work, memory):
 
 
 @pytest.mark.slow
-def test_training_with_fragmented_memory_is_finished_in_micro_batches(work, memory):
+def test_training_in_fragmented_memory_completes_in_micro_batches(work, memory):
     """45 MB hold the step in micro-batches, but not after the whole batch has cut them into regions."""
     work.script("conv.py")
     ended = work.oomph("conv.py", env=memory(45))
@@ -181,7 +181,7 @@ def test_training_with_fragmented_memory_is_finished_in_micro_batches(work, memo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jit", [[], pytest.param(["--jit"], marks=pytest.mark.slow)], ids=["graph", "xla"])
-def test_sparse_gradients_add_up_to_those_of_the_whole_batch(work, load, jit):
+def test_sparse_gradients_sum_to_the_whole_batch_gradient(work, load, jit):
     work.script("sparse.py")
     assert work.plain("sparse.py", "plain.npz", *jit).returncode == 0
     ours = work.oomph("--micro-batch=13", "sparse.py", "ours.npz", *jit)
@@ -203,7 +203,7 @@ model.predict(np.ones((32768, 64), "float32"), batch_size=32768, verbose=0)
 
 
 @pytest.mark.slow
-def test_tensorflow_memory_reports_go_to_the_run_directory_instead_of_the_terminal(work, memory):
+def test_tensorflow_memory_reports_go_to_the_run_directory(work, memory):
     work.write(REPORTED, "reported.py")
     ours = work.oomph("reported.py", env={**memory(40), "TF_CPP_MIN_LOG_LEVEL": "0"})
     assert ours.returncode == 0, ours.stderr[-3000:]

@@ -30,7 +30,7 @@ def test_evaluate_and_predict_are_divided_without_dividing_training(work, load, 
 
 
 @pytest.mark.parametrize("jit", [[], pytest.param(["--jit"], marks=pytest.mark.slow)], ids=["graph", "xla"])
-def test_a_guarded_loop_survives_real_errors(work, load, memory, jit):
+def test_guarded_loop_survives_real_errors(work, load, memory, jit):
     work.script("loop.py")
     assert work.plain("loop.py", "plain.npz", *jit).returncode == 0
     ours = work.oomph("loop.py", "ours.npz", "--guard", *jit, env=memory(36 if jit else 22))
@@ -42,7 +42,7 @@ def test_a_guarded_loop_survives_real_errors(work, load, memory, jit):
 
 
 @pytest.mark.slow
-def test_a_guarded_loop_without_a_fault_or_a_run_gives_the_same_bits(work, same_bits):
+def test_undisturbed_guarded_loop_gives_identical_results(work, same_bits):
     work.script("loop.py")
     assert work.plain("loop.py", "plain.npz").returncode == 0
     assert work.plain("loop.py", "ours.npz", "--guard").returncode == 0
@@ -83,7 +83,7 @@ new_model().fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0, callbacks=[Othe
 
 
 @pytest.mark.slow
-def test_training_inside_a_callback_is_not_reported_as_a_separate_loop(work):
+def test_callback_training_is_not_reported_as_a_separate_loop(work):
     work.write(WITHIN_A_FIT)
     ours = work.oomph("train.py")
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -134,7 +134,7 @@ for i in range(int(optimizer.iterations.numpy()), 12):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("options", "repeated"), [([], 5), (["--keeps"], 0)])
-def test_steps_repeated_by_a_restarted_unguarded_loop_are_counted(work, options, repeated):
+def test_repeated_steps_of_an_unguarded_loop_are_counted(work, options, repeated):
     work.write(ABORTED_LOOP)
     ours = work.oomph("train.py", *options)
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -145,7 +145,7 @@ def test_steps_repeated_by_a_restarted_unguarded_loop_are_counted(work, options,
 
 
 @pytest.mark.slow
-def test_out_of_memory_caught_by_the_script_is_recorded_and_left_to_it(work, memory):
+def test_out_of_memory_caught_by_the_script_is_only_recorded(work, memory):
     work.script("eager.py")
     ours = work.oomph("eager.py", env=memory(60))
     assert (ours.returncode, ours.stdout) == (0, "caught ResourceExhaustedError\ntrained 5\n")

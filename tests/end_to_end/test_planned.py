@@ -75,7 +75,7 @@ def test_memory_is_itemised_under_the_users_own_names(roomy) -> None:
 
 
 @pytest.mark.slow
-def test_memory_added_by_the_gpu_model_is_included_in_each_saving_option(tmp_path: Path) -> None:
+def test_gpu_specific_memory_is_included_in_each_saver(tmp_path: Path) -> None:
     _, document = plan(tmp_path, "--gpu", "T4", "--batch", "512")
     added = sum(item["expected"] for item in document["items"] if item["basis"] == "assumed")
     assert added > 32 << 20
@@ -84,7 +84,7 @@ def test_memory_added_by_the_gpu_model_is_included_in_each_saving_option(tmp_pat
     assert all(expected > added for expected in planned)
 
 
-def test_each_saving_option_is_planned_again_or_gives_a_reason(roomy) -> None:
+def test_each_saver_is_planned_again_or_gives_a_reason(roomy) -> None:
     _, document = roomy
     savers = {saver["name"]: saver for saver in document["savers"]}
     assert savers["mixed bfloat16"]["expected"] > 0
@@ -110,7 +110,7 @@ def test_plan_for_too_little_memory_exits_with_1(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not why_not(), reason="XLA's compiler is installed")
 @pytest.mark.parametrize(("gpu", "fits"), [("RTX 4090", "yes"), ("128MiB", "unknown")])
-def test_xla_step_planned_without_its_compiler_fits_only_with_ample_memory(tmp_path: Path, gpu, fits) -> None:
+def test_xla_step_without_its_compiler_fits_only_with_ample_memory(tmp_path: Path, gpu, fits) -> None:
     code, document = plan(tmp_path, "--gpu", gpu, "--optimizer", "sgd", compiled="")
     assert code == 0
     assert document["estimates"][0]["fits"] == fits
@@ -150,7 +150,7 @@ model.fit(np.zeros((64, 16)), np.zeros((64, 1)))
 """
 
 
-def test_step_that_fails_when_executed_is_not_planned_to_fit(tmp_path: Path) -> None:
+def test_step_that_fails_to_run_is_not_planned_to_fit(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(FAILS)
     command = [sys.executable, "-m", "oomph", "plan", "--json", "--gpu", "4GiB", "train.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)

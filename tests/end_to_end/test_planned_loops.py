@@ -102,7 +102,7 @@ def test_loop_is_planned_from_its_traced_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_xla_compiled_loop_in_scarce_memory_is_planned_as_unknown(tmp_path: Path) -> None:
+def test_xla_loop_in_scarce_memory_has_an_unknown_verdict(tmp_path: Path) -> None:
     compiled = LOOP.replace("{DECORATOR}", "@tf.function(jit_compile=True)")
     document = json.loads(plan(tmp_path, compiled, gpu="64MiB").stdout)
     assert document["max_batch"] is None
@@ -113,7 +113,7 @@ def test_xla_compiled_loop_in_scarce_memory_is_planned_as_unknown(tmp_path: Path
     ("decorator", "options", "why"),
     [("", (), "decorate it with @tf.function"), ("@tf.function", ("--batch", "64"), "--batch needs fit")],
 )
-def test_unplannable_loop_is_refused_with_its_reason(tmp_path: Path, decorator, options, why) -> None:
+def test_unplannable_loop_is_refused_with_a_reason(tmp_path: Path, decorator, options, why) -> None:
     done = plan(tmp_path, LOOP.replace("{DECORATOR}", decorator), *options)
     assert done.returncode == 3
     assert why in done.stderr
@@ -121,7 +121,7 @@ def test_unplannable_loop_is_refused_with_its_reason(tmp_path: Path, decorator, 
 
 
 @pytest.mark.slow
-def test_training_of_one_replica_under_a_strategy_is_planned(tmp_path: Path) -> None:
+def test_single_replica_strategy_is_planned(tmp_path: Path) -> None:
     done = plan(tmp_path, UNDER_A_STRATEGY, "--batch", "64,512")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -137,7 +137,7 @@ def two_replicas(trains: str, compiled: str = "") -> str:
 
 
 @pytest.mark.slow
-def test_plan_of_two_replicas_gives_the_memory_of_one(tmp_path: Path) -> None:
+def test_two_replica_plan_shows_the_memory_of_one(tmp_path: Path) -> None:
     done = plan(tmp_path, two_replicas("model.fit(x, y, batch_size=1024)"), "--html", "plan.html")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -156,7 +156,7 @@ def test_plan_of_two_replicas_gives_the_memory_of_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_xla_compiled_replicas_in_scarce_memory_are_planned_as_unknown(tmp_path: Path) -> None:
+def test_xla_replicas_in_scarce_memory_have_an_unknown_verdict(tmp_path: Path) -> None:
     document = json.loads(plan(tmp_path, two_replicas("model.fit(x, y)", ", jit_compile=True"), gpu="64MiB").stdout)
     assert document["max_batch"] is None
     assert [estimate["fits"] for estimate in document["estimates"]] == ["unknown"]
@@ -167,7 +167,7 @@ def test_xla_compiled_replicas_in_scarce_memory_are_planned_as_unknown(tmp_path:
     ("trains", "why"),
     [("model.train_on_batch(x, y)", "the whole batch"), (LOOP_OF_REPLICAS, "a custom loop of several replicas")],
 )
-def test_unplannable_training_of_replicas_is_refused_with_its_reason(tmp_path: Path, trains, why) -> None:
+def test_unplannable_replica_training_is_refused_with_a_reason(tmp_path: Path, trains, why) -> None:
     done = plan(tmp_path, two_replicas(trains))
     assert done.returncode == 3
     assert why in done.stderr

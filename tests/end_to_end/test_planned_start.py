@@ -39,7 +39,7 @@ POOL = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "48"}
 
 
 @pytest.mark.slow
-def test_planned_oversized_batch_trains_in_micro_batches_without_running_out_of_memory(tmp_path: Path) -> None:
+def test_planned_micro_batches_never_run_out_of_memory(tmp_path: Path) -> None:
     said, events = run(tmp_path, 2048, **POOL)
     assert "oomph: the batch of 2048 at train.py:9 may not fit: it is trained in micro-batches of " in said
     assert not [event for event in events if event["event"] == "oom"]
@@ -56,7 +56,7 @@ def test_fitting_batch_is_not_divided(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("script", ["print('no training')", "raise SystemExit(3)"])
-def test_script_that_cannot_be_planned_runs_as_without_a_plan(tmp_path: Path, script: str) -> None:
+def test_unplannable_script_runs_without_a_plan(tmp_path: Path, script: str) -> None:
     (tmp_path / "train.py").write_text(script)
     command = [sys.executable, "-m", "oomph", "run", "--plan", "--run-dir=run", "train.py"]
     environ = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", **POOL}

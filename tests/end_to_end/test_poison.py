@@ -30,7 +30,7 @@ print("end", int(model.optimizer.iterations), model.jit_compile)
 
 
 @pytest.mark.slow
-def test_poison_step_ends_the_run_without_skip_poison(work):
+def test_poison_step_ends_the_run_by_default(work):
     work.write(SCRIPT)
     ours = work.oomph("--checkpoint-every=2", "train.py")
     assert ours.returncode == 93

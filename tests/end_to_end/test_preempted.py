@@ -42,7 +42,7 @@ def test_preemption_by_sigterm_and_sigusr1_loses_no_step(work, plain, same_bits)
     assert last.summary["exactness"] == "unverified", "all was saved, so no step was repeated"
 
 
-def test_signal_to_every_process_of_a_job_preempts_the_run_once(work):
+def test_signal_to_all_job_processes_preempts_once(work):
     """Slurm's `--signal=USR1` without `B:`, and what Kubernetes or systemd send to a whole group."""
     work.script("three_fits.py")
     running = work.start("--checkpoint-every=1000", "three_fits.py", "ours.npz")
@@ -81,7 +81,7 @@ def test_second_signal_ends_the_run_at_once(work, signum):
 
 
 @pytest.mark.slow
-def test_preemption_after_the_last_step_ends_the_run_after_the_fit(work):
+def test_preemption_after_the_last_step_lets_the_fit_finish(work):
     work.write(
         "import os, signal, keras, numpy as np\n"
         "class Late(keras.callbacks.Callback):\n"
@@ -119,7 +119,7 @@ def test_ctrl_c_saves_a_checkpoint_and_resume_loses_no_step(work, plain, same_bi
 
 
 @pytest.mark.slow
-def test_script_handling_ctrl_c_itself_keeps_its_checkpoint(work):
+def test_script_that_handles_ctrl_c_keeps_its_checkpoint(work):
     """After a fault, and in a loop of the script's own that is resumable."""
     work.write(
         "import os, signal, sys, time, keras, numpy as np, tensorflow as tf, oomph\n"

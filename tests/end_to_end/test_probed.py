@@ -98,7 +98,7 @@ def test_probed_memory_matches_a_fit_and_is_kept_for_other_machines(machine):
     assert "what 1 training measured on this GPU took" in other["notes"][0]
 
 
-def test_probed_step_out_of_memory_means_the_batch_does_not_fit(machine):
+def test_out_of_memory_in_a_probe_means_the_batch_does_not_fit(machine):
     only = "[layers.Lambda(lambda x: keras.ops.reshape(x, (1 << 16, 256)))]"  # tried although it should not fit
     machine.write(1 << 16, fixed=only)
     code, document, said = machine.plan()

@@ -35,7 +35,7 @@ np.savez(sys.argv[1], **{str(i): np.asarray(v) for i, v in enumerate([*model.var
 
 
 @pytest.mark.slow
-def test_wrong_result_is_reported_and_the_run_resumes_from_before_it(work, same_bits):
+def test_wrong_result_is_reported_and_the_run_resumes_before_it(work, same_bits):
     work.write(_SCRIPT)
     assert work.plain("train.py", "plain.npz").returncode == 0
     # Ten steps take ten computations and two more for each of two comparisons; the third comparison, after step 14,

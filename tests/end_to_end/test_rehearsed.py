@@ -69,7 +69,7 @@ def test_rehearsed_kill_of_a_custom_loop_restarts_it_from_the_beginning(work):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_every_fault_but_a_hang_is_rehearsed_and_survived(work):
+def test_every_fault_except_a_hang_is_rehearsed_and_survived(work):
     work.script("one_fit.py")
     names = "oom,abort,nan,corrupt-checkpoint,disk-full,lost-gpu"
     done, report = rehearse(work, "--faults", names, "one_fit.py", "out.npz", seconds=500)
@@ -89,7 +89,7 @@ def test_every_fault_but_a_hang_is_rehearsed_and_survived(work):
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_rehearsal_of_all_steps_runs_the_script_to_its_end(work):
+def test_rehearsal_of_all_steps_runs_to_completion(work):
     work.script("one_fit.py")
     done, report = rehearse(work, "--steps", "all", "--faults", "kill", "one_fit.py", "out.npz", "--epochs", "3")
     assert done.returncode == 0, done.stderr
@@ -112,7 +112,7 @@ def test_rehearsal_ends_a_run_that_hangs_forever(work):
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_training_guarded_only_by_restarts_does_not_survive_out_of_memory(work):
+def test_restart_only_training_does_not_survive_out_of_memory(work):
     work.script("one_fit.py")
     text = (work.folder / "one_fit.py").read_text()
     own = (

@@ -50,7 +50,7 @@ if len(seen) == 2:
 
 
 @pytest.mark.slow
-def test_gpu_fallen_off_the_bus_is_excluded_by_its_uuid(work, rig):
+def test_gpu_that_fell_off_the_bus_is_excluded_by_uuid(work, rig):
     ours = supervised(work, LOSES_A_GPU, two_gpus(rig))
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert ours.stdout.splitlines() == ["2 0,1 device:GPU:0", f"1 {UUID.format(0)} device:GPU:0"]

@@ -90,7 +90,7 @@ def test_tensorflow_sees_the_gpu_only_under_oomph_run(work, layout, environ):
     ours = work.oomph(script, env=environ)
     assert ours.stdout == f"GPUs 1 {layout}/tensorflow/__init__.py\n"
     assert (
-        "oomph: repaired for this run: TensorFlow does not search the wheel folders that hold libcusolver.so.11"
+        "oomph: repaired for this run: TensorFlow does not search the wheel folders that contain libcusolver.so.11"
         in ours.stderr
     )
     (event,) = ours.events("machine")
@@ -98,7 +98,7 @@ def test_tensorflow_sees_the_gpu_only_under_oomph_run(work, layout, environ):
     assert event.data["repairs"] == {"LD_LIBRARY_PATH": path}
 
 
-def test_doctor_reports_the_unfound_library_and_its_folder(work, layout, environ):
+def test_doctor_reports_the_missing_library_and_its_folder(work, layout, environ):
     ended = doctor(work, environ, "--json")
     (entry,) = [entry for entry in json.loads(ended.stdout)["checks"] if entry["status"] in ("fail", "warn")]
     assert entry["name"] == "cuda-libraries"
@@ -129,7 +129,7 @@ def test_notebook_lines_repair_a_running_process(work, environ):
 
 
 @pytest.mark.slow
-def test_repair_puts_the_wheels_cudnn_before_an_older_one_on_the_library_path(work, layout, environ):
+def test_repair_puts_the_wheel_cudnn_before_an_older_one(work, layout, environ):
     old = work.folder / "old"
     old.mkdir()
     shutil.copy(layout / "nvidia/cudnn/lib/libcudnn.so.9", old)

@@ -47,7 +47,7 @@ def assert_resumed_to_the_same_bits(work, plain, same_bits) -> None:
 
 
 @pytest.mark.slow
-def test_brief_lack_of_memory_only_delays_the_restore(work, stopped, plain, same_bits):
+def test_brief_memory_shortage_only_delays_the_restore(work, stopped, plain, same_bits):
     ours = resume(work, "once")
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert any("could not be restored" in line and "trying again" in line for line in ours.said)
@@ -57,7 +57,7 @@ def test_brief_lack_of_memory_only_delays_the_restore(work, stopped, plain, same
 
 
 @pytest.mark.slow
-def test_lasting_lack_of_memory_exits_with_75_and_keeps_checkpoints(work, stopped, plain, same_bits):
+def test_lasting_memory_shortage_exits_with_75_and_keeps_checkpoints(work, stopped, plain, same_bits):
     before = checkpoints(stopped)
     ours = resume(work, "always")
     assert ours.returncode == 75, ours.stderr[-3000:]
@@ -68,7 +68,7 @@ def test_lasting_lack_of_memory_exits_with_75_and_keeps_checkpoints(work, stoppe
 
 
 @pytest.mark.slow
-def test_checkpoint_that_cannot_be_restored_is_replaced_by_the_one_before_it(work, stopped, plain, same_bits):
+def test_unrestorable_checkpoint_falls_back_to_the_previous_one(work, stopped, plain, same_bits):
     ours = resume(work, "broken")
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert any("using the checkpoint before it" in line for line in ours.said)
@@ -102,7 +102,7 @@ def test_edited_configuration_is_refused_until_the_edit_is_undone(work, stopped,
 
 
 @pytest.mark.slow
-def test_start_over_flag_keeps_the_old_checkpoints_while_the_run_is_unfinished(work, stopped):
+def test_start_over_keeps_old_checkpoints_until_the_run_finishes(work, stopped):
     old = set(checkpoints(stopped))
     configure(work, 9)
     running = work.start("--resume=run", "--start-over", "--checkpoint-every=5", "configured.py", "ours.npz")

@@ -31,7 +31,7 @@ def test_weights_slots_metrics_and_history_equal_plain_keras(trained, same_bits,
     same_bits(shared.folder / "ours.npz", shared.folder / "plain.npz", only=f"{case}/")
 
 
-def test_end_of_data_of_unknown_length_is_counted_as_a_step_like_in_keras(trained, load):
+def test_unknown_length_data_end_counts_as_a_step_like_in_keras(trained, load):
     """Outside XLA, the last call of an epoch finds no batch, but has counted up the optimizer's iterations already."""
     shared, _, _ = trained
     ours = load(shared.folder / "ours.npz")
@@ -44,7 +44,7 @@ def without_retracing(stderr: str) -> str:
     return "".join(line for line in stderr.splitlines(True) if "triggered tf.function retracing" not in line)
 
 
-def test_script_output_is_the_same_as_without_oomph(trained):
+def test_script_output_matches_plain_python(trained):
     _, plain, ours = trained
     assert ours.stdout == plain.stdout
     assert without_retracing(ours.own) == without_retracing(plain.stderr)
@@ -59,7 +59,7 @@ def test_every_fit_is_guarded(trained):
     assert set(fits.values()) <= {"exact", "approximate", "probed before a batch is divided", "restart only"}
 
 
-def test_guard_of_each_fit_matches_its_model(trained):
+def test_each_fit_gets_the_guard_of_its_model(trained):
     _, _, ours = trained
     fitting = [case for case in CASES if "train_on_batch" not in case]
     guards = dict(zip(fitting, [event.data["guard"] for event in ours.events("fit-started")], strict=True))

@@ -28,7 +28,7 @@ def killed(shared, plain):
 
 
 @pytest.mark.slow
-def test_script_with_many_kinds_of_fits_gives_the_same_bits_after_kills(shared, plain, killed, same_bits):
+def test_many_kinds_of_fits_are_bit_identical_after_kills(shared, plain, killed, same_bits):
     assert killed.returncode == 0, killed.stderr[-3000:]
     assert killed.stdout == plain.stdout
     same_bits(shared.folder / "ours.npz", shared.folder / "plain.npz")
@@ -45,13 +45,13 @@ def test_finished_fits_are_not_trained_again(killed):
 
 
 @pytest.mark.slow
-def test_nested_fit_gets_no_number_of_its_own(killed):
+def test_nested_fit_gets_no_separate_number(killed):
     assert max(event.data["fit"] for event in killed.events("fit-started")) == len(NAMES) - 1
     assert len({event.data["site"] for event in killed.events("fit-started")}) == 1
 
 
 @pytest.mark.slow
-def test_processes_that_the_script_starts_are_guarded_but_not_checkpointed(work, same_bits):
+def test_child_processes_are_guarded_but_not_checkpointed(work, same_bits):
     work.script("children.py")
     plain = work.plain("children.py", "spawn")
     (work.folder / "spawn.npz").rename(work.folder / "plain.npz")
@@ -106,7 +106,7 @@ def test_end_states_of_fits_are_kept_only_while_needed(work):
 
 
 @pytest.mark.slow
-def test_end_states_that_would_take_too_much_time_are_not_kept(work):
+def test_end_states_that_are_too_slow_to_save_are_not_kept(work):
     """Forty fits of some ten milliseconds each. Those that were not kept train again, and are compared."""
     many = TWENTY.partition("for fold")[0] + (
         'model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(1)])\nmodel.compile("sgd", "mse")\n'
@@ -134,7 +134,7 @@ def test_end_states_that_would_take_too_much_time_are_not_kept(work):
 
 
 @pytest.mark.slow
-def test_callback_list_shared_by_two_fits_is_called_for_the_epochs_of_both(work):
+def test_callback_list_shared_by_two_fits_sees_all_epochs(work):
     """Keras takes a CallbackList as it is: what was added to it for the first fit is no part of the second one."""
     work.write(
         "import os, signal, keras, numpy as np\n"
@@ -176,7 +176,7 @@ for turn in range(3):
 """
 
 
-def test_memory_of_the_data_is_freed_when_a_fit_returns(work, memory):
+def test_data_memory_is_freed_when_a_fit_returns(work, memory):
     """They are 5 MB. Plain Keras lets go of them without a garbage collector, too."""
     work.write(LOOP_OF_FITS)
     ended = work.oomph("train.py", env=memory(500))

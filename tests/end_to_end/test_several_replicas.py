@@ -11,7 +11,7 @@ FIRST = 16  # steps of the first fit; the second has 32
 @pytest.mark.parametrize(
     "kind", [pytest.param((), id="new model"), pytest.param(("--restores",), id="restores", marks=pytest.mark.slow)]
 )
-def test_replicas_killed_in_the_second_fit_resume_to_the_same_bits(work, kind, same_bits):
+def test_replicas_killed_in_the_second_fit_resume_bit_identically(work, kind, same_bits):
     """With statistics of BatchNormalization, and with metrics, which differ from replica to replica."""
     work.script("replicas.py")
     expected = work.plain("replicas.py", "plain.npz", *kind)

@@ -135,7 +135,7 @@ def test_undecodable_images_are_skipped_and_reported(work):
 
 
 @pytest.mark.slow
-def test_sound_data_give_the_same_output_and_no_record_is_skipped(work):
+def test_intact_data_gives_the_same_output_without_skips(work):
     """Ten pipelines of many kinds, one after another, each shuffled anew in every epoch."""
     work.write(SOUND)
     plain = work.plain("train.py")
@@ -156,7 +156,7 @@ def test_corrupt_image_fails_the_script_without_the_skip_option(work):
 
 
 @pytest.mark.slow
-def test_rest_of_a_corrupt_record_file_is_skipped_and_reported(work):
+def test_remainder_of_a_corrupt_record_file_is_skipped_and_reported(work):
     work.write(RECORDS)
     ours = work.oomph("--skip-corrupt", "train.py", env={"TF_CPP_MIN_LOG_LEVEL": "1"})
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -173,7 +173,7 @@ tf.function(lambda: data.cardinality())()
 
 
 @pytest.mark.slow
-def test_corrupt_record_of_a_nested_pipeline_is_reported(work):
+def test_corrupt_record_in_a_nested_pipeline_is_reported(work):
     head, _, tail = RECORDS.partition("data = tf.data.TFRecordDataset")
     work.write(head + NESTED + tail[tail.index("model =") :])
     ours = work.oomph("--skip-corrupt", "train.py")
@@ -183,7 +183,7 @@ def test_corrupt_record_of_a_nested_pipeline_is_reported(work):
 
 
 @pytest.mark.slow
-def test_error_of_a_generator_is_raised_despite_the_skip_option(work):
+def test_generator_error_is_raised_despite_the_skip_option(work):
     work.write(GENERATOR)
     ours = work.oomph("--skip-corrupt", "train.py")
     assert ours.returncode == 1

@@ -27,7 +27,7 @@ def test_allowed_smaller_batches_continue_the_training(work, memory):
 
 
 @pytest.mark.slow
-def test_run_ends_naming_the_flag_if_smaller_batches_are_not_allowed(work, memory):
+def test_disallowed_smaller_batches_end_the_run_naming_the_flag(work, memory):
     work.script("contrastive.py")
     ended = work.oomph("contrastive.py", env=memory(SIZE))
     assert ended.returncode == 93

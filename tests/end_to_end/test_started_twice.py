@@ -44,7 +44,7 @@ log = open(out / "log.txt", "w")
 
 
 @pytest.mark.slow
-def test_training_resumes_in_the_folders_it_created(work, same_bits):
+def test_training_resumes_in_folders_it_created(work, same_bits):
     work.write(_TRAINING.format(creates=CREATES))
     plain = work.plain("train.py")
     assert plain.returncode == 0, plain.stderr[-2000:]
@@ -62,7 +62,7 @@ def test_training_resumes_in_the_folders_it_created(work, same_bits):
 
 
 @pytest.mark.slow
-def test_script_refusing_a_second_start_fails_and_resumes_once_fixed(work):
+def test_script_that_refuses_a_restart_resumes_once_fixed(work):
     work.write(_TRAINING.format(creates=REFUSES))
     running = work.start("--checkpoint-every=50", "train.py")
     running.kill_at_step(170)
@@ -87,7 +87,7 @@ def rehearse(work, *words: str):
 
 
 @pytest.mark.slow
-def test_rehearsal_finds_the_line_that_refuses_a_second_start(work):
+def test_rehearsal_finds_the_line_that_refuses_a_restart(work):
     work.write(_TRAINING.format(creates=REFUSES))
     done, report = rehearse(work, "--faults", "kill,abort", "train.py")
     assert done.returncode == 1, done.stderr

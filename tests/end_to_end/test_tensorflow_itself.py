@@ -17,7 +17,7 @@ def test_xla_out_of_memory_frees_unreferenced_variable_buffers(work, memory):
     assert "bare True" not in ended.stdout
 
 
-def test_oversized_array_crashes_unless_an_operation_allocates_it(work, memory):
+def test_oversized_array_crashes_unless_allocated_by_an_operation(work, memory):
     """The reason for making tensors of arrays with `tensor_of` alone."""
     work.script("copied.py")
     ended = work.plain("copied.py", env=memory(64))

@@ -47,9 +47,9 @@ def test_unsavable_model_is_reported_after_its_first_step(ended):
     assert not (ended.folder.parent / "best.keras").exists()
 
 
-def test_exhausted_data_are_reported_at_once_and_at_the_end(ended):
+def test_exhausted_data_is_reported_at_once_and_at_the_end(ended):
     (told,) = (line for line in ended.said if "ran out in" in line)
     assert "training data: the data ran out in epoch 3, which had 1 of its 2 steps (input-pipeline, DAT606)" in told
     assert "finished, 9 steps (1 fewer than asked for: the data ran out)" in ended.said[-2]
-    assert "found on the way: input-pipeline (training data), checkpoint-failure (ModelCheckpoint)" in ended.said[-1]
+    assert "found in the run: input-pipeline (training data), checkpoint-failure (ModelCheckpoint)" in ended.said[-1]
     assert [event.data["wanted"] for event in ended.events("data-ended")] == [2]

@@ -56,14 +56,14 @@ DIFFERENT = {
         for error in ERRORS
     ],
 )
-def test_errors_of_the_script_read_as_under_plain_python(errors, error):
+def test_script_errors_look_like_plain_python_errors(errors, error):
     (_, plain), (_, ours) = errors
     assert "Traceback" in plain[error], "this was to fail"
     assert comparable(ours[error]) == comparable(plain[error])
 
 
 @pytest.mark.parametrize("error", DIFFERENT)
-def test_error_message_is_the_same_as_under_plain_python(errors, error):
+def test_error_message_matches_plain_python(errors, error):
     (_, plain), (_, ours) = errors
     wanted, shown = (re.findall(r"^\w[\w.]*Error: .*", part[error], re.MULTILINE) for part in (plain, ours))
     assert wanted == shown
@@ -86,7 +86,7 @@ def test_script_error_ends_the_run_without_a_restart(errors):
         "import tensorflow_is_not_here",
     ],
 )
-def test_script_without_training_ends_as_under_plain_python(work, text):
+def test_script_without_training_ends_like_plain_python(work, text):
     work.write(text)
     plain, ours = work.plain("train.py"), work.oomph("train.py")
     assert (ours.returncode, ours.stdout, ours.own) == (plain.returncode, plain.stdout, plain.stderr)
@@ -101,7 +101,7 @@ def test_missing_script_is_reported_in_one_sentence(work):
     assert not ours.folder.exists()
 
 
-def test_another_python_is_suggested_when_the_chosen_one_has_no_keras(work):
+def test_python_without_keras_gets_another_suggested(work):
     bare = work.folder / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=120)
     work.write("print('first', flush=True)\nimport keras\n")
@@ -116,7 +116,7 @@ def test_another_python_is_suggested_when_the_chosen_one_has_no_keras(work):
     assert str(Path(sys.executable).parent) in advice[0]
 
 
-def test_script_receives_all_of_its_standard_input(work):
+def test_script_receives_its_entire_standard_input(work):
     work.write(
         "import keras, numpy as np, sys\n"
         "first = input('how many? ')\n"
@@ -164,7 +164,7 @@ def changed(folder: Path, name: str, old: str, new: str) -> dict[Path, str]:
         ),
         (
             {"backend/tensorflow/trainer.py": ("make_train_function(self, force=False)", "make_train_function(self)")},
-            "make_train_function takes other arguments",
+            "make_train_function expects different arguments",
         ),
         pytest.param(
             {"backend/tensorflow/trainer.py": ("TFEpochIterator", "OtherIterator")},
@@ -197,7 +197,7 @@ def test_unfamiliar_keras_is_reported_and_runs_unguarded(work, own_keras, change
     assert ours.events("guard-installed") == []
 
 
-def test_one_interrupt_reaches_the_script_and_ends_the_run(work):
+def test_single_interrupt_reaches_the_script_and_ends_the_run(work):
     work.script("stubborn.py")
     running = work.start("--checkpoint-every=10", "stubborn.py", "--give-in")
     running.wait_for((work.folder / "asleep").exists)
@@ -211,7 +211,7 @@ def test_one_interrupt_reaches_the_script_and_ends_the_run(work):
     assert json.loads((ours.folder / "run.json").read_text())["status"] == "failed"
 
 
-def test_error_in_a_custom_step_is_not_called_a_guard_failure(work):
+def test_custom_step_error_is_not_reported_as_a_guard_failure(work):
     work.write(
         "import keras, numpy as np\n"
         "class Own(keras.Sequential):\n"
@@ -227,7 +227,7 @@ def test_error_in_a_custom_step_is_not_called_a_guard_failure(work):
 
 
 @pytest.mark.slow
-def test_second_oomph_on_a_run_is_refused_and_two_interrupts_end_the_script(work):
+def test_second_oomph_is_refused_and_two_interrupts_end_the_script(work):
     work.script("stubborn.py")
     running = work.start("--checkpoint-every=10", "stubborn.py")
     running.wait_for((work.folder / "asleep").exists)

@@ -36,11 +36,11 @@ def test_tensorflow_1_name_is_recognised_in_any_capitalisation(name: str) -> Non
     assert f"tf.compat.v1.{name}" in first_remedy(f"Module 'tensorflow' has no attribute '{name}'")
 
 
-def test_keras_error_without_its_traceback_also_gets_its_specific_remedy() -> None:
+def test_keras_error_without_a_traceback_gets_its_specific_remedy() -> None:
     assert "Leave y out" in first_remedy("ValueError: `y` argument is not supported when using dataset as input.")
 
 
-def test_tensor_in_a_message_does_not_make_it_a_shape_error() -> None:
+def test_tensor_in_a_message_does_not_imply_a_shape_error() -> None:
     words = (
         'ValueError: Tensor Tensor("dense/Softmax:0", shape=(?, 10), dtype=float32) is not an element of this graph.'
     )

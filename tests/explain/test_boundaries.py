@@ -29,7 +29,7 @@ def captured(line: str) -> dict[str, str]:
         "45/100 - loss: 2.1371Killed                  python train.py",
     ],
 )
-def test_progress_bar_figures_are_not_taken_for_a_pid(line: str) -> None:
+def test_progress_bar_numbers_are_not_mistaken_for_a_pid(line: str) -> None:
     assert diagnose_log(line.encode())[0].name == "killed"
     assert "pid" not in captured(line)
 

@@ -36,7 +36,7 @@ def test_errors_after_an_illegal_memory_access_are_its_consequences() -> None:
 
 
 @pytest.mark.parametrize("lines", [(OOM, RESET), (RESET, OOM)])
-def test_fault_of_one_rank_explains_lost_peers_logged_before_or_after_it(lines: tuple[str, str]) -> None:
+def test_rank_fault_explains_lost_peers_before_or_after_it(lines: tuple[str, str]) -> None:
     assert roles(*lines) == [("device-oom", "cause"), ("worker-lost", "consequence")]
 
 
@@ -102,7 +102,7 @@ def test_growing_memory_is_a_leak_unless_it_levels_off_or_falls() -> None:
     assert roles(*steady) == roles(*back) == []
 
 
-def test_a_live_exception_is_diagnosed_with_its_cause_and_its_line() -> None:
+def test_live_exception_is_diagnosed_with_cause_and_line() -> None:
     try:
         try:
             raise MemoryError("Unable to allocate 8.00 GiB for an array with shape (1024, 1024)")
@@ -119,7 +119,7 @@ def test_fault_late_in_a_long_line_is_found(lines: tuple[str]) -> None:
     assert roles(*lines) == [("device-oom", "cause")]
 
 
-def test_hardware_fault_in_the_kernel_log_explains_earlier_errors() -> None:
+def test_kernel_log_hardware_fault_explains_earlier_errors() -> None:
     assert roles(
         "E cuda_event.cc:29] failed to query event: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure",
         "F gpu_event_mgr.cc:221] Unexpected Event status: 1",
@@ -127,7 +127,7 @@ def test_hardware_fault_in_the_kernel_log_explains_earlier_errors() -> None:
     )[0] == ("hardware-fault", "cause")
 
 
-def test_kernel_log_before_the_programs_log_explains_its_end() -> None:
+def test_preceding_kernel_log_explains_the_programs_end() -> None:
     assert roles(
         "NVRM: Xid (PCI:0000:0a:00): 79, pid=0, GPU has fallen off the bus.",
         "$ docker logs trainer",
@@ -136,7 +136,7 @@ def test_kernel_log_before_the_programs_log_explains_its_end() -> None:
     )[:2] == [("hardware-fault", "cause"), ("kernel-launch-failure", "consequence")]
 
 
-def test_missing_driver_explains_the_missing_device_before_it() -> None:
+def test_missing_driver_explains_an_earlier_missing_device() -> None:
     first, second, *_ = roles(
         "E cuda_driver.cc:328] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected",
         "I cuda_diagnostics.cc:156] kernel driver does not appear to be running on this host (box)",
@@ -157,7 +157,7 @@ def test_driver_without_a_device_is_a_fault_unless_cpu_was_chosen() -> None:
     assert roles(*NO_DEVICE[::2])[0] == ("no-gpu-visible", "cause")
 
 
-def test_memory_taken_before_device_creation_is_blamed_on_another_process() -> None:
+def test_memory_used_before_device_creation_blames_another_process() -> None:
     full = ("Total memory: 7.91GiB", "Free memory: 112.69MiB")
     refused = "E cuda_driver.cc:1002] failed to allocate 112.69M (1 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY"
     assert roles(*full, refused)[0] == ("device-oom-other-process", "cause")
@@ -192,7 +192,7 @@ RAN_OUT = "Your input ran out of data; interrupting training. Make sure that you
     ],
     ids=["within an epoch", "Keras 2, which knows how many are missing", "at the end of an epoch"],
 )
-def test_data_ending_early_is_a_fault_although_training_continues(lines: tuple[str, ...], expected: bool) -> None:
+def test_early_end_of_data_is_a_fault_although_training_continues(lines: tuple[str, ...], expected: bool) -> None:
     after = ("Epoch 2/4", "1875/1875 ━━━━ 6s 3ms/step - loss: 0.1187", "Epoch 3/4")
     assert (("input-pipeline", "cause") in roles("Epoch 1/4", *lines, *after)) is expected
 
@@ -214,11 +214,11 @@ def test_error_followed_by_logged_training_is_not_diagnosed() -> None:
     [(), STEPS[:1], ("step 9 loss 0.13", "step 10 loss 0.12"), tuple(f"[rank1]: {line}" for line in STEPS)],
     ids=["nothing", "last words", "what may have waited in a buffer", "another rank"],
 )
-def test_error_that_ended_the_program_stays_its_cause_despite_later_lines(after: tuple[str, ...]) -> None:
+def test_fatal_error_stays_the_cause_despite_later_lines(after: tuple[str, ...]) -> None:
     assert roles(*RAISED, *after)[0] == ("unrelated", "cause")
 
 
-def test_consequence_is_linked_to_its_cause_across_logged_steps() -> None:
+def test_consequence_is_linked_to_its_cause_across_steps() -> None:
     xid = "kernel: NVRM: Xid (PCI:0000:3b:00): 48, pid=2712, name=python, DBE (double bit error)"
     found = roles(xid, *STEPS, "CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure")
     assert found[:2] == [("hardware-fault", "cause"), ("kernel-launch-failure", "consequence")]
@@ -230,7 +230,7 @@ def readings(*values: float) -> list[str]:
     return [found.name for found in diagnose(read_log(io.BytesIO(log.encode()), words=words()))]
 
 
-def test_many_small_rises_of_memory_are_a_leak() -> None:
+def test_many_small_memory_rises_are_a_leak() -> None:
     assert readings(*(890 + 6 * n for n in range(10)))[0] == "memory-leak"
     assert readings(*(890 + 6 * n for n in range(40)))[0] == "memory-leak"
     assert readings(*(890 + 6 * (n - n % 2) for n in range(10))) == []
@@ -246,7 +246,7 @@ def test_missing_kernel_image_explains_an_earlier_cublas_failure() -> None:
     assert roles(cublas, code)[:2] == [("no-kernel-image", "cause"), ("cublas-init-failed", "consequence")]
 
 
-def test_dumped_stacks_of_a_training_show_a_hang() -> None:
+def test_dumped_training_stacks_show_a_hang() -> None:
     stack = (
         "Thread 0x00007f77ff87cb80 (most recent call first):",
         '  File "/lib/keras/src/trainer.py", line 320 in fit',

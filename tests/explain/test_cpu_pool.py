@@ -19,7 +19,7 @@ def advice(diagnosis: Diagnosis) -> str:
     return "\n".join(f"{remedy.text} {remedy.command}" for remedy in diagnosis.remedies)
 
 
-def test_full_cpu_memory_pool_is_diagnosed_as_a_single_fault() -> None:
+def test_full_cpu_memory_pool_gives_a_single_diagnosis() -> None:
     (found,) = diagnose_log(LOG.encode())
     assert found.name == "device-oom"
     assert "TF_CPU_BFC_MEM_LIMIT_IN_MB" in advice(found)
@@ -28,7 +28,7 @@ def test_full_cpu_memory_pool_is_diagnosed_as_a_single_fault() -> None:
     assert not any(word in advice(found).lower() for word in OF_CUDA)
 
 
-def test_crash_after_a_full_cpu_memory_pool_is_explained_with_the_pool_limit() -> None:
+def test_crash_after_a_full_cpu_pool_names_the_pool_limit() -> None:
     said = itertools.takewhile(lambda line: "OOM when allocating" not in line, LOG.splitlines(keepends=True))
     found = diagnose_log("".join(said).encode(), [Evidence.of_exit(-11, oom_kills=0)])
     assert [each.name for each in found if each.confidence > SUSPICION] == ["host-oom", "segmentation-fault"]
@@ -39,7 +39,7 @@ def test_crash_after_a_full_cpu_memory_pool_is_explained_with_the_pool_limit() -
     assert not any(word in advice(found[0]).lower() for word in OF_CUDA)
 
 
-def test_system_without_oomph_run_also_gets_a_remedy() -> None:
+def test_unsupported_system_also_gets_a_remedy() -> None:
     (found,) = diagnose_log(LOG.replace("/home/user/", "/Users/me/").encode())
     assert "macos" in found.systems
     assert found.remedies[0].text.startswith("Use a smaller batch")
@@ -52,7 +52,7 @@ def test_fragmentation_advice_does_not_contradict_the_free_memory() -> None:
     assert "not even 6.12MiB" not in advice(found["device-oom"])
 
 
-def test_silent_crash_in_a_tiny_cpu_pool_is_diagnosed_from_the_environment() -> None:
+def test_silent_crash_in_a_tiny_cpu_pool_is_diagnosed() -> None:
     """With TF_CPP_MIN_LOG_LEVEL=2 TensorFlow says nothing, and an installation was blamed."""
     environ = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "0"}
     crashed = Evidence.of_exit(-11, oom_kills=0)

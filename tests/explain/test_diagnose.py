@@ -98,7 +98,7 @@ def names(evidence: list[Evidence]) -> list[str]:
 
 
 @pytest.mark.parametrize("path", sorted(LOGS.rglob("*.log")), ids=lambda path: str(path.relative_to(LOGS)))
-def test_recorded_log_is_diagnosed_as_the_fault_that_was_caused(path: Path) -> None:
+def test_recorded_log_is_diagnosed_as_its_fault(path: Path) -> None:
     with path.open("rb") as stream:
         found = diagnose(read_log(stream))
     assert (found[0].name if found else None) == FIRST.get(str(path.relative_to(LOGS)))
@@ -108,7 +108,7 @@ def test_every_expected_diagnosis_has_a_log_file() -> None:
     assert [name for name in FIRST if not (LOGS / name).is_file()] == []
 
 
-def test_bfc_out_of_memory_captures_the_requested_tensor_device_and_operation() -> None:
+def test_bfc_out_of_memory_captures_tensor_device_and_operation() -> None:
     (found,) = diagnose(read_log(io.BytesIO((LOGS / "oomgraph.log").read_bytes())))
     expected = {
         "shape": "524288,1024",
@@ -130,7 +130,7 @@ def test_bfc_out_of_memory_captures_the_requested_tensor_device_and_operation() 
     assert [fact.line for fact in found.evidence] == [18, 66, 67]
 
 
-def test_xla_out_of_memory_captures_the_memory_requested_for_the_step() -> None:
+def test_xla_out_of_memory_captures_the_requested_memory() -> None:
     (found,) = diagnose(read_log(io.BytesIO((LOGS / "xla_oom.log").read_bytes())))
     assert found.captured["requested"] == "1.02GiB"
 
@@ -172,7 +172,7 @@ def test_benign_noise_is_not_reported(line: str) -> None:
     assert names(of_text(line)) == []
 
 
-def test_allocator_notice_raises_the_confidence_of_a_later_out_of_memory_error() -> None:
+def test_allocator_notice_raises_later_out_of_memory_confidence() -> None:
     suspicion = "E0000 cuda_dnn.cc:522] Loaded runtime CuDNN library: CUDNN_STATUS_ALLOC_FAILED"
     alone, supported = diagnose(of_text(suspicion))[0], diagnose(of_text(NOT_A_FAILURE, suspicion))[0]
     assert (alone.name, alone.confidence) == ("device-oom", 0.5)
@@ -276,13 +276,13 @@ def test_wording_not_in_the_recorded_logs_is_diagnosed(line: str, expected: str)
     assert names(of_text(line))[0] == expected
 
 
-def test_full_disk_is_not_called_out_of_memory() -> None:
+def test_full_disk_is_not_diagnosed_as_out_of_memory() -> None:
     found, why = diagnose(read_log(io.BytesIO((LOGS / "checkpoint/disk.log").read_bytes())))
     assert (why.name, why.role) == ("disk-full", "cause")
     assert found.captured["path"].endswith(".tempstate16137585150842733677")
 
 
-def test_onednn_crash_after_a_failed_allocation_is_a_consequence_of_host_oom() -> None:
+def test_onednn_crash_after_a_failed_allocation_follows_host_oom() -> None:
     found = diagnose(read_log(io.BytesIO((LOGS / "crash/onednn_segv.log").read_bytes())))
     assert [(d.name, d.role) for d in found] == [
         ("host-oom", "cause"),
@@ -352,7 +352,7 @@ def test_exception_object_alone_is_diagnosed(error: BaseException, expected: lis
     assert names([Evidence.of_exception(error)]) == expected
 
 
-def test_exception_with_a_broken_str_becomes_evidence_by_its_class_name() -> None:
+def test_exception_with_a_broken_str_is_named_by_its_class() -> None:
     class Broken(Exception):
         def __str__(self) -> str:
             raise RuntimeError
@@ -363,14 +363,14 @@ def test_exception_with_a_broken_str_becomes_evidence_by_its_class_name() -> Non
 TRACEBACK = ("Traceback (most recent call last):", '  File "train.py", line 2, in <module>')
 
 
-def test_an_ordinary_error_after_an_oom_is_its_consequence() -> None:
+def test_ordinary_error_after_an_oom_is_its_consequence() -> None:
     oom = Evidence.of_exception(ResourceExhaustedError(OOM_MESSAGE))
     found = diagnose([oom, *of_text(*TRACEBACK, "KeyError: 'x'")])
     assert [(d.name, d.role) for d in found] == [("device-oom", "cause"), ("unrelated", "consequence")]
 
 
 @pytest.mark.parametrize("went_on", [Evidence.of_progress("recovered"), Evidence("log", "Epoch 2/5", 9)])
-def test_survived_fault_ranks_below_what_ended_the_training(went_on: Evidence) -> None:
+def test_survived_fault_ranks_below_the_fatal_one(went_on: Evidence) -> None:
     oom = Evidence.of_exception(ResourceExhaustedError(OOM_MESSAGE))
     assert names([oom, went_on, *of_text(*TRACEBACK, "KeyError: 'x'")]) == ["unrelated", "device-oom"]
     assert names([oom, went_on, Evidence.of_exit(-9, 0)]) == ["killed", "device-oom"]
@@ -392,7 +392,7 @@ def test_keyboard_interrupt_is_not_diagnosed() -> None:
     assert names(of_text(*TRACEBACK, "KeyboardInterrupt")) == []
 
 
-def test_line_of_another_thread_does_not_interrupt_a_traceback() -> None:
+def test_lines_from_other_threads_do_not_interrupt_a_traceback() -> None:
     between = "W0000 00:00:1795237229.78 742 op_kernel.cc:1858] something"
     assert names(of_text(*TRACEBACK, between, "    x()", "KeyError: 'x'")) == ["unrelated"]
 
@@ -455,13 +455,13 @@ def test_clear_evidence_gives_no_suspicions(evidence: list[Evidence]) -> None:
     assert len(diagnose(evidence)) <= 1
 
 
-def test_every_page_refers_to_similar_faults_in_the_catalogue() -> None:
+def test_every_page_links_similar_faults_in_the_catalogue() -> None:
     codes = {fault.code for fault in load()}
     assert {code for fault in load() for code in neighbours(fault)} <= codes
     assert [fault.code for fault in load() if fault.domain != "python" and not neighbours(fault)] == []
 
 
-def test_every_rival_is_a_fault_of_the_catalogue() -> None:
+def test_every_rival_is_in_the_catalogue() -> None:
     names = {fault.name for fault in load()}
     assert {rival for fault in load() for each in fault.signatures for rival in each.rivals} <= names
 
@@ -509,7 +509,7 @@ def test_node_line_after_a_harmless_error_is_not_diagnosed() -> None:
         ("I cudart_stub.cc:28] Could not find cuda drivers on your machine, GPU will not be used.", "driver-missing"),
     ],
 )
-def test_cpu_training_is_a_fault_where_the_program_expected_a_gpu(said: str, fault: str) -> None:
+def test_cpu_training_is_a_fault_if_a_gpu_was_expected(said: str, fault: str) -> None:
     goes_on = ("Epoch 1/2", "10/10 - 3s - loss: 0.32", "Epoch 2/2", "10/10 - 3s - loss: 0.31")
     assert names(of_text(said, *goes_on)) == []
     assert names(of_text(said, "WARNING no GPU found, expect slow training", *goes_on)) == [fault]
@@ -524,7 +524,7 @@ def test_cpu_training_is_a_fault_where_the_program_expected_a_gpu(said: str, fau
         ("W dso_loader.cc:59] Could not load dynamic library 'libcuda.so.1'; dlerror: libcuda.so.1", "driver-missing"),
     ],
 )
-def test_gpu_error_of_older_versions_is_a_fault_although_cpu_trains(said: str, fault: str) -> None:
+def test_older_gpu_error_is_a_fault_although_the_cpu_trains(said: str, fault: str) -> None:
     assert names(of_text(said, "Epoch 1/2", "10/10 - 3s - loss: 0.32", "Epoch 2/2"))[0] == fault
 
 
@@ -540,7 +540,7 @@ def test_refused_command_line_is_not_blamed_on_the_machine(said: str) -> None:
     assert names(of_text(missing, said))[0] == "unrelated"
 
 
-def test_oom_on_a_small_device_is_blamed_on_a_process_listed_by_nvidia_smi() -> None:
+def test_small_device_oom_blames_a_process_listed_by_nvidia_smi() -> None:
     created = (
         "I gpu_device.cc:1929] Created device /job:localhost/replica:0/task:0/device:GPU:0 with 173 MB memory:  -> 0"
     )
@@ -550,14 +550,14 @@ def test_oom_on_a_small_device_is_blamed_on_a_process_listed_by_nvidia_smi() -> 
     assert names(of_text(created, oom))[0] == names(of_text(oom, *table))[0] == "device-oom"
 
 
-def test_orphaned_multiprocessing_child_is_not_called_corrupt_data() -> None:
+def test_orphaned_child_process_is_not_diagnosed_as_corrupt_data() -> None:
     lost = "_pickle.UnpicklingError: pickle data was truncated"
     frame = 'File "lib/multiprocessing/spawn.py", line 126, in _main'
     assert names(of_text("Traceback (most recent call last):", f"  {frame}", lost)) != ["corrupt-data"]
     assert names(of_text(lost)) == ["corrupt-data"]
 
 
-def test_cluster_that_became_ready_is_not_called_a_hang() -> None:
+def test_cluster_that_became_ready_is_not_diagnosed_as_a_hang() -> None:
     waiting = "INFO:tensorflow:Waiting for the cluster, timeout = inf"
     assert names(of_text(waiting)) == ["hang"]
     assert diagnose(of_text(waiting, "INFO:tensorflow:Cluster is ready.")) == ()
@@ -595,7 +595,7 @@ def test_missing_module_of_python_m_is_a_script_error(line: bytes) -> None:
     assert diagnose_log(line)[0].name == "unrelated"
 
 
-def test_name_corrected_by_python_is_a_version_mismatch_only_with_low_confidence():
+def test_name_corrected_by_python_is_a_doubtful_version_mismatch():
     error = "AttributeError: module 'keras.layers' has no attribute {}\n"
     (typo, *_) = diagnose_log(error.format("'Dens'. Did you mean: 'Dense'?").encode())
     assert typo.confidence <= 0.5

@@ -21,7 +21,7 @@ UNFED = (
 
 
 @pytest.mark.parametrize("verb", ["open", "synchronously open", "create", "synchronously create"])
-def test_hdf5_lock_error_is_answered_with_the_variable_to_disable_locking(verb: str) -> None:
+def test_hdf5_lock_error_suggests_disabling_file_locking(verb: str) -> None:
     reason = "unable to lock file, errno = 11, error message = 'Resource temporarily unavailable'"
     (first, *_) = remedies(f"BlockingIOError: [Errno 11] Unable to {verb} file ({reason})")
     assert "HDF5_USE_FILE_LOCKING=FALSE" in first
@@ -37,13 +37,13 @@ def test_missing_dll_gets_its_cuda_version_and_path_but_no_linux_remedy(library:
     assert not any("and-cuda" in remedy or "LD_LIBRARY_PATH" in remedy for remedy in given)
 
 
-def test_dll_load_failure_is_answered_with_the_visual_cpp_redistributable() -> None:
+def test_dll_load_failure_suggests_the_visual_cpp_redistributable() -> None:
     (first, *others) = remedies(WINDOWS + "ImportError: DLL load failed while importing _pywrap_tensorflow_internal: x")
     assert "Visual C++ Redistributable" in first
     assert not any("and-cuda" in remedy or "LD_LIBRARY_PATH" in remedy for remedy in others)
 
 
-def test_undefined_symbol_in_a_custom_op_is_answered_with_rebuilding_it() -> None:
+def test_undefined_symbol_in_a_custom_op_suggests_rebuilding_it() -> None:
     (first, *_) = remedies(f"tensorflow.python.framework.errors_impl.NotFoundError: ./my_op.so: {SYMBOL}")
     assert first.startswith("Build ./my_op.so again")
     assert "tf.sysconfig.get_compile_flags()" in first
@@ -59,21 +59,21 @@ def test_undefined_symbol_in_a_custom_op_is_answered_with_rebuilding_it() -> Non
         ),
     ],
 )
-def test_an_undefined_symbol_of_a_package_is_answered_with_the_package(path: str, remedy: str) -> None:
+def test_undefined_symbol_in_a_package_names_the_package(path: str, remedy: str) -> None:
     given = remedies(f"ImportError: {path}: {SYMBOL}")
     assert remedy in given[0]
     assert not any("Build" in other for other in given[1:])
 
 
 @pytest.mark.parametrize("operation", ["TensorSliceDataset", "IteratorGetNext", "ParallelMapDatasetV2"])
-def test_compiled_loop_over_a_dataset_is_not_answered_with_tf_data(operation: str) -> None:
+def test_compiled_dataset_loop_does_not_suggest_tf_data(operation: str) -> None:
     given = remedies(f"{XLA}: {operation} (No registered '{operation}' OpKernel for XLA_GPU_JIT devices)")
     assert given[0].startswith("Keep the loop over the data set out of the compiled function")
     assert not any("dataset.map" in remedy or "tf.data" in remedy for remedy in given)
 
 
 @pytest.mark.parametrize("status", ["CUDA_ERROR_STUB_LIBRARY: CUDA driver is a stub library", "CUresult(-1)"])
-def test_libcuda_stub_error_is_answered_with_the_library_path(status: str) -> None:
+def test_libcuda_stub_error_suggests_fixing_the_library_path(status: str) -> None:
     given = remedies(f"E cuda_driver.cc:265] failed call to cuInit: {status}")
     assert "stubs" in given[0]
     assert "LD_LIBRARY_PATH" in given[0]
@@ -86,7 +86,7 @@ def test_libcuda_stub_error_is_answered_with_the_library_path(status: str) -> No
         "Check failed: CUDA_SUCCESS == dynload::cuInit(0) (0 vs. 802)",
     ],
 )
-def test_system_not_ready_error_is_answered_with_the_fabric_manager(words: str) -> None:
+def test_system_not_ready_error_suggests_the_fabric_manager(words: str) -> None:
     assert "nvidia-fabricmanager" in first_remedy(f"E cuda_driver.cc:265] {words}")
 
 
@@ -100,7 +100,7 @@ def test_system_not_ready_error_is_answered_with_the_fabric_manager(words: str) 
         "F tensorflow/core/framework/op.cc:55] Check failed: Register(op) is OK (x)\nAborted (core dumped)",
     ],
 )
-def test_check_failing_at_the_start_is_not_answered_with_a_restart(log: str) -> None:
+def test_check_failure_at_startup_does_not_suggest_a_restart(log: str) -> None:
     assert "Start again" not in first_remedy(log)
 
 
@@ -114,7 +114,7 @@ def test_check_failing_at_the_start_is_not_answered_with_a_restart(log: str) -> 
         ("srun: job 12 has been allocated resources\n", "--gres=gpu:1"),
     ],
 )
-def test_missing_driver_gets_the_remedy_for_the_system_in_the_log(system: str, remedy: str) -> None:
+def test_missing_driver_gets_the_remedy_for_the_logged_system(system: str, remedy: str) -> None:
     log = "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory\n"
     assert remedy in first_remedy(system + log)
 
@@ -139,7 +139,7 @@ NO_PACKAGE = "ERROR: Could not find a version that satisfies the requirement {0}
     [
         (LOSS.format("(None, 1)", "(None, 10)"), 'the last layer has 10 units: compile with loss="sparse_'),
         (LOSS.format("(None, 10)", "(None, 1)"), "make it Dense(10, "),
-        (LOSS.format("(None, 3)", "(None, 5)"), "3 columns and the last layer has 5 units: make it Dense(3)"),
+        (LOSS.format("(None, 3)", "(None, 5)"), "3 columns, but the last layer has 5 units: make it Dense(3)"),
         (LOSS.format("(None, 7)", "(None, 1, 7)"), "an axis of size 1 more than (None, 7)"),
         (LOSS.format("(None, 4)", "(None, 62, 62, 4)"), "GlobalAveragePooling2D() before the last Dense"),
         (LOSS.format("(8, 64, 64, 1)", "(8, 64, 64, 21)"), "to_categorical(mask, 21)"),
@@ -182,7 +182,7 @@ NO_PACKAGE = "ERROR: Could not find a version that satisfies the requirement {0}
         (LABEL.format(255, 21), "mask // 255"),
         (LABEL.format(1, 1), "binary_crossentropy"),
         (LABEL.format(67, 1), "numpy.unique of the training and the validation labels"),
-        (LABEL.format(12, 10), "The last layer has 10 units and a label is 12"),
+        (LABEL.format(12, 10), "The last layer has 10 units, but a label is 12"),
         ("InvalidArgumentError: indices[3,7] = 5000 is not in [0, 5000)", "input_dim=5000 + 1"),
         (NO_PACKAGE.format("tensorflow~=1.15.0", "0.12.1, 1.0.0, 1.14.0, 2.0.0b1"), "install --upgrade pip"),
         (NO_PACKAGE.format("tensorflow==1.15", "2.2.0, 2.3.0"), "conda create -n tf python=3.7 "),
@@ -274,18 +274,18 @@ IN_KERAS = f'{IN_SCRIPT}  File "/env/lib/python3.11/site-packages/keras/src/mode
         (f"{IN_SCRIPT}FileNotFoundError: [Errno 2] No such file or directory: 'a/b.csv'", "a/b.csv is not there"),
         (f"{IN_SCRIPT}ModuleNotFoundError: No module named 'sklearn'", "pip install scikit-learn"),
         (f"{IN_SCRIPT}IndexError: list index out of range", "At train.py:12 in main, the list is empty or shorter"),
-        (f"{IN_SCRIPT}TypeError: build() got an unexpected keyword argument 'zoom'", "build does not take zoom"),
+        (f"{IN_SCRIPT}TypeError: build() got an unexpected keyword argument 'zoom'", "build does not accept zoom"),
         ("train.py: error: the following arguments are required: --data", "Give --data on the command line"),
         (f"{IN_KERAS}RuntimeError: You must compile your model before training/testing.", "Call model.compile("),
         (f"{IN_KERAS}AttributeError: 'Tensor' object has no attribute 'numpy'", "compile(run_eagerly=True)"),
-        (f"{IN_SCRIPT}ValueError: something of my own", "Correct train.py:12 in main, the innermost line of your own"),
+        (f"{IN_SCRIPT}ValueError: something of my own", "Correct train.py:12 in main, the innermost line of your code"),
     ],
 )
-def test_script_error_is_answered_with_the_names_and_the_line_in_its_traceback(log: str, words: str) -> None:
+def test_script_error_remedy_uses_names_and_line_of_its_traceback(log: str, words: str) -> None:
     assert words in first_remedy(log)
 
 
-def test_traceback_without_its_first_line_still_gives_the_script_line() -> None:
+def test_traceback_without_its_head_still_gives_the_script_line() -> None:
     frames = (
         '  File "train.py", line 9, in <module>\n    main()\n  File "train.py", line 5, in main\n    x = rates["a"]\n'
     )
@@ -364,7 +364,7 @@ def test_numbers_and_context_of_a_line_decide_the_first_remedy(log: str, words: 
     assert words in first_remedy(log)
 
 
-def test_plain_error_in_hdf5_code_of_keras_is_answered_with_h5py() -> None:
+def test_plain_error_in_keras_hdf5_code_suggests_h5py() -> None:
     frame = '  File "/opt/v/lib/python3.7/site-packages/keras/engine/saving.py", line 9, in load\n    if names:\n'
     log = f"{frame}ValueError: The truth value of an array with more than one element is ambiguous."
     assert "h5py" in first_remedy(log)

@@ -35,19 +35,19 @@ def test_first_remedy_of_out_of_memory_depends_on_the_tensor_shape(shape: str, b
     assert first_remedy(OOM.format(shape, GPU)).startswith(beginning)
 
 
-def test_out_of_memory_in_attention_is_answered_with_shorter_sequences() -> None:
+def test_out_of_memory_in_attention_suggests_shorter_sequences() -> None:
     log = OOM.format("32,12,512,512", GPU) + "\n\t [[node bert/encoder/layer_3/attention/self/MatMul]]"
     assert first_remedy(log).startswith("Shorten the sequences")
 
 
-def test_out_of_memory_after_many_models_is_answered_with_freeing_them() -> None:
+def test_out_of_memory_after_many_models_suggests_freeing_them() -> None:
     log = OOM.format("128,1024", GPU) + "\n\t [[node dense_134/MatMul (defined at search.py:3) ]]"
     assert "layer 134 of its kind" in first_remedy(log)
 
 
 def test_first_remedy_states_the_memory_requested_by_xla() -> None:
     log = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1.02GiB."
-    assert first_remedy(log).startswith("Use a smaller batch (1.02GiB were asked for at once)")
+    assert first_remedy(log).startswith("Use a smaller batch (1.02GiB was requested at once)")
 
 
 CUDNN = "E cuda_dnn.cc:373] Could not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED\n"
@@ -67,8 +67,8 @@ NO_IMAGE = (
         (CUDNN, ("nvidia-smi", "restart a notebook's kernel", "TF_FORCE_GPU_ALLOW_GROWTH=true")),
         (CUDNN + "E cuda_dnn.cc:381] Possibly insufficient driver version: 384.130.0", ("NVIDIA driver, 384.130.0",)),
         (CUDNN + "E cuda_dnn.cc:381] Possibly insufficient driver version: 515.86.1", ("restart a notebook's kernel",)),
-        (FULL + CUDNN, ("Restart the notebook's kernel", "not even 172.19M were left")),
-        (FULL + CUBLAS, ("Restart the notebook's kernel", "not even 172.19M were left")),
+        (FULL + CUDNN, ("Restart the notebook's kernel", "not even 172.19M was left")),
+        (FULL + CUBLAS, ("Restart the notebook's kernel", "not even 172.19M was left")),
         (CUDA_10 + RTX_30 + CUDNN, ("CUDA 11", "compute capability 8.6")),
         (CUDA_10 + RTX_30 + CUBLAS, ("CUDA 11", "compute capability 8.6")),
         (
@@ -92,7 +92,7 @@ NO_IMAGE = (
         (CUDA_10 + RTX_30 + NO_IMAGE.format("Internal"), ("CUDA 11", "compute capability 8.6")),
     ],
 )
-def test_gpu_library_error_is_answered_according_to_the_lines_around_it(log: str, words: tuple[str, ...]) -> None:
+def test_gpu_library_error_remedy_depends_on_surrounding_lines(log: str, words: tuple[str, ...]) -> None:
     first = first_remedy(log)
     assert all(word in first for word in words), first
 
@@ -119,7 +119,7 @@ CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
         ),
     ],
 )
-def test_operation_on_a_missing_device_is_answered_according_to_the_available_devices(log: str, words: str) -> None:
+def test_missing_device_remedy_depends_on_available_devices(log: str, words: str) -> None:
     assert words in first_remedy(log)
 
 
@@ -148,7 +148,7 @@ def test_crash_remedy_depends_on_the_package_of_the_innermost_frame(path: str, f
         ),
         (
             "The kernel appears to have died. It will restart automatically.",
-            "smaller batch and hold less data in memory",
+            "smaller batch and keep less data in memory",
         ),
         ("libc++abi: terminating due to uncaught exception of type x: mutex lock failed: Invalid argument", "<2.20"),
         ("[mutex.cc : 452] RAW: Lock blocking 0x600000968138   @", "tensorflow<2.20"),
@@ -167,7 +167,7 @@ def test_crash_remedy_depends_on_the_package_of_the_innermost_frame(path: str, f
         ("srun: job 1 queued\nInternal: NCCL: unhandled system error. Set NCCL_DEBUG=WARN", "ulimit -l unlimited"),
     ],
 )
-def test_first_remedy_is_the_most_frequent_cure_of_a_failure(log: str, words: str) -> None:
+def test_first_remedy_is_the_most_frequent_fix(log: str, words: str) -> None:
     assert words in first_remedy(log)
 
 
@@ -193,12 +193,12 @@ def test_hang_remedy_depends_on_where_the_program_hangs(log: str, words: str) ->
     assert words in first_remedy(TRAINING + log)
 
 
-def test_hidden_gpu_on_windows_is_answered_with_cuda_visible_devices() -> None:
+def test_hidden_gpu_on_windows_suggests_cuda_visible_devices() -> None:
     log = WINDOWS + "E cuda_driver.cc:314] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device"
     assert first_remedy(log).startswith("Look at CUDA_VISIBLE_DEVICES")
 
 
-def test_windows_exit_after_loading_cudnn_is_answered_with_zlib() -> None:
+def test_windows_exit_after_loading_cudnn_suggests_zlib() -> None:
     log = (
         WINDOWS
         + "I cuda_dnn.cc:384] Loaded cuDNN version 8400\nProcess finished with exit code -1073740791 (0xC0000409)"

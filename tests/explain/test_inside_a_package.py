@@ -19,25 +19,25 @@ MISFITS = (
 
 
 @pytest.mark.parametrize("error", MISFITS)
-def test_version_mismatch_inside_a_package_is_answered_with_upgrading_it(error: str) -> None:
+def test_version_mismatch_inside_a_package_suggests_upgrading_it(error: str) -> None:
     remedy = first_remedy(HEAD + FRAME.format("netbits") + error)
-    assert "netbits was written for another version" in remedy
+    assert "netbits was written for a different version" in remedy
     assert "pip install --upgrade netbits" in remedy
 
 
 @pytest.mark.parametrize("frame", [OWN, FRAME.format("keras"), FRAME.format("numpy")])
 @pytest.mark.parametrize("error", MISFITS)
-def test_similar_error_in_user_code_is_not_called_a_version_mismatch(error: str, frame: str) -> None:
+def test_similar_error_in_user_code_is_not_a_version_mismatch(error: str, frame: str) -> None:
     assert "written for another version" not in first_remedy(HEAD + frame + error)
 
 
-def test_old_keras_import_is_updated_in_a_package_and_changed_in_a_script() -> None:
+def test_old_keras_import_remedy_differs_between_package_and_script() -> None:
     error = "ImportError: cannot import name 'dataset_utils' from 'keras.preprocessing'"
     assert "update it" in first_remedy(HEAD + FRAME.format("netbits") + error)
     assert "Import dataset_utils from tensorflow.keras" in first_remedy(HEAD + OWN + error)
 
 
-def test_wrong_data_type_inside_a_package_is_not_called_a_version_mismatch() -> None:
+def test_wrong_data_type_inside_a_package_is_not_a_version_mismatch() -> None:
     error = "AttributeError: 'list' object has no attribute 'shape'"
     assert "written for another version" not in first_remedy(HEAD + FRAME.format("netbits") + error)
 

@@ -116,14 +116,14 @@ def test_every_pattern_of_a_module_is_applied_in_linear_time(name):
 
 
 @pytest.mark.parametrize("name", ["_GLUED", "_JOINED", "_BEGINS", "_FRAME", "_HEAD_GOES_ON", "_OF_ERROR"])
-def test_patterns_for_splitting_joined_lines_take_linear_time(name):
+def test_line_splitting_patterns_take_linear_time(name):
     (pattern,) = patterns_in(vars(original_lines)[name])
     seconds, text = slowest(pattern, pattern.search if name != "_JOINED" else pattern.split)
     assert seconds <= SECONDS, text
 
 
 @pytest.mark.parametrize("sign", [*systems._MACHINES, *systems._AROUND], ids=lambda sign: sign.system)
-def test_patterns_for_recognising_a_system_take_linear_time(sign):
+def test_system_recognition_patterns_take_linear_time(sign):
     (pattern,) = patterns_in(sign.pattern)
     seconds, text = slowest(pattern, pattern.search)
     assert seconds <= SECONDS, text

@@ -48,7 +48,7 @@ def test_abort_message_decides_the_cause(text: str, name: str, end: str) -> None
     assert "abort" in [second.name, *(other.name for other in _)]
 
 
-def test_abort_of_one_rank_ranks_before_the_loss_of_its_peers() -> None:
+def test_rank_abort_precedes_the_loss_of_its_peers() -> None:
     lost = "[rank1]: UNAVAILABLE: Collective ops is aborted by: recvmsg:Connection reset by peer\n"
     first, *others = of(f"[rank0]: F tensorflow/core/x.cc:1] Check failed: it holds\n{lost}[rank0]: {ABORTED}")
     assert first.name == "abort"
@@ -62,7 +62,7 @@ def test_certain_diagnosis_precedes_every_guess() -> None:
     assert all(later < 0.9 for place, sure in enumerate(surest) if sure <= 0.5 for later in surest[place:])
 
 
-def test_last_error_is_shown_in_full_for_a_diagnosis_based_on_another_line() -> None:
+def test_last_error_is_shown_in_full_even_if_not_decisive() -> None:
     last = "RuntimeError: " + "the trainer could not go on " * 30
     head = 'Traceback (most recent call last):\n  File "a.py", line 1, in b\n'
     text = f"CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access\n{head}{last}\n"

@@ -33,8 +33,8 @@ NUMPY = "RuntimeError: module compiled against API version {} but this version o
 @pytest.mark.parametrize(
     ("found", "needed", "words"),
     [
-        ("(50, 1600)", "(50, 57600)", "no reshape mends a sample of another size"),
-        ("(64, 28, 28, 1)", "(?, 32, 32, 1)", "no reshape mends a sample of another size"),
+        ("(50, 1600)", "(50, 57600)", "no reshape fixes a sample of a different size"),
+        ("(64, 28, 28, 1)", "(?, 32, 32, 1)", "no reshape fixes a sample of a different size"),
         ("(64, 3, 28, 28)", "(?, 28, 28, 3)", "Move the axis of the channels"),
         ("(17, 784)", "(50, 784)", "shape=(None, 784)"),
         ("(64,)", "(?, 10)", "numpy.eye(10)"),
@@ -83,17 +83,17 @@ def test_missing_releases_are_not_blamed_on_the_python_version() -> None:
     assert "conda create -n tf python=3.10" not in first_remedy(log)
 
 
-def test_failed_kernel_launch_is_not_answered_with_memory_advice() -> None:
+def test_failed_kernel_launch_gets_no_memory_advice() -> None:
     assert "no lack of memory" in first_remedy(LAUNCH)
     assert "ALLOW_GROWTH" not in first_remedy(LAUNCH)
 
 
-def test_only_a_crash_at_import_is_answered_with_import_order() -> None:
+def test_only_an_import_crash_suggests_changing_the_import_order() -> None:
     assert first_remedy(INTERACTIVE + CRASH).startswith("Import NumPy before TensorFlow")
     assert "faulthandler" in first_remedy(f"{INTERACTIVE}>>> tf.Session()\n{CRASH}")
 
 
-def test_small_failed_memory_request_is_explained_as_a_missing_free_block() -> None:
+def test_small_failed_allocation_is_explained_by_a_missing_block() -> None:
     assert "no free block of 34.10MiB was left" in first_remedy(OOM.format("34.10MiB"))
     assert first_remedy(OOM.format("4.10GiB")).startswith("Use a smaller batch")
     figures = "I bfc_allocator.cc:1129] Stats: \nLimit:                     8000000000\n"
@@ -169,7 +169,7 @@ def test_unavailable_gpu_is_explained_by_the_tensorflow_version() -> None:
         ("srun: error: c002: task 0: Killed\n", "sacct"),
     ],
 )
-def test_first_remedy_of_a_kill_is_to_find_out_why(log: str, command: str) -> None:
+def test_first_remedy_for_a_kill_is_to_find_its_reason(log: str, command: str) -> None:
     """The log itself shows no reason, and a remedy must not read as if it did."""
     killed = diagnose_log(log.encode())[0]
     assert killed.name == "killed"

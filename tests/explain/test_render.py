@@ -28,7 +28,7 @@ LOGS = {
 
 
 @pytest.mark.parametrize("code", LOGS)
-def test_a_key_in_a_remedy_is_hidden_at_every_width(code: str) -> None:
+def test_key_in_a_remedy_is_hidden_at_every_width(code: str) -> None:
     found = diagnose_log(LOGS[code].encode())
     assert found[0].code == code
     assert any(KEY in remedy.text for diagnosis in found for remedy in diagnosis.remedies)
@@ -45,7 +45,7 @@ def test_a_key_in_a_remedy_is_hidden_at_every_width(code: str) -> None:
     ],
     ids=["text", "command", "changes"],
 )
-def test_a_key_in_any_part_of_a_remedy_is_hidden(remedy: Remedy) -> None:
+def test_key_in_any_part_of_a_remedy_is_hidden(remedy: Remedy) -> None:
     fault = find("killed")
     assert fault is not None
     page = fault._replace(remedies=(remedy,))
@@ -66,7 +66,7 @@ def test_remedy_ends_with_a_full_stop_or_an_ellipsis() -> None:
     assert "2. Look.\n" in text
 
 
-def test_multiline_value_becomes_one_line_of_a_remedy() -> None:
+def test_multiline_value_becomes_one_remedy_line() -> None:
     fault = find("killed")
     assert fault is not None
     page = fault._replace(remedies=(Remedy("Look at it", known="Look at {value}"),))
@@ -81,14 +81,14 @@ def test_short_line_is_shown_in_full() -> None:
     assert excerpt("x" * MOST, (), MOST) == "x" * MOST
 
 
-def test_line_with_a_match_at_its_beginning_is_shortened_at_its_end() -> None:
+def test_line_matching_at_its_start_is_cut_at_the_end() -> None:
     shown = excerpt("wording " + "x" * 500, (Signature("wording"),), MOST)
     assert shown == "wording " + "x" * (MOST - 8) + " ..."
 
 
 @pytest.mark.parametrize("place", [200, 1000, 3000])
 @pytest.mark.parametrize("pattern", ["", r"wording \d+"])
-def test_match_late_in_a_line_is_shown_after_its_beginning(place: int, pattern: str) -> None:
+def test_late_match_is_shown_after_the_line_start(place: int, pattern: str) -> None:
     shown = excerpt("speaker: " + "x" * place + " wording 42 " + "y" * 500, (Signature("wording", pattern),), MOST)
     assert shown.startswith("speaker: ")
     assert " wording 42 " in shown
@@ -108,7 +108,7 @@ def test_ellipsis_appears_only_where_text_is_left_out() -> None:
         assert len(parts) == 1 or "".join(parts) not in text, start
 
 
-def test_pattern_match_is_shown_although_the_literal_occurs_earlier() -> None:
+def test_pattern_match_is_shown_despite_an_earlier_literal() -> None:
     text = "code: ok " + "x" * 400 + " code 42 decides " + "y" * 400
     assert " code 42 decides " in excerpt(text, (Signature("code", r"code \d+ decides"),), MOST)
     assert "42 decides" in excerpt(text, (Signature("code:", r"\d+ decides"),), MOST)
@@ -118,7 +118,7 @@ def test_excerpt_reaching_the_end_of_the_line_has_no_final_ellipsis() -> None:
     assert excerpt("x" * 400 + " wording", (Signature("wording"),), MOST).endswith(" wording")
 
 
-def test_ptxas_message_is_shown_after_a_long_beginning() -> None:
+def test_ptxas_message_is_shown_after_a_long_prefix() -> None:
     line = (
         "2021-11-02 18:00:00.000001: W tensorflow/stream_executor/gpu/asm_compiler.cc:111] INTERNAL: ptxas exited with "
         "non-zero error code 65280, output: ptxas " + "/tmp/some/deep/folder/" * 12 + "tempfile-box-1a2b, line 10; "
@@ -130,7 +130,7 @@ def test_ptxas_message_is_shown_after_a_long_beginning() -> None:
     assert "Unsupported .version 7.4; current version is '7.0'" in " ".join(evidence.split())
 
 
-def test_end_of_a_long_xla_failure_message_is_shown() -> None:
+def test_long_xla_failure_message_shows_its_end() -> None:
     line = (
         "XlaRuntimeError: INTERNAL: RET_CHECK failure (xla/a.cc:1) " + "f32[1,2]{1,0} " * 60 + "failed: no such layout"
     )

@@ -28,7 +28,7 @@ def first(text: str) -> str:
         "exit status 139",
     ],
 )
-def test_exit_status_139_in_any_wording_is_a_segmentation_fault(line: str) -> None:
+def test_every_wording_of_exit_status_139_is_a_segmentation_fault(line: str) -> None:
     assert first(line) == "segmentation-fault"
     assert first(line.replace("139", "1390")) != "segmentation-fault"
 
@@ -52,7 +52,7 @@ ENDS = (
 )
 
 
-def test_end_of_data_is_a_fault_only_in_an_epoch_of_known_length() -> None:
+def test_end_of_data_is_a_fault_only_with_a_known_epoch_length() -> None:
     done = "927/927 ━━━ 2s 2ms/step - loss: 1.0546\n"
     assert first(f"    919/Unknown 1s 2ms/step - loss: 1.05462024-05-23 10:15:02.410200: {ENDS}{done}") == ""
     assert first(f"    919/1000 1s 2ms/step - loss: 1.0546 {ENDS}{done}") == "input-pipeline"
@@ -64,7 +64,7 @@ def test_remedies_for_exhausted_data_are_not_repeated() -> None:
 
 
 @pytest.mark.parametrize("figures", ["accuracy: 0.0000e+00 - loss: 0.0000e+00", "accuracy: 0.5 - loss: 1.2"])
-def test_data_missing_in_every_second_epoch_is_an_input_fault(figures: str) -> None:
+def test_data_missing_every_second_epoch_is_an_input_fault(figures: str) -> None:
     epochs = ["Epoch 1/4\n", SLOW.format(BAR), "Epoch 2/4\n", RAN_OUT, EMPTY.format(BAR, figures), "Epoch 3/4\n"]
     assert first("".join([*epochs, SLOW.format(BAR)])) == "input-pipeline"
 
@@ -82,7 +82,7 @@ def test_fast_epochs_after_a_slow_one_are_not_a_fault() -> None:
         "I checked the scope: Variable w does not exist, or was not created with tf.get_variable",
     ],
 )
-def test_sentence_that_is_not_an_error_is_at_most_a_guess(line: str) -> None:
+def test_non_error_sentence_gives_at_most_a_guess(line: str) -> None:
     assert all(diagnosis.confidence <= 0.5 for diagnosis in diagnose_log(line.encode()))
 
 
@@ -98,7 +98,7 @@ def test_reduced_driver_memory_is_not_a_fault_once_computing_starts() -> None:
     assert first(f"{less}I service.cc:180] XLA service executing computations on platform CUDA. Devices:\n3.0\n") == ""
 
 
-def test_attribute_error_of_the_script_is_unrelated_without_a_traceback_head() -> None:
+def test_script_attribute_error_without_a_traceback_head_is_unrelated() -> None:
     frame = '  File "/home/user/train.py", line 151, in main\n    print(window.example)\n'
     error = "AttributeError: 'WindowGenerator' object has no attribute 'example'\n"
     assert first(frame + error) == "unrelated"
@@ -138,7 +138,7 @@ JAX = "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory w
         ),
     ],
 )
-def test_out_of_memory_outside_batches_is_not_answered_with_micro_batches(log: str, words: str) -> None:
+def test_out_of_memory_outside_batches_does_not_suggest_micro_batches(log: str, words: str) -> None:
     found, *_ = diagnose_log(log.encode())
     assert found.name == "device-oom"
     assert words in str(found.remedies[0].text)
@@ -156,7 +156,7 @@ def test_out_of_memory_outside_batches_is_not_answered_with_micro_batches(log: s
         "(2400000211bytes) would be larger than the limit (2147483647 bytes)",
     ],
 )
-def test_oversized_graph_is_answered_with_moving_the_data_out_of_it(error: str) -> None:
+def test_oversized_graph_suggests_moving_the_data_out(error: str) -> None:
     where = '  File "train.py", line 12, in load\n    data = tf.data.Dataset.from_tensor_slices(arrays)\n'
     found, *_ = diagnose_log(f"Traceback (most recent call last):\n{where}{error}\n".encode())
     assert found.name == "input-pipeline"
@@ -169,8 +169,8 @@ RETRACED = (
 )
 
 
-def test_remedy_for_a_kill_mentions_earlier_retracing() -> None:
+def test_kill_remedy_mentions_earlier_retracing() -> None:
     (found, *_) = diagnose_log(f"{RETRACED}Killed\n".encode())
     assert found.name == "killed"
-    assert "(Model.make.<locals>.train_function was traced anew 6 times)" in str(found.remedies[0].text)
+    assert "(Model.make.<locals>.train_function was retraced 6 times)" in str(found.remedies[0].text)
     assert diagnose_log(RETRACED.encode()) == ()

@@ -130,7 +130,7 @@ def test_temporarily_failing_query_loses_no_other_value(machine):
         ("nvmlDeviceGetMarginTemperature", "temperature_slowdown_celsius", 89),
     ],
 )
-def test_older_driver_is_queried_by_its_own_functions(machine, hidden, key, value):
+def test_older_driver_is_queried_through_its_own_functions(machine, hidden, key, value):
     machine(FULL).hide(hidden)
     (reading,) = Nvml().read(0)
     assert reading.values[key] == value
@@ -147,14 +147,14 @@ def test_memory_temperature_is_omitted_without_a_sensor(machine):
     assert "memory_temperature_celsius" not in Nvml().read(0)[0].values
 
 
-def test_processes_are_queried_every_ten_seconds_and_soon_after_memory_changes(machine):
+def test_processes_are_queried_soon_after_memory_changes(machine):
     rig = machine("at 0 0 mem_used 1G\nat 4 0 mem_used 3G\nproc 0 7")
     nvml = Nvml()
     asked = [second for second in range(26) if nvml.read(rig.at(second))[0].processes is not None]
     assert asked == [0, 4, 14, 24]
 
 
-def test_processes_are_queried_every_two_seconds_while_memory_keeps_changing(machine):
+def test_processes_are_queried_often_while_memory_changes(machine):
     rig = machine("at 0 0 mem_used 1G\nat 60 0 mem_used 61G lin\nproc 0 7")
     nvml = Nvml()
     assert sum(nvml.read(rig.at(second))[0].processes is not None for second in range(20)) == 10
@@ -178,7 +178,7 @@ def test_gpu_without_event_support_still_has_values(machine):
     assert Nvml().read(0)[0].values
 
 
-def test_lost_gpu_stays_listed_and_is_read_again_after_a_reset(machine):
+def test_lost_gpu_stays_listed_and_is_reread_after_a_reset(machine):
     rig = machine("set gpus 2\nat 3 1 lost 1\nat 100 1 lost 0")
     nvml = Nvml()
     nvml.read(rig.at(0))
@@ -203,14 +203,14 @@ def test_gpu_that_refuses_every_query_is_reported_with_the_reason(machine):
     assert (reading.values, reading.problem) == ({}, "Unknown Error")
 
 
-def test_sixteen_gpus_are_all_read(machine):
+def test_all_sixteen_gpus_are_read(machine):
     machine("set gpus 16")
     readings = Nvml().read(0)
     assert [reading.index for reading in readings] == list(range(16))
     assert len({reading.uuid for reading in readings}) == 16
 
 
-def test_uuid_identifies_a_gpu_in_a_container(machine):
+def test_gpu_in_a_container_is_identified_by_uuid(machine):
     machine("set gpus 1\nstr 0 uuid GPU-5e5e5e5e")
     (reading,) = Nvml().read(0)
     assert (reading.index, reading.uuid) == (0, "GPU-5e5e5e5e")
@@ -275,7 +275,7 @@ def test_refused_gpu_count_is_reported_and_retried(machine, monkeypatch):
     nvml = Nvml()
     for second in (0, 1):
         assert nvml.read(second) == []
-        assert nvml.problem == "the NVIDIA driver does not let this user ask"
+        assert nvml.problem == "this user is not allowed to query the NVIDIA driver"
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", count)
     assert nvml.read(60)
     assert nvml.problem == ""
@@ -318,7 +318,7 @@ def test_mig_gpu_without_instances_is_listed_as_one_device(machine, monkeypatch)
 @pytest.mark.parametrize(
     ("code", "problem"),
     [
-        (4, "the NVIDIA driver does not let this user ask"),
+        (4, "this user is not allowed to query the NVIDIA driver"),
         (9, "the NVIDIA driver is not loaded"),
         (18, "the NVIDIA driver was updated, and the old one is still loaded until the machine restarts"),
         (999, "NVML does not start: Unknown Error"),
@@ -371,11 +371,11 @@ def test_missing_nvidia_ml_py_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     nvml = Nvml()
     assert nvml.read(0) == []
-    assert nvml.problem == "nvidia-ml-py is not installed beside oomph"
+    assert nvml.problem == "nvidia-ml-py is not installed alongside oomph"
     assert nvml.is_missing
 
 
-def test_gpu_being_queried_is_known_only_during_the_query(machine, monkeypatch):
+def test_queried_gpu_is_known_only_during_the_query(machine, monkeypatch):
     machine("set gpus 2")
     nvml = Nvml()
     nvml.read(0)

@@ -79,7 +79,7 @@ def test_refused_field_is_queried_by_its_older_name_or_dropped(says):
     assert asked() == before + 1  # what is refused is not asked again
 
 
-def test_nvidia_smi_is_polled_every_five_seconds_with_gpus_listed_in_between(says):
+def test_gpus_stay_listed_between_nvidia_smi_polls(says):
     asked = says([{**ONE, "name": "A"}])
     smi = Smi()
     readings = [smi.read(second)[0] for second in range(11)]
@@ -139,23 +139,23 @@ def test_missing_nvidia_smi_is_reported(tmp_path, monkeypatch):
     assert smi.problem == "nvidia-smi is not installed"
 
 
-def test_nvidia_smi_replaces_a_missing_nvml_and_this_is_reported(says, monkeypatch):
+def test_nvidia_smi_replaces_a_missing_nvml_with_a_report(says, monkeypatch):
     says([{**ONE, "name": "A"}])
     monkeypatch.setitem(sys.modules, "pynvml", None)
     gpus = Gpus()
     assert gpus.read(0)[0].values
-    assert gpus.problem == "nvidia-ml-py is not installed beside oomph: nvidia-smi is asked instead, every 5 s"
+    assert gpus.problem == "nvidia-ml-py is not installed alongside oomph: nvidia-smi is queried instead, every 5 s"
 
 
-def test_missing_nvml_and_nvidia_smi_are_reported_as_one_problem(tmp_path, monkeypatch):
+def test_missing_nvml_and_nvidia_smi_are_one_problem(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "pynvml", None)
     gpus = Gpus()
     assert gpus.read(0) == []
-    assert gpus.problem == "nvidia-ml-py is not installed beside oomph"
+    assert gpus.problem == "nvidia-ml-py is not installed alongside oomph"
 
 
-def test_nvidia_smi_is_not_asked_when_nvml_answers(says, monkeypatch):
+def test_nvidia_smi_is_not_queried_when_nvml_answers(says, monkeypatch):
     asked = says([ONE])
     monkeypatch.setattr(pynvml, "nvmlInit", lambda: (_ for _ in ()).throw(pynvml.NVMLError(9)))
     gpus = Gpus()

@@ -32,7 +32,7 @@ def test_thresholds_are_used_when_the_margin_is_not_trusted(machine):
     assert limits(Nvml()) == [89, 92]
 
 
-def test_temperature_limits_from_the_margin_return_after_a_gpu_cools_down(machine):
+def test_margin_temperature_limits_return_after_a_gpu_cools_down(machine):
     rig = machine("at 0 0 temp 40\nat 5 0 temp 95\nat 25 0 temp 60")
     nvml = Nvml()
     rig.hide("nvmlDeviceGetTemperatureThreshold")
@@ -41,11 +41,11 @@ def test_temperature_limits_from_the_margin_return_after_a_gpu_cools_down(machin
     assert limits(nvml, rig.at(30)) == [89, 92]
 
 
-def test_one_readable_threshold_is_used_without_the_other(machine):
+def test_single_readable_threshold_is_used(machine):
     machine("at 0 0 err.t_shutdown 3").hide("nvmlDeviceGetMarginTemperature")
     assert limits(Nvml()) == [89, None]
 
 
-def test_missing_margin_and_thresholds_give_no_limits(machine):
+def test_no_limits_without_margin_and_thresholds(machine):
     machine("").hide("nvmlDeviceGetMarginTemperature", "nvmlDeviceGetTemperatureThreshold")
     assert limits(Nvml()) == [None, None]

@@ -174,7 +174,7 @@ def test_reader_accepts_or_refuses_ten_thousand_inputs(name, all_readers, place,
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_sound_files_are_read(name, all_readers, place, monkeypatch, tmp_path):
+def test_intact_files_are_read(name, all_readers, place, monkeypatch, tmp_path):
     """Or nothing of the above would say anything."""
     reader = all_readers[name]
     folder = _folder(reader, tmp_path)
@@ -191,7 +191,7 @@ def test_sound_files_are_read(name, all_readers, place, monkeypatch, tmp_path):
         reader.read(folder)
 
 
-def test_sound_journal_keeps_every_field():
+def test_intact_journal_keeps_every_field():
     for name in readers.WHOLE:
         if name.startswith("journal/"):
             written = [json.loads(line) for line in readers.WHOLE[name].splitlines()]
@@ -208,6 +208,6 @@ def test_peak_memory_is_measured_for_each_example_separately():
     assert forget_the_peak() - before < 1_000, "the peak is not forgotten"
 
 
-def test_checkpoint_used_by_these_tests_is_complete(tmp_path):
+def test_test_checkpoint_is_complete(tmp_path):
     _checkpoint(tmp_path / "step")
     assert (tmp_path / "step" / TENSORS).stat().st_size == 32

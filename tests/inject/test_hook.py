@@ -63,7 +63,7 @@ def test_guard_is_not_installed_with_the_no_guard_option(start, fake_keras):
     assert "installed" not in result.stdout
 
 
-def test_trainer_import_error_is_the_same_as_without_oomph(start, fake_keras):
+def test_trainer_import_error_matches_plain_python(start, fake_keras):
     trainer = fake_keras / "keras" / "src" / "backend" / "tensorflow" / "trainer.py"
     trainer.write_text("raise OSError('theirs')\n")
     result = start("import keras.src.backend.tensorflow.trainer")
@@ -77,7 +77,7 @@ def test_script_without_keras_does_not_load_the_keras_bridge(start):
     assert json.loads(result.stdout.replace("'", '"')) == []
 
 
-def test_import_finder_stays_installed_and_acts_once_for_each_module(tmp_path, monkeypatch):
+def test_import_finder_stays_installed_and_acts_once_per_module(tmp_path, monkeypatch):
     (tmp_path / "awaited_once.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))

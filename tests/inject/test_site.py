@@ -23,7 +23,7 @@ print(json.dumps({"path": sys.path, "argv": sys.argv, "name": __name__, "file": 
 """
 
 
-def test_script_sees_the_same_path_and_main_as_without_oomph(start):
+def test_script_sees_its_usual_path_and_main(start):
     ours, plain = (json.loads(start(_LOOK, injected=injected).stdout) for injected in (True, False))
     assert ours["meta"] == ["AwaitingFinder", *plain["meta"]]
     assert [entry for entry in ours["path"] if "inject" in entry] == []
@@ -31,13 +31,13 @@ def test_script_sees_the_same_path_and_main_as_without_oomph(start):
     assert (ours["name"], ours["site"]) == (plain["name"], plain["site"])
 
 
-def test_oomph_is_not_importable_from_the_scripts_path(start):
+def test_script_path_does_not_expose_oomph(start):
     probe = "import sys; del sys.modules['oomph']\ntry: import oomph\nexcept ImportError: print('none')\n"
     if start(probe.replace("del sys.modules['oomph']", "pass"), injected=False).stdout == "none\n":
         assert start(probe).stdout == "none\n"
 
 
-def test_environment_reads_of_the_script_are_recorded(start):
+def test_script_environment_reads_are_recorded(start):
     look = """
     import json, os
     os.environ.get("RATE"), os.getenv("EPOCHS")
@@ -47,7 +47,7 @@ def test_environment_reads_of_the_script_are_recorded(start):
     assert json.loads(start(look, RATE="1").stdout) == ["EPOCHS", "RATE"]
 
 
-def test_users_sitecustomize_runs_and_is_the_one_in_sys_modules(start, tmp_path):
+def test_user_sitecustomize_runs_and_is_in_sys_modules(start, tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sitecustomize.py").write_text("import sys; sys.own = 'ran'\n")
     result = start(
@@ -56,7 +56,7 @@ def test_users_sitecustomize_runs_and_is_the_one_in_sys_modules(start, tmp_path)
     assert result.stdout == f"ran {tmp_path / 'own' / 'sitecustomize.py'}\n"
 
 
-def test_a_broken_sitecustomize_of_the_user_fails_as_it_does_without_oomph(start, tmp_path):
+def test_broken_user_sitecustomize_fails_as_without_oomph(start, tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sitecustomize.py").write_text("raise RuntimeError('theirs')\n")
     ours, plain = (
@@ -84,7 +84,7 @@ def test_script_runs_unchanged_with_an_unreadable_handover(tmp_path):
         assert (result.stdout, result.stderr, result.returncode) == ("on\n", "", 0)
 
 
-def test_script_runs_unguarded_with_one_line_if_oomph_is_broken(tmp_path):
+def test_broken_oomph_leaves_the_script_unguarded_with_one_message(tmp_path):
     package = tmp_path / "oomph"
     site = package / "inject" / "site"
     shutil.copytree(Path(oomph.__file__).parent / "inject" / "site", site)
@@ -153,6 +153,6 @@ def test_interrupt_blocked_by_the_parent_stays_blocked(tmp_path, before):
     assert (ended.stdout, ended.stderr, ended.returncode) == ("1\n", "", 0)
 
 
-def test_script_gets_the_same_signal_handling_as_without_oomph(start):
+def test_script_signal_handling_matches_plain_python(start):
     look = "import signal; print(signal.pthread_sigmask(signal.SIG_BLOCK, []), signal.getsignal(signal.SIGINT))"
     assert start(look).stdout == start(look, injected=False).stdout

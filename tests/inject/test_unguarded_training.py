@@ -58,7 +58,7 @@ def test_unguarded_training_is_reported_once_at_its_first_step(start, tmp_path, 
     assert (event.data["kind"], event.data["site"]) == (kind, "script0.py:5")
 
 
-def test_error_in_the_first_call_reads_as_without_oomph(start, tmp_path):
+def test_first_call_error_matches_plain_python(start, tmp_path):
     script = stand_in(tmp_path, "tf_keras.src.optimizers.optimizer", "_BaseOptimizer", "apply_gradients")
     package = tmp_path / "site-packages" / "tf_keras" / "src" / "optimizers" / "optimizer.py"
     package.write_text(package.read_text().replace('return "theirs"', 'raise ValueError("no gradients")'))
@@ -85,13 +85,13 @@ def test_autograph_file_is_not_reported_as_the_training_script(start, tmp_path):
     assert result.stderr.startswith("oomph: unguarded: script0.py:8 trains with ")
 
 
-def test_import_of_a_training_package_alone_is_not_reported(start, tmp_path):
+def test_importing_a_training_package_alone_is_not_reported(start, tmp_path):
     script = stand_in(tmp_path, "tf_keras.src.engine.training", "Model", "make_train_function")
     result = start(script.partition("before")[0], PYTHONPATH=str(tmp_path / "site-packages"))
     assert (result.stdout, result.stderr) == ("", "")
 
 
-def test_keras_3_modules_with_the_same_names_are_not_reported_as_unguarded(start, tmp_path):
+def test_keras_3_modules_of_the_same_name_are_not_unguarded(start, tmp_path):
     script = stand_in(tmp_path, "keras.src.optimizers.optimizer", "Optimizer", "apply_gradients")
     result = start(script, PYTHONPATH=str(tmp_path / "site-packages"))
     assert (result.stdout, result.stderr) == ("['theirs', 'theirs', 'theirs'] True\n", "")
@@ -103,6 +103,6 @@ def test_unguarded_training_is_not_reported_with_the_no_guard_option(start, tmp_
     assert (result.stdout, result.stderr) == ("['theirs', 'theirs', 'theirs'] True\n", "")
 
 
-def test_a_single_finder_awaits_all_training_packages(start):
+def test_single_finder_awaits_all_training_packages(start):
     result = start("import sys, json; print(json.dumps([type(f).__name__ for f in sys.meta_path]))")
     assert json.loads(result.stdout).count("AwaitingFinder") == 1

@@ -17,7 +17,7 @@ from oomph.monitor.sample import Baseline
 KEYS = [metric.key for metric in of_scope("training")]
 
 
-def test_board_returns_written_values_and_omits_the_rest(tmp_path):
+def test_board_returns_only_written_values(tmp_path):
     board, reader = TrainingBoard(tmp_path), BoardReader(tmp_path)
     assert reader.read() == ({}, ())
     board.write("loss", 0.25)
@@ -28,7 +28,7 @@ def test_board_returns_written_values_and_omits_the_rest(tmp_path):
     assert reader.read()[0] == {"steps_total": 12}
 
 
-def test_board_refuses_metrics_not_related_to_training(tmp_path):
+def test_board_refuses_non_training_metrics(tmp_path):
     with pytest.raises(KeyError):
         TrainingBoard(tmp_path).write("power_watts", 1)
 
@@ -43,7 +43,7 @@ def test_each_baseline_is_read_once(tmp_path):
     assert [baseline.step for baseline in reader.read()[1]] == [30]
 
 
-def test_full_board_returns_the_newest_baselines(tmp_path):
+def test_full_board_keeps_the_newest_baselines(tmp_path):
     board, reader = TrainingBoard(tmp_path), BoardReader(tmp_path)
     for step in range(200):
         board.add_baseline(step, 1.0)
@@ -87,7 +87,7 @@ def test_board_of_another_format_gives_no_values(tmp_path):
 
 @settings(max_examples=40)
 @given(st.data())
-def test_arbitrary_content_never_makes_the_reader_fail(tmp_path_factory, data):
+def test_board_reader_survives_arbitrary_content(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("board")
     TrainingBoard(folder).write("loss", 1)
     path = folder / BOARD

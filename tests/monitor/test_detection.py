@@ -73,7 +73,7 @@ def test_recurring_finding_ends_only_after_ten_minutes_of_absence():
     ]  # fmt: skip
 
 
-def test_finding_that_comes_and_goes_all_day_causes_few_changes():
+def test_intermittent_finding_causes_few_changes():
     flapping = detector(lambda window: [finding()] if window.newest.time % 120 < 10 else [])
     detection = Detection([flapping])
     seen = [detection.take(Sample(float(second))) for second in range(86400)]
@@ -92,14 +92,14 @@ def test_clock_set_back_does_not_end_a_present_finding():
     assert seen == [(5000, "told", None), (1069, "ended", over(1009, 0))]
 
 
-def test_findings_of_different_gpus_are_separate():
+def test_findings_on_different_gpus_are_separate():
     two = detector(lambda window: [finding("GPU 0"), finding("GPU 1")])
     detection = Detection([two])
     assert told(detection, range(10)) == [0, 0]
     assert detection.active == [("thermal-throttle", "GPU 0", ""), ("thermal-throttle", "GPU 1", "")]
 
 
-def test_findings_of_different_kinds_on_one_gpu_are_separate():
+def test_different_kinds_of_findings_on_one_gpu_are_separate():
     two = detector(lambda window: [Finding("hardware-fault", "GPU 0", "it failed", kind=kind) for kind in ("a", "b")])
     detection = Detection([two])
     assert told(detection, range(10)) == [0, 0]

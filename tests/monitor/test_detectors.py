@@ -79,10 +79,10 @@ def test_doubling_memory_pool_is_not_reported() -> None:
 def test_memory_rising_towards_the_limit_is_reported() -> None:
     [finding] = found(every_second(lambda second: gpu(memory_used_bytes=(60 + second / 6) * GIB)))
     assert (finding.fault, finding.subject) == ("device-oom", "GPU 0 (H100)")
-    assert finding.message == "76.0 GiB of 80.0 GiB are taken (95%), 16.0 GiB more than 96 s ago"
+    assert finding.message == "76.0 GiB of 80.0 GiB is in use (95%), 16.0 GiB more than 96 s ago"
 
 
-def test_allocator_figures_of_tensorflow_take_precedence_over_those_of_the_driver() -> None:
+def test_tensorflow_allocator_statistics_override_the_driver() -> None:
     def at(peak: Callable[[int], float]) -> list[Finding]:
         return found(
             every_second(
@@ -116,7 +116,7 @@ def test_arriving_process_is_reported_once() -> None:
     [finding] = _arrival(9)
     assert (finding.fault, finding.subject, finding.kind) == ("device-oom-other-process", "GPU 0 (H100)", "99")
     assert finding.message == (
-        "process 99 (jupyter), which is not the script's, has come and takes 9.0 GiB; 11.0 GiB are left"
+        "process 99 (jupyter), which does not belong to the script, now uses 9.0 GiB; 11.0 GiB is left"
     )
 
 
@@ -125,7 +125,7 @@ def test_other_process_of_unknown_size_is_reported() -> None:
 
 
 @pytest.mark.parametrize(("held", "at", "own_at"), [(0.6, 50, 0), (9, 0, 0), (9, 0, 30), (9, 50, 200)])
-def test_idle_earlier_and_unrelated_processes_are_not_reported(held: float, at: int, own_at: int) -> None:
+def test_idle_earlier_or_unrelated_processes_are_not_reported(held: float, at: int, own_at: int) -> None:
     """An idle notebook; who was there with the script or before it; a GPU on which the script is not."""
     assert _arrival(held, at, own_at) == []
 
@@ -139,7 +139,7 @@ def test_host_memory_running_out_is_reported() -> None:
     assert (finding.fault, finding.subject, finding.severity) == ("host-oom", "host memory", "warning")
     assert (worse.subject, worse.severity) == ("host memory", "critical")
     assert finding.message.endswith(
-        "of 100.0 GiB are in use (95%), 5.0 GiB more than 60 s ago; the script's processes hold 50.0 GiB"
+        "of 100.0 GiB is in use (95%), 5.0 GiB more than 60 s ago; the script's processes hold 50.0 GiB"
     )
 
 
@@ -147,7 +147,7 @@ def test_constantly_full_host_memory_is_not_reported() -> None:
     assert found(every_second(lambda _: {"host": {"memory_used_bytes": 97.0, "memory_total_bytes": 100.0}})) == []
 
 
-def test_temperature_is_judged_by_the_limits_of_the_gpu() -> None:
+def test_temperature_is_judged_by_the_gpu_limits() -> None:
     def at(celsius: float, **limits: float) -> list[tuple[str, str]]:
         return kinds(
             found(every_second(lambda second: gpu(temperature_celsius=celsius if second > 9 else 60, **limits)))
@@ -186,7 +186,7 @@ def test_throttling_finding_states_the_lost_share_of_the_clock() -> None:
     assert finding.severity == "warning"
 
 
-def test_throttling_with_little_loss_of_clock_is_a_notice() -> None:
+def test_throttling_with_little_clock_loss_is_a_notice() -> None:
     [finding] = found(
         every_second(lambda second: gpu(clocks_event_reasons=0x20 if second > 60 else 4, sm_clock_hertz=1.75e9))
     )
@@ -344,7 +344,7 @@ def test_slower_gpu_is_reported_as_a_straggler() -> None:
     slow, idle = {"sm_clock_hertz": 1.2e9}, {"utilization_ratio": 0.2}
     [finding] = _paces({}, {}, slow, {})
     assert (finding.fault, finding.subject, finding.kind) == ("straggler", "GPU 2 (H100)", "clock")
-    assert finding.message == "its clock is 1200 MHz, that of the others 1800 MHz: all wait for it"
+    assert finding.message == "its clock is 1200 MHz, the others run at 1800 MHz: all wait for it"
     assert kinds(_paces({}, idle, {})) == [("straggler", "use")]
     assert _paces({}) == _paces({}, {}, {}) == _paces({}, idle) == _paces(idle, idle, idle) == []
     assert _paces({}, slow, {}, own=False) == []
@@ -382,7 +382,7 @@ def test_fragmentation_finding_states_the_sizes_of_the_free_pieces():
     found = read(page.example)
     assert found is not None
     assert found.fault == "device-oom-fragmentation"
-    assert found.message == "1.0 GiB did not fit, although 1.5 GiB were free: the largest piece had 768 MiB"
+    assert found.message == "1.0 GiB did not fit, although 1.5 GiB was free: the largest piece was 768 MiB"
     assert found.evidence["fragmentation"] == 0.5
 
 

@@ -45,14 +45,14 @@ def test_finding_changes_survive_the_round_trip_through_lines(changes):
     assert from_documents(map(json.loads, lines)) == changes
 
 
-def test_evidence_that_json_cannot_hold_becomes_text():
+def test_evidence_that_json_cannot_express_becomes_text():
     finding = Finding("memory-leak", "GPU 0", "", evidence={"path": os.fsencode("a")})
     assert json.loads(line_of(finding))["evidence"] == {"path": "b'a'"}
 
 
 @few
 @given(JSON)
-def test_malformed_document_gives_no_finding_change(document):
+def test_malformed_document_yields_no_finding_change(document):
     assert from_documents([document, {"ended": document}]) == FindingChanges()
     whole = json.loads(line_of(FINDING))
     for name in whole:
@@ -111,7 +111,7 @@ def test_slow_parent_does_not_block_the_sampler_and_receives_every_line(ends):
     assert [finding_of(json.loads(line)) for line in said.splitlines()] == [long] * 20
 
 
-def test_unread_messages_to_the_parent_take_at_most_a_megabyte(ends):
+def test_unread_parent_messages_take_at_most_a_megabyte(ends):
     for _ in range(500):
         ends.parent.tell(FindingChanges((Finding("memory-leak", "GPU 0", "x" * 20_000),)))
     assert len(ends.parent._unsaid) <= 1 << 20
@@ -123,7 +123,7 @@ def test_parent_is_gone_once_it_closes_the_pipe(ends):
     assert ends.parent.is_gone
 
 
-def test_parent_is_gone_once_the_parent_process_id_changes(ends):
+def test_parent_is_gone_once_its_process_id_changes(ends):
     assert Parent(1 if os.getppid() != 1 else 2, ends.write_fd).is_gone
 
 

@@ -94,7 +94,7 @@ def _impatient(monkeypatch):
     monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
 
 
-def test_sample_contains_the_values_read_from_the_driver(watch, source):
+def test_sample_contains_driver_values(watch, source):
     source.readings[1] = Reading(
         1, "b", "B", "", {}, (Holder(os.getpid(), 5), Holder(0, None)), (DriverEvent("xid", 31),), "GPU is lost"
     )
@@ -119,10 +119,10 @@ def test_hanging_driver_call_is_reported_with_its_gpu_and_not_repeated(watch, so
         assert not any(gpu.values for gpu in gpus)
         told = f"no answer for {now - 1} s" if now - 1 > 3 else ""
         assert [gpu.problem for gpu in gpus] == ["", told]
-    assert watch.problem == "GPU 1: no answer for 58 s; nothing else is asked meanwhile"
+    assert watch.problem == "GPU 1: no answer for 58 s; nothing else is queried meanwhile"
 
 
-def test_events_but_not_values_of_a_late_answer_are_used(watch, source, monkeypatch):
+def test_late_answer_provides_events_but_no_values(watch, source, monkeypatch):
     ask(watch, 0)
     monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
     source.readings[0] = Reading(0, "a", "A", values={"power_watts": 9.0}, events=(DriverEvent("xid", 79),))
@@ -155,7 +155,7 @@ def test_hanging_first_driver_call_is_reported(watch, source, impatient, asking,
     source.hold(asking)
     ask(watch, 0)
     assert [(gpu.index, gpu.uuid, gpu.problem) for gpu in ask(watch, 9)] == gpus
-    assert watch.problem == f"{asking}: no answer for 9 s; nothing else is asked meanwhile"
+    assert watch.problem == f"{asking}: no answer for 9 s; nothing else is queried meanwhile"
 
 
 def test_failing_source_is_reported_and_read_again(log):
@@ -177,7 +177,7 @@ def test_failing_source_is_reported_and_read_again(log):
 FELL_OFF = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
 
-def test_xid_from_the_kernel_log_is_assigned_once_to_the_gpu_at_its_address(watch, log):
+def test_kernel_log_xid_is_assigned_once_to_its_gpu(watch, log):
     ask(watch, 0)
     log.lines = [FELL_OFF, "NVRM: Xid (PCI:0000:99:00): 31, of another GPU", "NVRM: Xid (PCI::.): 31", "usb 1-1: new"]
     first, second = ask(watch, 1)

@@ -49,7 +49,7 @@ def test_growth_for_less_than_three_hours_is_reported_as_a_filling_buffer(monkey
     assert [found.kind for found in find(filling)] == [""]
 
 
-def test_growth_of_less_than_50_minutes_is_not_reported(monkeypatch):
+def test_growth_under_50_minutes_is_not_reported(monkeypatch):
     filling = host(45, lambda minute: 100 * minute)
     assert find(filling) == []
     monkeypatch.setattr(leaks, "_GROWING_LASTING_SECONDS", 0)
@@ -76,12 +76,12 @@ def test_growth_in_the_first_minutes_is_not_reported():
     assert find(host(6, lambda minute: 500 * minute, total=10.0 * GIB)) == []
 
 
-def test_memory_rise_at_the_start_of_a_script_is_not_reported():
+def test_startup_memory_rise_is_not_reported():
     starting = host(30, lambda minute: 3000 * min(minute, 2) + 0.1 * minute)
     assert find(starting) == []
 
 
-def test_growth_that_reaches_its_limit_in_more_than_a_week_is_not_reported(monkeypatch):
+def test_growth_over_a_week_from_its_limit_is_not_reported(monkeypatch):
     slow = host(60, lambda minute: 5 * minute)
     assert find(slow) == []
     monkeypatch.setattr(leaks, "_FAR_SECONDS", 1e9)
@@ -119,14 +119,14 @@ def test_slow_growth_over_most_of_a_planned_training_is_a_leak():
     assert find(planned(growing_slowly, 300)) == []
 
 
-def test_early_growth_is_reported_if_it_reaches_the_limit_before_the_fit_ends():
+def test_early_growth_reaching_the_limit_in_this_fit_is_reported():
     samples = host(40, lambda minute: 100 * minute, total=16.0 * GIB)
     [found] = find(planned(samples, 300))
     assert (found.severity, found.kind) == ("notice", "filling")
     assert find(planned(samples, 60)) == []
 
 
-def test_growth_into_most_of_the_free_memory_is_a_leak_at_once():
+def test_growth_taking_most_free_memory_is_a_leak_at_once():
     [found] = find(host(15, lambda minute: 200 * minute, total=9.3 * GIB))
     assert (found.kind, found.severity) == ("", "warning")
 
@@ -145,10 +145,10 @@ def gpu(minutes: int, held: Callable[[float], float], size: Callable[[float], in
     return samples
 
 
-def test_growing_gpu_memory_of_the_script_is_reported():
+def test_growing_script_gpu_memory_is_reported():
     [found] = find(gpu(200, lambda minute: 50 * minute))
     assert found.subject == "GPU 0"
-    assert found.message.startswith("what the script holds of GPU 0 grows by 50 MiB a minute")
+    assert found.message.startswith("the script's memory on GPU 0 grows by 50 MiB a minute")
 
 
 def test_doubling_gpu_memory_pool_is_not_a_leak():
@@ -160,7 +160,7 @@ def test_growth_is_not_reported_for_other_processes_or_unknown_sizes():
     assert find(gpu(40, lambda minute: 50 * minute, size=lambda _: None)) == []
 
 
-def test_samples_without_processes_are_skipped_in_a_growth_series():
+def test_growth_series_skips_samples_without_processes():
     samples = gpu(60, lambda minute: 50 * minute)
     asked_rarely = [
         sample if number % 2 else replace(sample, gpus=(replace(sample.gpus[0], processes=None),))

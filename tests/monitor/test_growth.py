@@ -24,7 +24,7 @@ def series(values: list[float]) -> list[Point]:
 LINE = series([3.0 * number for number in range(40)])
 
 
-def test_straight_line_is_recognised_as_growth_with_its_rate():
+def test_straight_line_is_growth_with_its_rate():
     found = steady_growth(LINE, GATES)
     assert found is not None
     assert found.rate == 3 * MIB
@@ -46,7 +46,7 @@ def test_growth_that_starts_late_is_measured_from_its_start():
     assert found.rate == pytest.approx(3 * MIB, rel=0.05)
 
 
-def test_one_reading_below_the_others_does_not_hide_growth():
+def test_single_low_reading_does_not_hide_growth():
     points = series([3.0 * number for number in range(80)])
     points[40] = (40, 50 * MIB)
     assert steady_growth(points, GATES) is not None
@@ -83,7 +83,7 @@ def test_growth_that_stopped_a_few_readings_ago_is_not_reported(monkeypatch):
     assert steady_growth(full, GATES) is not None
 
 
-def test_noisy_growth_is_not_taken_to_have_stopped():
+def test_noisy_growth_is_not_mistaken_for_stopped_growth():
     rng = Random(2)
     noisy = [(place, value + rng.gauss(0, 4 * MIB)) for place, value in series([2.0 * n for n in range(80)])]
     found = steady_growth(noisy[:75], GATES)
@@ -92,7 +92,7 @@ def test_noisy_growth_is_not_taken_to_have_stopped():
     assert not growth._has_just_stopped(flat, found)
 
 
-def test_floor_of_a_noisy_part_lies_a_quarter_into_it():
+def test_noisy_part_floor_lies_at_its_first_quarter():
     rng = Random(3)
     part = [(float(place), rng.gauss(0, MIB)) for place in range(100)]
     assert growth._floor(part)[0] == 25.0
@@ -104,14 +104,14 @@ def test_levelling_series_is_not_judged_by_its_second_half_alone():
     assert growth._over_all(healthy[-20:], GATES).goes_on  # alone, it would pass
 
 
-def test_next_rise_of_a_sawtooth_is_not_growth(monkeypatch):
+def test_next_sawtooth_rise_is_not_growth(monkeypatch):
     healthy = series([3.0 * (n % 40) for n in range(118)])
     assert steady_growth(healthy, GATES) is None
     monkeypatch.setattr(growth, "reaches_new_heights", lambda *_: True)
     assert steady_growth(healthy, GATES) is not None
 
 
-def test_garbage_collection_out_of_step_with_epochs_is_not_growth(monkeypatch):
+def test_garbage_collection_unaligned_with_epochs_is_not_growth(monkeypatch):
     healthy = series([20 * (n / 2.96 % 1) for n in range(61)])
     assert steady_growth(healthy, GATES) is None
     monkeypatch.setattr(growth, "_has_just_stopped", lambda *_: False)
@@ -131,7 +131,7 @@ def test_spikes_do_not_hide_rising_memory():
     assert steady_growth(points, GATES) is not None
 
 
-def test_growth_found_in_only_one_part_of_a_series_is_not_reported():
+def test_growth_in_only_one_part_of_a_series_is_not_reported():
     healthy = series([0.0] * 30 + [3.0 * number for number in range(1, 9)])
     assert growth._over_some(healthy, GATES) is not None
     assert steady_growth(healthy, GATES) is None
@@ -143,7 +143,7 @@ def test_too_few_readings_show_no_growth(points):
 
 
 @pytest.mark.alone
-def test_judging_an_hour_of_readings_takes_less_than_a_tenth_of_a_second():
+def test_evaluating_an_hour_of_readings_takes_under_100_ms():
     rng = Random(2)
     hour = [(float(second), 8e9 + rng.gauss(0, 1e7)) for second in range(3600)]
     begin = time.process_time()

@@ -33,7 +33,7 @@ def test_used_memory_is_total_minus_available_memory(root):
     }
 
 
-def test_cpu_ratio_covers_the_time_since_the_last_reading_without_disk_waits(root):
+def test_cpu_ratio_since_the_last_reading_excludes_disk_waits(root):
     host = Host(root)
     assert "cpu_ratio" not in host.read(0)
     (root / "proc/stat").write_text("cpu  120 0 60 860 60 0 0 0 99 99\ncpu0 1 2 3\n")
@@ -46,30 +46,30 @@ def test_swap_is_read_every_ten_seconds(root):
     assert [second for second in range(25) if "swap_used_bytes" in host.read(second)] == [0, 10, 20]
 
 
-def test_tightest_cgroup_limit_is_used_and_file_cache_not_counted_as_used(root):
+def test_tightest_cgroup_limit_applies_without_counting_file_cache(root):
     cgroup(root, "0::/job/step", "job", max="4000000000", current="3000000000", stat="anon 1\ninactive_file 500000000")
     cgroup(root, "0::/job/step", "job/step", max="max", current="2000000000")
     values = Host(root).read(0)
     assert (values["memory_total_bytes"], values["memory_used_bytes"]) == (4_000_000_000, 2_500_000_000)
 
 
-def test_memory_usage_is_read_in_a_container_that_sees_its_cgroup_as_root(root):
+def test_memory_usage_is_read_when_the_cgroup_appears_as_root(root):
     cgroup(root, "0::/docker/1234", "", max="4000000000", current="1000000000")
     assert Host(root).read(0)["memory_used_bytes"] == 1_000_000_000
 
 
-def test_limit_of_cgroup_version_1_is_read(root):
+def test_cgroup_version_1_limit_is_read(root):
     names = {"limit_in_bytes": "4000000000", "usage_in_bytes": "3000000000", "stat": "total_inactive_file 1000000000"}
     cgroup(root, "7:memory:/job", "memory/job", **names)
     assert Host(root).read(0)["memory_used_bytes"] == 2_000_000_000
 
 
-def test_limit_above_the_memory_of_the_machine_is_ignored(root):
+def test_limit_above_the_machine_memory_is_ignored(root):
     cgroup(root, "7:memory:/", "memory", limit_in_bytes="9223372036854771712", usage_in_bytes="5")
     assert Host(root).read(0)["memory_total_bytes"] == 16_000_000 * 1024
 
 
-def test_memory_limit_without_a_usage_figure_is_ignored(root):
+def test_memory_limit_without_a_usage_value_is_ignored(root):
     cgroup(root, "0::/job", "job", max="4000000000")
     assert Host(root).read(0)["memory_total_bytes"] == 16_000_000 * 1024
 

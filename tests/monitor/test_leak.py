@@ -43,7 +43,7 @@ def find(baselines: Iterable[Baseline], **training: float) -> list[Finding]:
 def test_growth_per_epoch_is_reported_with_the_time_to_the_limit():
     [found] = find(epochs(lambda epoch: 12.0 * epoch, number=43))
     assert found.fault == "memory-leak"
-    grows = "what tensors hold grows by 12 MiB an epoch; "
+    grows = "tensor memory grows by 12 MiB an epoch; "
     assert found.message == grows + "it reaches the limit in about 42 minutes (42 epochs)"
     assert found.severity == "warning"
     assert found.evidence["bytes_per_unit"] == 12 * MIB
@@ -59,7 +59,7 @@ def test_time_to_the_limit_is_computed_from_the_peak():
     ("last", "severity", "words"),
     [(100, "critical", "(5 epochs)"), (44, "notice", "(5 epochs), after this training ends")],
 )
-def test_leak_is_critical_only_if_it_reaches_the_limit_before_the_training_ends(last, severity, words):
+def test_leak_is_critical_only_if_it_reaches_the_limit_in_time(last, severity, words):
     place = {"epoch": 41.0, "epochs": float(last), "step_of_epoch": 0.0, "steps_per_epoch": 100.0}
     pace = {"step_seconds_total": 2400.0, "steps_total": 4000.0}
     [found] = find(epochs(lambda epoch: 12.0 * epoch), allocator_limit_bytes=640.0 * MIB, **place, **pace)
@@ -67,7 +67,7 @@ def test_leak_is_critical_only_if_it_reaches_the_limit_before_the_training_ends(
     assert found.message.endswith(words)
 
 
-def test_possible_buffer_is_a_notice_if_it_would_reach_the_limit_in_this_training():
+def test_possible_buffer_reaching_the_limit_in_this_training_is_a_notice():
     [found] = find(epochs(lambda epoch: 12.0 * epoch), epochs=100.0)
     assert (found.kind, found.severity) == ("filling", "notice")
     assert found.message.endswith("(45 epochs), unless it only fills a buffer")
@@ -109,7 +109,7 @@ def test_growth_that_continues_in_the_next_fit_is_a_leak():
 def test_growth_without_a_known_limit_is_reported_only_with_its_rate():
     seen = window(epochs(lambda epoch: 12.0 * epoch, number=43), {})
     [found] = leak.find(seen)
-    assert found.message == "what tensors hold grows by 12 MiB an epoch"
+    assert found.message == "tensor memory grows by 12 MiB an epoch"
 
 
 def test_first_two_epochs_are_ignored_as_warm_up(monkeypatch):
@@ -125,7 +125,7 @@ def test_window_without_measurements_has_no_leak():
     assert list(leak.find(empty)) == []
 
 
-def test_new_process_is_judged_without_the_baselines_of_the_previous_one():
+def test_new_process_ignores_baselines_of_the_previous_one():
     before = epochs(lambda epoch: 300.0 + 12 * epoch, process=1)
     assert find([*before, *epochs(lambda epoch: 0.0, number=5, process=2)]) == []
     [found] = find([*before, *epochs(lambda epoch: 12.0 * epoch, process=2)])
@@ -167,14 +167,12 @@ def within(held: Callable[[float], float], minutes: int) -> list[Baseline]:
     return [Baseline(20 * time, (100 + held(time / 60)) * MIB, 0, float(time), 1) for time in times]
 
 
-def test_growth_within_one_long_epoch_is_reported_per_thousand_steps():
+def test_growth_in_one_long_epoch_is_reported_per_thousand_steps():
     [found] = find(within(lambda minute: 2 * minute, 200), epochs=1.0, allocator_limit_bytes=1000.0 * MIB)
-    assert (
-        found.message == "what tensors hold grows by 1.7 MiB every 1,000 steps; it reaches the limit in about 4 hours"
-    )
+    assert found.message == "tensor memory grows by 1.7 MiB every 1,000 steps; it reaches the limit in about 4 hours"
 
 
-def test_growth_within_epochs_is_called_a_leak_only_after_three_hours(monkeypatch):
+def test_growth_within_epochs_is_a_leak_only_after_three_hours(monkeypatch):
     filling = within(lambda minute: 2 * minute, 170)
     assert [found.kind for found in find(filling, epochs=1.0)] == ["filling"]
     assert find(filling[: len(filling) // 4], epochs=1.0) == []
@@ -182,7 +180,7 @@ def test_growth_within_epochs_is_called_a_leak_only_after_three_hours(monkeypatc
     assert [found.kind for found in find(filling, epochs=1.0)] == [""]
 
 
-def test_small_growth_is_only_a_possible_buffer_while_the_end_is_unknown(monkeypatch):
+def test_small_growth_with_an_unknown_end_is_only_a_possible_buffer(monkeypatch):
     filling = within(lambda minute: 0.5 * minute, 200)
     assert [found.kind for found in find(filling, epochs=1.0)] == ["filling"]
     monkeypatch.setattr(leaks, "_LEAK_LEAST_OF_ROOM", 0)
@@ -195,21 +193,21 @@ def test_known_epoch_length_decides_whether_growth_within_it_is_a_leak():
     assert find(growing, epochs=1.0, steps_per_epoch=20.0 * 9000) == []
 
 
-def test_growth_that_takes_nearly_all_memory_in_the_first_epoch_is_a_leak_at_once(monkeypatch):
+def test_first_epoch_growth_taking_nearly_all_memory_is_a_leak(monkeypatch):
     fast = within(lambda minute: 100.0 * minute, 9)
     assert [found.kind for found in find(fast, epochs=5.0)] == [""]
     monkeypatch.setattr(leaks, "_OF_ROOM_IN_AN_EPOCH", 1.1)
     assert find(fast, epochs=5.0) == []
 
 
-def test_memory_growth_within_short_epochs_is_not_called_a_leak(monkeypatch):
+def test_memory_growth_within_short_epochs_is_not_a_leak(monkeypatch):
     filling = within(lambda minute: 2 * minute, 60)
     assert find(filling, epochs=5.0) == []
     monkeypatch.setattr(baseline_series, "_tell_enough", lambda *_: True)
     assert find(filling, epochs=5.0) != []
 
 
-def test_growth_continuing_into_the_second_of_two_long_epochs_is_a_leak():
+def test_growth_continuing_into_a_second_long_epoch_is_a_leak():
     growing = within(lambda minute: 2 * minute, 60)
     half = growing[len(growing) // 2]
     end = Baseline(half.step, half.bytes_in_use, 1, half.time, 1)

@@ -60,7 +60,7 @@ def test_recorded_set_has_more_than_500_labelled_series():
         assert all(family(Random(1)).leak is (family in module.LEAKS) for family in module.HEALTHY + module.LEAKS)
 
 
-def test_a_series_can_be_written_and_read(tmp_path):
+def test_leak_series_can_be_written_and_read(tmp_path):
     points = (Point(1.5, 100.0, 200, 0), Point(2.0, 120.0, 300, 1))
     inside = Series("a", "b", "inside", True, 1000.0, points, since=1.0, epochs=3)
     outside = replace(inside, place="outside", points=(Point(1.0, 100.0), Point(2.0, 90.0)))

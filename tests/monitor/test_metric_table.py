@@ -19,7 +19,7 @@ def test_keys_are_unique_in_their_scope():
     assert sum(len(of_scope(scope)) for scope in ("gpu", "host", "process", "training")) == len(METRICS)
 
 
-def test_series_of_the_metric_table_are_unique():
+def test_metric_table_series_are_unique():
     series = Counter((metric.prometheus, *sorted(metric.labels.items())) for metric in METRICS)
     assert [found for found, count in series.items() if count > 1] == []
 

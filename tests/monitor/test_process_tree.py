@@ -40,14 +40,14 @@ def _proc(tmp_path) -> Proc:
     return proc
 
 
-def test_process_tree_holds_the_script_and_its_descendants(proc):
+def test_process_tree_contains_the_script_and_its_descendants(proc):
     tree = ProcessTree(20, 10, proc.folder)
     assert tree.read(0) == {"resident_bytes": 55 * PAGE, "read_bytes_total": 1200}
     assert tree.pids == {20, 21, 22}
 
 
 @pytest.mark.parametrize("script", [0, 12345])
-def test_unknown_or_ended_script_is_replaced_by_the_parents_children_except_the_sampler(proc, script):
+def test_parents_children_replace_an_unknown_or_ended_script(proc, script):
     tree = ProcessTree(script, 10, proc.folder)
     tree.read(0)
     assert tree.pids == {20, 21, 22}
@@ -67,7 +67,7 @@ def test_used_cores_are_computed_from_cpu_time_since_the_last_reading(proc):
     assert tree.read(2)["cpu_cores"] == 2
 
 
-def test_new_processes_are_found_within_ten_seconds_without_a_burst_of_cpu_time(proc):
+def test_new_processes_are_found_in_ten_seconds_without_a_cpu_burst(proc):
     tree = ProcessTree(20, 10, proc.folder)
     tree.read(0)
     proc.put(23, 22, ticks=1_000_000)
@@ -77,7 +77,7 @@ def test_new_processes_are_found_within_ten_seconds_without_a_burst_of_cpu_time(
     assert tree.read(12)["cpu_cores"] == 0
 
 
-def test_newly_started_descendant_is_owned_and_other_processes_are_not(proc):
+def test_new_descendant_is_owned_but_other_processes_are_not(proc):
     tree = ProcessTree(20, 10, proc.folder)
     tree.read(0)
     proc.put(23, 22)
@@ -99,7 +99,7 @@ def test_parent_without_children_gives_no_values(proc):
     assert ProcessTree(0, 30, proc.folder).read(0) == {}
 
 
-def test_cyclic_parents_do_not_trap_the_process_tree(proc):
+def test_cyclic_parents_do_not_hang_the_process_tree(proc):
     proc.put(20, 22)
     tree = ProcessTree(20, 10, proc.folder)
     tree.read(0)

@@ -89,7 +89,7 @@ def test_nan_and_infinity_survive_the_store(tmp_path: Path) -> None:
     assert sample.training["allocator_peak_bytes"] == math.inf
 
 
-def test_each_store_file_begins_with_its_schema_and_is_private(tmp_path: Path) -> None:
+def test_each_store_file_starts_with_its_schema_and_is_private(tmp_path: Path) -> None:
     _write(tmp_path, _numbered(301))
     with gzip.open(tmp_path / COMPRESSED) as compressed, (tmp_path / TAIL).open() as tail:
         assert json.loads(compressed.readline())["schema"] == json.loads(tail.readline())["schema"] == 1
@@ -102,7 +102,7 @@ def test_empty_store_has_no_samples(tmp_path: Path) -> None:
     assert newest(tmp_path) is None
 
 
-def test_reader_that_began_before_a_compression_misses_no_sample(tmp_path: Path) -> None:
+def test_reader_started_before_a_compression_misses_no_sample(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for sample in _numbered(650):
         store.append(sample)
@@ -320,7 +320,7 @@ def test_damaged_gzip_member_loses_only_its_own_samples(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [TAIL, COMPRESSED])
 @pytest.mark.parametrize("kind", ["fifo", "link", "folder", "garbage"])
-def test_store_file_replaced_by_something_else_costs_only_its_own_samples(tmp_path: Path, name: str, kind: str) -> None:
+def test_replaced_store_file_loses_only_its_own_samples(tmp_path: Path, name: str, kind: str) -> None:
     _write(tmp_path, _numbered(310))
     place = tmp_path / name
     place.unlink()

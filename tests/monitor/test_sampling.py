@@ -64,7 +64,7 @@ def _sampling(tmp_path):
     thread.close()
 
 
-def test_sample_has_every_part_and_is_synced_only_with_a_finding(sampling, tmp_path):
+def test_complete_sample_is_synced_only_with_a_finding(sampling, tmp_path):
     board = TrainingBoard(tmp_path)
     board.write("loss", 0.5)
     board.add_baseline(7, 1.0)

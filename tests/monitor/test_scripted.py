@@ -61,7 +61,7 @@ def play(fake_nvml: Path, tmp_path: Path) -> Play:
 FAULTS = {
     "memory climbs": (
         "at 10 0 mem_used 70000M\nat 30 0 mem_used 143000M lin\nat 0 0 mem_used 70000M",
-        "device-oom", "", 29, "of 140.4 GiB are taken",
+        "device-oom", "", 29, "of 140.4 GiB is in use",
     ),
     "temperature": ("at 20 0 temp 90", "thermal-throttle", "temperature", 20, "90 °C: this GPU slows down at 88 °C"),
     "near shutdown": ("at 20 0 temp 92", "thermal-throttle", "near shutdown", 20, "shuts down at 93 °C"),

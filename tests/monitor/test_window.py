@@ -28,7 +28,7 @@ def window_of(seconds: int, length: float = 3600) -> Window:
     return window
 
 
-def test_an_empty_window_has_no_newest_sample():
+def test_empty_window_has_no_newest_sample():
     with pytest.raises(IndexError):
         _ = Window().newest
 
@@ -39,7 +39,7 @@ def test_window_drops_old_samples_but_keeps_baselines():
     assert [baseline.step for baseline in window.within_epochs] == [0, 50, 100, 150, 200, 250]
 
 
-def test_last_seconds_of_a_window_are_oldest_first_and_include_both_ends():
+def test_last_window_seconds_are_oldest_first_and_include_both_ends():
     assert [sample.time for sample in window_of(100).last(3)] == [96, 97, 98, 99]
 
 
@@ -51,19 +51,19 @@ def test_series_has_points_only_where_a_value_was_measured():
     assert window.series("another", "power_watts", 30) == []
 
 
-def test_a_gpu_is_found_by_its_uuid_whatever_its_index():
+def test_gpu_is_found_by_uuid_whatever_its_index():
     window = window_of(10)
     window.append(Sample(10.0, (GpuSample(0, "b", values={"power_watts": 2.0}),)))
     assert window.series("b", "power_watts", 1) == [(9, 1), (10, 2)]
     assert [gpu.uuid for gpu in window.gpus()] == ["b"]
 
 
-def test_sample_of_some_seconds_ago_is_at_least_that_old_or_the_oldest():
+def test_earlier_sample_is_at_least_that_old_or_the_oldest():
     window = window_of(100)
     assert [window.ago(seconds).time for seconds in (0, 1, 2.5, 60, 1000)] == [99, 98, 96, 39, 0]
 
 
-def test_first_and_latest_values_outlive_what_is_dropped():
+def test_first_and_latest_values_outlive_dropped_samples():
     window = window_of(300, length=60)
     assert (window.first("a"), window.latest("a")) == ({"power_watts": 0.0}, {"power_watts": 290.0})
     window.append(Sample(300.0, (GpuSample(0, "a", values={"fan_ratio": 0.5}),)))
@@ -71,7 +71,7 @@ def test_first_and_latest_values_outlive_what_is_dropped():
     assert window.latest("another") == window.first("another") == {}
 
 
-def test_series_of_a_gpu_does_not_depend_on_its_place_in_the_list():
+def test_gpu_series_does_not_depend_on_list_order():
     window = Window()
     one, two = (GpuSample(index, str(index), values={"power_watts": float(index)}) for index in (1, 2))
     for second, gpus in enumerate([(one, two), (two, one), (two,), (), (one,)]):
@@ -95,7 +95,7 @@ def test_history_keeps_the_lowest_value_of_every_twenty_seconds():
     assert [(time, value) for time, value in history.points] == [(0, 100), (21, 100), (42, 100)]
 
 
-def test_history_of_three_days_keeps_at_most_1024_points_including_the_ends():
+def test_three_day_history_keeps_at_most_1024_points_and_both_ends():
     history = History()
     for minute in range(3 * 1440):
         history.add(60.0 * minute, float(minute))
@@ -130,7 +130,7 @@ def test_arrival_of_another_process_is_reported_until_it_ends():
     assert [(at, ended.seconds) for at, each in seen for ended in each.ended] == [(5050, 4940)]
 
 
-def test_later_growth_of_the_script_is_not_attributed_to_another_process():
+def test_later_script_growth_is_not_blamed_on_another_process():
     seen = changes(machine(at, *[OTHER] * (at >= 50), used=60.0 + 10 * (at >= 300)) for at in range(600))
     assert not any(each.told for _, each in seen)
 

@@ -39,7 +39,7 @@ def test_search_for_the_largest_batch_ends_if_memory_never_grows() -> None:
     assert largest_batch(lambda batch: 1, 10) >= 1 << 19
 
 
-def test_no_batch_beyond_the_maximum_is_tried() -> None:
+def test_batches_beyond_the_maximum_are_not_tried() -> None:
     asked = []
 
     def high(batch: int) -> int:
@@ -119,7 +119,7 @@ def test_much_smaller_size_runs_after_the_first_runs_out_of_memory() -> None:
     assert order((64,), fits=1, known_to=1.0) == ([], 64), "a model that takes no other size"
 
 
-def test_number_of_sizes_run_is_limited() -> None:
+def test_number_of_probed_sizes_is_limited() -> None:
     ran, _ = order(tuple(range(1, 100)), fits=1000, known_to=1.0)
     assert len(ran) == MOST_RUN
 
@@ -136,17 +136,17 @@ def test_requested_sizes_are_compiled_before_the_largest_that_should_fit() -> No
     assert 90 <= guess <= 100
 
 
-def test_size_near_a_known_one_is_not_compiled() -> None:
+def test_size_close_to_a_compiled_one_is_skipped() -> None:
     assert next_size([96], [96], each_ten, 1000) is None
     assert next_size([64], [64], each_ten, 1000) is not None
 
 
-def test_no_size_is_compiled_after_three_or_without_a_usable_limit() -> None:
+def test_compilation_stops_after_three_sizes_or_without_a_limit() -> None:
     assert next_size([8, 32, 64], [8, 32], each_ten, 1000) is None
     assert next_size([32], [32], each_ten, None) is None
     assert next_size([32], [32], each_ten, 5) is None
 
 
-def test_further_size_is_compiled_only_if_it_can_end_in_time() -> None:
+def test_further_size_is_compiled_only_if_time_allows() -> None:
     assert can_compile_more(ENOUGH_SECONDS / 2, ENOUGH_SECONDS / 2)
     assert not can_compile_more(ENOUGH_SECONDS / 2, ENOUGH_SECONDS / 2 + 1)

@@ -57,7 +57,7 @@ def test_model_allocates_chunks_like_tensorflow() -> None:
     assert sum(modelled) == pytest.approx(sum(real), rel=0.05)
 
 
-def test_a_request_is_rounded_and_a_much_larger_chunk_is_split() -> None:
+def test_request_is_rounded_and_a_much_larger_chunk_is_split() -> None:
     allocator = Allocator()
     one = allocator.allocate(1)
     assert one is not None
@@ -89,7 +89,7 @@ def test_adjacent_free_chunks_are_merged() -> None:
     assert allocator.allocate(MIB) is not None
 
 
-def test_fragmented_memory_cannot_serve_a_large_request() -> None:
+def test_fragmented_memory_cannot_satisfy_a_large_request() -> None:
     allocator = Allocator(limit=2 * MIB)
     handles = [allocator.allocate(MIB // 2) for _ in range(4)]
     for handle in (handles[0], handles[2]):

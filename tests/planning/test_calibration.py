@@ -22,7 +22,7 @@ def corrected(measured: list[MeasuredSteps], batch: int, predicted: int, held: i
     return found.of(Interval(predicted, predicted, predicted), batch, held)
 
 
-def test_without_real_steps_nothing_is_corrected() -> None:
+def test_nothing_is_corrected_without_real_steps() -> None:
     assert correction([]) is None
 
 
@@ -32,7 +32,7 @@ def test_factor_common_to_all_sizes_corrects_every_batch() -> None:
         assert corrected(measured, batch, 1000).expected == pytest.approx(1100, abs=1)
 
 
-def test_measured_size_has_its_own_factor_and_near_sizes_weigh_more_than_far_ones() -> None:
+def test_measured_size_has_its_own_factor_and_near_sizes_weigh_more() -> None:
     found = Correction([steps(2, 80, 100), steps(8, 200, 200), steps(32, 600, 500)])
     factors = [found.factor(batch) for batch in (2, 4, 8, 16, 32)]
     assert factors == sorted(factors)
@@ -40,7 +40,7 @@ def test_measured_size_has_its_own_factor_and_near_sizes_weigh_more_than_far_one
     assert 0.8 < found.factor(1) < found.factor(4) < 1.0 < found.factor(16) < found.factor(256) < 1.2
 
 
-def test_factor_beside_an_outlier_is_smoothed() -> None:
+def test_factor_next_to_an_outlier_is_smoothed() -> None:
     wild = Correction([steps(2, 100, 100), steps(8, 240, 200), steps(32, 500, 500)])
     assert wild.factor(5) < 1.13
     assert 1.0 < wild.factor(33) < 1.05
@@ -61,12 +61,12 @@ def test_differing_orders_widen_the_interval_of_each_size() -> None:
     assert found.of(peak, 32, 0).high == pytest.approx(MIB * beyond, abs=1)
 
 
-def test_upper_bound_between_two_sizes_covers_the_ratio_measured_at_each() -> None:
+def test_upper_bound_between_two_sizes_covers_both_measured_ratios() -> None:
     found = Correction([steps(8, 90, 100), steps(32, 600, 400)])
     assert found.of(Interval(MIB, MIB, MIB), 16, 0).high >= 1.5 * MIB
 
 
-def test_interval_reflects_chance_and_widens_beyond_measured_sizes() -> None:
+def test_interval_allows_for_chance_and_widens_beyond_measured_sizes() -> None:
     measured = [steps(2, 100, 100), steps(8, 200, 200)]
     peak = corrected(measured, 8, 1000)
     assert (peak.low, peak.high) == (round(LOWER * 1000), round(UPPER * 1000))

@@ -101,7 +101,7 @@ def test_limited_pool_is_a_fully_usable_device() -> None:
         {"CUDA_VISIBLE_DEVICES": "0"},
     ],
 )
-def test_pool_without_a_limit_or_beside_a_gpu_is_not_taken_for_the_device(change: dict[str, str]) -> None:
+def test_unlimited_pool_or_pool_with_a_gpu_is_not_the_device(change: dict[str, str]) -> None:
     assert pool_of({**POOL, **change}) is None
 
 
@@ -134,7 +134,7 @@ def test_pool_without_a_limit_or_beside_a_gpu_is_not_taken_for_the_device(change
         ("NVIDIA GH200 480GB", "GH200 96GB", 96),
     ],
 )
-def test_loosely_written_name_finds_its_gpu(text, name, gib):
+def test_loosely_written_gpu_name_is_recognised(text, name, gib):
     found = find_gpu(text)
     assert (found.name, found.gib) == (name, gib)
 
@@ -155,7 +155,7 @@ def test_unknown_or_ambiguous_gpu_name_is_refused_in_one_sentence(text, said):
         find_gpu(text)
 
 
-def test_each_gpu_is_found_by_each_of_its_names_and_states_its_source():
+def test_each_gpu_is_found_by_every_name_and_states_its_source():
     assert len(gpus()) > 100
     assert len({gpu.name for gpu in gpus()}) == len(gpus())
     for gpu in gpus():
@@ -165,7 +165,7 @@ def test_each_gpu_is_found_by_each_of_its_names_and_states_its_source():
         assert 1 <= gpu.gib <= 200
 
 
-def test_error_correction_takes_a_sixteenth_of_the_memory_of_some_gpus():
+def test_error_correction_takes_a_sixteenth_of_memory_on_some_gpus():
     assert find_gpu("T4").memory_bytes == 15 * GIB
     assert find_gpu("L4").memory_bytes == 22.5 * GIB
     assert find_gpu("A100 40GB").memory_bytes == 40 * GIB

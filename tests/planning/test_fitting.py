@@ -32,19 +32,19 @@ def test_verdict_follows_the_interval_and_is_stricter_under_xla(peak, is_xla, sa
     assert FittingVerdict(CARD, is_xla, held=0).fits(scaled) is says
 
 
-def test_no_device_gives_an_unknown_verdict_and_no_notes() -> None:
+def test_missing_device_gives_an_unknown_verdict_without_notes() -> None:
     assert FittingVerdict(None, False, 0).fits(Interval(0, 0, 0)) is Fitting.UNKNOWN
     assert notes(FittingVerdict(None, False, 0), ()) == ()
 
 
-def test_a_doubt_is_not_outweighed_by_room_for_xla() -> None:
+def test_room_for_xla_does_not_outweigh_a_doubt() -> None:
     small = Interval(GIB // 200, GIB // 100, GIB // 50)
     assert FittingVerdict(CARD, True, 0).fits(small) is Fitting.YES
     assert FittingVerdict(CARD, True, 0, doubt="a size is unknown").fits(small) is Fitting.UNKNOWN
     assert FittingVerdict(CARD, True, held=GIB).fits(small) is Fitting.UNKNOWN
 
 
-def test_yes_without_compiling_says_by_how_much_xla_may_exceed_it() -> None:
+def test_yes_without_compiling_states_the_margin_for_xla() -> None:
     verdict = FittingVerdict(CARD, True, 0)
     peaks = {32: Interval(GIB // 8, GIB // 5, GIB // 4), 512: Interval(2 * GIB, 3 * GIB, 4 * GIB)}
     said = notes(verdict, (), [Estimate(size, peak, verdict.fits(peak)) for size, peak in peaks.items()])
@@ -53,11 +53,11 @@ def test_yes_without_compiling_says_by_how_much_xla_may_exceed_it() -> None:
     assert not any("unless XLA" in note for note in notes(FittingVerdict(CARD, False, 0), (), []))
 
 
-def test_held_memory_alone_may_rule_out_fitting_under_xla() -> None:
+def test_held_memory_alone_may_rule_out_an_xla_fit() -> None:
     assert FittingVerdict(CARD, True, held=7 * GIB).fits(Interval(7 * GIB, 7 * GIB, 8 * GIB)) is Fitting.NO
 
 
-def test_reserve_is_deducted_from_a_card_and_not_from_an_amount() -> None:
+def test_reserve_is_deducted_from_a_card_but_not_from_an_amount() -> None:
     card = limit_of({"name": "RTX", "memory": 24 * GIB, "capability": "8.9", "is_card": True})
     amount = limit_of({"name": "24 GiB", "memory": 24 * GIB, "capability": "", "is_card": False})
     assert card is not None
@@ -83,7 +83,7 @@ def test_reserve_matches_the_measured_one(capability: str, mib: int) -> None:
         (Device("the CPU's pool", GIB, GIB, is_card=False, is_gpu=False), "this step is compiled with XLA, and"),
     ],
 )
-def test_open_verdict_under_xla_gives_its_reason_and_a_way_to_settle_it(device, begin) -> None:
+def test_open_xla_verdict_gives_its_reason_and_a_remedy(device, begin) -> None:
     said = why_open(FittingVerdict(device, True, 0, doubt="a loop is guessed"))
     assert said.startswith(begin)
     assert "set jit_compile=False in compile(), plan again, and train with that" in said
@@ -132,7 +132,7 @@ def test_reason_for_not_compiling_is_stated_once() -> None:
     verdict = FittingVerdict(CARD, True, 0, not_compiled="its compiler took too long")
     assert why_open(verdict) == (
         "Keras compiles with XLA where it sees a GPU, and XLA chooses the buffers itself; its compiler took too long; "
-        "to know without it, set jit_compile=False in compile(), plan again, and train with that"
+        "to find out without it, set jit_compile=False in compile(), plan again, and train with that"
     )
     assert not any("took too long" in note for note in notes(verdict, ()))
 
@@ -152,7 +152,7 @@ def test_bfloat16_on_gpus_before_ampere_gets_a_warning(name) -> None:
     card = device(name)
     (said,) = warnings(card, ("float32", "mixed_bfloat16"))
     assert said.startswith(f"{card.name} (compute capability {card.capability}) has no fast arithmetic with bfloat16")
-    assert said.endswith("mixed_bfloat16 saves memory, and is slow; use mixed_float16.")
+    assert said.endswith("mixed_bfloat16 saves memory but is slow; use mixed_float16.")
     assert not suits_bfloat16(card)
 
 

@@ -35,7 +35,7 @@ def test_tensor_is_kept_until_its_last_reader_has_ended() -> None:
 
 
 @pytest.mark.parametrize("storage", [Storage.FORWARDED, Storage.SHARED])
-def test_memory_needed_by_nothing_else_is_reused(storage: Storage) -> None:
+def test_unneeded_memory_is_reused(storage: Storage) -> None:
     assert simulate(chain(storage), 4, Order.AS_TRACED).peak == 4 * KIB
 
 
@@ -87,7 +87,7 @@ def test_assumed_sizes_widen_the_interval() -> None:
     assert assumed.high > known.high
 
 
-def test_the_items_add_up_to_the_expected_peak() -> None:
+def test_memory_items_add_up_to_the_expected_peak() -> None:
     program = chain(Storage.NEW)
     held = Held(weights=100 * KIB, slots=50 * KIB, other=KIB)
     prediction = predict(PredictedStep(program, held.total), 16)
@@ -96,7 +96,7 @@ def test_the_items_add_up_to_the_expected_peak() -> None:
     assert {item.name: item.size.expected for item in parts}["weights"] == 100 * KIB
 
 
-def test_activations_are_listed_by_layer_and_the_timeline_in_order() -> None:
+def test_activations_are_listed_by_layer_and_the_timeline_is_ordered() -> None:
     operations = [
         operation("x", (), (0,), kind="Placeholder"),
         operation("model/conv_2/Conv2D", (0,), (1,)),
@@ -130,7 +130,7 @@ def test_cheap_operations_run_first_in_their_order() -> None:
     assert taken(found) == [1, 3, 2, 0]
 
 
-def test_idle_thread_takes_the_oldest_operation_put_away_by_another() -> None:
+def test_idle_thread_steals_the_oldest_queued_operation() -> None:
     found = pool([False] * 4, workers=2)
     found.add(0, [0, 1, 2, 3])
     assert found.take(1) == 0

@@ -87,7 +87,7 @@ def test_expected_peak_of_a_measured_size_is_its_measured_peak(make) -> None:
     assert {size: peaks.at(size).expected for size in RAN} == rising(RAN)
 
 
-def test_peak_of_a_larger_size_is_raised_to_that_of_a_smaller_one() -> None:
+def test_larger_size_has_at_least_the_peak_of_a_smaller_one() -> None:
     assert rising({8: 5, 2: 7, 4: 6, 16: 9}) == {2: 7, 4: 7, 8: 7, 16: 9}
 
 
@@ -110,7 +110,7 @@ def test_simulation_scaled_by_measurements_extends_beyond_them() -> None:
     assert simulated(measured, held=90 * MIB).at(1).low == 90 * MIB
 
 
-def test_upper_bound_without_a_simulation_grows_in_proportion_to_the_batch() -> None:
+def test_upper_bound_without_a_simulation_is_proportional_to_the_batch() -> None:
     peak = compiled({8: 60 * MIB, 64: 160 * MIB}).at(128)
     counted, line_to = 20 + 32, 124 + (124 - 38) * 64 / 56  # 38 and 124 MiB are not counted
     assert peak.high == pytest.approx(UPPER_XLA * (counted + 2 * 124) * MIB, abs=2)
@@ -118,14 +118,14 @@ def test_upper_bound_without_a_simulation_grows_in_proportion_to_the_batch() -> 
     assert peak.low == pytest.approx(LOWER_XLA * (counted + line_to) * MIB, abs=2)
 
 
-def test_from_a_single_size_the_expected_peak_follows_the_simulation_within_the_bounds() -> None:
+def test_expected_peak_from_one_size_follows_the_bounded_simulation() -> None:
     peaks = compiled({32: 84 * MIB})  # twice the 42 MiB that were simulated
     assert [peaks.at(batch).expected for batch in (32, 64, 128)] == [84 * MIB, 2 * line(64), 2 * line(128)]
     assert peaks.at(64).high == pytest.approx(UPPER_XLA * (36 + 2 * 56) * MIB, abs=2)
     assert peaks.at(4096).expected <= peaks.at(4096).high
 
 
-def test_fresh_measurement_fits_and_an_older_one_is_judged_by_bounds() -> None:
+def test_fresh_measurement_fits_but_older_ones_are_judged_by_bounds() -> None:
     limit = 255 * MIB
     assert simulated(RAN, limit).at(256).high == limit
     assert simulated(RAN, limit).at(100).high <= limit

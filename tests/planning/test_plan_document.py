@@ -21,7 +21,7 @@ def test_plan_survives_json_unchanged(changes):
     assert plan_of(json.loads(json.dumps(as_document(one)))) == one
 
 
-def test_plan_document_has_the_fields_programs_rely_on():
+def test_plan_document_has_its_contracted_fields():
     document = as_document(plan())
     assert (document["schema"], document["engine"], document["max_batch"]) == (1, "graph", 320)
     assert document["estimates"][1].keys() == {"batch", "low", "expected", "high", "fits"}

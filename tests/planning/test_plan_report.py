@@ -36,10 +36,10 @@ def test_report_opens_with_verdict_command_and_memory_need():
         ({"batch": 512}, "the script's batch of 512 does not fit", "oomph run --micro-batch 320 train.py --epochs 3"),
         ({"max_batch": 0, "micro_batch": 0}, "No batch is sure to fit GeForce RTX 4090", ""),
         ({"max_batch": None}, "The script's batch of 32 should fit GeForce RTX 4090", "oomph run train.py --epochs 3"),
-        ({"max_batch": None}, "Which is the largest is open.", "oomph run train.py --epochs 3"),
+        ({"max_batch": None}, "The largest is unknown.", "oomph run train.py --epochs 3"),
         (
             {"max_batch": None, "batch": 64},
-            "Which batch fits is open on GeForce RTX 4090",
+            "Which batch fits is unknown on GeForce RTX 4090",
             "oomph run train.py --epochs 3",
         ),
         ({"device": None, "max_batch": None}, "--gpu 'RTX 4090'", "oomph run train.py --epochs 3"),
@@ -62,13 +62,13 @@ def test_reason_for_an_open_verdict_is_stated_once_in_the_first_sentence():
     made = plan(max_batch=None, batch=64, why_open=XLA, notes=(f"{XLA}.", "Another."))
     lines = list(as_text(made, WORDS, 100))
     assert " ".join(lines[1].split()) == (
-        f"Which batch fits is open on GeForce RTX 4090, where TensorFlow gets 22 GiB of 24 GiB: {XLA}."
+        f"Which batch fits is unknown on GeForce RTX 4090, where TensorFlow gets 22 GiB of 24 GiB: {XLA}."
     )
     assert words_of(made).count(XLA) == 1
     assert "note Another." in words_of(made)
 
 
-def test_plan_without_a_gpu_says_that_naming_one_is_not_enough():
+def test_plan_without_a_gpu_says_naming_one_is_not_enough():
     said = words_of(plan(device=None, max_batch=None, why_open=XLA))
     assert f"or --gpu 24GiB. {XLA}." in said
 
@@ -89,19 +89,19 @@ def test_script_batch_that_cannot_fit_is_reported():
         ),
     ],
 )
-def test_fully_usable_memory_is_stated_once(device, said):
+def test_fully_usable_memory_is_mentioned_once(device, said):
     text = words_of(plan(device=device))
     assert said in text
     assert "24 GiB of 24 GiB" not in text
 
 
-def test_warning_is_in_the_first_lines_of_the_report():
+def test_warning_appears_at_the_top_of_the_report():
     lines = list(as_text(plan(warnings=("Tesla T4 has no fast bfloat16.",)), WORDS, 100))
     assert "Warning: Tesla T4 has no fast bfloat16." in lines[:4]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
-def test_report_lines_fit_the_width_but_the_command_is_not_broken(width):
+def test_report_lines_fit_the_width_with_commands_unbroken(width):
     words = ("train.py", "--name", "a long name with blanks", "--and", "more", "--words", "than", "fit")
     lines = "\n".join(as_text(plan(batch=512), words, width)).split("\n")
     assert any(line.endswith("train.py --name 'a long name with blanks' --and more --words than fit") for line in lines)
@@ -127,7 +127,7 @@ def test_sizes_have_three_digits(size, words):
     assert in_three_digits(size) == words
 
 
-def test_sizes_on_an_axis_have_one_unit():
+def test_axis_sizes_share_one_unit():
     assert in_three_digits(512 * 2**20, 2 * 2**30) == "0.5 GiB"
 
 

@@ -48,14 +48,14 @@ def test_document_that_is_not_a_record_is_refused(document) -> None:
         record_of(document)
 
 
-def test_training_is_recognised_only_by_the_same_step_compiled_in_the_same_way() -> None:
+def test_training_is_recognised_only_by_an_identically_compiled_step() -> None:
     assert of_same_training([RECORD], "abc", False) == RECORD
     assert of_same_training([RECORD], "abc", True) is None
     assert of_same_training([RECORD], "abd", False) is None
     assert of_same_training([replace(RECORD, training="")], "", False) is None
 
 
-def test_evidence_excludes_memory_held_by_the_scripts_of_its_trainings() -> None:
+def test_evidence_excludes_memory_held_by_other_scripts() -> None:
     found = evidence([RECORD, replace(RECORD, xla=True), replace(RECORD, training="other")], False)
     assert found is not None
     assert (found.trainings, found.least, found.greatest) == (2, 0.9, 0.9)

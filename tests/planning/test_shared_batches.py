@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 
 @pytest.mark.parametrize(("batch", "share"), [(1, 1), (2, 1), (4, 1), (5, 2), (128, 32), (130, 33)])
-def test_share_of_a_batch_is_that_of_the_replica_with_the_most_samples(batch, share) -> None:
+def test_batch_share_is_that_of_the_largest_replica(batch, share) -> None:
     assert PlannedReplicas(4).share(batch) == share
     assert ALONE.share(batch) == batch
 
@@ -27,7 +27,7 @@ def test_batch_for_a_given_share_gives_each_replica_that_share() -> None:
     assert PlannedReplicas(4).share(PlannedReplicas(4).batch_of(33)) == 33
 
 
-def test_batch_sharing_is_shown_in_text_page_and_document() -> None:
+def test_batch_sharing_appears_in_text_page_and_document() -> None:
     shared = plan(replicas=4, batch=128)
     said = "Each of 4 replicas takes 32 samples of the batch of 128"
     assert said in " ".join("\n".join(as_text(shared, ["train.py"], 79)).split())

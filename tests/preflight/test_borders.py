@@ -145,7 +145,7 @@ def test_learning_rates_of_a_schedule_are_checked(callback, expected):
     assert found("scheduled-rate", with_fit(callback)) == expected
 
 
-def test_schedule_that_multiplies_its_own_last_rate_is_found():
+def test_schedule_that_multiplies_its_previous_rate_is_found():
     falls = Callback("LearningRateScheduler", rates=(1e-2, 1e-3, 1e-5, 1e-8, 1e-12))
     assert found("scheduled-rate", with_fit(falls)) == [WARNING]
     steps_down = Callback("LearningRateScheduler", rates=(1e-2, 1e-2, 1e-3, 1e-3, 1e-4))
@@ -196,7 +196,7 @@ def test_normalization_that_was_not_adapted_is_found():
     ("values", "line"),
     [((-1, 1), "y = (y + 1) / 2"), ((1, 2), "y = y - 1"), ((3, 7), "y = (y - 3) / 4"), ((0, 255), "y = y / 255")],
 )
-def test_code_suggested_for_binary_targets_makes_them_0_and_1(values, line):
+def test_suggested_code_for_binary_targets_yields_0_and_1(values, line):
     low, high = map(float, values)
     sample = DataSample(100, minimum=low, maximum=high, is_integral=True, counts={low: 50, high: 50})
     output = Output("o", (None, 1), activation="sigmoid", loss=Loss("binary_crossentropy"))
@@ -234,7 +234,7 @@ def test_generator_for_too_few_epochs_is_found(fit, batches, expected):
         (-1, True, FitFacts(epochs=6, steps_per_epoch=8), ""),  # without an end
     ],
 )
-def test_data_running_out_in_a_later_epoch_are_found(batches, has_length, fit, expected):
+def test_data_exhausted_in_a_later_epoch_is_found(batches, has_length, fit, expected):
     training = replace(PLAIN, data=Data(PY_DATASET, batches=batches, has_length=has_length), fit=fit)
     messages = [finding.message for finding in BY_NAME["runs-out-of-data"].find(training)]
     assert [message.partition("they run out ")[2] for message in messages] == ([expected] if expected else [])
@@ -293,7 +293,7 @@ def test_loss_that_prefers_wrong_answers_is_found(training, expected):
         ((0, 255), 0, 0, []),  # nothing to see
     ],
 )
-def test_input_values_in_another_range_than_expected_are_found(told, low, high, expected):
+def test_input_values_outside_the_expected_range_are_found(told, low, high, expected):
     assert found("value-range", with_trial(ranges=(InputRange("b", low, high, told),))) == expected
 
 
@@ -317,7 +317,7 @@ def test_swapped_loss_is_found(loss, expected):
     ("shape", "apart", "expected"),
     [((None,), True, [ERROR]), ((None, 10), True, [ERROR]), ((None, 64, 64, 3), True, []), ((None,), False, [])],
 )
-def test_inputs_and_targets_shuffled_apart_are_found(shape, apart, expected):
+def test_separately_shuffled_inputs_and_targets_are_found(shape, apart, expected):
     data = Data(DATASET, (Part("x", "x", shape=(None, 64, 64, 3)), Part("y", "y", shape=shape)), shuffled_apart=apart)
     assert found("shuffled-apart", replace(PLAIN, data=data)) == expected
 
@@ -382,7 +382,7 @@ def test_layers_frozen_at_random_weights_are_found(training, expected):
     assert found("frozen-at-random", training) == expected
 
 
-def test_generator_before_its_frozen_discriminator_is_not_taken_for_a_frozen_base():
+def test_generator_with_a_frozen_discriminator_is_not_a_frozen_base():
     layers = [
         LayerFacts("g", "Dense", weights=Weights(5)),
         *(LayerFacts(f"d{i}", "Dense", trainable=False, weights=Weights(0, 9, is_fresh=True)) for i in range(3)),
@@ -422,12 +422,12 @@ def test_batch_before_shuffle_is_found(kinds, expected):
     assert found("batch-before-shuffle", replace(PLAIN, data=Data(DATASET, stages=stages))) == expected
 
 
-def test_batch_inside_a_mixture_is_not_taken_for_a_batch_before_the_shuffle():
+def test_batch_inside_a_mixture_is_not_a_batch_before_the_shuffle():
     stages = (Stage("range"), Stage("batch"), Stage("directed_interleave", inputs=2), Stage("shuffle"), Stage("batch"))
     assert found("batch-before-shuffle", replace(PLAIN, data=Data(DATASET, stages=stages))) == []
 
 
-def test_target_among_the_features_of_a_window_is_found():
+def test_target_among_window_features_is_found():
     features = Features((0.0,), (1.0,), like_target=(5,))
     part = Part("x", "x", shape=(None, 24, 2), sample=DataSample(100, features=features))
     (finding,) = BY_NAME["target-in-features"].find(replace(PLAIN, data=Data(DATASET, (part,))))
@@ -442,7 +442,7 @@ def test_target_among_the_features_of_a_window_is_found():
         (MetricFacts("auc", "auc", settings={"from_logits": False}), False, []),
     ],
 )
-def test_curve_metric_that_takes_logits_for_probabilities_is_found(metric, logits, expected):
+def test_curve_metric_applied_to_logits_is_found(metric, logits, expected):
     loss = Loss("binary_crossentropy", from_logits=logits)
     output = Output("o", (None, 1), activation="linear", loss=loss, metrics=(metric,))
     assert found("wrong-accuracy", with_model(outputs=(output,))) == expected
@@ -506,7 +506,7 @@ def test_unscaled_images_are_found(operations, expected):
 
 
 @pytest.mark.parametrize(("own_call", "expected"), [(False, [WARNING]), (True, [])])
-def test_unscaled_images_are_not_reported_if_a_custom_call_may_normalize_them(own_call, expected):
+def test_unscaled_images_are_accepted_if_a_custom_call_may_normalize(own_call, expected):
     training = photos(0, 255, "")
     layers = (*training.model.layers, LayerFacts("n", "Normalization"))  # an attribute created after the network
     model = replace(training.model, layers=layers, own_call=own_call)
@@ -533,7 +533,7 @@ def held_out(ours: dict[float, int], theirs: dict[float, int], role: str = "y") 
         (held_out({0: 500, 255: 500}, {0: 500, 1: 500}), [WARNING]),
     ],
 )
-def test_differently_scaled_validation_data_are_found(training, expected):
+def test_differently_scaled_validation_data_is_found(training, expected):
     assert found("validation-scaled-differently", training) == expected
 
 
@@ -556,7 +556,7 @@ def test_constant_weights_are_found(layers, own, expected):
 
 
 @pytest.mark.parametrize(("differs", "expected"), [(False, [ERROR]), (True, [])])
-def test_same_answer_for_all_samples_is_found(differs, expected):
+def test_identical_answers_for_all_samples_are_found(differs, expected):
     sample = DataSample(64, mean=0.0, deviation=1.0)
     answer = TrialPrediction("a", (8, 1), 0.5, 0.5, spread=0.0, spread_after=0.0)
     training = with_trial(losses=(0.7,), predictions=(answer,), differs_in_training=differs)
@@ -587,7 +587,7 @@ MASKS_NAN = replace(gaps(0, 5, "y"), model=Model("Sequential", (), (Output("o", 
         (MASKS_NAN, []),
     ],
 )
-def test_validation_loss_not_finite_is_found(training, expected):
+def test_non_finite_validation_loss_is_found(training, expected):
     assert found("validation-not-finite", training) == expected
 
 
@@ -640,7 +640,7 @@ def test_lost_mask_is_found(layer, expected):
         (LossOrder("o", "own", 0.5, 1.0), []),
     ],
 )
-def test_probabilities_passed_to_a_custom_loss_of_logits_are_found(order, expected):
+def test_probabilities_passed_to_a_custom_logit_loss_are_found(order, expected):
     assert found("probabilities-as-logits", with_trial(orders=(order,))) == expected
 
 
@@ -716,7 +716,7 @@ def test_buffer_that_exceeds_memory_or_disk_is_found(buffers, expected):
     assert found("buffer-exceeds-memory", replace(PLAIN, validation=data)) == expected
 
 
-def test_oversized_buffer_is_reported_with_its_size_and_one_that_fits():
+def test_oversized_buffer_is_reported_with_a_size_that_fits():
     data = Data(DATASET, buffers=(DataBuffer("shuffle", 100_000, 602_116),), room=Room(memory=24 * GB))
     (told,) = BY_NAME["buffer-exceeds-memory"].find(replace(PLAIN, data=data))
     assert told.message == "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB, and the memory here is 24.0 GiB"
@@ -758,7 +758,7 @@ def tables(ours: int, theirs: int | None, inputs: tuple[Input, ...] = ()) -> Tra
         (replace(tables(5, 4), validation=None), []),
     ],
 )
-def test_validation_data_that_do_not_fit_the_model_are_found(training, expected):
+def test_validation_data_that_does_not_fit_the_model_is_found(training, expected):
     assert found("validation-does-not-fit", training) == expected
 
 

@@ -44,7 +44,7 @@ def check(folder, text, *options):
     )  # fmt: skip
 
 
-def test_mistake_is_named_with_its_line_and_the_script_does_not_continue(tmp_path):
+def test_mistake_is_reported_with_its_line_and_the_script_stops(tmp_path):
     done = check(tmp_path, GOOD + FIT.replace("LABELS", "y + 1"))
     assert done.returncode == 1
     assert "ERROR   label-out-of-range (CHK401): labels 1..2 in y" in done.stdout
@@ -52,21 +52,19 @@ def test_mistake_is_named_with_its_line_and_the_script_does_not_continue(tmp_pat
     assert not (tmp_path / "after").exists()
 
 
-def test_a_sound_script_exits_with_0_and_json_has_every_key(tmp_path):
+def test_healthy_script_exits_with_0_and_json_has_every_key(tmp_path):
     done = check(tmp_path, GOOD + FIT.replace("LABELS", "y") + "model.fit(x, y)\n", "--json")
     document = json.loads(done.stdout)
     assert done.returncode == 0
     assert document["findings"] == []
     assert {"schema", "machine", "memory", "carried", "broken_rules"} <= set(document)
-    assert document["not_looked_at"].startswith(
-        "only the training at train.py:11 was looked at, not the fit at line 16"
-    )
+    assert document["not_looked_at"].startswith("only the training at train.py:11 was examined, not the fit at line 16")
     assert [each["state"] for each in document["carried"]] == ["exact", "exact", "partly"]  # seeds: none is set
     assert not (tmp_path / "after").exists()
 
 
 @pytest.mark.parametrize("text", ["print(1)\n", "raise ValueError('gone')\n", "import nothing_at_all\n", "1 +\n"])
-def test_a_script_without_a_training_is_not_checked(tmp_path, text):
+def test_script_without_a_training_is_not_checked(tmp_path, text):
     done = check(tmp_path, text)
     assert done.returncode == 3
     assert "nothing was checked" in done.stderr
@@ -86,14 +84,14 @@ data = (rows.batch(16),)""",
 }
 
 
-def test_a_custom_loop_is_checked_at_its_first_step(tmp_path):
+def test_custom_loop_is_checked_at_its_first_step(tmp_path):
     done = check(tmp_path, (FOLDER / "healthy" / "custom_loop.py").read_text())
     assert done.returncode == 0
-    assert "nothing found; looked at the model and the first step only" in " ".join(done.stdout.split())
+    assert "nothing found; examined the model and the first step only" in " ".join(done.stdout.split())
 
 
 @pytest.mark.slow
-def test_oomph_check_does_not_change_the_training_after_it(tmp_path):
+def test_check_does_not_change_a_later_training(tmp_path):
     """One process trains on each kind of data, with the check before it or without."""
     seeded = GOOD.replace('"relu"), ', '"relu"), keras.layers.Dropout(0.2), ')
     body = "import keras, oomph, sys, tensorflow as tf\n"

@@ -23,7 +23,7 @@ def test_codes_and_names_are_used_once():
     assert len({rule.code for rule in RULES}) == len({rule.name for rule in RULES}) == len(RULES) >= 60
 
 
-def test_every_rule_of_the_source_is_registered():
+def test_every_rule_in_the_source_is_registered():
     sources = Path(rules.__file__).parent.glob("*.py")
     assert sum(source.read_text().count("\n@rule(\n") for source in sources) == len(RULES)
 
@@ -92,14 +92,14 @@ def rule(name: str, severity: str = ERROR, hides: tuple[str, ...] = (), breaks: 
     return Rule(f"CHK{name}", name, severity, SAMPLE, "It matters.", "wrong", "right", find, hides)
 
 
-def test_consequences_are_hidden_errors_come_first_and_a_broken_rule_is_named():
+def test_errors_come_first_without_consequences_and_broken_rules_are_named():
     rules = [rule("b", WARNING), rule("a", hides=("c",)), rule("c"), rule("d", breaks=True)]
     found = examine(NOTHING, rules)
     assert [result.rule.name for result in found.results] == ["a", "b"]
     assert found.broken == ("d",)
 
 
-def test_findings_pass_through_json_and_garbage_is_refused():
+def test_findings_survive_json_and_garbage_is_refused():
     found = examine(NOTHING, [rule("a"), rule("b", WARNING)])
     document = as_document(found, NOTHING)
     checked = checked_of(document)

@@ -96,7 +96,7 @@ def test_script_reads_standard_input_and_may_prompt_without_a_newline(scripts):
     assert scripts.reach("print('no newline', end='')").stderr == "no newline\n"
 
 
-def test_modules_and_commands_are_started_as_oomph_run_starts_them(scripts):
+def test_modules_and_commands_start_as_under_oomph_run(scripts):
     module = scripts.reach("import sys\nraise ValueError(__package__, sys.argv[1:])", "-m", "train", "--a")
     assert module.reason.endswith("ValueError: ('', ['--a'])")
     command = scripts.reach(
@@ -115,7 +115,7 @@ def test_modules_and_commands_are_started_as_oomph_run_starts_them(scripts):
         ("tensorflow.python.training.optimizer", "Optimizer", "apply_gradients", "an optimizer of TensorFlow 1"),
     ],
 )
-def test_training_oomph_cannot_examine_is_ended_at_its_first_step(scripts, module, owner, method, what):
+def test_unexaminable_training_is_ended_at_its_first_step(scripts, module, owner, method, what):
     outcome = scripts.reach(
         f"""
         import pathlib, sys
@@ -167,7 +167,7 @@ while True:
 @pytest.mark.parametrize(
     ("signum", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
-def test_signal_ends_a_hanging_script_that_ignores_signals(scripts, signum, code):
+def test_hanging_script_that_ignores_signals_is_ended_by_a_signal(scripts, signum, code):
     begun = scripts.start(HANGS)
     wait_for((begun.folder / "started").exists)
     begun.process.send_signal(signum)
@@ -182,13 +182,13 @@ def test_script_does_not_outlive_its_killed_parent(scripts):
     wait_for(lambda: not begun.left(), 10)
 
 
-def test_interrupt_of_the_script_also_interrupts_the_plan(scripts):
+def test_interrupting_the_script_also_interrupts_the_plan(scripts):
     begun = scripts.start("import os, signal\nos.kill(os.getpid(), signal.SIGINT)")
     assert begun.process.wait(20) == -signal.SIGINT
     assert begun.left() == []
 
 
-def test_script_exceeding_its_time_is_ended(scripts):
+def test_script_that_exceeds_its_time_limit_is_ended(scripts):
     outcome = scripts.reach(HANGS, limit_seconds=1.0)
     assert outcome.kind == "limit"
     assert outcome.reason == "the script has not reached its first training in time"
@@ -205,7 +205,7 @@ def test_plan_started_inside_a_run_does_not_join_that_run(scripts, monkeypatch, 
 
 
 @pytest.mark.parametrize("how", ["[sys.executable, '-I', '-c', CHILD]", "[sys.executable, '-c', CHILD], env={}"])
-def test_python_using_tensorflow_without_oomph_is_ended_and_named(scripts, how):
+def test_python_with_tensorflow_but_not_oomph_is_ended_and_named(scripts, how):
     outcome = scripts.reach(
         f"""
         import subprocess, sys

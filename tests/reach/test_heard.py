@@ -29,7 +29,7 @@ def test_answer_sent_in_parts_becomes_one_document():
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[1]", b"null", b'{"pid": 3}', b"\xff\xfe"])
-def test_damaged_line_changes_nothing(line):
+def test_damaged_line_is_ignored(line):
     assert after(Heard(), line) == Heard()
 
 
@@ -88,7 +88,7 @@ def test_failure_to_reach_a_training_is_reported_with_kind_and_reason(documents,
         (b"KeyError: \xff\xfe\n", "KeyError: \ufffd\ufffd"),
     ],
 )
-def test_the_last_error_is_quoted(output, line):
+def test_last_error_is_quoted(output, line):
     assert last_error(output) == line
 
 

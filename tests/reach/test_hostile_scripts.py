@@ -159,7 +159,7 @@ def test_code_around_an_intercepted_fit_does_not_run_and_no_process_is_left(scri
     assert "oneDNN" not in swallows.stderr  # what TensorFlow writes at its start is not shown
 
 
-def test_fit_in_another_thread_or_process_is_intercepted(scripts):
+def test_fit_in_a_thread_or_child_process_is_intercepted(scripts):
     threads, forks = two(scripts, THREADS, FORKS)
     for outcome in (threads, forks):
         assert outcome.kind == "", outcome.reason
@@ -167,7 +167,7 @@ def test_fit_in_another_thread_or_process_is_intercepted(scripts):
         assert outcome.files == set()
 
 
-def test_a_worker_in_another_session_and_a_custom_loop_are_reached(scripts):
+def test_worker_in_another_session_and_custom_loop_are_reached(scripts):
     worker, loop = two(scripts, STARTS_ANOTHER, LOOP)
     assert worker.kind == "", worker.reason
     assert worker.document["kind"] == "train_on_batch"

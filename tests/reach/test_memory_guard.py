@@ -50,7 +50,7 @@ def machine(folder: Path, total: int, available: int, limit: int = 0, used: int 
         (64000 * MB, 32000 * MB, 100 * MB, 70 * MB, False),
     ],
 )
-def test_guard_reports_a_script_that_takes_the_last_memory(tmp_path, pid, total, available, limit, used, is_too_much):
+def test_guard_reports_a_script_that_exhausts_memory(tmp_path, pid, total, available, limit, used, is_too_much):
     said = MemoryGuard(pid, machine(tmp_path, total, available, limit, used)).said()
     assert said.endswith("of the 100 MiB of memory here") is is_too_much
     assert bool(said) is is_too_much
@@ -67,7 +67,7 @@ def test_guard_makes_the_kernel_kill_the_script_first(tmp_path, pid):
     assert int(Path(f"/proc/{pid}/oom_score_adj").read_text()) >= 900
 
 
-def test_memory_shortage_is_reported_with_the_phase_it_happened_in():
+def test_memory_shortage_is_reported_with_its_phase():
     request = ReachRequest(parse_command(["-m", "train"]), sys.executable, "examiners:describe")
     took = "20.1 GiB of the 23.5 GiB of memory here"
     before = ran_out(Heard(joined=True), took, request)

@@ -37,12 +37,12 @@ if tune:
         ("", 1, (), ()),
     ],
 )
-def test_fits_on_other_lines_are_found_but_scalers_and_untaken_branches_are_not(source, line, ran, lines) -> None:
+def test_other_fits_are_found_but_not_scalers_or_untaken_branches(source, line, ran, lines) -> None:
     assert other_fits(source, line, ran) == lines
 
 
-def test_other_fits_are_summed_up_in_one_sentence() -> None:
-    head, tail = "only the training at train.py:7 was looked at, not the ", " (--fit N takes the Nth training)"
+def test_other_fits_are_summarised_in_one_sentence() -> None:
+    head, tail = "only the training at train.py:7 was examined, not the ", " (--fit N takes the Nth training)"
     assert in_words("train.py:7", ()) == ""
     assert in_words("train.py:7", (10,)) == f"{head}fit at line 10{tail}"
     assert in_words("train.py:7", (10, 14)) == f"{head}2 fits at lines 10 and 14{tail}"

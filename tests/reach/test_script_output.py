@@ -65,7 +65,7 @@ class Silent(Exception):
         raise RuntimeError
 
 
-def test_error_without_text_is_shown_by_its_class() -> None:
+def test_error_without_a_message_is_shown_by_its_class() -> None:
     assert in_words(Silent()) == "Silent"
     assert in_words(KeyError("label")) == "KeyError: 'label'"
 

@@ -49,20 +49,20 @@ def run(name, **changes):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_resumed_run_with_equal_bits_survives_each_fault(name):
+def test_bit_identical_resumed_run_survives_each_fault(name):
     verdict = judge(BY_NAME[name], UNDISTURBED, run(name))
     assert (verdict.survived, verdict.reason, verdict.result) == (SURVIVED, "", "the same bits")
     assert (verdict.restarts, verdict.steps_repeated, verdict.seconds_lost) == (1, 5, 4.0)
 
 
-def test_equal_bits_with_racing_draws_are_called_chance():
+def test_identical_results_with_racing_draws_are_attributed_to_chance():
     reason = because("raced", call="tf.image.random_flip_left_right").as_data()
     summary = run("kill").summary | {"exactness": NOT_EQUAL, "reasons": [reason]}
     assert judge(BY_NAME["kill"], UNDISTURBED, run("kill", summary=summary)).result == "the same bits, by chance"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_fault_that_never_fired_is_judged_not_tried(name):
+def test_fault_that_never_fired_counts_as_not_tried(name):
     verdict = judge(BY_NAME[name], UNDISTURBED, run(name, fired=False))
     assert (verdict.survived, verdict.reason) == (
         NOT_TRIED,
@@ -80,20 +80,20 @@ def test_fault_that_never_fired_is_judged_not_tried(name):
         ({"events": events(rehearsal_ended={"loss": "nan"})}, "continued with NaN"),
     ],
 )
-def test_a_run_without_a_useful_end_is_lost(name, changes, words):
+def test_run_without_a_useful_end_is_lost(name, changes, words):
     verdict = judge(BY_NAME[name], UNDISTURBED, run(name, **changes))
     assert verdict.survived == LOST
     assert words in verdict.reason
 
 
-def test_run_continuing_with_nan_is_judged_lost_whatever_its_loss():
+def test_run_that_continues_with_nan_is_lost_whatever_its_loss():
     skipped = [*saved(10, 20), Event.named("checkpoint-skipped", {}), *events(rehearsal_ended=END)]
     verdict = judge(BY_NAME["nan"], UNDISTURBED, run("nan", events=skipped))
     assert verdict.survived == LOST
     assert "continued with NaN" in verdict.reason
 
 
-def test_a_run_that_never_counted_its_hang_is_judged_lost():
+def test_run_that_never_counted_its_hang_is_lost():
     assert judge(BY_NAME["hang"], UNDISTURBED, run("hang")).survived == SURVIVED
     other = {"steps": 40, "faults": {"killed": 1}}
     verdict = judge(BY_NAME["hang"], UNDISTURBED, run("hang", summary=other))
@@ -114,7 +114,7 @@ def test_different_final_weights_are_shown_with_both_losses():
     assert (verdict.survived, verdict.result) == (SURVIVED, "loss 0.25, undisturbed 0.5")
 
 
-def test_steps_put_at_risk_by_a_full_disk_are_counted():
+def test_steps_at_risk_from_a_full_disk_are_counted():
     ended = [*saved(10), *events(rehearsal_ended=END, checkpoint_failed={})]
     assert judge(BY_NAME["disk-full"], UNDISTURBED, run("disk-full", events=ended)).at_risk == 20
 
@@ -132,7 +132,7 @@ def test_report_text_and_json_agree():
     assert Report(UNDISTURBED, 20, tuple(verdicts[:1])).survives
 
 
-def test_one_survived_fault_is_reported_in_the_singular():
+def test_single_survived_fault_is_reported_in_the_singular():
     verdict = judge(BY_NAME["kill"], UNDISTURBED, run("kill"))
     last = list(as_text(Report(UNDISTURBED, 20, (verdict,))))[-1]
     assert last == "survives the one fault after step 20 of 40"
@@ -156,14 +156,14 @@ def report_of(*verdicts):
     return list(as_text(report)), as_document(report)["label"]
 
 
-def test_the_best_label_is_reported_without_a_remedy():
+def test_best_label_is_reported_without_a_remedy():
     text, label = report_of(labelled("kill", "verified"))
     assert "label after a kill: verified: the repeated steps match the original ones" in "\n".join(text)
     assert label == {"after": "kill", "label": "verified", "reasons": [], "remedies": []}
     assert not any("to improve it" in line for line in text)
 
 
-def test_a_worse_label_lists_each_reason_with_its_remedy():
+def test_worse_label_lists_each_reason_with_its_remedy():
     generator = because("object", where="callback Own.step", what="generator", trouble=GENERATOR)
     drawn = because("draws-of-kind", kind="RandomGamma", where="in the train step")
     text, label = report_of(labelled("kill", "not-equal", generator, drawn))
@@ -175,7 +175,7 @@ def test_a_worse_label_lists_each_reason_with_its_remedy():
     assert [each["reason"] for each in label["remedies"]] == label["reasons"] == lost
 
 
-def test_label_is_taken_from_a_kill_first_and_only_from_restarted_runs():
+def test_label_comes_from_restarted_runs_preferably_a_kill():
     kill, abort, oom = labelled("kill", "verified"), labelled("abort", "replayed"), labelled("oom", "exact")
     assert report_of(abort, kill)[1]["after"] == "kill"
     assert report_of(oom, abort)[1]["after"] == "abort"
@@ -183,13 +183,13 @@ def test_label_is_taken_from_a_kill_first_and_only_from_restarted_runs():
     assert report_of(labelled("kill", "verified", fired=False))[1] is None
 
 
-def test_a_label_without_reasons_gets_its_remedy_from_the_events():
+def test_label_without_reasons_gets_its_remedy_from_events():
     loop = events(loop_seen={"site": "train.py:9"}, rehearsal_ended=END)
     _, label = report_of(labelled("kill", "unguarded", events=loop))
     assert "the loop at train.py:9 resumable: `for batch in oomph.steps(" in label["remedies"][0]["text"]
 
 
-def test_every_rehearsal_run_gets_the_entropy_of_the_undisturbed_run(tmp_path, monkeypatch):
+def test_every_rehearsal_run_uses_the_undisturbed_runs_entropy(tmp_path, monkeypatch):
     given = []
 
     def run(plan, folder, injection, limit):
@@ -216,7 +216,7 @@ def test_every_rehearsal_run_gets_the_entropy_of_the_undisturbed_run(tmp_path, m
     assert given == ["", "ab12ab12ab12ab12ab12ab12ab12ab12", "ab12ab12ab12ab12ab12ab12ab12ab12"]
 
 
-def test_runs_given_the_same_entropy_draw_the_same_numbers(tmp_path):
+def test_runs_with_the_same_entropy_draw_the_same_numbers(tmp_path):
     (tmp_path / "train.py").write_text("import random; print(random.random())")
     drawn = []
     for name in ("one", "two"):
@@ -237,12 +237,12 @@ def test_losses_that_differ_because_no_seed_was_set_are_explained(result, told):
     assert text.count(f"losses differ from run to run even without a fault: {reason}") == told
 
 
-def test_refused_restart_is_judged_lost_although_its_fault_never_fired():
+def test_refused_restart_is_lost_although_its_fault_never_fired():
     verdict = judge(FAULTS[1], ENDED, REFUSED)
     assert (verdict.survived, verdict.reason, verdict.named) == (LOST, WHY, ("not-restartable",))
 
 
-def test_the_conclusion_names_the_failing_line_and_the_leftover_files():
+def test_conclusion_names_the_failing_line_and_leftover_files():
     verdicts = (judge(FAULTS[1], ENDED, REFUSED), FaultVerdict("abort", NOT_TRIED, "no second start"))
     report = Report(ENDED, 20, verdicts, WHY, ("out", "log"))
     lines = list(as_text(report, width=200))
@@ -252,7 +252,7 @@ def test_the_conclusion_names_the_failing_line_and_the_leftover_files():
     assert not report.survives
 
 
-def test_a_refusal_after_the_script_had_finished_is_worded_differently():
+def test_refusal_after_a_finished_script_is_worded_differently():
     assert _refused(ENDED, REFUSED) == WHY
     assert "the script had finished" in _refused(Rehearsed(0, 9.0, {}, []), REFUSED)
     assert _refused(ENDED, ENDED) == ""

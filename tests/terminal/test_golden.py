@@ -56,6 +56,6 @@ def test_output_without_colour_contains_no_escape_codes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name.startswith("page-")])
-def test_a_rendered_page_contains_no_markdown_marks(name: str) -> None:
+def test_rendered_page_contains_no_markdown_markup(name: str) -> None:
     prose = [line for line in parts(name)["80"].splitlines() if not line.startswith("    ")]
     assert not [line for line in prose if re.search(r"`|\*\*|\]\(|^#|^\|", line)]

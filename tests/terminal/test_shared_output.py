@@ -34,7 +34,7 @@ def run(folder: Path, script: str, shell: str) -> list[str]:
 
 
 @pytest.mark.parametrize("shell", ["> f.txt 2>&1", ">> f.txt 2>> f.txt", "2>&1 | cat > f.txt"])
-def test_no_message_is_glued_to_an_unfinished_line_of_stdout(tmp_path: Path, shell: str) -> None:
+def test_no_message_is_appended_to_an_unfinished_stdout_line(tmp_path: Path, shell: str) -> None:
     lines = run(tmp_path, UNFINISHED, shell)
     glued = [line for line in lines if "oomph: " in line and not line.startswith("oomph: ")]
     assert glued == []
@@ -43,7 +43,7 @@ def test_no_message_is_glued_to_an_unfinished_line_of_stdout(tmp_path: Path, she
 
 
 @pytest.mark.parametrize("shell", ["> f.txt 2>&1", "2>&1 | cat > f.txt"])
-def test_messages_in_a_row_have_no_empty_lines_between_them(tmp_path: Path, shell: str) -> None:
+def test_consecutive_messages_have_no_blank_lines_in_between(tmp_path: Path, shell: str) -> None:
     lines = run(tmp_path, f"{GUARD}\n{GUARD}\n", shell)
     assert lines[0].startswith("oomph: running train.py")
     said = lines.index("oomph: from the script")
@@ -52,7 +52,7 @@ def test_messages_in_a_row_have_no_empty_lines_between_them(tmp_path: Path, shel
         assert all(line.startswith("oomph: ") for line in lines), lines
 
 
-def test_a_message_in_a_file_follows_a_finished_line_without_a_blank_line(tmp_path: Path) -> None:
+def test_file_message_follows_a_finished_line_without_a_blank_line(tmp_path: Path) -> None:
     lines = run(tmp_path, "print('done', flush=True)", "> f.txt 2>&1")
     assert lines[lines.index("done") + 1].startswith("oomph: ")
 

@@ -23,7 +23,7 @@ PIPE, NARROW = Screen(), Screen(width=40, terminal=True, columns=40)
 LONG = "the script was killed " * 20
 
 
-def test_on_a_pipe_a_message_is_one_plain_line() -> None:
+def test_piped_message_is_one_plain_line() -> None:
     assert message(LONG, PIPE) == f"oomph: {LONG}\n"
     assert message("half", PIPE, at_line_start=False) == "\noomph: half\n"
 
@@ -51,7 +51,7 @@ def test_a_message_starts_a_new_line_at_any_cursor_column(column: int) -> None:
     assert "" not in lines[:-1]
 
 
-def test_only_messages_at_the_start_of_a_line_are_laid_out() -> None:
+def test_only_messages_at_line_starts_are_laid_out() -> None:
     theirs = b"see oomph: not ours\n"
     assert from_script(theirs, NARROW, True) == theirs
     assert from_script(b"oomph: half a line\n", NARROW, False) == b"oomph: half a line\n"
@@ -116,7 +116,7 @@ def test_colour_is_used_only_on_capable_terminals(
         os.close(theirs)
 
 
-def test_a_word_longer_than_the_line_is_put_on_a_separate_line() -> None:
+def test_overlong_word_gets_a_separate_line() -> None:
     assert wrapped("a " + "/path" * 20 + " b", 40).split("\n") == ["a", "/path" * 20, "b"]
 
 
@@ -148,7 +148,7 @@ log line
 | one | `two` |"""
 
 
-def test_markdown_is_shown_without_its_marks() -> None:
+def test_markdown_is_shown_without_markup() -> None:
     assert "\n".join(plain(MARKDOWN, 80)).split("\n") == [
         "Head",
         'A word, two, code, "of two words" and a link (https://x.y).',
@@ -199,7 +199,7 @@ def test_a_table_that_does_not_fit_becomes_blocks() -> None:
     assert table(rows, 25) == ["kill", "  survives  yes", "  result    the same as\n            before"]
 
 
-def test_the_ticking_line_appears_after_two_seconds_and_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ticking_line_appears_after_two_seconds_and_disappears(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     now = [100.0]
     monkeypatch.setattr(console.time, "monotonic", lambda: now[0])

@@ -56,7 +56,7 @@ def test_no_metric_series_is_served_twice():
     assert len(lines) == len(set(lines))
 
 
-def test_the_names_follow_the_conventions_of_prometheus():
+def test_served_names_follow_prometheus_conventions():
     for metric in METRICS:
         name = metric.prometheus.removesuffix("_total")
         assert metric.prometheus.endswith("_total") == (metric.kind == "counter"), name
@@ -94,6 +94,6 @@ def test_an_empty_view_still_serves_build_info():
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "\ud800", "é"])
-def test_any_label_text_is_escaped(name):
+def test_arbitrary_label_text_is_escaped(name):
     gpu = replace(views.VIEWS["incidents"].gpus[0], name=name)
     assert read(replace(BUSY, gpus=(gpu,)))["oomph_gpu_info"][0][0]["name"] == name.replace("\ud800", "?")

@@ -65,13 +65,13 @@ def uuids(feed: Feed) -> list[str]:
     return [gpu.uuid for gpu in feed.look().gpus]
 
 
-def test_without_a_run_the_machine_is_shown(tmp_path):
+def test_machine_is_shown_without_a_run(tmp_path):
     feed = Feed(None, tmp_path)
     view = feed.look()
     assert ([gpu.uuid for gpu in view.gpus], view.jobs) == (["GPU-own"], ())
 
 
-def test_measurements_of_an_active_run_are_shown_instead_of_the_machines(tmp_path):
+def test_active_run_measurements_replace_the_machines(tmp_path):
     run = new_run(tmp_path, "a")
     keep(run, time.time() - 1, time.time())
     feed = Feed(None, tmp_path)
@@ -100,7 +100,7 @@ def test_the_machine_is_no_longer_measured_once_the_run_writes_samples(tmp_path)
     run.close()
 
 
-def test_all_running_runs_are_shown_or_else_the_newest(tmp_path):
+def test_all_running_runs_are_shown_otherwise_the_newest(tmp_path):
     first, second, third = (new_run(tmp_path, name, at) for name, at in (("a", 1e9), ("b", 2e9), ("c", 3e9)))
     third.update(status=FINISHED)
     feed = Feed(None, tmp_path)
@@ -141,7 +141,7 @@ def test_viewing_a_run_never_takes_its_lock(tmp_path, monkeypatch):
     run.close()
 
 
-def test_the_journal_is_read_again_only_when_it_has_changed(tmp_path, monkeypatch):
+def test_journal_is_reread_only_when_it_has_changed(tmp_path, monkeypatch):
     run = new_run(tmp_path, "a")
     journal = Journal(run.path, 1, "supervisor")
     reader = RunReader(run.path)
@@ -190,7 +190,7 @@ def monitored(folder: Path, name: str, at: float) -> Path:
     return path
 
 
-def test_monitored_trainings_are_shown_beside_the_runs(tmp_path):
+def test_monitored_trainings_are_shown_alongside_runs(tmp_path):
     over, now = monitored(tmp_path, "over", 1e9), monitored(tmp_path, "now", time.time())
     run = new_run(tmp_path, "a", 2e9)
     jobs = Feed(None, tmp_path).look().jobs

@@ -38,12 +38,12 @@ def test_the_reference_has_a_row_for_each_metric_under_its_scope():
         assert f"| `{family.name}` | {family.kind} | {family.help} |" in sections["Others"]
 
 
-def test_the_dashboard_has_queries():
+def test_dashboard_has_queries():
     assert len(expressions()) > 10
 
 
 @pytest.mark.parametrize("query", sorted(set(expressions())))
-def test_every_query_of_the_dashboard_uses_metrics_that_exist(query):
+def test_dashboard_queries_use_only_existing_metrics(query):
     names = set(re.findall(r"\boomph_\w+", query))
     assert names
     assert names <= NAMES

@@ -156,7 +156,7 @@ def test_prometheus_stores_values_labels_and_types(api):
 
 
 @pytest.mark.parametrize("words", sorted(set(expressions(DASHBOARD["panels"]))))
-def test_prometheus_answers_every_query_of_the_dashboard(api, words):
+def test_prometheus_answers_every_dashboard_query(api, words):
     assert query(api, words.replace("$gpu", ".*"))
 
 

@@ -44,12 +44,12 @@ def plain(view: views.View, choice: ViewChoice = PLAIN, width: int = 80, height:
     return "\n".join(line.plain for line in lines_of(view, choice, width, height))
 
 
-def test_a_small_terminal_shows_the_size_needed():
+def test_small_terminal_shows_the_required_size():
     assert "60×12 needed" in plain(views.VIEWS["incidents"], width=59)
     assert "60×12 needed" in plain(views.VIEWS["incidents"], height=11)
 
 
-def test_the_newest_incident_is_shown_however_many_gpus_there_are():
+def test_newest_incident_is_shown_with_any_number_of_gpus():
     assert "memory-leak" in plain(views.VIEWS["sixteen-gpus"], width=60, height=12)
 
 

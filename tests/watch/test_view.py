@@ -65,12 +65,12 @@ def test_gpu_processes_are_kept_until_read_again_or_outdated():
     assert view_of(NOW, [Sample(NOW - 99, (first,)), Sample(NOW, (silent,))], []).processes == ()
 
 
-def test_the_instances_of_a_mig_gpu_are_numbered():
+def test_mig_instances_are_numbered():
     view = views.VIEWS["mig"]
     assert [each.label for each in view.gpus] == ["0", "0:0", "0:1", "0:2"]
 
 
-def test_silence_is_the_time_since_the_last_sample_once_samples_are_missing():
+def test_silence_is_measured_from_the_last_sample():
     assert silence(NOW + 4, [Sample(NOW)]) == 0
     assert silence(NOW + 40, [Sample(NOW)]) == 40
     assert silence(NOW, []) == 0
@@ -102,7 +102,7 @@ def test_a_manual_resume_does_not_count_as_a_restart():
     assert job_of(run()).restarts == 0, "nothing is recorded"
 
 
-def test_step_pace_is_measured_anew_after_a_restart():
+def test_step_pace_is_measured_afresh_after_a_restart():
     before = training(0, steps_total=900, step_seconds_total=90.0)
     after = (
         training(50, steps_total=10, step_seconds_total=1.0),
@@ -130,7 +130,7 @@ def test_an_inactive_run_without_a_recorded_end_is_shown_as_unfinished():
     assert job_of(run(going_on=False, record=ended)).state == FINISHED
 
 
-def test_a_stopped_run_has_the_state_that_explain_reports():
+def test_stopped_run_has_the_state_reported_by_explain():
     failed = RunRecord(("x",), "", "", "", FAILED)
     for ending, state in (({"stopped": True, "interrupted": True}, STOPPED), ({}, FAILED)):
         decided = Event.named("decided", {"action": "finish", "exit_code": 130, "ending": ending}, 1)
@@ -172,7 +172,7 @@ def test_damaged_events_do_not_stop_the_view():
     assert incidents_of([Event.named("finding", {"severity": "loud", "fault": 3})])[0].severity == "warning"
 
 
-def test_a_current_finding_is_shown_once_as_incident_and_alert():
+def test_current_finding_is_shown_once_as_an_incident_and_alert():
     told = ShownIncident(NOW - 5, "warning", "memory-leak", "GPU 0", "it grows", finding=True)
     job = job_of(run(events=(Event.named("finding", {"fault": "memory-leak", "subject": "GPU 0"}, 1, time=NOW - 7),)))
     view = view_of(NOW, [Sample(NOW)], [job], [told])
@@ -201,7 +201,7 @@ def test_a_finding_is_an_alert_until_it_ends():
     assert seen(found, going_on=False) == (0, [NOW - 7000]), "of a run that was cut off"
 
 
-def test_an_active_finding_is_shown_even_after_many_later_events():
+def test_active_finding_is_shown_despite_many_later_events():
     found = Event.named("finding", {"fault": "memory-leak", "subject": "GPU 0"}, 1, time=1.0)
     recovered = [Event.named("recovered", {"batch": 256, "micro_batch": 64}, 1, time=2.0 + at) for at in range(500)]
     told = incidents_of([found, *recovered])
@@ -223,7 +223,7 @@ def test_findings_differ_by_kind_and_only_the_most_severe_is_exported():
 # -- the document -----------------------------------------------------------------------------------------------------
 
 
-def test_the_json_document_has_the_promised_keys():
+def test_watch_json_has_the_promised_keys():
     document = as_document(views.VIEWS["incidents"])
     first = document["gpus"][0]
     assert document["schema"] == 1
@@ -236,7 +236,7 @@ def test_the_json_document_has_the_promised_keys():
     }  # fmt: skip
 
 
-def test_the_document_is_json_even_when_a_loss_is_not_a_number():
+def test_watch_json_is_valid_even_with_a_nan_loss():
     job = job_of(run(training(0, loss=math.nan), training(1, loss=math.nan)))
     text = json.dumps(as_document(view_of(NOW, [], [job])), allow_nan=False)
     assert json.loads(text)["jobs"][0]["loss"] == "nan"

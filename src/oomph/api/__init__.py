@@ -1,1 +1,1 @@
-"""The functions a script may call itself: `oomph.guard`, `oomph.steps` and `oomph.map_batches`."""
+"""The functions that a script may call itself: `oomph.guard`, `oomph.steps` and `oomph.map_batches`."""

@@ -1,4 +1,4 @@
-"""check: what is wrong with a compiled model and its data, before it is trained."""
+"""check: finds mistakes in a compiled model and its data before it is trained."""
 
 from __future__ import annotations
 
@@ -28,26 +28,27 @@ from oomph.script.script_line import calling
 
 
 def check(model: Any, x: Any, y: Any = None, **arguments: Any) -> Checked:
-    """Find what is wrong with a training before it begins. Nothing is trained or lost.
+    """Find mistakes in a training before it begins. Nothing is trained or lost.
 
         found = oomph.check(model, images, labels, epochs=10, validation_split=0.1)
         assert not found.has_errors, found
 
-    A few steps are tried on a few samples. Afterwards the variables and the random generators are what they were; a
-    model or an optimizer that was not built is built. A generator is not read, since its elements would be missing
-    later; nor is a pipeline that counts in variables, or that is shuffled anew in each epoch and cannot be built again.
+    A few steps are tried on a few samples. Afterwards the variables and the random generators are as they were before,
+    but a model or an optimizer that was not built is now built. A generator is not read, since its elements would be
+    missing later; nor is a pipeline that counts in variables, or that is reshuffled in each epoch and cannot be
+    rebuilt.
 
     Args:
         model: a compiled Keras model.
         x, y: as for `fit`.
-        arguments: the others of `fit`: sample_weight, batch_size, epochs, validation_data, callbacks, ...
+        arguments: the other arguments of `fit`: sample_weight, batch_size, epochs, validation_data, callbacks, ...
 
     Returns:
         The findings. An error means that the training will fail or cannot learn.
 
     Raises:
-        ExamineError: the model is not compiled.
-        TypeError: an argument that `fit` does not take.
+        ExamineError: if the model is not compiled.
+        TypeError: if `fit` does not accept an argument.
     """
     if not getattr(model, "compiled", False):
         raise ExamineError("the model is not compiled")
@@ -66,10 +67,10 @@ _DATA = ("x", "validation_data")
 
 
 def _without_state(given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, with pipelines that reading would change copied or left out.
+    """Return the arguments, with pipelines that reading would change copied or left out.
 
-    Reading a pipeline that is shuffled anew for every iterator draws the orders of the epochs that follow. It is
-    copied; one that cannot be built again, or that counts in variables, is left out.
+    Reading a pipeline that is reshuffled for every iterator draws the orders of later epochs. Such a pipeline is
+    copied; a pipeline that cannot be rebuilt, or that counts in variables, is left out.
     """
     random = training_state.random_state()
     pipelines_of = {name: given[name] for name in _DATA if isinstance(given.get(name), tf.data.Dataset)}
@@ -89,7 +90,7 @@ def _copy(dataset: Any) -> Any:
 
 
 def _arguments(model: Any, x: Any, y: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Every argument of this call of `fit`, by name; a generator is left out."""
+    """Return every argument of this call of `fit`, by name; a generator is left out."""
     signature = inspect.signature(inspect.unwrap(KERAS.trainer.value().fit))
     bound = signature.bind(model, None if iterators.is_one_pass(x) else x, y, **arguments)
     bound.apply_defaults()

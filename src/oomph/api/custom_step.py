@@ -1,4 +1,4 @@
-"""Loop: presents what a custom training step uses to the exact step as if it were a Keras model."""
+"""Loop: presents a custom training step's variables and objects to the exact step as if they were a Keras model."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Loop:
 
 
 def steps_before(optimizers: Sequence[Any], applied: bool) -> int:
-    """The number of steps that the script's own checkpoint had taken before the loop's first step in this process."""
+    """Return the number of steps in the script's own checkpoint before the loop's first step in this process."""
     try:
         return max(0, max(int(optimizer.iterations) for optimizer in optimizers) - applied)
     except Exception:  # not a Keras optimizer, or its count cannot be read here
@@ -72,7 +72,7 @@ def steps_before(optimizers: Sequence[Any], applied: bool) -> int:
 
 
 def _that_write(written: set[int], kind: Global) -> list[Any]:
-    """The live objects of a Keras class that own one of these variables, found through the garbage collector."""
+    """Find the live objects of a Keras class that own one of these variables, through the garbage collector."""
     cls, found = kind.value(), []
     for thing in gc.get_objects():
         # Not isinstance, which reads `__class__`: a lazy proxy in the script may do anything then.

@@ -53,11 +53,10 @@ def guard(
 
     Args:
         step: the step; usually a `tf.function`, whose `jit_compile` is kept.
-        batched: the names of the arguments that hold one entry for each sample; by default all. The others must be
-            plain Python values, as for `tf.function`.
-        combine: how the numbers that the step returns combine over micro-batches, "mean" or "sum"; by default the
-            probe finds out. Results with one entry for each sample are concatenated; metric results are read at the
-            end.
+        batched: the names of the arguments with one entry for each sample; by default all. The others must be plain
+            Python values, as for `tf.function`.
+        combine: how the numbers that the step returns combine over micro-batches, "mean" or "sum"; by default the probe
+            finds out. Results with one entry for each sample are concatenated; metric results are read at the end.
 
     Raises:
         TypeError: at once, if `batched` names an argument that the step does not have.
@@ -99,7 +98,7 @@ class _GuardedLoop:
             known = self._steps.get(key)
         except TypeError:
             raise TypeError(
-                f"{self.name}: name every argument that holds tensors in batched; "
+                f"{self.name}: list every argument that contains tensors in batched; "
                 f"{', '.join(rest)} must be plain values"
             ) from None
         if known is None:
@@ -116,7 +115,7 @@ class _GuardedLoop:
         return function(*bound.args, **bound.kwargs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """The step as a method: guarded separately for each object."""
+        """Return the step as a method, guarded separately for each object."""
         if instance is None:
             return self
         if instance not in self._bound:
@@ -156,7 +155,7 @@ class LoopWatch:
 
     Args:
         name: the name of the step.
-        optimizers: the optimizers that it applies.
+        optimizers: the optimizers that the step applies.
     """
 
     compares_batches = False

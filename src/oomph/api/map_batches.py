@@ -23,19 +23,19 @@ def map_batches(fn: Callable[[Any], Any], dataset: Any, batch_size: SupportsInde
 
     Yields what `fn` returns, call by call, in the order of the samples. Each sample counts exactly once: a call that
     runs out of memory yields nothing, its samples are retried in smaller calls, and completed calls are not repeated.
-    The size that fits is kept; a size that failed is not tried again. Without an out-of-memory error the calls are
-    those of a loop over `dataset.batch(batch_size)`. Nothing runs before the first result is requested.
+    The size that fits is kept; a size that failed is not tried again. Without an out-of-memory error the calls are the
+    same as in a loop over `dataset.batch(batch_size)`. Nothing runs before the first result is requested.
 
         predictions = np.concatenate(list(oomph.map_batches(lambda x: model(x).numpy(), images, 256)))
 
-    Results that stay on the device take memory from later calls, hence the `.numpy()`.
+    Results that stay on the device leave less memory for later calls, hence the `.numpy()`.
 
     Args:
-        fn: takes a batch, with the structure of the elements, as tensors on the host; returns anything. It must accept
-            1 to `batch_size` samples. It must have no effect (no weights changed, nothing written) before it can run
-            out of memory, since it is then called again for the same samples.
-        dataset: read once, `batch_size` samples at a time: a tf.data.Dataset of single elements; an array or tensor,
-            or a tuple or dict of them with the same first dimension; a list, generator or other iterable of elements.
+        fn: called with a batch, with the structure of the elements, as tensors on the host; returns anything. It must
+            accept 1 to `batch_size` samples. It must have no effect (no weights changed, nothing written) before it can
+            run out of memory, since it is then called again for the same samples.
+        dataset: read once, `batch_size` samples at a time: a tf.data.Dataset of single elements; an array or tensor, or
+            a tuple or dict of them with the same first dimension; a list, generator or other iterable of elements.
         batch_size: the most samples in one call.
 
     Raises:
@@ -66,7 +66,7 @@ def _results(calls: _Calls, whole_batches: Iterator[Any]) -> Iterator[Any]:
 
 
 class _Calls:
-    """The calls of `fn`, and what they have shown about their memory."""
+    """The calls of `fn`, and what they have revealed about their memory."""
 
     def __init__(self, fn: Callable[[Any], Any]) -> None:
         self._fn = fn
@@ -134,5 +134,5 @@ class _Failures:
 def _size(batch: Any) -> int:
     size = batches.size_of(batch)
     if size is None:
-        raise ValueError("the parts of a batch of dataset have no common number of samples")
+        raise ValueError("the parts of a batch of dataset have different numbers of samples")
     return size

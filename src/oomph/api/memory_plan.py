@@ -1,4 +1,4 @@
-"""plan: the memory that a compiled model needs in training, before it is trained."""
+"""plan: predicts the memory that a compiled model needs in training, before it is trained."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plan(
     batches: Sequence[int] = (),
     gpu: str | None = None,
 ) -> Plan:
-    """Plan the memory for training this model, and the batch that fits a GPU. Nothing is trained.
+    """Predict the memory for training this model, and the batch that fits a GPU. Nothing is trained.
 
         print(oomph.plan(model, images, labels, batch_size=64, gpu="RTX 4090").max_batch)
 
@@ -41,16 +41,16 @@ def plan(
     Args:
         model: a compiled Keras model.
         x, y, sample_weight, batch_size: as for `fit`; one batch is read.
-        batches: the batch sizes to plan, in samples; by default that of the data.
+        batches: the batch sizes to plan, in samples; by default the data's.
         gpu: a GPU by its name, an amount of memory such as "24GiB", or "auto"; by default the GPU here, if any.
 
     Returns:
-        All sizes are in bytes.
+        The plan; all sizes are in bytes.
 
     Raises:
-        UsageError: no GPU has this name.
-        ExamineError: the training cannot be planned; the message says why.
-        ValueError: a batch size is below 1.
+        UsageError: if no GPU has this name.
+        ExamineError: if the training cannot be planned; the message says why.
+        ValueError: if a batch size is below 1.
     """
     if any(size < 1 for size in batches):
         raise ValueError(f"batch sizes must be at least 1, not {min(batches)}")

@@ -1,8 +1,8 @@
-"""Reads and writes one checkpoint: the state of a training in a folder, with checksums over every byte.
+"""Reads and writes one checkpoint: the state of a training in a folder, with checksums of every byte.
 
-The folder holds `manifest.json` (metadata and the tensor table), `tensors.bin` (the bytes of the tensors, one after the
-other), any files of the input pipeline, and `SHA256SUMS` over all of them in the format of `sha256sum -c`. Nothing is
-ever unpickled. Runs in the script process; the supervisor reads manifests only. Standard library only.
+The folder contains `manifest.json` (metadata and the tensor table), `tensors.bin` (the bytes of the tensors, one after
+the other), any files of the input pipeline, and `SHA256SUMS` over all of them in the format of `sha256sum -c`. Nothing
+is ever unpickled. Runs in the script process; the supervisor reads manifests only. Standard library only.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SURELY_THERE = 1 << 30
 """Manifests of up to this many bytes are parsed without checking the free memory."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _NO_FLUSH_OF_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EISDIR)
-"""The errors of fsync on a folder that are ignored, as on network file systems; its files are flushed by then."""
+"""The errors of fsync on a folder that are ignored, as on network file systems, since its files are already flushed."""
 
 
 class FormatError(CheckpointError):
@@ -61,7 +61,7 @@ class Position:
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """One array in `tensors.bin`: row-major bytes of `dtype` (NumPy's name for it) from `offset` on."""
+    """One array in `tensors.bin`: row-major bytes of `dtype` (NumPy's name for it), starting at `offset`."""
 
     name: str
     dtype: str
@@ -85,7 +85,7 @@ class Checkpoint:
         return self.path.name
 
     def read(self, tensors: Iterable[TensorEntry] | None = None) -> Iterator[tuple[TensorEntry, bytes]]:
-        """The bytes of these tensors, or of all, one at a time; raises CheckpointError if they are gone."""
+        """Read these tensors' bytes, or all, one at a time; raises CheckpointError if they are gone."""
         try:
             with _reading(self.path, TENSORS) as file:
                 for entry in self.tensors if tensors is None else tensors:
@@ -126,12 +126,12 @@ def write_manifest(folder: Path, at: Position, meta: Meta, entries: list[TensorE
     text = json.dumps(document, separators=(",", ":"))
     trouble = _too_much(text.encode())
     if trouble is not None:
-        raise CheckpointError(f"{trouble}: it would not be read again")
+        raise CheckpointError(f"{trouble}: it could not be read back")
     _write(folder, _MANIFEST, text)
 
 
 def _manifest_in(folder: Path) -> Any:
-    """The manifest as JSON, checked by its checksum; raises OSError or ValueError."""
+    """Read the manifest as JSON, verified by its checksum; raises OSError or ValueError."""
     content = read_own(folder, _MANIFEST, _MOST_OF_MANIFEST)
     if _sums_in(folder).get(_MANIFEST) != hashlib.sha256(content).hexdigest():
         raise ValueError(f"{_MANIFEST} does not match its checksum")
@@ -142,7 +142,7 @@ def _manifest_in(folder: Path) -> Any:
 
 
 def _too_much(manifest: bytes) -> str | None:
-    """The reason not to parse a manifest, or None; parsing may take many times its size in memory."""
+    """Return why a manifest should not be parsed, or None; parsing may take many times its size in memory."""
     if len(manifest) > _MOST_OF_MANIFEST:
         return f"{_MANIFEST} has {len(manifest)} bytes"
     parts = sum(map(manifest.count, (b",", b"[", b"{")))
@@ -164,7 +164,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def _what_it_says(manifest: dict[str, Any]) -> tuple[Position, Meta]:
-    """The position and metadata of a checkpoint; raises ValueError if they are invalid."""
+    """Read the position and metadata of a checkpoint; raises ValueError if they are invalid."""
     position, meta = manifest["position"], manifest["meta"]
     trouble = position_trouble(position) or meta_trouble(meta, position.get("steps", 0))
     if trouble is not None:
@@ -173,14 +173,14 @@ def _what_it_says(manifest: dict[str, Any]) -> tuple[Position, Meta]:
 
 
 def _tensors_in(manifest: dict[str, Any], folder: Path) -> tuple[TensorEntry, ...]:
-    """The tensor table; raises ValueError for a tensor that is invalid or outside the file."""
+    """Read the tensor table; raises ValueError for a tensor that is invalid or outside the file."""
     entries = manifest["tensors"]
     trouble = tensors_trouble(entries, (folder / TENSORS).stat().st_size)
     if trouble is not None:
         raise ValueError(trouble)
     needed = bytes_read_at_once(entries)
     if needed > _SURELY_THERE and needed > (available_bytes() or needed):
-        raise ValueError(f"what it holds besides variables takes {needed} bytes, more than there are of memory")
+        raise ValueError(f"its contents besides variables take {needed} bytes, more than the available memory")
     missing = missing_tensor(manifest["meta"], {entry["name"] for entry in entries})
     if missing is not None:
         raise ValueError(f"its tensor {missing} is missing")
@@ -188,7 +188,7 @@ def _tensors_in(manifest: dict[str, Any], folder: Path) -> tuple[TensorEntry, ..
 
 
 def seal(folder: Path) -> tuple[int, dict[str, str]]:
-    """Write the checksums and flush everything to disk; returns the total bytes of the files and their checksums."""
+    """Write the checksums and flush everything to disk; return the total bytes of the files and their checksums."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != _SUMS)
     digests = {path.name: _digest(path) for path in files}
     _write(folder, _SUMS, "".join(f"{digest}  {name}\n" for name, digest in digests.items()))
@@ -200,7 +200,7 @@ def seal(folder: Path) -> tuple[int, dict[str, str]]:
 
 
 def _sums_in(folder: Path) -> dict[str, str]:
-    """The checksum of each file in `SHA256SUMS`, by name."""
+    """Read the checksum of each file in `SHA256SUMS`, by name."""
     listed = {}
     for line in read_own(folder, _SUMS, _MOST_OF_SUMS).decode().splitlines():
         digest, separator, name = line.partition("  ")
@@ -258,7 +258,7 @@ def _flush_folder(path: Path) -> None:
 
 
 def replace(folder: Path, target: Path) -> None:
-    """Give the folder its final name, moving away an older checkpoint of that name first."""
+    """Give the folder its final name, first moving away any older checkpoint of that name."""
     older = target.with_name(f"tmp-older-{target.name}-{os.getpid()}")
     if target.exists():
         os.rename(target, older)
@@ -273,7 +273,7 @@ def replace(folder: Path, target: Path) -> None:
 
 
 def read_manifest(folder: Path) -> tuple[Position, Meta]:
-    """The position and metadata of a checkpoint, unverified; raises CheckpointError."""
+    """Read the position and metadata of a checkpoint, unverified; raises CheckpointError."""
     try:
         manifest = _manifest_in(folder)
         return _what_it_says(manifest)
@@ -282,7 +282,7 @@ def read_manifest(folder: Path) -> tuple[Position, Meta]:
 
 
 def format_trouble(folder: Path) -> str | None:
-    """The reason this oomph cannot read a checkpoint's format, from its manifest alone; None if it can.
+    """Return the reason this oomph cannot read a checkpoint's format, from its manifest alone; None if it can.
 
     Raises CheckpointError when the manifest cannot be read.
     """

@@ -15,7 +15,7 @@ class FinalCheckpoints:
         self._next_bytes = _FIRST_BYTES
 
     def add(self, nbytes: int) -> str:
-        """Add the bytes of one end state; returns a message about the total, usually empty."""
+        """Add the bytes of one end state; return a message about the total, usually empty."""
         self._count += 1
         self._bytes += nbytes
         if self._bytes < self._next_bytes:
@@ -25,7 +25,7 @@ class FinalCheckpoints:
         fits = "a finished fit take" if self._count == 1 else f"{self._count} finished fits take"
         return (
             f"the end states of {fits} {self._bytes / 1e6:.0f} MB of the run directory:"
-            " they save a restart from training again, and are deleted when the run finishes"
+            " thanks to them a restart need not train again; they are deleted when the run finishes"
         )
 
 
@@ -34,7 +34,7 @@ Refusal = tuple[str, str]
 
 
 def of_steps(refusals: Sequence[Refusal], used: str | None) -> list[str]:
-    """The lines for checkpoints within a fit.
+    """Return the lines for checkpoints within a fit.
 
     Args:
         refusals: the refused checkpoints, newest first.
@@ -54,5 +54,5 @@ def of_steps(refusals: Sequence[Refusal], used: str | None) -> list[str]:
 
 
 def of_end_states(refusals: Sequence[Refusal]) -> list[str]:
-    """The lines for the end state of a fit that had finished."""
-    return [f"end state {name} cannot be read ({reason}): that fit is trained again" for name, reason in refusals]
+    """Return the lines for the end state of a fit that had finished."""
+    return [f"end state {name} cannot be read ({reason}): that fit trains again" for name, reason in refusals]

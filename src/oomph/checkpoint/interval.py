@@ -1,16 +1,16 @@
 """Decides when the next checkpoint is due: after the user's number of steps or seconds, or when it pays.
 
 A checkpoint pays when it costs less time than the work that a fault would lose without it. The best interval between
-two is that of J. W. Young, "A first order approximation to the optimum checkpoint interval", Communications of the ACM
-17(9), 1974, to the higher order of J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart
-dumps", Future Generation Computer Systems 22(3), 2006. Both inputs are measured: how long a checkpoint stalls the
-training, and how often this run is interrupted.
+two checkpoints is the one of J. W. Young, "A first order approximation to the optimum checkpoint interval",
+Communications of the ACM 17(9), 1974, to the higher order of J. T. Daly, "A higher order estimate of the optimum
+checkpoint interval for restart dumps", Future Generation Computer Systems 22(3), 2006. Both inputs are measured: how
+long a checkpoint stalls the training, and how often this run is interrupted.
 
 A run that has just begun has little to lose and few measurements. Its first checkpoint's stall includes one-time work:
-imports, tracing. So the second comes early, and its stall counts: at once if all checkpoints together stay within
-their share of the time, otherwise within the first half minute. Excess over the share is made up for later, but no
-single wait for that exceeds the best interval, or the duration of the run. Until the best interval is reached, the
-next one comes after a part of the time trained so far.
+imports, tracing. So the second comes early, and its stall counts: at once if all checkpoints together stay within their
+share of the time, otherwise within the first half minute. Excess over the share is made up for later, but no single
+wait for that exceeds the best interval, or the duration of the run. Until the best interval is reached, the next one
+comes after a part of the time trained so far.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from math import inf, sqrt
 from statistics import median
 
 SHARE = 0.02
-"""The default share of the time for which checkpoints may stall the training."""
+"""The default share of the time that checkpoints may stall the training."""
 WRITING_SHARE = 0.25
-"""The share of the time for which the background writer may be busy."""
+"""The share of the time that the background writer may be busy."""
 SHORTEST_SECONDS = 5.0
 YOUNG_SECONDS = 30.0
-"""A run is assumed to train for at least these seconds, so that an early checkpoint may be within its share."""
+"""A run is assumed to train for at least these seconds, so that an early checkpoint can be within its share."""
 EARLY_SECONDS = 25.0
 """The most seconds before each of a run's first two checkpoints, even if they exceed their share of the time."""
 _MOST_OF_EARLY = 0.1
 """The largest share of the time trained so far that an early checkpoint may take."""
 _PART_AT_RISK = 0.25
-"""The part of the time trained that a fault may lose at most, if such short intervals are affordable."""
+"""The largest part of the training time that a fault may lose, if such short intervals are affordable."""
 ASSUMED_SECONDS = 3600.0
 """A new run is assumed to have one fault in these seconds; observations soon outweigh the assumption."""
 
@@ -42,22 +42,22 @@ class Cost:
     """The measured cost of checkpoints and faults in this run."""
 
     stall_seconds: float = 0.0
-    """The seconds for which a checkpoint stalls the training."""
+    """The time, in seconds, that a checkpoint stalls the training."""
     write_seconds: float = 0.0
-    """The seconds for which the checkpoint was then written in the background."""
+    """The time, in seconds, that the checkpoint was then written in the background."""
     between_faults: float = ASSUMED_SECONDS
     """Mean time between two faults, in seconds."""
     trained_seconds: float = inf
-    """The seconds that the run had trained by the last checkpoint."""
+    """The time, in seconds, that the run had trained by the last checkpoint."""
     spent_seconds: float = 0.0
-    """The seconds of that time taken by all checkpoints."""
+    """The part of that time, in seconds, taken by all checkpoints."""
     is_rough: bool = False
-    """True if at most one checkpoint has been measured: the stall of the first includes one-time work."""
+    """True if at most one checkpoint has been measured; the first stall includes one-time work."""
 
 
 @dataclass(frozen=True)
 class CheckpointInterval:
-    """The rule by which the checkpoints of one run are due."""
+    """The rule that decides when the checkpoints of one run are due."""
 
     steps: int | None = None
     seconds: float | None = None
@@ -71,7 +71,7 @@ class CheckpointInterval:
         return seconds >= self.seconds_between(cost)
 
     def seconds_between(self, cost: Cost) -> float:
-        """The seconds between two checkpoints."""
+        """Return the seconds between two checkpoints."""
         if self.seconds is not None:
             return self.seconds
         shortest = max(SHORTEST_SECONDS, cost.write_seconds / WRITING_SHARE)
@@ -89,14 +89,14 @@ class CheckpointInterval:
         """True if the end state of a fit should be kept.
 
         Args:
-            seconds: training time of the run.
-            spent: seconds of it taken by checkpoints and end states.
-            expected: seconds that this end state will take.
+            seconds: the training time of the run.
+            spent: the part of it taken by checkpoints and end states.
+            expected: the time that this end state will take.
         """
         return self.steps is not None or self.seconds is not None or spent + expected <= SHARE * seconds
 
     def describe(self, cost: Cost) -> str:
-        """The rule in words, for the user."""
+        """Describe the rule in words, for the user."""
         if self.steps is not None:
             return f"every {self.steps} steps"
         if self.seconds is not None:
@@ -107,12 +107,12 @@ class CheckpointInterval:
 
 
 def typical(stalls: Sequence[float]) -> float:
-    """The median of the measured stalls in seconds, without the first if there are others."""
+    """Return the median of the measured stalls in seconds, without the first if there are others."""
     return median(stalls[1:] or stalls) if stalls else 0.0
 
 
 def optimal_seconds(cost_seconds: float, between_faults: float) -> float:
-    """Daly's optimum: seconds to train between checkpoints that cost `cost_seconds` each."""
+    """Return Daly's optimum: seconds to train between checkpoints that cost `cost_seconds` each."""
     if cost_seconds >= 2 * between_faults:
         return between_faults
     ratio = cost_seconds / (2 * between_faults)
@@ -120,7 +120,7 @@ def optimal_seconds(cost_seconds: float, between_faults: float) -> float:
 
 
 def seconds_between_faults(faults: int, seconds: float) -> float:
-    """The mean seconds between the faults of a run that has trained for `seconds`.
+    """Return the mean seconds between the faults of a run that has trained for `seconds`.
 
     Averages the observations with one assumed fault in ASSUMED_SECONDS, the starting point of a run without faults.
     """

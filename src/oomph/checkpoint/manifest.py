@@ -21,7 +21,7 @@ class Meta:
 
     # -- which training it belongs to
     site: str | None = None
-    """File and line of the call of the fit, or of the loop."""
+    """The file and line of the call of the fit, or of the loop."""
     key: str | None = None
     """The key of the fit or loop: its place in the script and its occurrence there."""
     outline: str | None = None
@@ -67,7 +67,7 @@ class Meta:
     iterator_of_dataset: bool | None = None
     """True if the seeds of the dataset's own shuffling are saved (end states)."""
     moment: dict[str, Any] | None = None
-    """The state that the current iterator started from, if its batches may have to be taken again."""
+    """The state that the current iterator started from, if its batches may have to be read again."""
     told: dict[str, Any] | None = None
     """The position reported by the current iterator."""
     steps_seen: int | None = None
@@ -75,7 +75,7 @@ class Meta:
     validated: bool | None = None
     """True if a validation had begun."""
     validated_after: list[list[int]] = field(default_factory=list)
-    """Per validation iterator, the training iterators before it, and whether it was used."""
+    """For each validation iterator, the training iterators before it, and whether it was used."""
     # -- files
     opened: list[dict[str, Any]] = field(default_factory=list)
     """Files that the fit writes, and their lengths."""
@@ -83,7 +83,7 @@ class Meta:
     """Files that a finished fit wrote as a whole."""
     # -- its cost and its proof
     seconds: float | None = None
-    """Seconds of training in the run so far."""
+    """The training time of the run so far, in seconds."""
     fit_seconds: float | None = None
     taken_at: float | None = None
     """The time of the checkpoint, in seconds since 1970."""
@@ -91,18 +91,18 @@ class Meta:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Meta:
-        """The metadata in a manifest; unknown fields are ignored."""
+        """Read the metadata in a manifest; unknown fields are ignored."""
         known = {each.name for each in fields(cls)}
         return cls(**{name: value for name, value in data.items() if name in known and value is not None})
 
     def as_data(self) -> dict[str, Any]:
-        """The fields that are set, for JSON."""
+        """Return the fields that are set, for JSON."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
 
 def said(value: T | None) -> T:
-    """Return a required field; raises KeyError if it is None."""
+    """Return the value of a required field; raises KeyError if it is None."""
     if value is None:
         raise KeyError("the checkpoint lacks this field")
     return value
@@ -116,7 +116,7 @@ Check = Callable[[Any], bool]
 
 
 def position_trouble(position: Any) -> str | None:
-    """The first defect of a checkpoint's position, in words; None if it is sound."""
+    """Describe the first defect of a checkpoint's position; None if it is sound."""
     if not isinstance(position, Mapping):
         return "its position is not an object"
     wrong = [name for name, value in position.items() if not _is_count(value)]
@@ -124,10 +124,10 @@ def position_trouble(position: Any) -> str | None:
 
 
 def meta_trouble(meta: Any, steps: int) -> str | None:
-    """The first defect of a checkpoint's metadata, in words; None if they are sound.
+    """Describe the first defect of a checkpoint's metadata; None if they are sound.
 
     Args:
-        steps: steps of the run when it was taken.
+        steps: the number of steps of the run when it was taken.
     """
     if not isinstance(meta, Mapping):
         return "its metadata is not an object"
@@ -150,7 +150,7 @@ def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
             return f"a tensor is outside its file: {entry['name']!r}"[:200]
         size, least = math.prod(entry["shape"]), _ITEM_BYTES.get(entry["dtype"], 1)
         if not least * size <= entry["nbytes"] <= _ITEM_BYTES.get(entry["dtype"], _LARGEST_ITEM) * size:
-            return f"a tensor is of another size than its bytes: {entry['name']!r}"[:200]
+            return f"a tensor's size does not match its bytes: {entry['name']!r}"[:200]
     of_objects, copies = (_bytes_of(entries, under) for under in (_OF_OBJECTS, _COPIES))
     if of_objects > _MOST_OF_OBJECTS:
         return f"it claims {of_objects} bytes of the script's objects and files"
@@ -158,11 +158,11 @@ def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
     if copies > _SMALL_COPIES + _MOST_COPIES * variables:
         return f"it claims {copies} bytes of callbacks and layers for {variables} bytes of variables"
     names = [entry["name"] for entry in entries]
-    return "two tensors have one name" if len(set(names)) < len(names) else None
+    return "two tensors share a name" if len(set(names)) < len(names) else None
 
 
 def bytes_read_at_once(entries: Sequence[Mapping[str, Any]]) -> int:
-    """The bytes of memory for arrays that are read whole, rather than into existing variables."""
+    """Return the bytes of memory for arrays that are read whole, not into existing variables."""
     sizes: list[int] = [entry["nbytes"] for entry in entries if entry["name"].startswith((*_OF_OBJECTS, *_COPIES))]
     return sum(sizes) + max(sizes, default=0)
 
@@ -189,11 +189,11 @@ def missing_tensor(meta: Mapping[str, Any], names: Container[str]) -> str | None
 
 _MOST_ARRAYS = 10**6
 _LARGEST_ITEM = 16
-"""The largest item of a dtype that only TensorFlow knows, in bytes."""
+"""The size in bytes of the largest item of a dtype that only TensorFlow knows."""
 _OF_OBJECTS, _MOST_OF_OBJECTS = ("object/", "data/", "file/", "own/"), 8 << 30
-"""Name prefixes of objects' tensors, and the most bytes of them: twice as many as are ever saved."""
+"""Name prefixes of objects' tensors, and the most bytes for them: twice as many as are ever saved."""
 _COPIES, _MOST_COPIES, _SMALL_COPIES = ("callback", "layer/", "history/", "draws/", "validation/"), 16, 1 << 30
-"""Name prefixes of other state, and the most bytes of it: a multiple of the variables' bytes, plus a fixed amount."""
+"""Name prefixes of other state, and the most bytes for it: a multiple of the variables' bytes, plus a fixed amount."""
 _ENTRY = {"name": str, "dtype": str, "shape": list[int], "offset": int, "nbytes": int}
 
 
@@ -263,14 +263,14 @@ def _is_flag(value: Any) -> bool:
 
 
 def _record(**checks: Check) -> Check:
-    """A check for a JSON object with these fields; other fields are ignored."""
+    """Build a check for a JSON object with these fields; other fields are ignored."""
     return lambda value: (
         isinstance(value, dict) and all(name in value and check(value[name]) for name, check in checks.items())
     )
 
 
 def _is_made_anew(value: Any) -> bool:
-    """True for the record of a new object that can be made again: its kind and content."""
+    """True for the record of a new object that can be recreated: its kind and content."""
     return isinstance(value, list) and len(value) == 2 and _is_text(value[0])
 
 
@@ -329,7 +329,7 @@ _RANDOM: dict[str, Check] = {
     "tensorflow_seed": _optional(lambda value: _is_whole(value) and abs(value) < 1 << 63),
     "tensorflow_unseeded": _is_count,
 }
-"""Global generator → the check of its state; any other state is lists of numbers."""
+"""Maps each global generator to the check of its state; any other state is lists of numbers."""
 _OBJECTS = _record(
     changed=lambda value: isinstance(value, dict), new=_mapping_of(_is_made_anew), lost=_list_of(_is_reason)
 )
@@ -376,4 +376,4 @@ _CHECKS: dict[str, Check] = {
     "files": _list_of(_record(path=_is_text, size=_is_count, digest=_is_text)),
     "draws": _list_of(_is_count),
 }
-"""Field name → whether a value is valid; fields without a check are accepted."""
+"""Maps each field name to a check of its value; fields without a check are accepted."""

@@ -1,8 +1,8 @@
 """CheckpointStore: writes the checkpoints of a run atomically, and verifies each before it is used.
 
-A checkpoint is written under a temporary name, flushed to disk, and renamed. It is never removed for a training that
-has fewer steps, even if it is unused. Runs in the script process; the supervisor calls `foreign_format` and `unused`
-only. Standard library only.
+A checkpoint is written under a temporary name, flushed to disk, and renamed. It is never removed in favour of a
+training with fewer steps, even if it is unused. Runs in the script process; the supervisor calls `foreign_format` and
+`unused` only. Standard library only.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Saved:
 
 @dataclass(frozen=True)
 class Record:
-    """The manifest of a checkpoint, before anything is verified."""
+    """The manifest of a checkpoint that has not been verified yet."""
 
     path: Path
     position: Position
@@ -66,7 +66,7 @@ class Record:
 
 
 class CheckpointStore:
-    """The checkpoints of one run. One writer: the owner process of the attempt that holds the run's lock.
+    """The checkpoints of one run. The only writer is the owner process of the attempt that holds the run's lock.
 
     Args:
         root: `DIR/checkpoints`.
@@ -78,10 +78,10 @@ class CheckpointStore:
         self._refused = refused
         self._number = 0
         self._steps_of: dict[str, int] = {}
-        """Checkpoint name → the number of steps of the run by then."""
+        """Maps a checkpoint's name to the number of steps of the run by then."""
 
     def open(self) -> None:
-        """Create the folder and remove what a killed writer left; raises CheckpointError."""
+        """Create the folder and remove anything that a killed writer left; raises CheckpointError."""
         try:
             make_own_folder(self._root.parent, self._root.name)
             for leftover in self._root.glob("tmp-*"):
@@ -91,7 +91,7 @@ class CheckpointStore:
             raise CheckpointError(f"{self._root}: {error.strerror}") from error
 
     def _last_number(self) -> int:
-        """The newest checkpoint's number, after renumbering any checkpoint above the largest valid number."""
+        """Return the newest checkpoint's number, after renumbering any above the largest valid number."""
         numbers = [int(match[1]) for path in self._root.iterdir() if (match := _STEP.search(path.name))]
         last = max((number for number in numbers if number <= _MOST_NUMBER), default=0)
         beyond = [path for path in self._steps() if _number(path.name) > _MOST_NUMBER]
@@ -109,7 +109,7 @@ class CheckpointStore:
         return Draft(self, f"finished-fit{at.fit}", at)
 
     def records(self) -> list[Record]:
-        """All checkpoints, newest first; the end states of fits come last."""
+        """Return all checkpoints, newest first; the end states of fits come last."""
         finished = sorted(self._root.glob("finished-fit*"), key=_modified, reverse=True)
         found = [(path, False) for path in reversed(self._steps())] + [(path, True) for path in finished]
         records = []
@@ -123,7 +123,7 @@ class CheckpointStore:
         return records
 
     def latest_step(self, fit: int | None = None) -> Checkpoint | None:
-        """The newest checkpoint of a fit, or of all fits, that verifies; newer ones are set aside and reported."""
+        """Return the newest verified checkpoint of a fit, or of all fits; newer ones are set aside and reported."""
         for path in reversed(self._steps(fit)):
             checkpoint = self._verified(path)
             if checkpoint is not None:
@@ -131,13 +131,13 @@ class CheckpointStore:
         return None
 
     def step_before(self, newer: Checkpoint) -> Checkpoint | None:
-        """The previous checkpoint of the same fit that verifies, if any."""
+        """Return the previous checkpoint of the same fit that verifies, if any."""
         older = [path for path in self._steps(newer.position.fit) if _number(path.name) < _number(newer.name)]
         found = (self._verified(path) for path in reversed(older))
         return next((checkpoint for checkpoint in found if checkpoint is not None), None)
 
     def finished(self, fit: int) -> Checkpoint | None:
-        """The end state of a fit that an earlier attempt finished, if it exists and verifies."""
+        """Return the end state of a fit that an earlier attempt finished, if it exists and verifies."""
         path = self._root / f"finished-fit{fit}"
         return self._verified(path) if path.is_dir() else None
 
@@ -153,7 +153,7 @@ class CheckpointStore:
     def set_aside(self, after_steps: int, reason: str) -> None:
         """Refuse the checkpoints within a fit taken after this many steps of the run, except the oldest that verifies.
 
-        A checkpoint that may be wrong is better than none.
+        A possibly wrong checkpoint is better than none.
         """
         good = [path for path in self._steps() if self._verified(path) is not None]
         for path in good[1:]:
@@ -179,7 +179,7 @@ class CheckpointStore:
         self._forget(sorted(self._root.glob("refused-*"), key=_modified)[:-KEEP])
 
     def make_room(self) -> bool:
-        """Remove each fit's checkpoints that hold no more steps than its newest; return True if there were any."""
+        """Remove each fit's checkpoints that have no more steps than its newest; return True if there were any."""
         fits = {int(match[2]) for path in self._steps() if (match := _STEP.fullmatch(path.name))}
         each = [self._steps(fit) for fit in fits]
         older = [path for steps in each for path in self._outdone(steps[:-1], self._held(steps[-1]))]
@@ -187,7 +187,7 @@ class CheckpointStore:
         return bool(older)
 
     def _outdone(self, folders: list[Path], steps: int) -> list[Path]:
-        """The folders whose checkpoints hold no more than this many steps of the run."""
+        """Return the folders whose checkpoints have no more than this many steps of the run."""
         return [folder for folder in folders if self._held(folder) <= steps]
 
     def _held(self, folder: Path) -> int:
@@ -199,7 +199,7 @@ class CheckpointStore:
         return self._steps_of[folder.name]
 
     def _forget(self, folders: list[Path]) -> None:
-        """Remove folders, renaming each first: a folder half removed by a kill would look like a damaged checkpoint."""
+        """Remove folders, renaming each first: a kill halfway would make a folder look like a damaged checkpoint."""
         for folder in folders:
             leaving = folder.with_name(f"tmp-leaving-{folder.name}-{os.getpid()}")
             try:
@@ -209,7 +209,7 @@ class CheckpointStore:
             shutil.rmtree(leaving, ignore_errors=True)
 
     def _steps(self, fit: int | None = None) -> list[Path]:
-        """The folders of the checkpoints within one fit, or within all, oldest first."""
+        """Return the folders of the checkpoints within one fit, or within all, oldest first."""
         try:
             found = [(match, path) for path in self._root.iterdir() if (match := _STEP.fullmatch(path.name))]
         except OSError:
@@ -294,7 +294,7 @@ class Draft:
 
 
 def _read_patiently(path: Path) -> Checkpoint:
-    """Read a checkpoint, retrying errors of the file system such as those of NFS (ESTALE, EIO, ETIMEDOUT)."""
+    """Read a checkpoint, retrying file system errors such as those of NFS (ESTALE, EIO, ETIMEDOUT)."""
     for _ in range(_READ_TRIES - 1):
         try:
             return read_checkpoint(path)
@@ -315,7 +315,7 @@ def _failed(error: OSError, name: str) -> CheckpointError:
 
 
 def foreign_format(root: Path) -> str | None:
-    """The reason this oomph cannot read the newest checkpoint below `root`; None if it can, or without one."""
+    """Return why this oomph cannot read the newest checkpoint below `root`; None if it can, or if there is none."""
     for path in sorted([*root.glob("step-*"), *root.glob("finished-*")], key=_modified, reverse=True):
         try:
             trouble = format_trouble(path)
@@ -326,17 +326,17 @@ def foreign_format(root: Path) -> str | None:
 
 
 def unused(root: Path, reached: Mapping[int, int]) -> list[Record]:
-    """The checkpoints that hold more than the training of a finished run has reached, newest first.
+    """Return the checkpoints with more steps than the training of a finished run has reached, newest first.
 
     Args:
-        reached: number of each finished fit → the steps of the run by then.
+        reached: maps each finished fit's number to the steps of the run by then.
     """
     found = CheckpointStore(root).records()
     return [each for each in found if each.position.steps > reached.get(each.position.fit, -1)]
 
 
 def _number(name: str) -> int:
-    """The number of a checkpoint within a fit, from its name."""
+    """Return the number of a checkpoint within a fit, from its name."""
     match = _STEP.fullmatch(name)
     return 0 if match is None else int(match[1])
 

@@ -86,7 +86,7 @@ def _records(board: mmap.mmap) -> Iterable[tuple[int, int, Witness]]:
 
 
 _MOST_NOISE = 0.01
-"""A loss with a larger relative difference counts as different, however noisy the training."""
+"""A loss with a larger relative difference counts as different, however noisy the training is."""
 _WITHIN = 10.0
 """The loss may differ by this many times the noise of one step, since noise adds up over repeated steps."""
 
@@ -103,18 +103,18 @@ class Comparison:
     def __init__(self, before: Iterable[Witness], key: int, epoch: int, step: int) -> None:
         mine = [witness for witness in before if witness.key == key]
         self.began_with = next((w for w in reversed(mine) if w.kind == EPOCH and w.epoch == epoch - 1), None)
-        """The state at the end of the previous epoch, with which a fit resumed at an epoch must begin."""
+        """The state at the end of the previous epoch, which a fit resumed at an epoch must begin with."""
         self._left = {(w.kind, w.epoch, w.step): w for w in mine if (w.epoch, w.step) >= (epoch, step)}
         self._places = sorted({(epoch, step) for kind, epoch, step in self._left if kind == STEP})
         self._epoch, self._done = epoch, step
         """The current epoch, and the steps done in it."""
         self._noise = -1.0
         self._undecided: deque[tuple[Witness, Witness, int]] = deque()
-        """The pairs of witnesses that wait until the noise is known, each with the number of steps repeated by then."""
+        """The pairs of witnesses that wait for the noise to be known, each with the number of steps repeated so far."""
         self.steps = self.epochs = 0
-        """The numbers of steps and epochs repeated with the same result."""
+        """The number of steps and of epochs repeated with the same result."""
         self.covered = 0
-        """The number of repeated steps up to the last with the same result, which covers the steps before it."""
+        """The number of repeated steps up to the last with the same result, which also covers the steps before it."""
         self.ahead = len(self._places)
         """The number of witnessed steps of earlier attempts that are still to be repeated."""
         self.difference: Reason | None = None
@@ -140,20 +140,20 @@ class Comparison:
         return self.pending and (kind, epoch, step) in self._left
 
     def awaits_result(self, epoch: int, step: int) -> bool:
-        """True if an earlier attempt left a witness of this step that holds its result."""
+        """True if an earlier attempt left a witness of this step that contains its result."""
         return self.awaits(STEP, epoch, step) and self._left[STEP, epoch, step].result != 0
 
     def begins_with(self, state: int) -> None:
-        """Compare the state before the first step with that at the end of the previous epoch, if known."""
+        """Compare the state before the first step with the state at the end of the previous epoch, if known."""
         then = self.began_with
         if then is not None:
             self._compare(then, then._replace(result=state), 0)
 
     def see(self, now: Witness, done: int = 0) -> bool:
-        """Compare one step or epoch; returns whether there was a witness for it.
+        """Compare one step or epoch; return True if there was a witness for it.
 
         Args:
-            done: the steps done since the resume, with this one.
+            done: the steps done since the resume, including this one.
         """
         then = self._left.pop((now.kind, now.epoch, now.step), None)
         if then is None or self.difference is not None:
@@ -164,7 +164,7 @@ class Comparison:
         return True
 
     def reached(self, epoch: int, step: int, count: int = 1) -> None:
-        """Record completed steps, witnessed or not, and check that epochs are as long as before."""
+        """Record completed steps, witnessed or not, and check that epochs are as long as they were before."""
         if epoch > self._epoch:
             self.ended(self._epoch, self._done)
         self._epoch, self._done = epoch, step + count
@@ -173,7 +173,7 @@ class Comparison:
             self.difference = because("other-data", epoch=epoch + 1, step=step + 1)
 
     def ended(self, epoch: int, steps: int) -> None:
-        """Record an epoch's end; if it had more steps before, the data differ."""
+        """Record an epoch's end; if the epoch had more steps before, the data differ."""
         more = [step for kind, at, step in self._left if kind == STEP and at == epoch and step >= steps]
         if more and self.difference is None:
             self.difference = because("other-data", epoch=epoch + 1, step=min(more) + 1)
@@ -188,7 +188,7 @@ class Comparison:
         self._decide()
 
     def _decide(self) -> None:
-        """Compare the waiting pairs, up to the first that is in doubt."""
+        """Compare the waiting pairs, up to the first one in doubt."""
         while self._undecided and self.difference is None:
             then, now, done = self._undecided[0]
             if self._noise < 0 and _may_be_noise(then, now):
@@ -215,7 +215,7 @@ class Comparison:
         self.covered, self.ahead = done, len(self._places) - places
 
     def _difference(self, then: Witness, now: Witness) -> Reason | None:
-        """The difference between two witnesses; None if they agree."""
+        """Describe the difference between two witnesses; None if they agree."""
         at = {"epoch": now.epoch + 1, **({"step": now.step + 1} if now.kind == STEP else {})}
         if then.batch and now.batch and then.batch != now.batch:
             return because("other-data", **at)
@@ -241,7 +241,7 @@ class Comparison:
 
 
 def _may_be_noise(then: Witness, now: Witness) -> bool:
-    """True if a difference may be noise: one batch gave almost the same loss, or the same batches another state."""
+    """True if a difference may be noise: one batch gave almost the same loss, or equal batches a different state."""
     if not (then.result and now.result) or then.result == now.result:
         return False
     if now.kind != STEP:

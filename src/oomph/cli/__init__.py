@@ -25,8 +25,8 @@ COMMANDS = {
     "run": ("oomph.cli.run", "run a training script, unmodified, and keep it alive through GPU errors"),
     "doctor": ("oomph.cli.doctor", "say whether this machine can train on its GPU, and if not, the one thing to do"),
     "plan": ("oomph.cli.plan", "predict which batch size fits a GPU, this one or another, without training"),
-    "check": ("oomph.cli.check", "find the mistake in the data or the model before the GPU hours are spent"),
-    "watch": ("oomph.cli.watch", "show the GPUs, the runs of this folder and what is wrong with them, live"),
+    "check": ("oomph.cli.check", "find mistakes in the data or the model before spending GPU hours"),
+    "watch": ("oomph.cli.watch", "show the GPUs, the runs in this folder and their problems, live"),
     "explain": ("oomph.cli.explain", "name the fault in a log, an exception or a run, and say what to do"),
     "rehearse": (
         "oomph.cli.rehearse",
@@ -34,18 +34,18 @@ COMMANDS = {
     ),
     "demo": (
         "oomph.cli.demo",
-        "run a small training through out of memory and a kill, and compare the result (a few minutes)",
+        "put a small training through an out-of-memory error and a kill, and compare the results (a few minutes)",
     ),
 }
-"""Verb → its module, and what it does."""
+"""The module and the purpose of each verb."""
 
 
 _HEADS = dict.fromkeys(("usage:", "positional arguments:", "options:", "example:", "examples:", "exit codes:"), BOLD)
 _OPTION_CUTOFF = 0.8
-"""The least similarity of a mistyped option: options of scripts, such as --lr and --model, are two thirds like
+"""The minimum similarity of a mistyped option: options of scripts, such as --lr and --model, are two thirds like
 --color and --help."""
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""The number of new objects between garbage collections: a start makes tens of thousands, none of them garbage; the
+"""The number of new objects between garbage collections: startup creates tens of thousands, none of them garbage; the
 default is 700."""
 
 
@@ -63,7 +63,7 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def fitting(text: str) -> str:
-    """A help text wrapped to the width; the commands of its examples stay whole, to be pasted."""
+    """Wrap a help text to the width; the commands of its examples stay whole, for pasting."""
     width = output.width()
     before, mark, after = text.partition("\nexample")
     examples, blank, after = after.partition("\n\n")
@@ -98,7 +98,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def command() -> int:
-    """The `oomph` command, as a process of its own; returns the exit code."""
+    """Run the `oomph` command as a separate process, and return the exit code."""
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     code = main()
     gc.freeze()  # all of them go with the process: Python need not look for garbage again
@@ -106,7 +106,7 @@ def command() -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line `oomph ...`; returns the exit code."""
+    """Run the command line `oomph ...`, and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _dispatch(words)
@@ -121,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return 141
     except MemoryError:
-        output.say("there is not enough memory for what has to be read")
+        output.say("there is not enough memory to read the input")
         return 2
 
 
@@ -179,7 +179,7 @@ def _help() -> str:
         "usage: oomph VERB ...\n\nKeeps TensorFlow / Keras training alive through GPU errors.\n\n"
         f"{verbs}\n"
         "example: oomph run train.py --epochs 10\n\n"
-        "oomph VERB --help says more about a verb; oomph --version names this version.\n"
+        "oomph VERB --help describes a verb; oomph --version prints the version.\n"
     )
 
 
@@ -191,7 +191,7 @@ def _unknown(verb: str) -> str:
 
 
 def _similar(word: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.6) -> str:
-    """The question about what a mistyped word may mean; empty if nothing is close."""
+    """Suggest what a mistyped word may mean, as a question; empty if nothing is close."""
     import difflib  # for a mistyped word only
 
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)

@@ -17,7 +17,7 @@ from oomph.redaction.redaction import know_secrets
 if TYPE_CHECKING:
     from oomph.preflight.document import Checked
 
-SUMMARY = "find the mistake in the data or the model before the GPU hours are spent"
+SUMMARY = "find mistakes in the data or the model before spending GPU hours"
 
 _USAGE = """oomph check [options] SCRIPT.py [arguments of the script ...]
        oomph check [options] -m MODULE [arguments ...]
@@ -26,7 +26,7 @@ _EPILOG = """example: oomph check train.py --epochs 5
          oomph check --fit 2 train.py         the second training; the first runs for real
 
 The script runs up to its first training and ends there: nothing after that line runs. A sample of the data is read, \
-and a few steps on a few samples show what only running shows; their results are thrown away. What the script prints \
+and a few steps on a few samples reveal what only running can; their results are thrown away. What the script prints \
 goes to stderr.
 
 exit codes: 0 nothing wrong (warnings allowed), 1 the training will fail or cannot learn, 2 a wrong command line, \
@@ -38,27 +38,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options; the script and its arguments are split off before argparse sees them."""
     parser.usage, parser.epilog = _USAGE, _EPILOG
     add = parser.add_argument
-    add("--fit", metavar="N", type=positive, default=1, help="check the Nth training; those before it run for real")
-    add("--full", action="store_true", help="read all of the data once, not only a sample")
+    add("--fit", metavar="N", type=positive, default=1, help="check the Nth training; earlier ones run for real")
+    add("--full", action="store_true", help="read all of the data once, not just a sample")
     add(
-        "--tune", action="store_true", help="if steps wait for their data, try changes of the pipeline and measure them"
+        "--tune", action="store_true", help="if steps wait for their data, try changes to the pipeline and measure them"
     )
     add("--python", metavar="PY", help="the Python to run the script with (default: oomph's, or the active one)")
     add("--json", action="store_true", help="print the findings as JSON on stdout")
 
 
 def count_options(words: Sequence[str]) -> int:
-    """The number of words before the script."""
+    """Return the number of words before the script."""
     return run_verb.count_options(words, _WITH_VALUE)
 
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """The options of oomph, and in `words` everything after them, untouched."""
+    """Parse the options of oomph, and put everything after them, untouched, into `words`."""
     return run_verb.with_script(parser, words, _WITH_VALUE)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check; 1 if the training will fail or cannot learn. Raises ExamineError if nothing can be checked."""
+    """Run the check. Returns 1 if the training will fail or cannot learn. Raises ExamineError without a result."""
     know_secrets(args.words, os.environ)
     request = check_request(args.words, args.python, args.fit, full=args.full, tune=args.tune)
     try:
@@ -84,7 +84,7 @@ def _print(found: Checked, python: str) -> None:
 
 
 def _machine(python: str) -> str:
-    """The doctor's verdict on this machine, in a line; fails open."""
+    """Return the doctor's verdict on this machine, in one line; fails open."""
     from oomph.doctor import examine
     from oomph.doctor.examine import verdict
     from oomph.doctor.observe import observe

@@ -7,7 +7,7 @@ import argparse
 from oomph.cli.output import one_event, tell, width, width_of_told, write, write_json
 from oomph.terminal.screen import BOLD, GREEN, RED, Heads
 
-SUMMARY = "run a small training through out of memory and a kill, and compare the result (a few minutes)"
+SUMMARY = "put a small training through an out-of-memory error and a kill, and compare the results (a few minutes)"
 
 _HEADS: Heads = {"==": BOLD, "   DIED": RED, "ok": GREEN, "FAILED": RED, "every claim held": GREEN}
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the demonstration; 0 only if every claim held."""
+    """Run the demonstration. Returns 0 only if every claim held."""
     from oomph.demo.show import show
 
     if args.json:

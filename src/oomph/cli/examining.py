@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class EndedWhileExaminedError(ExamineError):
-    """The script's process ended while it was examined; `doing` is what the examiner was doing."""
+    """The script's process ended while being examined; `doing` is the examiner's current activity."""
 
     def __init__(self, said: str, doing: str) -> None:
         super().__init__(said)
@@ -37,7 +37,9 @@ def _request(
     command = parse_command(list(words), verb)
     hiding = hiding_option(command.words[1:]) if command.form == "command" else ""
     if hiding:
-        raise UsageError(f"Python's option {hiding} keeps oomph out of the script, which would train: leave it out")
+        raise UsageError(
+            f"Python's option {hiding} keeps oomph out of the script, so the training would run for real: leave it out"
+        )
     return ReachRequest(command, python_of(command, python, say), examiner, arguments, fit, environ)
 
 
@@ -54,7 +56,7 @@ def examined(request: ReachRequest, verb: str, done: str) -> TrainingReached:
 
 
 def _why(found: NotReached, request: ReachRequest, verb: str, done: str) -> str:
-    """The reason nothing was done, and a Python to use if the script's lacks TensorFlow."""
+    """Return the reason that nothing was done, and a Python to use if the script's lacks TensorFlow."""
     from oomph.run.supervisor.interpreter import advise, module_in
 
     missing, python = module_in(found.reason), request.python
@@ -88,7 +90,7 @@ def check_request(
 
 
 def checked(request: ReachRequest) -> tuple[dict[str, Any], Checked]:
-    """Run the script up to its training and check it: as a document, and as values. Raises ExamineError."""
+    """Run the script up to its training and check it. Returns a document and values. Raises ExamineError."""
     from oomph.preflight.document import checked_of
 
     found = examined(request, "check", "checked")
@@ -109,14 +111,14 @@ def show_findings(words: Sequence[str], python: str | None) -> None:
         remedy = f"; {each.remedies[0]}" if each.remedies else ""
         say(f"{each.severity}: {each.name} ({each.code}): {each.message}{remedy}")
     if not found.found:
-        say(f"checked {found.place}: nothing found; looked at {found.looked_at}")
+        say(f"checked {found.place}: nothing found; examined {found.looked_at}")
 
 
 # -- oomph plan -------------------------------------------------------------------------------------------------------
 
 
 _IDLE_BYTES = 1 << 30
-"""The bytes in use of an idle GPU, at most: the driver and a desktop hold less."""
+"""The most bytes in use on an idle GPU: the driver and a desktop hold less."""
 _PLANNER = "oomph.planning.live.examine:examine"
 
 
@@ -133,8 +135,8 @@ def plan_request(words: Sequence[str], python: str | None, arguments: dict[str, 
 def planned(request: ReachRequest) -> Plan:
     """Run the script up to its training and plan it. Raises ExamineError.
 
-    A step on the GPU may end the script's process, as with a library that does not fit the driver. Then plan once more,
-    without such steps.
+    A step on the GPU may end the script's process, for instance if a library does not fit the driver. The plan is then
+    repeated without such steps.
     """
     from oomph.planning.batch_sizes import PROBING
     from oomph.planning.plan import plan_of
@@ -144,7 +146,7 @@ def planned(request: ReachRequest) -> Plan:
     except EndedWhileExaminedError as error:
         if not error.doing.startswith(PROBING):
             raise
-        say(f"{error}, while {error.doing}; planning once more without that")
+        say(f"{error}, while {error.doing}; planning again without it")
         without = replace(request, arguments={**request.arguments, "probe": False})
         found = examined(without, "plan", "planned")
     if (probed := found.document.get("probed")) is not None:
@@ -164,7 +166,7 @@ def _is_idle() -> bool:
 
 
 def _kept(gpu: str) -> list[dict[str, Any]]:
-    """Measurements of earlier plans on GPUs of this kind, as JSON."""
+    """Return the measurements of earlier plans on GPUs of this kind, as JSON."""
     from oomph.cli.kept_probes import kept_for
     from oomph.planning.probe_record import as_document
 
@@ -183,9 +185,9 @@ def _keep(probed: object) -> None:
 
 
 def planned_micro_batch(words: Sequence[str], python: str | None) -> int | None:
-    """The largest micro-batch that fits the device of this run, for the script's first training.
+    """Return the largest micro-batch that fits the device of this run, for the script's first training.
 
-    None, after a line that says so, if its batch fits or nothing can be planned: the run then begins as it would
+    None, after a message that says so, if its batch fits or nothing can be planned: the run then starts as it would
     without a plan.
     """
     from oomph.planning.device import device_of, pool_of
@@ -207,7 +209,9 @@ def planned_micro_batch(words: Sequence[str], python: str | None) -> int | None:
         say(f"the batch of {plan.batch} at {plan.place} should fit: up to {plan.max_batch:,} should")
         return None
     if not plan.micro_batch:
-        say(f"not even micro-batches of one sample are sure to fit at {plan.place}; the run begins as without --plan")
+        say(
+            f"not even micro-batches of one sample are sure to fit at {plan.place}; the run starts as if without --plan"
+        )
         return None
     say(f"the batch of {plan.batch} at {plan.place} may not fit: it is trained in micro-batches of {plan.micro_batch}")
     return plan.micro_batch

@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=sources.THIS_MACHINE,
         metavar="FILE",
-        help="also read the kernel's log, of this machine or from a file: Xids of the GPU, the OOM killer",
+        help="also search the kernel log, of this machine or from FILE, for GPU Xids and OOM kills",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument(
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Explain the targets. Raises UsageError or ExamineError when there is nothing to explain."""
+    """Explain the targets. Raises UsageError or ExamineError if there is nothing to explain."""
     targets = args.target
     if len(targets) > 1 and not any(exists(Path(target)) for target in targets) and is_text(" ".join(targets)):
         targets = [" ".join(targets)]  # the words of an error, without quotes
@@ -92,7 +92,7 @@ def _run_each(args: argparse.Namespace, targets: Sequence[str]) -> int:
         raise UsageError("--json prints one document: name one target")
     for option in ("exit_status", "kernel_log"):
         if getattr(args, option) is not None:
-            raise UsageError(f"--{option.replace('_', '-')} belongs to one program: name one target")
+            raise UsageError(f"--{option.replace('_', '-')} applies to a single program: name one target")
     codes = []
     for place, target in enumerate(targets):
         if place:
@@ -133,7 +133,7 @@ def _answer(args: argparse.Namespace) -> int:
     if found:
         return _print_runs(args, found)
     if args.full and _directory(args.target) is None:
-        raise UsageError("only a run has more to show: leave --full out")
+        raise UsageError("--full applies only to a run: leave it out")
     try:
         evidence = sources.evidence(args.target, args.kernel_log, args.exit_status, is_text=args.is_text)
         diagnoses = _with_command(_directory(args.target), diagnose(evidence))
@@ -148,7 +148,7 @@ def _answer(args: argparse.Namespace) -> int:
 
 
 def _runs(target: str | None) -> list[Path]:
-    """The runs in a folder of runs, or where a script was started; empty for other targets."""
+    """Return the runs in a folder of runs, or in the folder where a script was started; none for other targets."""
     if target in (None, "-") or not Path(str(target)).is_dir() or is_run(Path(str(target))):
         return []
     from oomph.cli.runs import runs_in
@@ -165,7 +165,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.target == "":
         raise UsageError("the name of what to explain is empty; see oomph explain --help")
     if args.decisions:
-        _check_alone(args, "--decisions takes only a run, and shows all of it", _WITHOUT_EFFECT[:-1])
+        _check_alone(args, "--decisions applies only to a run, and shows all of its decisions", _WITHOUT_EFFECT[:-1])
 
 
 def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> None:
@@ -209,7 +209,7 @@ def _directory(target: str | None) -> Path | None:
 
 
 def _with_command(run: Path | None, diagnoses: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
-    """The diagnoses of a run, with its own command in their remedies; those of a log unchanged."""
+    """Return the diagnoses of a run, with its own command in their remedies; those of a log unchanged."""
     if run is None:
         return diagnoses
     from oomph.cli.runs import command_of_run
@@ -227,7 +227,7 @@ def _story(run: Path | None) -> Story | None:
 
 
 def _of_status(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> str:
-    """The meaning of the exit status, in words, if neither it nor the log shows a fault; else empty."""
+    """Explain the exit status, if neither it nor the log shows a fault; empty otherwise."""
     if diagnoses or args.exit_status is None:
         return ""
     said = meaning(args.exit_status)
@@ -238,16 +238,16 @@ def _subject(args: argparse.Namespace) -> str:
     if args.target is None:
         return "kernel log" if args.kernel_log is not None else f"exit status {args.exit_status}"
     named = "standard input" if args.target == "-" else str(args.target).translate(_BREAKS)
-    return f"{named!r}, taken as text" if args.is_text else named
+    return f"{named!r}, treated as text" if args.is_text else named
 
 
 def _file(args: argparse.Namespace, problem: OSError) -> str:
-    """The name of the file that could not be read: the log, or the kernel's log."""
+    """Return the name of the file that could not be read: the log, or the kernel log."""
     return str(problem.filename) if isinstance(problem.filename, str | Path) else _subject(args)
 
 
 def _machine(run: Path | None, diagnoses: Sequence[Diagnosis]) -> tuple[dict[str, Any], str]:
-    """Problems of the machine at the start of the run, for JSON and as text; empty for a log."""
+    """Return the machine's problems at the start of the run, for JSON and as text; empty for a log."""
     if run is None:
         return {}, ""
     from oomph.doctor import recorded
@@ -257,7 +257,7 @@ def _machine(run: Path | None, diagnoses: Sequence[Diagnosis]) -> tuple[dict[str
 
 
 def _unfinished(target: str | None) -> Unfinished | None:
-    """The state of a run that is not over; None for other targets."""
+    """Return the state of a run that is not over; None for other targets."""
     run = _directory(target)
     if run is None:
         return None
@@ -278,7 +278,7 @@ def _check_alone(args: argparse.Namespace, why: str, options: Sequence[str] = _W
 
 
 def _explain_decisions(args: argparse.Namespace) -> int:
-    """Replay the journal; with --exit-code, 1 when a recomputed decision differs from the recorded one."""
+    """Replay the journal. With --exit-code, returns 1 if a recomputed decision differs from the recorded one."""
     from oomph.explain.reading.run import why_nothing_is_known
     from oomph.journal.journal import read_journal
     from oomph.run.policy import decisions
@@ -299,7 +299,7 @@ def _explain_decisions(args: argparse.Namespace) -> int:
 
 
 def _reinterpret(args: argparse.Namespace) -> None:
-    """Take an unknown target as an exit status or as text. Raises if it can be neither."""
+    """Treat an unknown target as an exit status or as text. Raises if it can be neither."""
     status = status_of(args.target) if args.exit_status is None else None
     if status is not None:
         args.target, args.exit_status = None, status
@@ -316,7 +316,7 @@ def _prints_page(args: argparse.Namespace) -> bool:
     page = page_of(args.target, width())
     if page is None:
         return False
-    _check_alone(args, f"{args.target} has a page, which is the same for every log and run")
+    _check_alone(args, f"{args.target} has a page that is the same for every log and run")
     text, document = page
     if args.json:
         write_json(document)

@@ -1,6 +1,6 @@
-"""Keeps what real steps took on the GPUs of this user, for later plans: one small file of JSON per training.
+"""Keeps the memory that real steps took on this user's GPUs, for later plans: one small JSON file per training.
 
-The folder is this user's alone. Files that are unreadable, or somebody else's, are skipped with a line.
+The folder belongs to this user alone. Files that are unreadable, or somebody else's, are skipped with a message.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Say = Callable[[str], None]
 
 
 def folder(environ: Mapping[str, str]) -> Path:
-    """The probe folder, `oomph/probes` in the user's cache directory."""
+    """Return the probe folder, `oomph/probes` in the user's cache directory."""
     named = environ.get("XDG_CACHE_HOME", "")
     base = Path(named) if os.path.isabs(named) else Path(os.path.expanduser("~")) / ".cache"
     return base / "oomph" / "probes"
 
 
 def kept_for(gpu: str, environ: Mapping[str, str], say: Say) -> list[ProbeRecord]:
-    """The records of this kind of GPU, newest first; none if the folder is not to be trusted."""
+    """Return the records of this kind of GPU, newest first; none if the folder is not to be trusted."""
     where = folder(environ)
     try:
         if not where.is_dir():
@@ -71,13 +71,13 @@ def keep(record: ProbeRecord, environ: Mapping[str, str], say: Say) -> None:
 
 
 def _name(record: ProbeRecord) -> str:
-    """The name of the file for all measurements of a training on one kind of GPU."""
+    """Return the name of the file for all measurements of a training on one kind of GPU."""
     told = (record.gpu, record.tensorflow, record.engine, str(record.xla), record.training)
     return hashlib.sha256("\0".join(told).encode()).hexdigest()[:32] + _ENDING
 
 
 def _newest(where: Path, after: int = 0) -> list[str]:
-    """The names of the files, newest first: those that are read, or those after the first `after`."""
+    """Return the names of the files, newest first: those that are read, or those after the first `after`."""
     with os.scandir(where) as entries:
         ours = [entry for entry in entries if entry.name.endswith(_ENDING)]
         dated = [(entry.stat(follow_symlinks=False).st_mtime, entry.name) for entry in ours]

@@ -22,32 +22,32 @@ def check() -> None:
 
 
 def write(text: str, heads: Heads = MappingProxyType({})) -> None:
-    """Print to standard output, at once; raises OutputError if it fails, BrokenPipeError if the reader is gone.
+    """Print to standard output, at once. Raises OutputError if it fails, BrokenPipeError if the reader is gone.
 
-    Characters that it cannot encode (a log may hold any) and terminal control characters are escaped. Lines that begin
-    with one of the `heads` have its colour.
+    Characters that it cannot encode (a log may contain any) and terminal control characters are escaped. Lines that
+    start with one of the `heads` have its colour.
     """
     _print(coloured(shown(text), screen_of_stream(sys.stdout), heads))
 
 
 def width() -> int:
-    """The columns that text on standard output may fill."""
+    """Return the number of columns that text on standard output may fill."""
     return screen_of_stream(sys.stdout).width
 
 
 def width_of_told() -> int:
-    """The width of a line that `tell` prints, in columns."""
+    """Return the width of a line that `tell` prints, in columns."""
     return screen_of_stream(sys.stderr).width
 
 
 def one_event(line: str) -> str:
-    """A line of progress for `write`: wrapped on a terminal, but one line on a pipe."""
+    """Format a line of progress for `write`: wrapped on a terminal, but one line on a pipe."""
     screen = screen_of_stream(sys.stdout)
     return reflowed(shown(line), screen.width) if screen.terminal else line
 
 
 def write_json(document: dict[str, Any]) -> None:
-    """Print one JSON document to standard output; raises as `write` does."""
+    """Print one JSON document to standard output. Raises like `write`."""
     _print(escaped(json.dumps(redacted_data(document), indent=2) + "\n"))
 
 
@@ -66,12 +66,12 @@ def _print(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Write one message of oomph to stderr."""
+    """Write one message from oomph to stderr."""
     tell(f"{PREFIX}{text}\n")
 
 
 def tell(text: str, heads: Heads = MappingProxyType({})) -> None:
-    """Print to standard error, wrapped on a terminal; never raises, as nothing could report it."""
+    """Print to standard error, wrapped on a terminal. Never raises, since nothing could report it."""
     clear_line()
     try:
         sys.stderr.write(laid_out(shown(text), screen_of_stream(sys.stderr), heads))

@@ -1,4 +1,4 @@
-"""The output of `oomph explain` for a name that is no file: a fault's page, a doctor check or an exception."""
+"""The output of `oomph explain` for a name that is not a file: a fault's page, a doctor check or an exception."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SURE = 0.5
 
 
 def page_of(word: str, width: int) -> tuple[str, dict[str, Any]] | None:
-    """The page for this word, as text and as a document; None for an unknown word."""
+    """Return the page for this word, as text and as a document; None for an unknown word."""
     fault = find(word)
     if fault is not None:
         return render.page_text(fault, width), render.page_document(fault)
@@ -41,7 +41,7 @@ def page_of(word: str, width: int) -> tuple[str, dict[str, Any]] | None:
 
 
 def heads_of(word: str, width: int) -> Heads:
-    """The bold beginnings of that page's lines."""
+    """Return the bold beginnings of that page's lines."""
     fault = find(word)
     if fault is not None:
         titles = (line for title in fault.sections for line in wrapped(title, width).split("\n"))
@@ -52,7 +52,7 @@ def heads_of(word: str, width: int) -> Heads:
 
 
 def faults_of(exception: str) -> tuple[Fault, ...]:
-    """The faults diagnosed from this exception alone, then those whose pages name it most often."""
+    """Return the faults diagnosed from this exception alone, then those whose pages name it most often."""
     name = re.compile(rf"(?<!\w){re.escape(exception)}(?!\w)")
     alone = diagnose_log(f"Traceback (most recent call last):\n{exception}: \n".encode())
     sure = [each.fault for each in alone[:1] if each.confidence >= _SURE and each.fault.code != "PYT002"]
@@ -64,19 +64,19 @@ def faults_of(exception: str) -> tuple[Fault, ...]:
 
 def _page_of_exception(name: str, width: int) -> tuple[str, dict[str, Any]] | None:
     if name == _CTRL_C:
-        told = f"{name} is no fault. {meaning(_CODE_OF_CTRL_C)}"
+        told = f"{name} is not a fault. {meaning(_CODE_OF_CTRL_C)}"
         return f"{wrapped(told, width)}\n", _document_of_exception(name, ())
     found = faults_of(name)
     return (_text_of_exception(name, found, width), _document_of_exception(name, found)) if found else None
 
 
 def _text_of_exception(name: str, found: Sequence[Fault], width: int) -> str:
-    told = f"{name} is a class of exceptions: its message says which fault it is. It may be one of these:"
+    told = f"{name} is an exception class: only the message tells which fault it is. It may be one of these:"
     lines = [wrapped(told, width)]
     for fault in found:
         told = f"  {fault.name} ({fault.code}): {fault.summary}"
         lines.append(wrapped(told, width, "    "))
-    return "\n".join([*lines, render.last_lines("Next: oomph explain LOG  (names the one it is)", width)])
+    return "\n".join([*lines, render.last_lines("Next: oomph explain LOG  (names the right one)", width)])
 
 
 def _document_of_exception(name: str, found: Sequence[Fault]) -> dict[str, Any]:

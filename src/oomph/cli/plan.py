@@ -30,7 +30,7 @@ _EPILOG = """example: oomph plan --gpu 'RTX 4090' train.py --epochs 5
 The script runs up to its first training and ends there: nothing after that line runs. A few small \
 steps may run to measure their memory; their results are thrown away. What the script prints goes to stderr.
 
-exit codes: 0 what was asked for fits, or nothing says that it does not; 1 a batch that was asked for, or else the \
+exit codes: 0 the requested batches fit, or nothing says otherwise; 1 a requested batch, or by default the \
 script's own, does not fit; 2 a wrong command line; 3 nothing could be planned: the script fails before its training, \
 or has none"""
 _WITH_VALUE = ("--fit", "--batch", "--gpu", "--policy", "--optimizer", "--python", "--html", "--color")
@@ -45,28 +45,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options; the script and its arguments are split off before argparse sees them."""
     parser.usage, parser.epilog = _USAGE, _EPILOG
     add = parser.add_argument
-    add("--gpu", metavar="GPU", help="a GPU by its name, its memory (24GiB), or auto (default: the one here, if any)")
+    add(
+        "--gpu",
+        metavar="GPU",
+        help="a GPU's name, an amount of memory (24GiB), or auto (default: the local GPU, if any)",
+    )
     add("--batch", metavar="N,N", help="the batch sizes to plan (default: the script's own)")
-    add("--fit", metavar="N", default="1", help="plan the Nth training; those before it run for real")
+    add("--fit", metavar="N", default="1", help="plan the Nth training; earlier ones run for real")
     add("--policy", metavar="NAME", help=f"plan with this dtype policy: {', '.join(_POLICIES)}")
-    add("--optimizer", metavar="NAME", help="plan with this optimizer of Keras, such as sgd")
+    add("--optimizer", metavar="NAME", help="plan with this Keras optimizer, such as sgd")
     add("--python", metavar="PY", help="the Python to run the script with (default: oomph's, or the active one)")
-    add("--html", metavar="FILE", help="also write the plan as a page with pictures")
+    add("--html", metavar="FILE", help="also write the plan as a page with charts")
     add("--json", action="store_true", help="print the plan as JSON on stdout; sizes are in bytes")
 
 
 def count_options(words: Sequence[str]) -> int:
-    """The number of words before the script."""
+    """Return the number of words before the script."""
     return run_verb.count_options(words, _WITH_VALUE)
 
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """The options of oomph, and in `words` everything after them, untouched."""
+    """Parse the options of oomph, and put everything after them, untouched, into `words`."""
     return run_verb.with_script(parser, _with_negative_values(words), _WITH_VALUE)
 
 
 def _with_negative_values(words: Sequence[str]) -> list[str]:
-    """The words, with "--gpu -1GiB" as "--gpu=-1GiB": argparse would read the value as an option."""
+    """Return the words with "--gpu -1GiB" as "--gpu=-1GiB", because argparse would read the value as an option."""
     joined: list[str] = []
     count = count_options(words)
     for word in words[:count]:
@@ -78,7 +82,7 @@ def _with_negative_values(words: Sequence[str]) -> list[str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan; 0 if what was asked for fits, else 1. Raises ExamineError if nothing can be planned."""
+    """Run the plan. Returns 0 if the request fits, otherwise 1. Raises ExamineError if nothing can be planned."""
     from oomph.planning.plan import as_document, as_document_without
     from oomph.planning.report import HEADS, as_text, with_script
 
@@ -101,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _request(args: argparse.Namespace) -> ReachRequest:
-    """Build the request, refusing what can be refused before the script starts."""
+    """Build the request. Whatever can be refused before the script starts is refused."""
     from oomph.planning.device import device_of, pool_of
 
     fit = _fit(args.fit)
@@ -116,14 +120,14 @@ def _request(args: argparse.Namespace) -> ReachRequest:
 
 
 def _tell_late_options(words: Sequence[str]) -> None:
-    """Report options of this verb behind the script: they go to the script."""
+    """Report options of this verb that come after the script, to which they are passed."""
     late = [word for word in words[1:] if word.split("=")[0] in _OWN]
     if late:
         say(f"{late[0].split('=')[0]} comes after the script, so the script gets it; put options of oomph plan first")
 
 
 def _batches(text: str | None) -> list[int]:
-    """The sizes of --batch, rising; raises UsageError for anything else."""
+    """Parse the sizes of --batch, in increasing order. Raises UsageError for anything else."""
     if text is None:
         return []
     words = [word.strip() for word in text.split(",")]
@@ -135,17 +139,17 @@ def _batches(text: str | None) -> list[int]:
 
 
 def _fit(text: str) -> int:
-    """The number of --fit; raises UsageError for anything but a plausible number."""
+    """Parse the number of --fit. Raises UsageError for anything but a plausible number."""
     from oomph.reach.channel import MOST_FITS
 
     if not text.isdecimal() or not 1 <= int(text) <= MOST_FITS:
-        raise UsageError(f"--fit takes a whole number from 1 to {MOST_FITS}, not {text or 'an empty word'}")
+        raise UsageError(f"--fit takes a whole number from 1 to {MOST_FITS}, not {text or 'an empty value'}")
     return int(text)
 
 
 def _check_policy(name: str | None) -> None:
     if name is not None and name not in _POLICIES:
-        raise UsageError(f"--policy takes one of {', '.join(_POLICIES)}, not {name or 'an empty word'}")
+        raise UsageError(f"--policy takes one of {', '.join(_POLICIES)}, not {name or 'an empty value'}")
 
 
 def _check_page(path: str | None) -> None:
@@ -155,7 +159,7 @@ def _check_page(path: str | None) -> None:
     if os.path.isdir(path) or not path:
         raise UsageError(f"--html takes a file, not {path or 'an empty name'}")
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise UsageError(f"--html={path} cannot be written: {folder} is not a folder that can be written to")
+        raise UsageError(f"--html={path} cannot be written: {folder} is not a writable folder")
 
 
 def _write_page(path: str, plan: Plan, words: Sequence[str]) -> None:

@@ -30,7 +30,7 @@ verified or not-equal, and what to change in the script for a better one.
 {chr(10).join(f"  {fault.name:<20}{fault.what}" for fault in FAULTS)}
 
 exit codes: 0 the script survives every injected fault; 1 it does not; 2 a wrong command line; \
-3 it does not get that far without any fault, or no fault could be injected"""
+3 it does not get that far even without a fault, or no fault could be injected"""
 _WITH_VALUE = (
     "--faults", "--steps", "--at", "--checkpoint-every", "--python", "--micro-batch", "--inexact", "--limit", "--keep",
     "--color",
@@ -54,17 +54,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def count_options(words: Sequence[str]) -> int:
-    """The number of words before the script."""
+    """Return the number of words before the script."""
     return run_verb.count_options(words, _WITH_VALUE)
 
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """The options of oomph, and in `words` everything after them, untouched."""
+    """Parse the options of oomph, and put everything after them, untouched, into `words`."""
     return run_verb.with_script(parser, words, _WITH_VALUE)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Rehearse; 0 only if faults were injected and the script survives them all."""
+    """Run the rehearsal. Returns 0 only if faults were injected and the script survives them all."""
     from oomph.rehearse.rehearse import RehearsalPlan, rehearse
     from oomph.rehearse.report import HEADS, as_document, as_document_without, as_text
 

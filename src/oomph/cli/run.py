@@ -90,7 +90,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="micro-batches that change the result: allow all, or refuse all (default: allow the usual kinds, such as"
         " BatchNormalization, with a label; refuse others)",
     )
-    add("--verify", metavar="N", type=positive, help="also run the first N steps of every fit in plain Keras; compare")
+    add(
+        "--verify",
+        metavar="N",
+        type=positive,
+        help="also run the first N steps of every fit in plain Keras, and compare",
+    )
     add(
         "--recheck",
         metavar="N",
@@ -130,21 +135,21 @@ def _add_what_alters_the_mathematics(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """The options of oomph, and in `words` everything after them, untouched."""
+    """Parse the options of oomph, and put everything after them, untouched, into `words`."""
     count = count_options(words)
     options = words[:count]
     empty = next((word for word in options if word.startswith("--") and word.endswith("=")), None)
     if empty is None and "" in options:
         empty = options[options.index("") - 1]
     if empty is not None:
-        raise UsageError(f"{empty} has no value: give it one, or leave it out (is a variable not set?)")
+        raise UsageError(f"{empty} has no value: give it one, or leave it out (is a variable unset?)")
     args = parser.parse_args(options)
     args.typed, args.words = list(options), list(words[count:])
     return args
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the script; returns the exit code of `oomph run`."""
+    """Run the script, and return the exit code of `oomph run`."""
     from oomph.run.supervisor.launch import Request, launch
 
     _check_guarded(args)
@@ -173,7 +178,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_summary(document: str) -> None:
-    """Print the summary; a failure does not change the exit code, which is the script's."""
+    """Print the summary. A failure does not change the exit code, which is the script's."""
     try:
         write(document)
     except (OutputError, BrokenPipeError) as error:
@@ -198,7 +203,7 @@ def _guarding(args: argparse.Namespace) -> Guarding:
 
 
 def with_script(parser: argparse.ArgumentParser, words: Sequence[str], with_value: Sequence[str]) -> argparse.Namespace:
-    """The options of a verb that takes a script, and in `words` the script and the rest, untouched."""
+    """Parse the options of a verb that runs a script, and put the script and the rest, untouched, into `words`."""
     count = count_options(words, with_value)
     args = parser.parse_args(words[:count])
     args.words = list(words[count:])
@@ -206,7 +211,7 @@ def with_script(parser: argparse.ArgumentParser, words: Sequence[str], with_valu
 
 
 def count_options(words: Sequence[str], with_value: Sequence[str] = _WITH_VALUE) -> int:
-    """The number of words before the script, `-m` or `--`."""
+    """Return the number of words before the script, `-m` or `--`."""
     position = 0
     while position < len(words):
         word = words[position]
@@ -217,19 +222,19 @@ def count_options(words: Sequence[str], with_value: Sequence[str] = _WITH_VALUE)
 
 
 def _check_guarded(args: argparse.Namespace) -> None:
-    """Refuse or report options that need the guard, when --no-guard is given."""
+    """Refuse or report options that need the guard if --no-guard is given."""
     if not args.no_guard:
         return
     for name in ("verify", "recheck"):
         if getattr(args, name) is not None:
-            raise UsageError(f"--{name} needs the guard, and --no-guard switches it off: leave one out")
+            raise UsageError(f"--{name} needs the guard, but --no-guard switches it off: drop one of them")
     idle = [option for option in _OF_THE_GUARD if getattr(args, option[2:].replace("-", "_"))]
     if idle:
         say(f"without the guard {' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no effect")
 
 
 def every(text: str | None) -> tuple[int | None, float | None]:
-    """Parse `--checkpoint-every` into steps or seconds; raises UsageError for anything else."""
+    """Parse `--checkpoint-every` into steps or seconds. Raises UsageError for anything else."""
     if text is None:
         return None, None
     found = _EVERY.match(text)
@@ -246,7 +251,7 @@ def _allowed(args: argparse.Namespace) -> frozenset[str]:
 
 
 def positive(text: str) -> int:
-    """A whole number above 0, for argparse."""
+    """Parse a whole number above 0, for argparse."""
     if not text.isdigit() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text} is not a positive whole number")
     return int(text)

@@ -24,7 +24,7 @@ _MORE = "the evidence of every fault, and what to do about it"
 
 
 def story_of_run(run: Path) -> Story | None:
-    """The story of a run; None if its journal has none."""
+    """Return the story of a run; None if its journal has none."""
     events = read_journal(run)
     if not facts(events, AttemptStarted):
         return None
@@ -34,7 +34,7 @@ def story_of_run(run: Path) -> Story | None:
 
 
 def command_of_run(run: Path) -> OwnCommand:
-    """The command that started the run; empty when its record cannot be read."""
+    """Return the command that started the run; empty if its record cannot be read."""
     record = read_record(run)
     return OwnCommand() if record is None else OwnCommand(tuple(options_without_a_run(record.options)), record.command)
 
@@ -50,7 +50,7 @@ def run_as_text(
     full: bool,
     width: int,
 ) -> str:
-    """The story, what ended the run (with `full`: every fault in it), and the next command.
+    """Format the story, what ended the run (with `full`: every fault in it), and the next command.
 
     Args:
         run: the run directory, as the user named it.
@@ -70,7 +70,7 @@ def run_as_text(
 
 
 def _of_the_end(story: Story, diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]:
-    """The diagnoses of the fault that ended the run; all if the evidence does not show that one."""
+    """Return the diagnoses of the fault that ended the run; all if the evidence does not show that one."""
     if not story.failed or story.stopped:
         return []
     last = story.incidents[-1].fault if story.incidents else ""
@@ -78,13 +78,13 @@ def _of_the_end(story: Story, diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]
 
 
 def headline(fault: str) -> str:
-    """The name of a fault, with the code of its page if it has one."""
+    """Return the name of a fault, with the code of its page if it has one."""
     page = find(fault)
     return fault if page is None else render.headline(page)
 
 
 def _exit_code(events: Sequence[Event]) -> int | None:
-    """The exit code of the newest call of oomph; None if it has not ended, even if earlier calls have."""
+    """Return the exit code of the newest call of oomph; None if it has not ended, even if earlier calls have."""
     newest = max((event.attempt for event in events), default=0)
     ended = [each.exit_code for each in facts((event for event in events if event.attempt == newest), RunEnded)]
     return ended[-1] if ended and isinstance(ended[-1], int) else None
@@ -95,14 +95,14 @@ _MOST_SHOWN = 20
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """All run directories of a folder, the newest first: those named by --run-dir, and those below `.oomph`."""
+    """Return all run directories of a folder, newest first: those named by --run-dir, and those below `.oomph`."""
     places = (folder, folder / "runs", folder / ".oomph" / "runs", *_inside(folder, ".oomph/runs"))
     runs = {run: at for place in places for run in _inside(place) if (at := _changed(run)) is not None}
     return sorted(sorted(runs), key=lambda run: runs[run], reverse=True)
 
 
 def _inside(folder: Path, name: str = "") -> list[Path]:
-    """The entries of a folder, or the path `name` in each of them; empty if it cannot be read."""
+    """Return the entries of a folder, or the path `name` in each of them; empty if it cannot be read."""
     try:
         return [path / name for path in folder.iterdir()]
     except OSError:
@@ -110,7 +110,7 @@ def _inside(folder: Path, name: str = "") -> list[Path]:
 
 
 def _changed(run: Path) -> float | None:
-    """The Unix time of a run's last change; None if the folder is not a run. A lost run.json is allowed."""
+    """Return the Unix time of a run's last change; None if the folder is not a run. A missing run.json is allowed."""
     for name in ("run.json", "journal"):
         try:
             found = (run / name).stat()
@@ -122,7 +122,7 @@ def _changed(run: Path) -> float | None:
 
 
 def list_as_text(runs: Sequence[Path], width: int) -> str:
-    """One line for each run, and the command that explains the newest."""
+    """Format one line for each run, and the command that explains the newest."""
     lines = []
     for path in runs[:_MOST_SHOWN]:
         record = read_record(path)
@@ -139,7 +139,7 @@ def list_as_text(runs: Sequence[Path], width: int) -> str:
 
 
 def list_as_document(runs: Sequence[Path]) -> dict[str, Any]:
-    """The runs as a JSON document."""
+    """Return the runs as a JSON document."""
     records = [(path, read_record(path)) for path in runs]
     entries = [
         {
@@ -154,6 +154,6 @@ def list_as_document(runs: Sequence[Path]) -> dict[str, Any]:
 
 
 def _state(path: Path, record: RunRecord) -> str:
-    """The state named by `oomph explain RUN --json`; for a run that is over, the one in run.json."""
+    """Return the state named by `oomph explain RUN --json`; for a run that is over, the one in run.json."""
     left = unfinished(path)
     return record.status if left is None else left.name

@@ -1,4 +1,4 @@
-"""Reads what `oomph explain` is given: a log, standard input, a run directory, the kernel's log, an exit status."""
+"""Reads the sources of `oomph explain`: a log, standard input, a run directory, the kernel log, an exit status."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from oomph.files.opening import open_regular
 
 LINE_END = b"\n"
 THIS_MACHINE = ""
-"""The target that stands for the kernel's log of this machine, in place of a file."""
+"""The target that stands for the kernel log of this machine, instead of a file."""
 
 
 def evidence(
     target: str | None, kernel_log: str | None, exit_status: int | None, *, is_text: bool = False
 ) -> Iterator[Evidence]:
-    """All evidence; the kernel's log first, because it shows causes of what a program prints.
+    """Yield all evidence; the kernel log first, because it shows causes of what a program prints.
 
     Args:
         target: a file, "-", a run directory; with `is_text` the log itself.
         kernel_log: a file, or THIS_MACHINE.
         exit_status: how the program ended.
-        is_text: whether the target is text.
+        is_text: True if the target is text.
     """
     parts: list[Iterator[Evidence]] = []
     if kernel_log is not None:
@@ -58,11 +58,11 @@ def _kernel(where: str) -> Iterator[Evidence]:
 
 
 def tell_what_the_kernel_shows(diagnoses: Sequence[Diagnosis]) -> None:
-    """Report that the kernel's log was read without result, unless it is the evidence of a fault."""
+    """Report that the kernel log was read without result, unless it is the evidence of a fault."""
     from oomph.explain.reading.kernel_log import ORIGIN
 
     if not any(fact.origin == ORIGIN for diagnosis in diagnoses for fact in diagnosis.evidence):
-        say("the kernel's log shows no fault of a GPU or of memory")
+        say("the kernel log shows no GPU or memory fault")
 
 
 def _text(text: str) -> Iterator[Evidence]:
@@ -117,7 +117,7 @@ _FINISHED = re.compile(rb"^oomph: the end {1,20}the script finished(?:, (\d{1,12
 
 
 def survived(target: str | None) -> str:
-    """A clause that says how a log's run ended; empty unless its last account says that it finished."""
+    """Say how a log's run ended, as a clause; empty unless its last account says that it finished."""
     if target is None or not Path(target).is_file():
         return ""
     try:

@@ -46,7 +46,7 @@ def exists(path: Path) -> bool:
 
 
 def run_of(target: str) -> str:
-    """The run directory, if the target is a document or a journal of a run; else the target itself."""
+    """Return the run directory if the target is a document or a journal of a run; otherwise the target itself."""
     path = Path(target)
     of_journal = path.parent.name == "journal" and path.suffix == ".jsonl"
     if path.name not in _DOCUMENTS and not of_journal:
@@ -59,7 +59,7 @@ def run_of(target: str) -> str:
 
 
 def status_of(target: str) -> int | None:
-    """The exit status that the target means: a possible number, or the name of a signal."""
+    """Return the exit status that the target means: a possible number, or the name of a signal."""
     if _STATUS.match(target) and int(target) < 256:
         return int(target)
     import signal  # only for signal names
@@ -69,7 +69,7 @@ def status_of(target: str) -> int | None:
 
 
 def is_text(target: str) -> bool:
-    """True if the target is a line of a log: a signature matches it, and it does not look like a file's name."""
+    """True if the target is a line of a log: a signature matches it, and it does not look like a file name."""
     if _FILE_NAME.search(target) or (_PATH.search(target) and not _BLANK.search(target)):
         return False
     found = diagnose_log(target.encode(errors="replace"))
@@ -77,7 +77,7 @@ def is_text(target: str) -> bool:
 
 
 def unknown(target: str) -> UsageError | ExamineError:
-    """The error for a target that is not a file, run or fault."""
+    """Return the error for a target that is not a file, run or fault."""
     if _CODE.match(target):
         return UsageError(f"unknown fault {target}; {_codes_beside(target)}")
     shown = target if len(target) <= _SHOWN else target[:_SHOWN] + "..."
@@ -101,7 +101,7 @@ def _hint(target: str) -> str:
 
 
 def _codes_beside(code: str) -> str:
-    """The words for the codes that begin as this code does, or for how codes begin."""
+    """Name the codes that start like this one, or describe how codes start."""
     codes = [fault.code for fault in load()]
     beside = [each for each in codes if each[:3] == code[:3].upper()]
     if beside:
@@ -110,7 +110,7 @@ def _codes_beside(code: str) -> str:
 
 
 def _page_of_xid(code: int) -> str:
-    """A hint to the fault of this Xid."""
+    """Return a hint to the fault of this Xid."""
     from oomph.explain.reading.kernel_log import ORIGIN  # which can start processes
 
     line = f"NVRM: Xid (PCI:0000:01:00): {code}, pid=1, name=python\n".encode()
@@ -122,13 +122,13 @@ _FIRST_SIGNAL_CODE = 128
 _MEANT = {
     75: "oomph run exits with 75 when starting elsewhere or later may help.\n"
     "Next: oomph run --resume SCRIPT  (resumes from its last checkpoint)",
-    93: "oomph run exits with 93 when another start would only meet the same fault again.\n"
+    93: "oomph run exits with 93 when another start would only hit the same fault again.\n"
     "Next: oomph explain RUN  (says which fault, and what to do)",
     124: "The command timeout exits with 124 when the program took longer than it was allowed.",
     126: "A shell exits with 126 when it may not execute the program.",
     127: "A shell exits with 127 when it does not find the program.",
     130: "SIGINT, 130 in a shell: somebody pressed Ctrl-C.",
-    138: "SIGUSR1, 138 in a shell: a scheduler announced the end, and the program has no handler for it.",
+    138: "SIGUSR1, 138 in a shell: a scheduler announced the end, but the program has no handler for it.",
     140: "SIGUSR2, 140 in a shell: the program has no handler for it. oomph run saves on SIGTERM and SIGUSR1, not on"
     " SIGUSR2.",
     143: "SIGTERM, 143 in a shell: a scheduler, a container or a person asked the program to end.",
@@ -137,7 +137,7 @@ _NOT_WHY = "The number says that the program failed, not why.\nNext: oomph expla
 
 
 def meaning(status: int) -> str:
-    """The exit status in words, with the next command if there is one; empty for success.
+    """Explain the exit status, with the next command if there is one; empty for success.
 
     Args:
         status: an exit code, or −n for death by signal n.

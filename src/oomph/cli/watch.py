@@ -1,4 +1,4 @@
-"""oomph watch: the GPUs, the runs of this folder and what is wrong, live, once, or for Prometheus."""
+"""oomph watch: shows GPUs, this folder's runs and their problems, live, once, or for Prometheus."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from oomph.errors import ExamineError, UsageError
 if TYPE_CHECKING:
     from oomph.watch.feed import Feed
 
-SUMMARY = "show the GPUs, the runs of this folder and what is wrong with them, live"
+SUMMARY = "show the GPUs, the runs in this folder and their problems, live"
 
 _EPILOG = """examples:
-  oomph watch                      the runs that are going on here, or the machine
+  oomph watch                      the runs in progress here, or the machine
   oomph watch --run RUN            a run directory
-  oomph watch --once --json        one look, as JSON
+  oomph watch --once --json        one snapshot, as JSON
   oomph watch --serve 9400         metrics for Prometheus, on this machine only
 
 Without --run it shows the runs of this folder that are going on; without any, the newest one and the machine. Keys: \
@@ -34,13 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("--run", metavar="DIR", help="show this run, or this folder of oomph.Monitor")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--once", action="store_true", help="look once, print and end; also what happens on a pipe")
+    form.add_argument("--once", action="store_true", help="print one snapshot and exit; the default on a pipe")
     form.add_argument("--serve", metavar="[HOST:]PORT", help="serve metrics for Prometheus (default host: 127.0.0.1)")
-    parser.add_argument("--json", action="store_true", help="look once, and print one JSON document")
+    parser.add_argument("--json", action="store_true", help="take one snapshot, and print one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show what there is to see. Raises UsageError or ExamineError."""
+    """Show the view. Raises UsageError or ExamineError."""
     if args.serve is not None and args.json:
         raise UsageError("--serve has its own format: drop --json")
     from oomph.watch.feed import Feed
@@ -73,10 +73,10 @@ def _asked(run: str | None) -> Path | None:
 def _is_screen() -> bool:
     """True if standard output is a terminal that can be painted on; says so if it is not."""
     if not os.isatty(sys.stdout.fileno()):
-        say("standard output is not a terminal: one look, as with --once")
+        say("standard output is not a terminal: printing one snapshot, as with --once")
         return False
     if os.environ.get("TERM", "") in _DUMB:
-        say("this terminal cannot be painted on (TERM): one look, as with --once")
+        say("this terminal cannot show the live view (TERM): printing one snapshot, as with --once")
         return False
     return True
 

@@ -1,5 +1,5 @@
 """The demonstration: runs one small training without and with oomph under conditions that kill it, and compares.
 
 scenario.py defines the runs, children.py runs them, live/weights.py compares two results (in its own process, since it
-needs NumPy), claims.py judges the measurements (pure), show.py puts them in order and prints.
+needs NumPy), claims.py judges the measurements (pure), show.py orders and prints them.
 """

@@ -1,4 +1,4 @@
-"""Runs the child processes of the demonstration, one at a time, and kills the script where the scenario says so."""
+"""Runs the demonstration's child processes, one at a time, and kills the script when the scenario says so."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from oomph.terminal.console import Ticking
 from oomph.terminal.message import PREFIX
 
 LONGEST_SECONDS = 240.0
-"""The seconds after which a child is stuck; no child normally takes that long."""
+"""The time, in seconds, after which a child is considered stuck; no child normally takes that long."""
 _POLL_SECONDS = 0.01
 _GRACE_SECONDS = 10.0
 
@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 
 class DemoError(OomphError):
-    """The demonstration could not be completed, so it shows nothing either way."""
+    """The demonstration could not be completed, so it proves nothing either way."""
 
 
 def run_plain(words: Sequence[str], environ: Mapping[str, str], log: Path, python: str = sys.executable) -> ChildEnding:
@@ -46,7 +46,7 @@ def run_plain(words: Sequence[str], environ: Mapping[str, str], log: Path, pytho
 def run_killed(
     command: Sequence[str], run_dir: Path, kill_at: int, environ: Mapping[str, str], log: Path, say: Say
 ) -> tuple[ChildEnding, bool]:
-    """Run a command of `oomph run`, and kill the script after `kill_at` steps; also returns whether it was killed."""
+    """Run a command of `oomph run`, and kill the script after `kill_at` steps; also return whether it was killed."""
     started, killed = time.monotonic(), False
     with (
         _started(command, isolated_environ(environ), log) as child,
@@ -67,7 +67,7 @@ def run_killed(
 
 
 def under_oomph(python: str, run_dir: Path, every: int, words: Sequence[str]) -> list[str]:
-    """The command that runs the script under `oomph run`."""
+    """Return the command that runs the script under `oomph run`."""
     options = [f"--python={python}", f"--run-dir={run_dir}", f"--checkpoint-every={every}"]
     return isolated_command("oomph.__main__", "run", *options, *words)
 
@@ -92,7 +92,7 @@ class _Tail:
         self._readline, self._say, self._half = readline, say, ""
 
     def show(self) -> None:
-        """Pass on the lines of oomph written since the last call."""
+        """Pass on oomph's lines written since the last call."""
         while piece := self._readline():
             self._half += piece
             if not self._half.endswith("\n"):
@@ -103,7 +103,7 @@ class _Tail:
 
 
 def _due(run_dir: Path, kill_at: int, supervisor: int) -> int | None:
-    """The pid of the process to kill now; None before `kill_at`, without a checkpoint, or without steps after it."""
+    """Return the pid to kill now; None before `kill_at`, without a checkpoint, or without steps after it."""
     progress = read_progress(run_dir)
     if progress is None or progress.steps < kill_at or not 0 < progress.saved < progress.steps:
         return None
@@ -124,7 +124,7 @@ def _kill(pid: int) -> bool:
 
 
 def _started(command: Sequence[str], environ: Mapping[str, str], log: Path) -> Child:
-    """Start a process whose output goes into a file. It shares our session, where Ctrl-C reaches it."""
+    """Start a process whose output goes into a file. It shares oomph's session, where Ctrl-C reaches it."""
     with log.open("wb") as output:
         return Child(
             command, environ, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent,
@@ -144,7 +144,7 @@ def _wait(child: Child, started: float, watch: Callable[[], None]) -> int:
 
 
 def _error_in(log: Path) -> str:
-    """The line of the log that names the child's error, with the size of the failed allocation."""
+    """Return the log line that names the child's error, with the size of the failed allocation."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     name = next((line for line in lines if OUT_OF_MEMORY in line), "")
     request = next((line.strip().split(" on /job:")[0] for line in lines if "OOM when allocating" in line), "")

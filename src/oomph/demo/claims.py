@@ -10,11 +10,11 @@ from oomph.demo.scenario import BATCH, CHECKPOINT_EVERY, STEPS
 
 OUT_OF_MEMORY = "ResourceExhaustedError"
 LEARNED = 0.9
-"""The least test accuracy: below it the training has failed, and equal results prove nothing."""
+"""The minimum test accuracy: below it the training has failed, and equal results prove nothing."""
 NOISE_FACTOR = 10
-"""The most that the float32 result may differ, in multiples of the effect of summation order."""
+"""The factor by which the float32 result may differ at most, in multiples of the effect of summation order."""
 NOISE_LIMIT = 1e-3
-"""The largest difference that summation order alone may make; beyond it, the training is too noisy to compare."""
+"""The largest difference that summation order alone may cause; beyond it, training is too noisy to compare."""
 FLOAT64_LIMIT = 1e-12
 
 
@@ -25,7 +25,7 @@ class ChildEnding:
     returncode: int
     seconds: float
     error: str = ""
-    """The line of its output that names its error; empty when it succeeded."""
+    """The line of its output that names its error; empty if it succeeded."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Survived:
 
     @classmethod
     def of(cls, ended: ChildEnding, killed: bool, summary: dict[str, Any]) -> Survived:
-        """Build from a summary.json."""
+        """Build the result from a summary.json."""
         return cls(
             ended,
             killed,
@@ -62,7 +62,7 @@ class Compared:
     """A result compared with the undisturbed one."""
 
     accuracies: tuple[float, float]
-    """The test accuracy of the undisturbed training, then that of the other one."""
+    """The test accuracies of the undisturbed training and of the other one."""
     dtypes: tuple[str, ...]
     difference: float
     """The largest difference between two weights."""
@@ -75,7 +75,7 @@ class DemoTrial:
     name: str
     survived: Survived
     compared: Compared | None
-    """None when the run under oomph left no result."""
+    """The comparison; None if the run under oomph left no result."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Claim:
 
 
 def judge(measured: Measured) -> list[Claim]:
-    """Every claim of the demonstration, in order."""
+    """Judge every claim of the demonstration, in order."""
     return [
         _plain_dies(measured.plain),
         *_survives(measured.single),
@@ -110,7 +110,7 @@ def judge(measured: Measured) -> list[Claim]:
 
 
 def rows(measured: Measured) -> list[list[str]]:
-    """The runs side by side, as rows of a table."""
+    """Return the runs side by side, as rows of a table."""
     return [
         ["", "undisturbed", "plain python", "oomph run", "in float64"],
         ["outcome", "finished", _brief(measured.plain), *(_brief(t.survived.ended) for t in _trials(measured))],
@@ -137,7 +137,7 @@ def _plain_dies(plain: ChildEnding) -> Claim:
 def _survives(trial: DemoTrial) -> Iterator[Claim]:
     run, name = trial.survived, trial.name
     yield Claim(
-        f"{name}: oomph brings the same script to its end",
+        f"{name}: oomph runs the same script to completion",
         _outcome(run.ended),
         run.ended.returncode == 0 and trial.compared is not None,
     )
@@ -147,7 +147,7 @@ def _survives(trial: DemoTrial) -> Iterator[Claim]:
         run.ooms >= 1 and run.micro_batch is not None and run.micro_batch < BATCH,
     )
     yield Claim(
-        f"{name}: killed by SIGKILL on the way, restarted once",
+        f"{name}: killed by SIGKILL midway, restarted once",
         f"{'killed' if run.killed else 'not killed'}, restarts: {run.restarts}",
         run.killed and run.restarts == 1,
     )
@@ -160,7 +160,7 @@ def _survives(trial: DemoTrial) -> Iterator[Claim]:
 
 
 def _same_accuracy(trial: DemoTrial) -> Claim:
-    text = f"{trial.name}: the test accuracy of the undisturbed training"
+    text = f"{trial.name}: the same test accuracy as the undisturbed training"
     if trial.compared is None:
         return Claim(text, "no result", False)
     expected, found = trial.compared.accuracies
@@ -174,7 +174,7 @@ def _single_is_exact(measured: Measured) -> Iterator[Claim]:
         0 <= noise <= NOISE_LIMIT,
     )  # fmt: skip
     yield Claim(
-        f"float32: weights differ at most {NOISE_FACTOR} times as much as another order of summation makes them",
+        f"float32: weights differ at most {NOISE_FACTOR} times as much as with a different summation order",
         f"{_difference(measured.single)} (at most {_bound(measured):.1e})",
         compared is not None and compared.dtypes == ("float32",) and compared.difference <= _bound(measured),
     )

@@ -1,4 +1,4 @@
-"""The runs of the demonstration: script, memory limit, time of the kill. Pure, except for finding the script."""
+"""The runs of the demonstration: script, memory limit, time of the kill. Pure, except for locating the script."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from oomph.protocol.handover import VARIABLE
 EPOCHS = 15
 BATCH = 256
 STEPS = 90
-"""The number of steps of the whole training: 1536 samples in batches of 256, 15 times."""
+"""The number of steps in the whole training: 1536 samples in batches of 256, 15 times."""
 CHECKPOINT_EVERY = 10
-"""The number of steps between two checkpoints: the most that a kill may cost."""
+"""The number of steps between two checkpoints, which is the most that a kill may cost."""
 KILL_AT = 45
 """The number of steps after which the script is killed: halfway, and between two checkpoints."""
 
@@ -35,7 +35,7 @@ class Precision:
 
     name: str
     limit_mb: int
-    """The memory limit in MB: about two thirds of what the full batch needs, so that half of the batch fits."""
+    """The memory limit in MB: about two thirds of what the full batch needs, so half of the batch fits."""
     options: tuple[str, ...] = ()
 
 
@@ -44,7 +44,7 @@ FLOAT64 = Precision("float64", limit_mb=56, options=("--float64",))
 
 
 def script_path() -> Path:
-    """The training script: beside this module in a wheel, in examples/ in a checkout."""
+    """Return the path of the training script: next to this module in a wheel, in examples/ in a checkout."""
     here = Path(__file__).resolve()
     for path in (here.with_name("digits.py"), here.parents[3] / "examples" / "digits.py"):
         if path.is_file():
@@ -53,13 +53,13 @@ def script_path() -> Path:
 
 
 def script_words(script: Path, precision: Precision, out: Path, order: str = "forward") -> list[str]:
-    """The script and its arguments."""
+    """Return the script and its arguments."""
     words = [str(script), "--epochs", str(EPOCHS), "--batch", str(BATCH), "--order", order, "--out", str(out)]
     return [*words, *precision.options]
 
 
 def environment(inherited: Mapping[str, str], limit_mb: int | None) -> dict[str, str]:
-    """The environment of a child process; with a limit, TensorFlow's allocator refuses to exceed it."""
+    """Build the environment of a child process; with a limit, TensorFlow's allocator refuses to exceed it."""
     kept = {name: value for name, value in inherited.items() if not name.startswith("TF_") and name != VARIABLE}
     if limit_mb is None:
         return kept | _COMMON

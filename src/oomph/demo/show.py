@@ -1,4 +1,4 @@
-"""Runs the demonstration: which runs, in which order, and what is printed about them."""
+"""Runs the demonstration: chooses the runs and their order, and prints about them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Shown:
         return all(claim.held for claim in self.claims)
 
     def as_document(self) -> dict[str, Any]:
-        """The document of `oomph demo --json`."""
+        """Return the document of `oomph demo --json`."""
         claims = [asdict(claim) for claim in self.claims]
         return {"schema": SCHEMA, "held": self.held, "seconds": round(self.seconds, 1), "claims": claims}
 
@@ -81,12 +81,14 @@ class _Demo:
         limit = f"{FLOAT32.limit_mb} MB for tensors"
         self._say(f"A training of {scenario.STEPS} steps on handwritten digits.")
         self._say(f"Its batch of {scenario.BATCH} does not fit into {limit}.")
-        self._say("Each run takes 10 to 40 s, the whole a few minutes.\n")
+        self._say("Each run takes 10 to 40 s, the whole demo a few minutes.\n")
         plain = self._plain("plain", FLOAT32, "plain python, memory limited", limited=True)
-        self._undisturbed("undisturbed", FLOAT32, "undisturbed, without the limit, to compare with")
+        self._undisturbed("undisturbed", FLOAT32, "undisturbed, without the limit, for comparison")
         survived = self._killed("oomph", FLOAT32)
         for order in ("reverse", "interleave"):
-            self._undisturbed(order, FLOAT32, f"undisturbed, samples of each batch in another order ({order})", order)
+            self._undisturbed(
+                order, FLOAT32, f"undisturbed, samples of each batch in a different order ({order})", order
+            )
         noise = max(self._compared("undisturbed", order).difference for order in ("reverse", "interleave"))
         single = self._trial(FLOAT32, "oomph", "undisturbed", survived)
         self._undisturbed("undisturbed64", FLOAT64, "undisturbed, float64")
@@ -108,7 +110,7 @@ class _Demo:
     def _undisturbed(self, name: str, precision: Precision, title: str, order: str = "forward") -> None:
         ended = self._plain(name, precision, title, order=order)
         if ended.returncode:
-            raise DemoError(f"the undisturbed training failed, there is nothing to compare with: {ended.error}")
+            raise DemoError(f"the undisturbed training failed, so there is nothing to compare with: {ended.error}")
 
     def _killed(self, name: str, precision: Precision) -> Survived:
         self._say(f"== oomph run, {precision.name}, memory limited, and killed at step {scenario.KILL_AT}")

@@ -1,6 +1,6 @@
-"""Check and Finding: one question about a snapshot, and its answer. Pure: the same snapshot, the same finding.
+"""Check and Finding: one question about a snapshot, and its answer. Pure: the same snapshot gives the same finding.
 
-`@check("DOC101", why=...)` turns the function below it into a Check.
+`@check("DOC101", why=...)` turns the decorated function into a Check.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ class DoctorFinding:
     status: str
     """The outcome: "pass", "warn", "fail", or "skip" if the question does not apply or could not be answered."""
     message: str
-    """One or two sentences of fact: what was found."""
+    """One or two factual sentences on what was found."""
     remedies: tuple[Remedy, ...] = ()
     """The remedies for this machine, best first."""
     fault: str = ""
-    """The name of the fault that this leads to; its page says more. Empty when all is well."""
+    """The name of the fault to which this leads; its page says more. Empty if all is well."""
     note: bool = False
     """True if the finding is worth a line even though nothing is wrong."""
     blind: bool = False
-    """True if the check could not run: something that it needs could not be observed."""
+    """True if the check could not run because something that it needs could not be observed."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class Check:
     code: str
     name: str
     why: str
-    """The reason it matters: its effect on training, in one or two sentences."""
+    """The reason that it matters: its effect on training, in one or two sentences."""
     look: Callable[[Snapshot], DoctorFinding]
     faults: tuple[str, ...] = ()
     """Every fault that its findings can name."""
     needs: tuple[str, ...] = ()
     """The parts of the snapshot without which the check cannot run."""
     source: str = ""
-    """The source that documents it: TensorFlow's file, NVIDIA's page, an issue."""
+    """The source that documents it: a TensorFlow file, an NVIDIA page, an issue."""
     shown: str = ""
     """The test result that shows TensorFlow behaving this way, or empty."""
 
@@ -65,35 +65,35 @@ def check(
     source: str = "",
     shown: str = "",
 ) -> Callable[[Callable[[Snapshot], DoctorFinding]], Check]:
-    """Make a check of the function below: its name is that of the check, its docstring begins with what it finds."""
+    """Turn the decorated function into a check with its name; its docstring starts with what the check finds."""
     return lambda look: Check(code, look.__name__.replace("_", "-"), why, look, faults, needs, source, shown)
 
 
 def passed(message: str) -> DoctorFinding:
-    """The finding that all is well."""
+    """Return the finding that all is well."""
     return DoctorFinding(PASS, message)
 
 
 def noted(message: str, *remedies: Remedy) -> DoctorFinding:
-    """The finding that all is well, and something is worth knowing."""
+    """Return the finding that all is well, but something is worth knowing."""
     return DoctorFinding(PASS, message, remedies, note=True)
 
 
 def warned(fault: str, message: str, *remedies: Remedy) -> DoctorFinding:
-    """The finding that training works, but worse than it could, or may fail later."""
+    """Return the finding that training works, but worse than it could, or may fail later."""
     return DoctorFinding(WARN, message, remedies, fault)
 
 
 def failed(fault: str, message: str, *remedies: Remedy) -> DoctorFinding:
-    """The finding that training on the GPU cannot work like this."""
+    """Return the finding that training on the GPU cannot work like this."""
     return DoctorFinding(FAIL, message, remedies, fault)
 
 
 def skipped(reason: str) -> DoctorFinding:
-    """The finding that the question does not apply to this machine."""
+    """Return the finding that the question does not apply to this machine."""
     return DoctorFinding(SKIP, reason)
 
 
 def blind(reason: str) -> DoctorFinding:
-    """The finding that the question applies, but cannot be answered."""
+    """Return the finding that the question applies, but cannot be answered."""
     return DoctorFinding(SKIP, f"could not check: {reason}", blind=True)

@@ -1,4 +1,4 @@
-"""The exact commands for this machine: which pip, which environment, which container flag."""
+"""The exact commands for this machine: pip, environment, container flag."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from oomph.doctor.snapshot import Library, Snapshot
 
 
 def install(snapshot: Snapshot, *requirements: str) -> str:
-    """The command that installs these requirements into the script's Python, with pip, with uv, or after installing
-    pip."""
+    """Return the command that installs these requirements into the script's Python.
+
+    It uses pip or uv, or installs pip first.
+    """
     wanted = " ".join(map(_quoted, requirements))
     python = _quoted(snapshot.python.executable)
     if snapshot.python.pip:
@@ -22,7 +24,7 @@ def install(snapshot: Snapshot, *requirements: str) -> str:
 
 
 def reinstall(snapshot: Snapshot, remove: Iterable[str], add: str) -> str:
-    """The command that uninstalls these distributions and installs `add`."""
+    """Return the command that uninstalls these distributions and installs `add`."""
     python, names = _quoted(snapshot.python.executable), " ".join(remove)
     if not snapshot.python.pip and snapshot.python.uv:
         return f"uv pip uninstall --python {python} {names} && {install(snapshot, add)}"
@@ -30,7 +32,7 @@ def reinstall(snapshot: Snapshot, remove: Iterable[str], add: str) -> str:
 
 
 def tensorflow_with_cuda(snapshot: Snapshot) -> str:
-    """The requirement for the installed version of TensorFlow together with its CUDA libraries."""
+    """Return the requirement for the installed version of TensorFlow together with its CUDA libraries."""
     if snapshot.tensorflow is None:
         return "tensorflow[and-cuda]"
     name = "tf-nightly" if snapshot.tensorflow.distribution == "tf-nightly" else "tensorflow"
@@ -38,7 +40,7 @@ def tensorflow_with_cuda(snapshot: Snapshot) -> str:
 
 
 def nvidia_wheel(snapshot: Snapshot, soname: str) -> str:
-    """The wheel that contains this library, as the installed TensorFlow requires it; empty if it names none."""
+    """Return the wheel that contains this library, as the installed TensorFlow requires it; empty if it names none."""
     name = WHEELS.get(soname.split(".")[0])
     package = snapshot.packages.get(snapshot.tensorflow.distribution) if snapshot.tensorflow else None
     for line in package.requires if package else ():
@@ -49,32 +51,32 @@ def nvidia_wheel(snapshot: Snapshot, soname: str) -> str:
 
 
 def without_entry(snapshot: Snapshot, folder: str) -> str:
-    """The shell line that removes one folder from LD_LIBRARY_PATH."""
+    """Return the shell line that removes one folder from LD_LIBRARY_PATH."""
     entries = snapshot.environment.get("LD_LIBRARY_PATH", "").split(":")
     left = [entry for entry in entries if entry and entry != folder]
     return export("LD_LIBRARY_PATH", ":".join(left)) if left else "unset LD_LIBRARY_PATH"
 
 
 def export(name: str, value: str) -> str:
-    """The line that sets a variable in a shell."""
+    """Return the line that sets a variable in a shell."""
     return f"export {name}={_quoted(value)}"
 
 
 def driver_branch(snapshot: Snapshot) -> str:
-    """The branch of the installed driver, 550 for 550.54.15: its other parts must be of the same branch."""
+    """Return the branch of the installed driver, 550 for 550.54.15, to which its other parts must belong."""
     version = snapshot.nvml.driver or snapshot.host.kernel_driver
     return version.partition(".")[0] or "550"
 
 
 def driver_upgrade(snapshot: Snapshot, wanted: str) -> str:
-    """The command that installs a newer NVIDIA driver; empty if no single command does."""
+    """Return the command that installs a newer NVIDIA driver; empty if no single command does."""
     if snapshot.host.wsl or snapshot.host.container:
         return ""
     return f"sudo apt-get install -y nvidia-driver-{wanted} && sudo reboot"
 
 
 def container_run(snapshot: Snapshot) -> str:
-    """The command or setting that gives a container its GPUs."""
+    """Return the command or setting that gives a container its GPUs."""
     return {
         "kubernetes": "resources: {limits: {nvidia.com/gpu: 1}}",
         "podman": "podman run --device nvidia.com/gpu=all ...",
@@ -84,7 +86,7 @@ def container_run(snapshot: Snapshot) -> str:
 
 
 def describe(library: Library) -> str:
-    """The file of the library that is loaded, and why it is chosen, in words."""
+    """Describe the file that is loaded for the library, and why it is chosen."""
     winner = library.winner
     if winner is None:
         return f"{library.soname}: not found"

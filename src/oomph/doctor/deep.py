@@ -1,4 +1,4 @@
-"""`oomph doctor --deep`: tries each GPU with TensorFlow itself, in child processes. A crash there is a finding."""
+"""`oomph doctor --deep`: tries each GPU with TensorFlow itself, in child processes, where a crash is a finding."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ _FAULTS = {
 def try_devices(
     snapshot: Snapshot, say: Say, trials: Sequence[str] = _EACH, limits: SilenceLimits | None = None
 ) -> tuple[DoctorResult, ...]:
-    """Run every trial on every GPU, one after the other. Trials on one GPU share a process until it dies."""
+    """Run every trial on every GPU, one after another. Trials on one GPU share a process until it dies."""
     count = len(snapshot.driver.devices)
     if snapshot.tensorflow is None or not count:
         reason = "TensorFlow is not installed" if snapshot.tensorflow is None else "no GPU to try"
-        return (DoctorResult(_check("list"), DoctorFinding(SKIP, f"--deep has tried nothing: {reason}", note=True)),)
+        return (DoctorResult(_check("list"), DoctorFinding(SKIP, f"--deep tried nothing: {reason}", note=True)),)
     environ, limits = _environ(snapshot), limits or SilenceLimits()
     results: list[DoctorResult] = []
     for index in range(count):
@@ -69,7 +69,7 @@ def try_devices(
 
 
 def _environ(snapshot: Snapshot) -> dict[str, str]:
-    """The script's environment as under `oomph run`: with the repairs."""
+    """Return the script's environment as under `oomph run`, with the repairs."""
     environ = without_own_variables(os.environ)
     for repair in repairs(snapshot):
         if repair.value is None:
@@ -122,13 +122,13 @@ def _death(device: str, trial: str, life: Life) -> DoctorFinding:
 
 
 def _last_words(life: Life) -> str:
-    """The fatal line of the child's log; empty if there is none."""
+    """Return the fatal line of the child's log; empty if there is none."""
     lines = [line for line in life.stderr.decode(errors="replace").splitlines() if line[:1] == "F" and "] " in line]
     return f" Its log: {lines[-1].partition('] ')[2][:200]}" if lines else ""
 
 
 def _fault(trial: str, life: Life, detail: str) -> str:
-    """The fault that `oomph explain` finds in the child's log, else the one the trial stands for."""
+    """Return the fault that `oomph explain` finds in the child's log, otherwise the trial's own."""
     named = _diagnosed(life, detail)
     return named if named and not named.startswith("un") else _FAULTS.get(trial, "hardware-fault")
 
@@ -178,7 +178,7 @@ class Life:
     stderr: bytes = b""
 
     def hear(self, line: bytes, say: Say) -> None:
-        """Read a line that it printed, and report when a trial begins."""
+        """Process a line that the child printed, and report when a trial starts."""
         facts, rows = parse(line)
         self.rows += rows
         begun = str(facts.get("begun") or "")
@@ -188,7 +188,7 @@ class Life:
 
 
 def live(command: Sequence[str], environ: Mapping[str, str], limits: SilenceLimits, say: Say) -> Life:
-    """Run a child to its end, or until it is silent for too long. What it printed on stderr is kept."""
+    """Run a child to completion, or until it is silent for too long. Its output on stderr is kept."""
     life = Life()
     with tempfile.TemporaryFile() as log:
         with Child(command, environ, stderr=log) as child:
@@ -201,7 +201,7 @@ def live(command: Sequence[str], environ: Mapping[str, str], limits: SilenceLimi
 
 
 def _listen(child: Child, life: Life, limits: SilenceLimits, say: Say) -> None:
-    """Read the child's lines as they come, until its output ends or it is silent for too long."""
+    """Read the child's lines as they arrive, until its output ends or it is silent for too long."""
     heard, ticking = time.monotonic(), Ticking()
     while child.is_open:
         for line in child.lines(_LOOK_SECONDS):

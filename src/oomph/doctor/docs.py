@@ -10,7 +10,7 @@ from oomph.doctor.checks import CHECKS
 
 
 def document() -> str:
-    """The text of the reference, made from the checks themselves."""
+    """Return the text of the reference, generated from the checks."""
     return "\n".join(_lines())
 
 

@@ -20,7 +20,7 @@ from oomph.terminal.amounts import as_size, counted
 
 @dataclass(frozen=True)
 class DoctorResult:
-    """A check and what it found."""
+    """A check and its finding."""
 
     check: Check
     finding: DoctorFinding
@@ -37,9 +37,9 @@ def examine(snapshot: Snapshot, checks: Sequence[Check] = CHECKS) -> tuple[Docto
 
 
 def choose(only: Sequence[str] | None = None, skip: Sequence[str] | None = None) -> tuple[Check, ...]:
-    """The checks that `--only` and `--skip` leave; raises UsageError for an unknown check.
+    """Return the checks that `--only` and `--skip` leave. Raises UsageError for an unknown check.
 
-    Each word holds codes or names, with commas between them.
+    Each word contains codes or names, separated by commas.
     """
     wanted = _named(only) if only is not None else set(CHECKS)
     unwanted = _named(skip) if skip is not None else set()
@@ -75,7 +75,7 @@ def _named(words: Sequence[str]) -> set[Check]:
 
 
 def verdict(snapshot: Snapshot, results: Sequence[DoctorResult]) -> str:
-    """The verdict, as one line."""
+    """Return the verdict, as one line."""
     failures = [result for result in results if result.finding.status == FAIL]
     if failures:
         count = "1 problem stops" if len(failures) == 1 else f"{len(failures)} problems stop"

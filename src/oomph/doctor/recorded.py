@@ -15,7 +15,7 @@ from oomph.journal.journal import last, read_journal
 
 
 def recorded(run_dir: Path) -> Snapshot | None:
-    """The snapshot of the run's last start; None if there is none."""
+    """Return the snapshot of the run's last start; None if there is none."""
     seen = last(read_journal(run_dir), MachineSeen)
     try:
         return None if seen is None else Snapshot.from_document(seen.snapshot or {})
@@ -24,7 +24,7 @@ def recorded(run_dir: Path) -> Snapshot | None:
 
 
 def behind(run_dir: Path, faults: Iterable[str]) -> tuple[DoctorResult, ...]:
-    """The machine's problems: all failures, and the warnings that lead to one of these faults."""
+    """Return the machine's problems: all failures, and the warnings that lead to one of these faults."""
     snapshot = recorded(run_dir)
     if snapshot is None:
         return ()
@@ -38,12 +38,12 @@ def behind(run_dir: Path, faults: Iterable[str]) -> tuple[DoctorResult, ...]:
 
 
 def as_document(results: Sequence[DoctorResult]) -> dict[str, Any]:
-    """The machine's part of `oomph explain RUN --json`; empty when nothing was wrong with it."""
+    """Return the machine's part of `oomph explain RUN --json`; empty if nothing was wrong with it."""
     return {"machine": [entry(result) for result in results]} if results else {}
 
 
 def as_section(results: Sequence[DoctorResult], width: int) -> str:
-    """The machine's part of `oomph explain RUN` as text; empty when nothing was wrong with it."""
+    """Return the machine's part of `oomph explain RUN` as text; empty if nothing was wrong with it."""
     if not results:
         return ""
     lines = [line for result in results for line in problem(result, width)]

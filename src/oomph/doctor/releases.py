@@ -43,28 +43,28 @@ RELEASES = (
 
 
 def release_of(numbers: tuple[int, ...]) -> Release | None:
-    """The row of a version such as (2, 21, 0); None when there is none."""
+    """Return the row for a version such as (2, 21, 0); None if there is none."""
     return next((release for release in RELEASES if release.series == numbers[:2]), None)
 
 
 def last_for(capability: tuple[int, int]) -> Release | None:
-    """The newest release whose wheel holds machine code for a GPU too old for current ones."""
+    """Return the newest release whose wheel contains machine code for a GPU too old for current ones."""
     fitting = [release for release in RELEASES if runs_on(release.capabilities, capability)]
     return fitting[-1] if fitting else None
 
 
 def runs_on(capabilities: tuple[str, ...], capability: tuple[int, int]) -> bool:
-    """True if any machine code among these runs on the GPU: it has the same major version, and no newer minor one."""
+    """True if any of this machine code runs on the GPU: it has the same major version, and no newer minor one."""
     return any(code[0] == capability[0] and code[1] <= capability[1] for code in machine_code(capabilities))
 
 
 def machine_code(capabilities: tuple[str, ...]) -> list[tuple[int, int]]:
-    """The architectures that a wheel has machine code for: compute_90 stands for PTX and machine code."""
+    """Return the architectures for which a wheel has machine code; compute_90 stands for PTX and machine code."""
     return sorted(_pair(name) for name in capabilities)
 
 
 def ptx(capabilities: tuple[str, ...]) -> list[tuple[int, int]]:
-    """The architectures that a wheel has PTX for; the driver compiles it for newer GPUs."""
+    """Return the architectures for which a wheel has PTX; the driver compiles it for newer GPUs."""
     return sorted(_pair(name) for name in capabilities if name.startswith("compute_"))
 
 

@@ -24,23 +24,23 @@ class Repair:
 
     variable: str
     value: str | None
-    """The corrected value; None: unset the variable."""
+    """The corrected value; None to unset the variable."""
     why: str
 
 
 def repairs(snapshot: Snapshot) -> tuple[Repair, ...]:
-    """Every repair that this machine needs; empty when it needs none."""
+    """Return every repair that this machine needs; empty if it needs none."""
     return (*_library_path(snapshot), *_growth(snapshot), *_allocator(snapshot))
 
 
 def lost_in_wheels(snapshot: Snapshot) -> tuple[str, ...]:
-    """The wheel folders that hold a required library that the loader does not find."""
+    """Return the wheel folders that contain a required library which the loader does not find."""
     lost = [library for library in snapshot.libraries if library.required and library.winner is None]
     return tuple(dict.fromkeys(copy.folder for library in lost for copy in library.in_wheels[:1]))
 
 
 def better_copy(snapshot: Snapshot) -> Candidate | None:
-    """The wheel's cuDNN, if the loader takes one that TensorFlow rejects and TensorFlow accepts the wheel's."""
+    """Return the wheel's cuDNN if TensorFlow accepts it but rejects the one that the loader picks."""
     library = snapshot.library("libcudnn.so")
     built = snapshot.tensorflow.cudnn_version if snapshot.tensorflow else ()
     if library is None or library.winner is None or not built or not library.winner.version:
@@ -51,7 +51,7 @@ def better_copy(snapshot: Snapshot) -> Candidate | None:
 
 
 def repaired_path(snapshot: Snapshot) -> str:
-    """The corrected LD_LIBRARY_PATH; unchanged if nothing is wrong with it."""
+    """Return the corrected LD_LIBRARY_PATH; unchanged if nothing is wrong with it."""
     entries = [entry for entry in snapshot.environment.get("LD_LIBRARY_PATH", "").split(":") if entry]
     foreign = _foreign_driver(snapshot)
     better = better_copy(snapshot)
@@ -62,14 +62,13 @@ def repaired_path(snapshot: Snapshot) -> str:
 
 
 def _accepted(version: str, built: tuple[int, ...]) -> bool:
-    """True if cuDNN's version passes TensorFlow's own rule: the same major version, and no older minor one
-    (cuda_dnn.cc)."""
+    """True if cuDNN's version passes TensorFlow's rule: same major version, no older minor one (cuda_dnn.cc)."""
     numbers = numbers_in(version)
     return numbers[:1] == built[:1] and numbers[:2] >= built[:2]
 
 
 def _foreign_driver(snapshot: Snapshot) -> str:
-    """The entry of LD_LIBRARY_PATH whose libcuda.so.1 is a stub, or of a cuda-compat that this machine rejects."""
+    """Return the LD_LIBRARY_PATH entry with a stub libcuda.so.1, or one of a cuda-compat that this machine rejects."""
     library = snapshot.library("libcuda.so")
     if library is None or library.winner is None or snapshot.driver.init not in (34, 803, 804):
         return ""
@@ -88,7 +87,7 @@ def _library_path(snapshot: Snapshot) -> Iterator[Repair]:
         if library.required and library.winner is None and library.in_wheels
     ]
     if lost:
-        reasons.append(f"TensorFlow does not search the wheel folders that hold {', '.join(lost)}")
+        reasons.append(f"TensorFlow does not search the wheel folders that contain {', '.join(lost)}")
     better = better_copy(snapshot)
     if better is not None:
         reasons.append(f"the wheel's cuDNN {better.version} must come before an older one")

@@ -1,4 +1,4 @@
-"""The block to paste into an issue: what the machine is like, without home folders, names and UUIDs."""
+"""The block to paste into an issue: a description of the machine without home folders, names and UUIDs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _SHOWN = ("CUDA_", "TF_", "XLA_FLAGS", "LD_", "NVIDIA_", "NCCL_", "KERAS_")
 
 
 def as_report(snapshot: Snapshot, results: Sequence[DoctorResult]) -> str:
-    """The report, in a fence for Markdown."""
+    """Return the report, in a Markdown fence."""
     lines = ["```text", *_facts(snapshot), "", *_findings(results), "", verdict(snapshot, results), "```"]
     return redact("\n".join(lines)) + "\n"
 
 
 def redact(text: str) -> str:
-    """The text without the home folder, the names of user and host, UUIDs of GPUs and internet addresses."""
+    """Remove the home folder, the names of user and host, GPU UUIDs and internet addresses from the text."""
     home = os.path.expanduser("~")
     if len(home) > 1:
         text = text.replace(home, "~")

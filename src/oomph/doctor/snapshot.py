@@ -1,4 +1,4 @@
-"""Snapshot: a machine as TensorFlow finds it, as frozen values. The journal of every run holds one.
+"""Snapshot: a machine as TensorFlow finds it, as frozen values. The journal of every run contains one.
 
 Snapshot
  ├── python         Python            the Python that runs the script
@@ -34,18 +34,18 @@ class Python:
     prefix: str = ""
     base_prefix: str = ""
     path: tuple[str, ...] = ()
-    """Its sys.path: where it finds packages."""
+    """Its sys.path, where it finds packages."""
     tag: str = ""
     """The tag of wheels made for it: cp311."""
     pip: bool = True
     uv: bool = False
-    """True if `uv` is on PATH, for environments that have no pip."""
+    """True if `uv` is on PATH, for environments without pip."""
     moved_from: str = ""
     """The place where this virtual environment was created, if it has moved."""
 
     @property
     def version_text(self) -> str:
-        """The version in words: "3.11.2"."""
+        """The version as text: "3.11.2"."""
         return ".".join(map(str, self.version))
 
 
@@ -55,7 +55,7 @@ class PciDevice:
 
     address: str
     vendor: str
-    """The vendor's number in hexadecimal: 10de is NVIDIA, 1002 is AMD."""
+    """The vendor's number in hexadecimal: 10de for NVIDIA, 1002 for AMD."""
     device: str
 
 
@@ -83,12 +83,12 @@ class HostFacts:
     """The kind of container: "docker", "podman", "kubernetes", "apptainer", "lxc", "container"; empty outside one."""
     memory_bytes: int | None = None
     memory_limit_bytes: int | None = None
-    """The memory limit of the control group, in bytes; None when there is none."""
+    """The memory limit of the control group, in bytes; None if there is none."""
     shm_bytes: int | None = None
     disk_path: str = ""
     disk_free_bytes: int | None = None
     cache_path: str = ""
-    """The folder of the kernels that the driver has compiled from PTX."""
+    """The folder with the kernels that the driver has compiled from PTX."""
     cache_writable: bool = True
     pci: tuple[PciDevice, ...] = ()
     nodes: tuple[DeviceNode, ...] = ()
@@ -104,15 +104,15 @@ _NUMBERS = re.compile(r"\d+(?:\.\d+){0,2}", re.ASCII)
 
 @dataclass(frozen=True)
 class Package:
-    """A distribution, as its metadata has it."""
+    """A distribution, as described by its metadata."""
 
     name: str
     version: str
     folder: str
-    """The folder on sys.path that holds the distribution."""
+    """The folder on sys.path that contains the distribution."""
     problem: str = ""
-    """The sign of a broken installation: "no METADATA", "no RECORD", "tensorflow/__init__.py is gone"; else
-    empty."""
+    """The sign of a broken installation: "no METADATA", "no RECORD", "tensorflow/__init__.py is gone"; empty
+    otherwise."""
     requires: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     """The tags of its wheel: cp311-cp311-manylinux_2_27_x86_64."""
@@ -124,48 +124,48 @@ class Packages:
 
     found: tuple[Package, ...] = ()
     leftovers: tuple[str, ...] = ()
-    """Folders that an interrupted pip has left behind: ~ensorflow."""
+    """Folders left behind by an interrupted pip: ~ensorflow."""
 
     def get(self, name: str) -> Package | None:
-        """The package that an import would find: the first on sys.path."""
+        """Return the package that an import would find: the first on sys.path."""
         return next((package for package in self.found if package.name == name), None)
 
 
 @dataclass(frozen=True)
 class TensorFlow:
-    """The installed TensorFlow and its build targets, from its wheel or else a table of releases."""
+    """The installed TensorFlow and its build targets, from its wheel or a table of releases."""
 
     version: str
     distribution: str
     folder: str
     """The package's folder: .../site-packages/tensorflow."""
     cuda: bool | None = None
-    """True if the package was built for CUDA; None: unknown."""
+    """True if the package was built for CUDA; None if unknown."""
     rocm: bool = False
     cuda_version: tuple[int, ...] = ()
     cudnn_version: tuple[int, ...] = ()
-    """The major and minor version TensorFlow compares with the loaded cuDNN's."""
+    """The major and minor version that TensorFlow compares with the loaded cuDNN's."""
     capabilities: tuple[str, ...] = ()
-    """The architectures it has code for. sm_80: machine code; compute_90: PTX, and for most kernels machine code
-    too."""
+    """The architectures for which it has code: sm_80 is machine code; compute_90 is PTX, and for most kernels also
+    machine code."""
     source: str = "unknown"
     """The source of these facts: "build_info.py", "the table of releases" or "unknown"."""
     loader: str = ""
     """The library that loads CUDA's, libtensorflow_framework.so.2; empty if it was not found."""
     runpath: tuple[str, ...] = ()
-    """The folders that library searches after LD_LIBRARY_PATH."""
+    """The folders that this library searches after LD_LIBRARY_PATH."""
     unknown_flags: tuple[str, ...] = ()
     """The names in XLA_FLAGS that this build does not know."""
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The numbers of the version: (2, 21, 0) for "2.21.0rc1"."""
+        """The numbers in the version: (2, 21, 0) for "2.21.0rc1"."""
         return _numbers(self.version)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A file that the loader could take for a library."""
+    """A file that the loader could use for a library."""
 
     path: str
     where: str
@@ -173,7 +173,7 @@ class Candidate:
     folder: str
     """The entry of the search path that led to the file."""
     problem: str = ""
-    """The reason the loader cannot take it: "broken link", "not an ELF file", "made for another machine"."""
+    """The reason that the loader cannot use it: "broken link", "not an ELF file", "made for another machine"."""
     version: str = ""
     """The version, from the file's wheel, its name or the library itself; empty if unknown."""
 
@@ -185,11 +185,11 @@ class Library:
     soname: str
     required: bool
     candidates: tuple[Candidate, ...] = ()
-    """In the loader's search order; wheel copies that it never searches come last."""
+    """The candidates in the loader's search order; wheel copies that it never searches come last."""
 
     @property
     def winner(self) -> Candidate | None:
-        """The file that will be loaded; None when the loader finds none."""
+        """The file that will be loaded; None if the loader finds none."""
         return next((c for c in self.candidates if c.where != "wheel" and not c.problem), None)
 
     @property
@@ -200,7 +200,7 @@ class Library:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """Tools and files XLA may need to compile for a GPU."""
+    """Tools and files that XLA may need to compile for a GPU."""
 
     ptxas: str = ""
     libdevice: str = ""
@@ -215,7 +215,7 @@ def numbers_in(version: str) -> tuple[int, ...]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The leading numbers of a version: (2, 22, 0) for 2.22.0rc0."""
+    """Return the leading numbers of a version: (2, 22, 0) for 2.22.0rc0."""
     found = _NUMBERS.match(version)
     return tuple(map(int, found[0].split("."))) if found else ()
 
@@ -235,7 +235,7 @@ class CudaDevice:
 
     @property
     def capability(self) -> tuple[int, int] | None:
-        """The compute capability, such as (8, 6); None when the driver did not report it."""
+        """The compute capability, such as (8, 6); None if the driver did not report it."""
         return None if self.major is None or self.minor is None else (self.major, self.minor)
 
 
@@ -244,7 +244,7 @@ class Driver:
     """libcuda's answers."""
 
     asked: bool = False
-    """False when there is no libcuda to ask."""
+    """False if there is no libcuda to query."""
     path: str = ""
     load_error: str = ""
     cuda_version: int | None = None
@@ -282,8 +282,8 @@ class NvmlDevice:
     mig: bool | None = None
     ecc_uncorrected: int | None = None
     remapped_rows: tuple[int, ...] | None = None
-    """The numbers of rows remapped for correctable and for uncorrectable errors, then 1 if remapping is pending, if
-    it failed."""
+    """The numbers of rows remapped for correctable and for uncorrectable errors, then 1 if remapping is pending, then 1
+    if it failed."""
     retired_pending: bool | None = None
     celsius: int | None = None
     slowdown_celsius: int | None = None
@@ -298,9 +298,9 @@ class NvmlAnswers:
     """NVML's answers."""
 
     asked: bool = False
-    """False when there is no libnvidia-ml to ask."""
+    """False if there is no libnvidia-ml to query."""
     unavailable: str = ""
-    """The reason oomph could not ask; TensorFlow may still be able to."""
+    """The reason that oomph could not query it; TensorFlow may still be able to."""
     init: int | None = None
     error: str = ""
     driver: str = ""
@@ -327,17 +327,17 @@ class Snapshot:
     nvml: NvmlAnswers = field(default_factory=NvmlAnswers)
     environment: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
-    """Part of the snapshot → why it could not be observed."""
+    """The reason that each part of the snapshot named here could not be observed."""
     seconds: float = 0.0
-    """The seconds that observing took, cuInit included."""
+    """The duration of the observation in seconds, cuInit included."""
 
     def library(self, stem: str) -> Library | None:
-        """The library whose name begins with `stem`, such as "libcudnn.so"."""
+        """Return the library whose name starts with `stem`, such as "libcudnn.so"."""
         return next((library for library in self.libraries if library.soname.startswith(stem)), None)
 
     @property
     def visible(self) -> tuple[NvmlDevice, ...]:
-        """The GPUs shown by NVML that CUDA shows to this environment too; all of them if that is unknown."""
+        """The GPUs shown by NVML that CUDA also shows to this environment; all of them if that is unknown."""
         shown = {_place(device.pci) for device in self.driver.devices}
         found = tuple(device for device in self.nvml.devices if _place(device.pci or "") in shown)
         return found or self.nvml.devices
@@ -360,12 +360,12 @@ class Snapshot:
         return self.environment.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1", "NoDevFiles")
 
     def as_document(self) -> dict[str, Any]:
-        """The snapshot as plain values for JSON."""
+        """Return the snapshot as plain values for JSON."""
         return {"schema": SCHEMA, **asdict(self)}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Snapshot:
-        """The snapshot in a document; raises ValueError if the document has another schema."""
+        """Read the snapshot from a document. Raises ValueError if the document has a different schema."""
         if document.get("schema") != SCHEMA:
             raise ValueError("not a snapshot of this schema")
         snapshot: Snapshot = _decode(cls, document)
@@ -373,7 +373,7 @@ class Snapshot:
 
 
 def _place(pci: str) -> str:
-    """The part of a PCI address that CUDA and NVML share: :01:00.0 for both 0000:01:00.0 and 00000000:01:00.0."""
+    """Return the part of a PCI address shared by CUDA and NVML: :01:00.0 for both 0000:01:00.0 and 00000000:01:00.0."""
     return pci.lower().lstrip("0") or pci
 
 

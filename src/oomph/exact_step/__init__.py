@@ -1,1 +1,1 @@
-"""The exact step: a training step that runs out of memory is divided, and gives the result of the whole batch."""
+"""The exact step: divides a training step that runs out of memory, with the same result as the whole batch."""

@@ -46,8 +46,8 @@ def hold_back(
 
     Args:
         commits: incremented before the first assignment, once all values to assign first have been computed.
-        room_bytes: how many bytes may be held on the device, called when all variables exist; None: any amount. If the
-            values need more, nothing is held, and `commits` is incremented once the step has its batch.
+        room_bytes: how many bytes may be held on the device, called when all variables exist; None for any amount. If
+            the values need more, nothing is held, and `commits` is incremented once the step has its batch.
     """
     graph = TENSORFLOW.default_graph.value()()
     before = len(graph.get_operations())
@@ -76,8 +76,8 @@ def hold_back(
 def one_by_one(apply: Callable[[], None]) -> None:
     """Trace `apply` so that the inputs of each assignment are computed after the previous one, in code order.
 
-    TensorFlow would compute them in parallel and hold the intermediate values of all variables at once. Memory is short
-    when a divided batch is committed.
+    TensorFlow would otherwise compute them in parallel and hold the intermediate values of all variables at once.
+    Memory is short when a divided batch is committed.
     """
     graph = TENSORFLOW.default_graph.value()()
     before = len(graph.get_operations())
@@ -94,7 +94,7 @@ def one_by_one(apply: Callable[[], None]) -> None:
 
 
 def _needed(writer: Any, among: dict[int, int], taken: set[int]) -> list[Any]:
-    """The writer and all operations that must run before it, except those in `taken`; adds them to `taken`."""
+    """Collect a writer and all operations that must run before it, except those in `taken`, and add them to `taken`."""
     found, remaining = [], [writer]
     while remaining:
         operation = remaining.pop()
@@ -106,12 +106,12 @@ def _needed(writer: Any, among: dict[int, int], taken: set[int]) -> list[Any]:
 
 
 def held_bytes(graph: Any) -> int:
-    """The number of bytes that a traced step holds back."""
+    """Return the number of bytes that a traced step holds back."""
     return sum(_nbytes(value) for barrier, _ in _barriers(graph) for value in barrier.inputs)
 
 
 def without_barriers(graph: Any) -> Any:
-    """The GraphDef of a traced step whose assignments wait only for the batch and their own values.
+    """Return the GraphDef of a traced step whose assignments wait only for the batch and their own values.
 
     The batch comes first because Keras' step, which finds the end of the data, must find nothing assigned.
     """
@@ -129,24 +129,24 @@ def without_barriers(graph: Any) -> Any:
 
 
 def _barriers(graph: Any) -> list[tuple[Any, Any]]:
-    """Pairs of an operation that holds values back and the increment of `commits` that waits for it."""
+    """List pairs of an operation that holds values back and the increment of `commits` that waits for it."""
     held = [operation for operation in graph.get_operations() if operation.type == "IdentityN"]
     users = [(operation, user) for operation in held for user in operation.outputs[-1].consumers()]
     return [(operation, user) for operation, user in users if user.type == "AssignAddVariableOp"]
 
 
 def _reference(tensor: Any) -> str:
-    """The name of a tensor as an input of a node."""
+    """Return the name of a tensor as an input of a node."""
     return str(tensor.name).removesuffix(":0")
 
 
 def _nbytes(value: Any) -> int:
-    """The bytes of a tensor; 0 if its shape is unknown."""
+    """Return the size of a tensor in bytes; 0 if its shape is unknown."""
     return int(value.shape.num_elements() or 0) * int(value.dtype.size)
 
 
 def _writers(operations: list[Any]) -> tuple[list[Any], list[tuple[Any, int]]]:
-    """The operations that may write a variable, and their inputs that depend on no such write."""
+    """Return the operations that may write a variable, and their inputs that depend on no such write."""
     written: set[int] = set()
     late: set[int] = set()
     writers: list[Any] = []
@@ -208,7 +208,7 @@ def behind_barrier(
 
 
 def _counted(strategy: Any, commits: tf.Variable, gradients: list[Any]) -> Any:
-    """Count a commit once the gradients of every replica exist. Returns a tensor that exists once it is counted."""
+    """Count a commit once the gradients of every replica exist; return a tensor that exists once it is counted."""
     everywhere = [own for gradient in gradients for own in strategy.experimental_local_results(gradient)]
     with tf.control_dependencies(everywhere):
         return tf.identity(commits.assign_add(1))
@@ -234,7 +234,7 @@ class _Area:
             return TENSORFLOW.stage.value()(values=list(values), shared_name=self._name)
 
     def take(self) -> list[tf.Tensor] | None:
-        """Take out the oldest item held; None if there is none. Eager mode only."""
+        """Remove and return the oldest item held; None if there is none. Eager mode only."""
         with tf.device(self._device):
             if int(TENSORFLOW.stage_size.value()(dtypes=self._dtypes, shared_name=self._name)) == 0:
                 return None
@@ -260,7 +260,7 @@ class Hold:
         self._pinned = _areas_of(pinned)
 
     def put(self, batch: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Hold the batch and the state. Returns the tensors of the batch, usable only once both are held."""
+        """Hold the batch and the state; return the tensors of the batch, usable only once both are held."""
         with tf.control_dependencies(list(batch)):  # at the end of the data, nothing must stay held
             held = [area.put([slot.read() for slot in slots]) for area, slots in [*self._state, *self._pinned]]
         if self._batch_area is not None:
@@ -274,18 +274,18 @@ class Hold:
         return [area.clear() for area in [*areas, *([self._batch_area] if self._batch_area else [])]]
 
     def take_batch(self) -> list[tf.Tensor] | None:
-        """Take out the batch of the failed step; None if the step failed before it had a batch."""
+        """Remove and return the batch of the failed step; None if the step failed before it had a batch."""
         return self._batch_area.take() if self._batch_area is not None else None
 
     def roll_back(self) -> None:
-        """Restore the small state from before the failed step."""
+        """Restore the small state as it was before the failed step."""
         for area, slots in self._state:
             for slot, value in zip(slots, area.take() or [], strict=False):
                 slot.assign(value)
 
 
 def _areas_of(slots: Sequence[Slot]) -> list[tuple[_Area, list[Slot]]]:
-    """One staging area for each device that holds slots, each with its slots."""
+    """Create one staging area for each device with slots, paired with those slots."""
     by_device: dict[str, list[Slot]] = defaultdict(list)
     for slot in slots:
         by_device[slot.device].append(slot)

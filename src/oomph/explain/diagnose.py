@@ -37,7 +37,7 @@ _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 
 
 def words() -> Words:
-    """The words of the lines that `diagnose` needs; `read_log` of faults/reading can skip the others."""
+    """Return the words of the lines that `diagnose` needs; `read_log` of faults/reading can skip the others."""
     filed = index(load())
     others = (tracebacks.WORDS, fallback.WORDS, memory.MAP_WORDS, memory.TREND_WORDS, systems.WORDS, HELP_WORDS)
     wanted = filed.words("log").union(*others)
@@ -54,7 +54,7 @@ def words() -> Words:
 def diagnose(
     evidence: BaseException | Iterable[Evidence], faults: Sequence[Fault] | None = None
 ) -> tuple[Diagnosis, ...]:
-    """Every fault that the evidence shows, best first: causes before consequences, then by confidence.
+    """Return every fault that the evidence shows, best first: causes before consequences, then by confidence.
 
     `evidence` is a caught exception, or facts in the order of observation, which are read once and in constant
     memory. An unknown error gives one diagnosis named "unrecognised" or, for a plain Python error, "unrelated".
@@ -68,11 +68,11 @@ def diagnose(
 
 
 def diagnose_log(log: bytes | Readable, others: Iterable[Evidence] = (), origin: str = "") -> tuple[Diagnosis, ...]:
-    """Every fault that a log and later facts show, in constant memory.
+    """Return every fault that a log and later facts show, in constant memory.
 
     Args:
         log: its bytes, or a stream of them.
-        others: later facts, such as the exit status, in their order.
+        others: later facts, such as the exit status, in order.
         origin: the source of the log, in words.
     """
     lines = read_log(io.BytesIO(log) if isinstance(log, bytes) else log, origin, words())
@@ -109,7 +109,7 @@ class _Reading:
         self._position = self._went_on = 0
 
     def see(self, fact: Evidence) -> None:
-        """Take the next fact into account."""
+        """Process the next fact."""
         if fact.source == "log" and self._documentation.holds(fact.text):
             return
         self._position += 1
@@ -127,7 +127,7 @@ class _Reading:
         self._hits.see(fact, (self._last.story, self._position))
 
     def verdict(self) -> tuple[Diagnosis, ...]:
-        """The diagnoses from all facts, for the systems they come from."""
+        """Return the diagnoses from all facts, for the systems they come from."""
         return tuple(diagnosis._replace(systems=self._systems.names) for diagnosis in self._diagnoses())
 
     def _diagnoses(self) -> tuple[Diagnosis, ...]:
@@ -154,7 +154,7 @@ class _Reading:
         return self._went_on > 0 or any(fact.source != "log" for fact in facts) or tells_of_training(facts)
 
     def _ranked(self, found: Found) -> tuple[list[Diagnosis], list[Diagnosis]]:
-        """The faults found and the error that ended the program, best first; and those with only a general name."""
+        """Return the faults and the error that ended the program, best first; and those with only a general name."""
         places = {fault: place(hits) for fault, hits in found.items()}
         follow = consequences(places)
         behind, checked = self._behind_peers(found), self._behind_check(found)
@@ -167,7 +167,7 @@ class _Reading:
         return sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places)), general
 
     def _set_aside(self, found: Found) -> frozenset[str]:
-        """The names of faults that signatures have ruled out, whatever the words of the log suggest."""
+        """Return the names of faults that signatures have ruled out, whatever the words of the log suggest."""
         return self._hits.set_aside(found) | ({MEMORY_LEAK} if self._trend.levels_off else set())
 
     def _diagnosis(self, fault: Fault, hits: Sequence[Hit], follows: bool) -> Diagnosis:
@@ -191,7 +191,7 @@ class _Reading:
         return any(self._narrowed(fault, (error,))[1] for fault in self._catalogue if fault.name == UNRELATED)
 
     def _behind_peers(self, found: Found) -> Diagnosis | None:
-        """The plain Python error of one rank, if the others only report that they lost a peer."""
+        """Return the plain Python error of one rank, if the others only report that they lost a peer."""
         error, fault = self._last.first_ordinary, next((f for f in self._catalogue if f.name == UNRELATED), None)
         speakers = {hit.fact.origin for hits in found.values() for hit in hits}
         if error is None or fault is None or not found or error.origin in speakers:
@@ -200,7 +200,7 @@ class _Reading:
         return Diagnosis(fault, CAUSE, 0.9, (error,), *self._narrowed(fault, (error,))) if is_behind else None
 
     def _fallback(self, found: Found) -> list[Diagnosis]:
-        """The last error under its general name, unless the catalogue explains it or something followed it."""
+        """Return the last error under its general name, unless the catalogue explains it or something followed it."""
         verdict = self._last.verdict()
         if verdict is None:
             return []
@@ -221,7 +221,7 @@ class _Reading:
         return [Diagnosis(fault, role, sure, evidence, *self._narrowed(fault, evidence)) for fault, sure in chosen]
 
     def _with_borrowed_advice(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
-        """The diagnoses, with other pages' advice for a first one that is doubtful or general and has none itself."""
+        """Add advice from other pages to a first diagnosis that is doubtful or general and has none itself."""
         error = self._last.error
         doubtful = ranked and (ranked[0].confidence <= _DOUBTFUL or ranked[0].name in GENERAL)
         if error is None or not doubtful or ranked[0].is_advised:
@@ -235,11 +235,11 @@ class _Reading:
         return [first, *ranked[1:]]
 
     def _narrowed(self, fault: Fault, facts: Sequence[Evidence]) -> tuple[dict[str, str], tuple[Signature, ...]]:
-        """The wordings of a page in these facts and in the last error's message below its first line."""
+        """Return the wordings of a page in these facts, and in the last error's message below its first line."""
         return narrowed(fault, (*facts, *self._last.details), self._hits.ids(fault), self._last.inside)
 
     def _behind_check(self, found: Found) -> list[Diagnosis]:
-        """Likely causes of a failed check in GPU code, if only the abort itself is known."""
+        """Return likely causes of a failed check in GPU code, if only the abort itself is known."""
         if [fault.name for fault in found] != [ABORT]:
             return []
         facts = next(tuple(hit.fact for hit in hits) for hits in found.values())
@@ -256,7 +256,7 @@ class _Reading:
         return [ranked[0]._replace(evidence=(*ranked[0].evidence, error)), *ranked[1:]]
 
     def _with_place_in_code(self, ranked: Sequence[Diagnosis], general: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
-        """Add the user's own line and the graph node of the last traceback to the diagnosis that it belongs to."""
+        """Add the user's own line and the graph node of the last traceback to the diagnosis to which it belongs."""
         where, node = self._last.where, self._last.tracebacks.node
         is_live = any(fact.source == "exception" for diagnosis in ranked[:1] for fact in diagnosis.evidence)
         last = 0 if is_live else next((place for place, each in enumerate(ranked) if each in general), 0)
@@ -268,7 +268,7 @@ class _Reading:
 
 
 def _sure_before_doubtful(ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
-    """Keep the order, but move guesses behind certain faults, unless these only say how the program ended."""
+    """Move guesses behind certain faults, unless these only say how the program ended; keep the order otherwise."""
     certain = any(diagnosis.confidence >= _CERTAIN and not diagnosis.fault.follows_any for diagnosis in ranked)
     return sorted(ranked, key=lambda diagnosis: certain and diagnosis.confidence <= _DOUBTFUL)
 
@@ -295,7 +295,7 @@ def _explains_end(fault: Fault, found: Found, story: int) -> bool:
 
 
 def _more(captured: Mapping[str, str], dump: MemoryMap) -> dict[str, str]:
-    """More values: those derived from the captured ones, and those of the allocator's dump."""
+    """Return further values: those derived from the captured ones, and those from the allocator's dump."""
     first, _, rest = captured.get("shape", "").strip("([ ").partition(",")
     batch = {"first_dimension": first} if first and rest.strip(",") else {}
     return {**dump.captured(), **batch}
@@ -310,7 +310,7 @@ def _bytes(filed: Iterable[str]) -> frozenset[bytes]:
 
 
 def _surest(fault: Fault, hits: Sequence[Hit]) -> list[Hit]:
-    """The hits, the surest first; equally sure ones in the order observed, then in page order."""
+    """Sort the hits, surest first; equally sure ones in the order observed, then in page order."""
     observed = {fact: place for place, fact in enumerate(dict.fromkeys(hit.fact for hit in hits))}
     pages = {id(signature): place for place, signature in enumerate(fault.signatures)}
     return sorted(hits, key=lambda hit: (-hit.signature.confidence, observed[hit.fact], pages[id(hit.signature)]))

@@ -14,24 +14,24 @@ _STRONG = re.compile(r"(?<![\w*])(\*\*?)(?=\S)([^*\n]{1,200}?)(?<=\S)\1(?![\w*])
 _ITEM = re.compile(r" *(?:[-*+]|\d{1,2}[.)]) +")
 _HEADING = re.compile(r"#{1,6} +")
 _TYPED = ("sh", "bash", "shell", "console", "python", "py")
-"""The languages of fences whose code is to be pasted: their lines are not wrapped."""
+"""The languages of fences whose code is to be pasted; their lines are not wrapped."""
 _INSET = "    "
 
 
 def plain(markdown: str, width: int) -> Iterator[str]:
-    """The lines of the text at a width: paragraphs, lists, tables, headings and fences, without their marks."""
+    """Yield the lines of the text at a width: paragraphs, lists, tables, headings and fences, without their markup."""
     for block in _blocks(markdown.split("\n")):
         yield from _block(block, width)
 
 
 def inline(text: str) -> str:
-    """The text of one paragraph without the marks of code, links and emphasis."""
+    """Return the text of one paragraph without the markup of code, links and emphasis."""
     pieces = _CODE.split(text)  # code at the odd places
     return "".join(_quoted(piece) if place % 2 else _unmarked(piece) for place, piece in enumerate(pieces))
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
-    """The lines of each block: a fence, a list item, a table, a heading, a paragraph, or a blank line."""
+    """Yield the lines of each block: a fence, a list item, a table, a heading, a paragraph, or a blank line."""
     block: list[str] = []
     for line in lines:
         if block and _continues(block, line):
@@ -78,7 +78,7 @@ def _fence(language: str, lines: Sequence[str], width: int) -> Iterator[str]:
 
 
 def _table(block: Sequence[str], width: int) -> Iterator[str]:
-    """The rows in columns; the last column takes the rest of the width."""
+    """Yield the rows in columns; the last column takes the rest of the width."""
     rows = [[inline(cell.strip()) for cell in _cells(line)] for line in block]
     rows = [row for row in rows if any(cell.strip("-: ") for cell in row)]
     count = max(map(len, rows), default=0)
@@ -90,7 +90,7 @@ def _table(block: Sequence[str], width: int) -> Iterator[str]:
 
 
 def _cells(row: str) -> list[str]:
-    """The cells of a row; bars in code are text."""
+    """Split a row into its cells; bars in code are text."""
     apart = _CODE.sub(lambda code: code[0].replace("|", "\0"), row.strip().strip("|")).split("|")
     return [cell.replace("\0", "|") for cell in apart]
 
@@ -100,7 +100,7 @@ def _is_row(line: str) -> bool:
 
 
 def _quoted(code: str) -> str:
-    """Code of several words in quotes, which show where it ends."""
+    """Put code of several words in quotes, which show where it ends."""
     if " " not in code.strip():
         return code
     return f"'{code}'" if '"' in code else f'"{code}"'

@@ -29,12 +29,12 @@ def as_text(
     width: int = _USUAL_WIDTH,
     section: str = "",
 ) -> str:
-    """The faults found in `subject`: facts, causes, evidence, remedies, the next command.
+    """Format the faults found in `subject`: facts, causes, evidence, remedies, the next command.
 
     Args:
         state: follows the number of faults.
-        following: lines of the caller in place of the next command.
-        section: a section of the caller before it.
+        following: lines from the caller instead of the next command.
+        section: a section from the caller before it.
     """
     told = [d for place, d in enumerate(diagnoses) if place == 0 or d.confidence > SUSPICION]
     found = counted(len(told), "fault") if told else "no fault"
@@ -48,28 +48,28 @@ def as_text(
 
 
 def heads(names: Iterable[str]) -> Heads:
-    """The beginnings of lines in bold: the numbered names of faults, and the headings below them."""
+    """Return the beginnings of lines in bold: the numbered names of faults, and the headings below them."""
     numbered = {f"{number}. {name}": BOLD for number, name in enumerate(names, 1)}
     return {"   evidence": BOLD, "   what to do": BOLD, _NEXT.rstrip(): BOLD, **numbered}
 
 
 def headline(fault: Fault) -> str:
-    """The name and the code of a fault."""
+    """Return the name and the code of a fault."""
     return f"{fault.name} ({fault.code})"
 
 
 def last_lines(text: str, width: int) -> str:
-    """The lines that end a text, such as "Next: oomph run train.py  (why)": the command in one stays whole."""
+    """Wrap the lines that end a text, such as "Next: oomph run train.py  (why)", keeping the command in one whole."""
     return "".join(f"{_last(line, width)}\n" for line in text.split("\n"))
 
 
 def as_document(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
-    """The diagnoses as a JSON document; its shape is a public contract."""
+    """Return the diagnoses as a JSON document; its shape is a public contract."""
     return {"schema": SCHEMA, "diagnoses": [_entry(diagnosis) for diagnosis in diagnoses]}
 
 
 def page_text(fault: Fault, width: int = _USUAL_WIDTH) -> str:
-    """A page of the catalogue, to read in a terminal."""
+    """Format a page of the catalogue for reading in a terminal."""
     from oomph.explain.markdown import plain  # diagnoses are not Markdown
 
     lines = [wrapped(f"{headline(fault)}: {fault.title}", width), wrapped(fault.summary, width), ""]
@@ -86,7 +86,7 @@ def page_text(fault: Fault, width: int = _USUAL_WIDTH) -> str:
 
 
 def page_document(fault: Fault) -> dict[str, Any]:
-    """A page of the catalogue for programs."""
+    """Return a page of the catalogue for programs."""
     fields: dict[str, Any] = {key: getattr(fault, key) for key in _PAGE_FIELDS}
     fields["remedies"] = [remedy.as_document() for remedy in fault.remedies]
     fields["sections"] = dict(fault.sections)
@@ -121,14 +121,14 @@ def _diagnosis(rank: int, diagnosis: Diagnosis, width: int) -> Iterator[str]:
 
 
 def _otherwise(first: Fault, others: Sequence[Fault]) -> str:
-    """The words for other faults that fit the same evidence, and how to tell them apart."""
+    """Describe other faults that fit the same evidence, and how to distinguish them."""
     apart = neighbours(first)
     told = (f"{headline(fault)}: {apart.get(fault.code, fault.summary).rstrip('.')}" for fault in others)
     return f"If that does not fit: {'; '.join(told)}."
 
 
 def _quoted(text: str, width: int, hang: str) -> str:
-    """A text from elsewhere, such as a log, wrapped and cleaned."""
+    """Wrap and clean a text from elsewhere, such as a log."""
     return wrapped(_clean(text), width, f"     {hang}", "     ")
 
 
@@ -142,7 +142,7 @@ def _advice(number: int, remedy: Remedy, width: int) -> Iterator[str]:
 
 
 def _clean(text: str) -> str:
-    """Text from a log on one line; cleaned before wrapping, which could split a key from its name."""
+    """Put text from a log on one line. It is cleaned before wrapping, which could split a key from its name."""
     return shown_line(text.replace("\n", " "))
 
 
@@ -158,7 +158,7 @@ def _shortened(text: str, signatures: Sequence[Signature] = (), most: int = _SHO
 
 
 def _last(line: str, width: int) -> str:
-    """A last line; the command in it stays whole."""
+    """Wrap a last line, keeping the command in it whole."""
     command = line.removeprefix(_NEXT).partition("  (")[0] if line.startswith(_NEXT) else ""
     return wrapped(line, width, "  ", command=command)
 
@@ -170,7 +170,7 @@ def _next(diagnoses: Sequence[Diagnosis]) -> str:
 
 
 _HEAD = 4
-"""One part in this many of the excerpt shows the beginning of the line, which names the speaker."""
+"""The divisor for the part of the excerpt that shows the beginning of the line, which names the speaker."""
 _CONTEXT = 24
 _GAP = " ... "
 # Compilers name the file, the line and the command first; what went wrong stands after one of these.
@@ -183,8 +183,8 @@ def excerpt(text: str, signatures: Sequence[Signature], most: int) -> str:
 
     Args:
         text: one line.
-        signatures: those whose words are to be kept if there is room, the most important first.
-        most: how many characters may be shown.
+        signatures: the signatures whose words are kept if there is room, the most important first.
+        most: the maximum number of characters to show.
     """
     if len(text) <= most:
         return text
@@ -197,7 +197,7 @@ def excerpt(text: str, signatures: Sequence[Signature], most: int) -> str:
 
 
 def _decisive(text: str, signatures: Sequence[Signature]) -> Iterator[tuple[int, int]]:
-    """Yield the spans of the decisive words, the likeliest first."""
+    """Yield the spans of the decisive words, likeliest first."""
     places = [place for signature in signatures if (place := _span(text, signature)) is not None]
     if places and any(name in text for name in _COMPILERS):
         verdict = _VERDICT.search(text, places[0][0])
@@ -207,7 +207,7 @@ def _decisive(text: str, signatures: Sequence[Signature]) -> Iterator[tuple[int,
 
 
 def _span(text: str, signature: Signature) -> tuple[int, int] | None:
-    """The span of the signature's match, or of its literal in a long match; None without the literal."""
+    """Return the span of the signature's match, or of its literal in a long match; None without the literal."""
     start = text.find(signature.literal)
     if start < 0:
         return None

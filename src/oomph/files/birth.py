@@ -1,4 +1,4 @@
-"""The time a file was created, from the kernel's `statx`, which Python does not offer. Standard library only."""
+"""Reads the time a file was created from the kernel's `statx`, which Python does not offer. Standard library only."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ _SECOND_NS = 1_000_000_000
 
 
 def born_at(path: str | os.PathLike[str]) -> int | None:
-    """The creation time in nanoseconds since 1970; None if the file system does not keep it, or nothing exists.
-    Follows no links.
+    """Return the creation time in nanoseconds since 1970; None if there is no file or the file system lacks it.
 
-    Neither the owner of a file nor an archive can set it.
+    Follows no links. Neither the owner of a file nor an archive can set it.
     """
     import ctypes
 

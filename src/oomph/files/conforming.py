@@ -1,4 +1,7 @@
-"""conforms(value, kind) -> bool: whether a JSON value has the type that its reader relies on. Pure; both processes."""
+"""Checks whether a JSON value has the type that its reader relies on: conforms(value, kind) -> bool.
+
+Pure; both processes.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
 
 _MOST = 2**63
-"""The bound of integers: no real count is larger, and larger ones can overflow float arithmetic."""
+"""The bound on integers: no real count is larger, and larger ones can overflow float arithmetic."""
 _NOT_FINITE = ("nan", "inf", "-inf")
-"""The words in which the journal writes the floats that JSON cannot express."""
+"""The words that the journal writes for floats that JSON cannot express."""
 
 
 def conforms(value: object, kind: Any) -> bool:
-    """True if a JSON value has this type, in all its parts.
+    """True if a JSON value and all its parts have this type.
 
     Args:
         value: as `json.loads` returns it; a list counts as a tuple.
-        kind: `bool`, `str`, `int` (64 bits, not a bool), `float` (any number, or a non-finite one in words),
-            `None`, a union of them, or `list`, `tuple`, `Sequence` and `Mapping` of them. Raises TypeError for others.
+        kind: `bool`, `str`, `int` (64 bits, not a bool), `float` (any number, or a non-finite one in words), `None`, a
+            union of them, or `list`, `tuple`, `Sequence` and `Mapping` of them. Raises TypeError for others.
     """
     plain = _PLAIN.get(kind)  # nearly all are
     if plain is not None:

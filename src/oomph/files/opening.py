@@ -32,7 +32,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_regular(path: Path, most: int | None = None) -> bytes:
-    """Read the whole file; raises what `open_regular` raises, and OSError for more than `most` bytes."""
+    """Read the whole file; raises what `open_regular` raises, and OSError if it has more than `most` bytes."""
     with open_regular(path) as file:
         content = file.read() if most is None else file.read(most + 1)
     if most is not None and len(content) > most:
@@ -42,21 +42,21 @@ def read_regular(path: Path, most: int | None = None) -> bytes:
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 MOST_READ = 64 << 20
-"""The most bytes read at once from a small file of oomph's."""
+"""The most bytes read at once from one of oomph's small files."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITING = os.O_WRONLY | os.O_RDWR
 _reaching = threading.local()
 _pinned: dict[str, tuple[OwnDescriptor, tuple[int, int]]] = {}
-"""Path → the descriptor through which a folder is reached, and the identity of the folder."""
+"""Maps a path to the descriptor through which the folder is reached, and the identity of the folder."""
 
 
 def pin(root: Path, expected: tuple[int, int] | None = None) -> tuple[int, int]:
     """Reach everything below `root` through a descriptor of the folder that has this name now.
 
-    Returns which folder it is: device and inode.
+    Returns the folder's identity: device and inode.
 
     Args:
-        expected: the folder it must be; raises OSError for another one.
+        expected: the folder it must be; raises OSError for a different one.
     """
     fd = os.open(root, _FOLDER)
     found = os.fstat(fd)
@@ -70,39 +70,39 @@ def pin(root: Path, expected: tuple[int, int] | None = None) -> tuple[int, int]:
 
 
 def unpin(root: Path) -> None:
-    """Reach `root` by its name again."""
+    """Reach `root` by its name again, not through a descriptor."""
     before = _pinned.pop(os.fspath(root), None)
     if before is not None:
         before[0].close()
 
 
 class OwnFile(NamedTuple):
-    """The location of a run's file."""
+    """The location of one of a run's files."""
 
     root: Path
     name: str
     """The path relative to the root, such as `stderr/1.log`."""
 
     def open(self, flags: int) -> int:
-        """Open the file; returns a descriptor. See `open_own`."""
+        """Open the file and return a descriptor. See `open_own`."""
         return open_own(self.root, self.name, flags)
 
 
 def open_own(root: Path, name: str, flags: int) -> int:
-    """Open the regular file `name` below `root`; returns a descriptor. With O_CREAT, creates missing folders.
+    """Open the regular file `name` below `root`; return a descriptor. With O_CREAT, creates missing folders.
 
     Raises:
-        OSError: the file cannot be opened, is a link or is reached through one, or is not a regular file; a file
-            opened for writing has a second hard link.
+        OSError: the file cannot be opened, is a link or is reached through one, or is not a regular file; a file opened
+            for writing has a second hard link.
     """
     with _in_folder_of(root, name, make=bool(flags & os.O_CREAT)) as (folder, own):
         return _open_at(folder, own, flags)
 
 
 def read_own(root: Path, name: str, most: int = MOST_READ) -> bytes:
-    """Read a whole file; raises what `open_own` raises, and OSError for more than `most` bytes.
+    """Read a whole file; raises what `open_own` raises, and OSError if it has more than `most` bytes.
 
-    A file with a hole can have any size, and takes no disk.
+    A file with a hole can have any size without taking up disk space.
     """
     with os.fdopen(open_own(root, name, os.O_RDONLY), "rb") as file:
         if os.fstat(file.fileno()).st_size > most:
@@ -111,7 +111,7 @@ def read_own(root: Path, name: str, most: int = MOST_READ) -> bytes:
 
 
 def replace_own(root: Path, name: str, content: bytes) -> None:
-    """Replace a file atomically: a reader, or a crash of the machine, sees either the old content or the new one.
+    """Replace a file atomically: readers, even after a crash of the machine, see either the old content or the new one.
 
     Raises OSError.
     """
@@ -129,7 +129,7 @@ def replace_own(root: Path, name: str, content: bytes) -> None:
 
 
 def make_own_folder(root: Path, name: str) -> None:
-    """Create a folder below `root`, unless it exists; raises OSError if it is a link or not a folder."""
+    """Create a folder below `root`, unless it exists; raises OSError if it is a link, or not a folder."""
     with _in_folder_of(root, f"{name}/.", make=True):
         pass
 
@@ -144,21 +144,23 @@ def is_own_folder(root: Path, name: str) -> bool:
 
 
 def set_aside(folder: int, name: str) -> None:
-    """Rename an entry of an open folder of oomph's, so that nothing reads it; raises RunDirectoryError."""
+    """Rename an entry of one of oomph's open folders, so that nothing reads it; raises RunDirectoryError."""
     try:
         os.rename(name, f"{name}.refused", src_dir_fd=folder, dst_dir_fd=folder)
     except OSError as error:  # the new name is too long, or a folder
-        raise RunDirectoryError(f"{name[:80]} is not of this run, and cannot be renamed: {error.strerror}") from error
+        raise RunDirectoryError(
+            f"{name[:80]} does not belong to this run, and cannot be renamed: {error.strerror}"
+        ) from error
 
 
 def is_reaching() -> bool:
-    """True if this thread is opening one of oomph's own files: audit hooks do not see the folder of a name."""
+    """True if this thread is opening one of oomph's own files; audit hooks do not see a name's folder."""
     return getattr(_reaching, "now", False)
 
 
 @contextmanager
 def _in_folder_of(root: Path, name: str, make: bool) -> Iterator[tuple[int, str]]:
-    """The folder of a file, as a descriptor, and the last part of its name."""
+    """Yield the folder of a file, as a descriptor, and the last part of the file's name."""
     *folders, own = name.split("/")
     before, _reaching.now = is_reaching(), True
     try:
@@ -176,10 +178,10 @@ def _in_folder_of(root: Path, name: str, make: bool) -> Iterator[tuple[int, str]
 
 
 def open_folder(root: Path, links: int = os.O_NOFOLLOW) -> int:
-    """Open a folder, from its descriptor if it or a folder above it is pinned; returns a descriptor.
+    """Open a folder, from its descriptor if it or a folder above it is pinned; return a descriptor.
 
     Args:
-        links: how a link in its place is treated: by default, it is an OSError.
+        links: how a link in its place is treated; by default, it raises an OSError.
     """
     wanted = os.fspath(root)
     for path, (own, identity) in _pinned.items():

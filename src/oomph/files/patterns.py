@@ -1,6 +1,6 @@
 """Regular expressions compiled at their first use. Used in both processes.
 
-Compiling all that oomph knows takes longer than the rest of a start, and most logs need few of them.
+Compiling every pattern that oomph knows takes longer than the rest of startup, and most logs need few of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, AnyStr, cast
 
 
 class LazyPattern:
-    """Stands in for the compiled pattern: has its text and flags, and compiles at first use."""
+    """Stands in for the compiled pattern: has its text and flags, and compiles on first use."""
 
     def __init__(self, pattern: str | bytes, flags: int) -> None:
         self.pattern, self.flags = pattern, flags
@@ -25,5 +25,5 @@ class LazyPattern:
 
 
 def lazy_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """A stand-in for the result of `re.compile`, with its methods."""
+    """Return a stand-in for the result of `re.compile`, with its methods."""
     return cast("re.Pattern[AnyStr]", LazyPattern(pattern, flags))

@@ -1,7 +1,7 @@
-"""Tells the user's code from oomph's, Python's and that of installed packages. Both processes; standard library only.
+"""Tells the user's code from oomph's, Python's and installed packages' code. Both processes; standard library only.
 
-It judges files of the Python that runs it. `protocol/python_stacks.py` and `explain/evidence/tracebacks.py` read the
-paths of other Pythons, perhaps on other machines, and know them by their words.
+This module judges files of the Python that runs it. `protocol/python_stacks.py` and `explain/evidence/tracebacks.py`
+read paths of other Pythons, perhaps on other machines, and recognise them by their words.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
 STANDARD = (_LIBRARY + os.sep, os.path.join(sys.exec_prefix, sys.platlibdir, os.path.basename(_LIBRARY), ""))
 """Python's own folders: `stdlib` and `platstdlib` of `sysconfig`, whose import every script would wait for."""
 GENERATED = os.sep + "__autograph_generated_file"
-"""The beginning of the names of files that AutoGraph generates from functions; these are not the user's."""
+"""The beginning of the names of files that AutoGraph generates from functions, which do not count as the user's."""
 _INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
 
@@ -27,5 +27,5 @@ def is_installed(path: str) -> bool:
 
 
 def is_users(path: str) -> bool:
-    """True for a file that is neither oomph's, nor Python's, nor of an installed package."""
+    """True for a file that belongs neither to oomph, nor to Python, nor to an installed package."""
     return not (path.startswith((OURS, *STANDARD)) or is_installed(path))

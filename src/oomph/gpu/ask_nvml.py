@@ -1,4 +1,4 @@
-"""Asks NVML for the driver's version and each GPU's memory, processes, health and clocks. Changes nothing.
+"""Queries NVML for the driver's version and each GPU's memory, processes, health and clocks. Changes nothing.
 
 Runs in a child process (`python ask_nvml.py`), with nvidia-ml-py. A query that a GPU does not answer gives null.
 """
@@ -38,7 +38,7 @@ def _processes(nvml: Any, handle: Any) -> list[dict[str, object]]:
 
 
 def _device(nvml: Any, index: int) -> dict[str, object]:
-    """The row of one GPU; `lost` holds the reason if the driver has lost it."""
+    """Return the row of one GPU; `lost` contains the reason if the driver has lost it."""
     row: dict[str, object] = {"index": index}
 
     def ask(name: str, query: Callable[[], Any]) -> None:
@@ -89,7 +89,7 @@ def _main() -> None:
     try:
         import pynvml as nvml
     except ImportError:
-        _say(unavailable="nvidia-ml-py is not installed beside oomph")
+        _say(unavailable="nvidia-ml-py is not installed alongside oomph")
         return
     try:
         nvml.nvmlInit()

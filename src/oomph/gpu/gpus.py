@@ -1,4 +1,4 @@
-"""Gpus: the GPUs of this machine through NVML or, where it cannot be loaded, through `nvidia-smi`."""
+"""Gpus: the GPUs of this machine through NVML or, if it cannot be loaded, through `nvidia-smi`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Gpus:
 
     @property
     def asking(self) -> str:
-        """The source being asked at this moment, such as "GPU 3"; empty between two readings."""
+        """The source being queried at this moment, such as "GPU 3"; empty between two readings."""
         return self._nvml.asking or self._smi.asking
 
     @property
     def problem(self) -> str:
-        """The reason values are missing, in words."""
+        """The reason that values are missing, in words."""
         if self._nvml.is_missing and not self._smi.problem:
-            return f"{self._nvml.problem}: nvidia-smi is asked instead, every {POLL_SECONDS:g} s"
+            return f"{self._nvml.problem}: nvidia-smi is queried instead, every {POLL_SECONDS:g} s"
         return self._nvml.problem
 
     def read(self, now: float) -> list[Reading]:

@@ -48,7 +48,7 @@ class _Pci(ctypes.Structure):
 
 
 def memory_in_use() -> list[Gpu]:
-    """Every GPU that answers; none without a driver."""
+    """Return every GPU that answers; none without a driver."""
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
@@ -73,7 +73,7 @@ def _gpu(nvml: ctypes.CDLL, index: int) -> Gpu | None:
 _ANSWER_SECONDS = 10.0
 _REAP_SECONDS = 0.5
 _BACK_BYTES = 512 << 20
-"""The bytes that may still be in use when memory counts as free: contexts of other processes come and go."""
+"""The bytes that may still be in use when memory counts as free, as contexts of other processes come and go."""
 
 
 class PendingReading:
@@ -89,7 +89,7 @@ class PendingReading:
         self._data = b""
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """The answer; empty without a GPU or a driver, and on timeout."""
+        """Return the answer; empty without a GPU or a driver, and on timeout."""
         while self._pid:
             self.listen(max(0.0, self._until - time.monotonic()))
         try:
@@ -98,7 +98,7 @@ class PendingReading:
             return ()
 
     def listen(self, seconds: float = 0.0) -> None:
-        """Receive what NVML has answered. Call it while waiting elsewhere, or the child stays a zombie."""
+        """Receive NVML's answer so far. Call this while waiting elsewhere, or the child stays a zombie."""
         if not self._pid:
             return
         heard = readable([self._fd], seconds)
@@ -118,7 +118,7 @@ class PendingReading:
 
 
 def reap(pid: int, seconds: float) -> bool:
-    """Reap a child if it ends in time: one blocked in the kernel may never end."""
+    """Reap a child if it ends in time, since a child blocked in the kernel may never end."""
     until = time.monotonic() + seconds
     try:
         while os.waitpid(pid, os.WNOHANG)[0] == 0:
@@ -131,7 +131,7 @@ def reap(pid: int, seconds: float) -> bool:
 
 
 def visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """The GPUs that CUDA_VISIBLE_DEVICES leaves to the script; its numbers are read as NVML's."""
+    """Return the GPUs that CUDA_VISIBLE_DEVICES leaves to the script; its numbers are read as NVML's."""
     wanted = environ.get("CUDA_VISIBLE_DEVICES")
     if wanted is None:
         return tuple(gpus)
@@ -151,7 +151,7 @@ def memory_is_back(before: Iterable[Gpu], now: Iterable[Gpu]) -> bool:
 
 
 def _answer(write_fd: int) -> None:
-    """The child: query NVML, write the answer, exit."""
+    """Query NVML, write the answer, and exit; runs in the child."""
     try:
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(signum, signal.SIG_DFL)

@@ -1,7 +1,7 @@
-"""Nvml: the GPUs of this machine, asked in process through nvidia-ml-py. Used by the sampler, in a thread of its own.
+"""Nvml: the GPUs of this machine, queried in process through nvidia-ml-py. Used by the sampler, in a separate thread.
 
 A call may block for as long as the driver is stuck, and NVML does not work in a process that was forked after it was
-started. `ask_nvml.py` asks in a child instead, for callers that ask once.
+started. `ask_nvml.py` instead queries in a child, for callers that query once.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from oomph.gpu.nvml_device import SLOW_SECONDS, ListedGpu
 from oomph.gpu.reading import DriverEvent, Reading
 
 _RETRY_SECONDS = 60.0
-"""The seconds between retries after a failure or a lost GPU; starting NVML may take seconds."""
+"""The time, in seconds, between retries after a failure or a lost GPU; starting NVML may take seconds."""
 _PROBLEMS = {
-    4: "the NVIDIA driver does not let this user ask",
+    4: "this user is not allowed to query the NVIDIA driver",
     9: "the NVIDIA driver is not loaded",
     12: "there is no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded",
     18: "the NVIDIA driver was updated, and the old one is still loaded until the machine restarts",
@@ -30,11 +30,11 @@ class Nvml:
 
     def __init__(self) -> None:
         self.problem = ""
-        """The reason no GPU is read, in words; empty while GPUs are read."""
+        """The reason that no GPU is read, in words; empty while GPUs are read."""
         self.is_missing = False
-        """True if NVML cannot be loaded here at all: `nvidia-smi` may still answer."""
+        """True if NVML cannot be loaded here at all; `nvidia-smi` may still answer."""
         self.asking = ""
-        """The name of what is being asked, such as "GPU 3", to be reported if the call does not return."""
+        """The name of what is being queried, such as "GPU 3", for a report if the call does not return."""
         self._nvml: Any = None
         self._open_at = float("-inf")
         self._devices: list[ListedGpu] = []
@@ -80,7 +80,7 @@ class Nvml:
             import pynvml
         except ImportError:
             self.is_missing = True
-            return "nvidia-ml-py is not installed beside oomph"
+            return "nvidia-ml-py is not installed alongside oomph"
         except Exception as error:
             self.is_missing = True
             return f"nvidia-ml-py cannot be imported: {error}"
@@ -131,7 +131,7 @@ class Nvml:
         return [*readings, *(reading for uuid, reading in self._lost.items() if uuid not in read)]
 
     def _note_lost(self, reading: Reading, now: float) -> tuple[DriverEvent, ...]:
-        """List a lost GPU as before; returns the event that reports the loss, once."""
+        """List a lost GPU as before. Returns the event that reports the loss, once."""
         is_known = reading.uuid in self._lost
         self._lost[reading.uuid], self._open_at = reading, now + _RETRY_SECONDS
         return () if is_known else (DriverEvent("lost"),)
@@ -142,7 +142,7 @@ def _in_words(error: Any) -> str:
 
 
 def _mig_instances(nvml: Any, handle: Any, index: int, slow_at: float) -> Iterator[ListedGpu]:
-    """The MIG instances of a GPU that can be identified."""
+    """Yield the MIG instances of a GPU that can be identified."""
     try:
         current, _ = nvml.nvmlDeviceGetMigMode(handle)
         count = nvml.nvmlDeviceGetMaxMigDeviceCount(handle) if current else 0
@@ -157,13 +157,13 @@ def _mig_instances(nvml: Any, handle: Any, index: int, slow_at: float) -> Iterat
 
 _XID = 0x8
 _EVENT_KINDS = {_XID: "xid", 0x2: "ecc-double-bit", 0x4000: "unavailable"}
-"""NVML's number of an event type (nvmlEventType*) → the kind of event."""
+"""The kind of event for each of NVML's event type numbers (nvmlEventType*)."""
 _MOST_EVENTS = 64
-"""The most events taken at once: a GPU that never stops reporting must not block the thread."""
+"""The maximum number of events to read at once: a GPU that never stops reporting must not block the thread."""
 
 
 class Events:
-    """Events that the driver reported of some GPUs since this was created: Xid errors, double-bit memory errors, ...
+    """Events that the driver has reported for some GPUs since this was created: Xids, double-bit memory errors, ...
 
     A GPU or driver without events has none.
     """
@@ -185,7 +185,7 @@ class Events:
                 pass  # this GPU has none, such as a MIG instance
 
     def new(self) -> dict[str, tuple[DriverEvent, ...]]:
-        """The events since the last call, by the UUID of their GPU. Does not wait."""
+        """Return the events since the last call, by the UUID of their GPU. Does not wait."""
         found: dict[str, tuple[DriverEvent, ...]] = {}
         for _ in range(_MOST_EVENTS if self._uuids else 0):
             try:

@@ -1,4 +1,4 @@
-"""One GPU or MIG instance behind NVML: runs due queries, and never again one that it refused."""
+"""One GPU or MIG instance behind NVML. It runs due queries, and never repeats one that it refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oomph.gpu.reading import Holder, Reading
 
 SLOW_SECONDS = 10.0
 _HOLDERS_SECONDS = 2.0
-"""The seconds between queries for memory holders while the memory in use changes."""
+"""The time, in seconds, between queries for memory holders while the memory in use changes."""
 _CHANGED_BYTES = 64 << 20
 _REFUSED = {2, 3, 4, 13, 25, 26}
 """The NVML errors after which a query is never repeated: invalid argument (to a driver that does not know it yet), not
@@ -32,7 +32,7 @@ class _Asked:
         self.problem = ""
 
     def ask(self, values: dict[str, float]) -> None:
-        """Add the values that the query gives; raises Gone."""
+        """Add the values that the query gives. Raises Gone."""
         while self._ways:
             try:
                 if self._ask is None:
@@ -55,9 +55,9 @@ class ListedGpu:
 
     Args:
         nvml: the module pynvml.
-        handle: NVML's handle of it.
+        handle: NVML's handle for it.
         index: as in `Reading`.
-        slow_at: when to ask the slow queries for the second time; GPUs take turns.
+        slow_at: when to run the slow queries for the second time; GPUs take turns.
     """
 
     def __init__(self, nvml: Any, handle: Any, index: int, slow_at: float) -> None:
@@ -70,10 +70,10 @@ class ListedGpu:
         self._slow_at, self._second_slow_at = float("-inf"), slow_at
         self._holders = _Holders(nvml, handle)
         self.gone = ""
-        """The reason the GPU no longer answers; empty while it does."""
+        """The reason that the GPU no longer answers; empty while it does."""
 
     def read(self, now: float) -> Reading:
-        """Ask the GPU everything that is due at `now`, a monotonic time in seconds."""
+        """Run every query that is due at `now`, a monotonic time in seconds."""
         try:
             values = self._values(now)
             holders = self._holders.new(now, values.get("memory_used_bytes", 0.0))
@@ -103,7 +103,7 @@ class _Holders:
         self._asked_at, self._used = float("-inf"), 0.0
 
     def new(self, now: float, used: float) -> tuple[Holder, ...] | None:
-        """The processes, if asked and answered now; raises Gone."""
+        """Return the processes, if queried and answered now. Raises Gone."""
         since = now - self._asked_at
         changed = abs(used - self._used) >= _CHANGED_BYTES
         if since < (_HOLDERS_SECONDS if changed else SLOW_SECONDS):

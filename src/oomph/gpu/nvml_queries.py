@@ -18,7 +18,7 @@ from typing import Any
 Ask = Callable[[dict[str, float]], bool]
 """A function that adds the current values to a mapping; False if there are none. Raises pynvml.NVMLError."""
 Bind = Callable[[Any, Any], Ask]
-"""A function of the module pynvml and a GPU's handle; raises NVMLError if this driver does not have NVML's function."""
+"""A function of the module pynvml and a GPU's handle; raises NVMLError if this driver lacks NVML's function."""
 
 _FIELD_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """The member of the union that holds a value, by NVML_VALUE_TYPE_*."""
@@ -50,7 +50,7 @@ def structure(symbol: str, kind: str, members: Mapping[str, str], version: str =
         kind: the structure's name in pynvml.
         members: the structure's member for each key.
         version: the name of its version in pynvml, if it has one.
-        scale: what one unit of each member is.
+        scale: the value of one unit of each member.
     """
 
     def bind(nvml: Any, handle: Any) -> Ask:
@@ -74,7 +74,7 @@ def structure(symbol: str, kind: str, members: Mapping[str, str], version: str =
 
 
 def field(key: str, number: int, least: float = float("-inf")) -> Bind:
-    """Bind a value that NVML gives by number (NVML_FI_DEV_*); a value below `least` says that there is none."""
+    """Bind a value that NVML gives by number (NVML_FI_DEV_*); a value below `least` means that there is none."""
 
     def bind(nvml: Any, handle: Any) -> Ask:
         function, answers = _function(nvml, "nvmlDeviceGetFieldValues"), (nvml.c_nvmlFieldValue_t * 1)()
@@ -130,8 +130,8 @@ def _limits_from_margin(nvml: Any, handle: Any) -> dict[str, float]:
     """Return the temperatures at which a GPU slows down and shuts down, by its margin; none while it is not positive.
 
     GPUs since Ada report a margin, the degrees left to the highest operating temperature, and limits relative to it:
-    a slowdown at -2 begins two degrees above it. Older ones report degrees. Some of either kind report a margin of 0 or
-    less at any temperature, just like a hot GPU: so a first margin must be positive.
+    a slowdown at -2 starts two degrees above it. Older ones report degrees. Some of either kind report a margin of 0 or
+    less at any temperature, just like a hot GPU, so a first margin must be positive.
     """
     margin = nvml.nvmlDeviceGetMarginTemperature(handle)
     if margin <= 0:
@@ -149,8 +149,10 @@ _add_slowdown, _add_shutdown = field("slowdown", _SLOWDOWN_MARGIN), field("shutd
 
 
 def _limits_from_thresholds(nvml: Any, handle: Any) -> dict[str, float]:
-    """Return the temperatures at which an older GPU slows down and shuts down, in degrees; it may report only one of
-    them."""
+    """Return the temperatures at which an older GPU slows down and shuts down, in degrees.
+
+    It may report only one of them.
+    """
     limits, refused = {}, None
     for name, threshold in (("slowdown", _SLOWDOWN), ("shutdown", _SHUTDOWN)):
         try:
@@ -246,4 +248,4 @@ QUERIES: tuple[Query, ...] = (
     _number("fan_ratio", "nvmlDeviceGetFanSpeed", scale=_PERCENT, slow=True),
     Query(("recovery_action",), (field("recovery_action", _RECOVERY_ACTION),), slow=True),
 )
-"""All queries. A new one is a row here and in `monitor/metrics.py`."""
+"""All queries. To add one, add a row here and in `monitor/metrics.py`."""

@@ -1,4 +1,4 @@
-"""Question: asks a driver or a library in a small process, since that may hang or die. `oomph doctor` and `run` ask."""
+"""Question: queries a driver or library in a small process, which may hang or die. For `oomph doctor` and `run`."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Answer:
     rows: tuple[Mapping[str, Any], ...] = ()
     """The rows that the child printed: one for each GPU or library."""
     problem: str = ""
-    """The reason for an incomplete answer: "no answer within 5 s", "ended by SIGSEGV"; else empty."""
+    """The reason for an incomplete answer: "no answer within 5 s", "ended by SIGSEGV"; empty otherwise."""
 
 
 class Question:
-    """A question asked in its own process, which is killed if there is no answer in time."""
+    """A question in a separate process, which is killed if there is no answer in time."""
 
     def __init__(self, script: str, words: Sequence[str], environ: Mapping[str, str], bare: bool = True) -> None:
-        """`bare` starts Python without site-packages, for a script that needs the standard library only."""
+        """Start the process; `bare` runs Python without site-packages, for a script on the standard library alone."""
         python, environ = [sys.executable, "-I", "-S", str(_HERE / script)], without_own_variables(environ)
         if not bare:
             python, environ = isolated_command(f"{__package__}.{Path(script).stem}"), isolated_environ(environ)
@@ -47,8 +47,7 @@ class Question:
             self._refused = f"could not be started: {error.strerror}"
 
     def answer(self, deadline: float, limit: float, slow: Callable[[], None] = lambda: None) -> Answer:
-        """Return the child's answer up to the deadline (of time.monotonic). Never raises; `limit` is for the message
-        only.
+        """Return the child's answer up to the deadline (of time.monotonic). Never raises; `limit` is for the text.
 
         `slow` is called if it takes longer than `_SILENT_SECONDS`.
         """
@@ -67,7 +66,7 @@ class Question:
 
 
 def parse(said: bytes) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
-    """The facts and the rows in a child's output."""
+    """Parse the facts and the rows in a child's output."""
     facts: dict[str, Any] = {}
     rows: list[Mapping[str, Any]] = []
     for line in said.decode("utf-8", "replace").splitlines():
@@ -92,11 +91,11 @@ class Installed(NamedTuple):
     name: str
     total_bytes: int
     used_bytes: int = 0
-    """The bytes that all processes and the driver hold now."""
+    """The memory, in bytes, that all processes and the driver hold now."""
 
 
 def installed(environ: Mapping[str, str]) -> tuple[tuple[Installed, ...], str]:
-    """The GPUs that the script may see, and why there are none or fewer; empty if all answered."""
+    """Return the GPUs that the script may see, and why there are none or fewer; empty if all answered."""
     answer = Question("ask_nvml.py", (), environ, bare=False).answer(time.monotonic() + _LIMIT_SECONDS, _LIMIT_SECONDS)
     found = [
         Installed(str(row["name"]), int(row["total_bytes"]), int(row.get("used_bytes") or 0))
@@ -118,12 +117,12 @@ def _visible(found: list[Installed], visible: str | None) -> list[Installed]:
 
 
 def cuda_version(number: int) -> tuple[int, int]:
-    """(12, 5) for 12050: cuDriverGetVersion, cudaRuntimeGetVersion."""
+    """Decode (12, 5) from 12050: cuDriverGetVersion, cudaRuntimeGetVersion."""
     return number // 1000, number % 1000 // 10
 
 
 def cudnn_version(number: int) -> tuple[int, int, int]:
-    """(9, 3, 0) for 90300, (8, 9, 7) for 8907: cudnnGetVersion; its formula changed with cuDNN 9."""
+    """Decode (9, 3, 0) from 90300, (8, 9, 7) from 8907: cudnnGetVersion; its formula changed with cuDNN 9."""
     if number >= 90000:
         return number // 10000, number // 100 % 100, number % 100
     return number // 1000, number // 100 % 10, number % 100

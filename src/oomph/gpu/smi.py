@@ -1,7 +1,7 @@
-"""Smi: the GPUs of this machine, asked through `nvidia-smi` where NVML cannot be loaded into this process.
+"""Smi: the GPUs of this machine, queried through `nvidia-smi` if NVML cannot be loaded into this process.
 
-Names of fields changed between driver versions, and an unknown field makes a version refuse the whole
-query. So a refused field is replaced by its older name, or dropped. Source: `nvidia-smi --help-query-gpu`.
+Field names changed between driver versions, and an unknown field makes a version refuse the whole query. A refused
+field is therefore replaced by its older name, or dropped. Source: `nvidia-smi --help-query-gpu`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from oomph.gpu.reading import Reading
 from oomph.process.child import run
 
 POLL_SECONDS = 5.0
-"""The seconds between two polls: each is a process that takes a tenth of a second or more of a core."""
+"""The time, in seconds, between two polls: each is a process that takes a tenth of a second or more of a core."""
 _LIMIT_SECONDS = 10.0
 _IDENTITY = ("index", "uuid", "name")
 _REFUSED = re.compile(r'Field "([^"\n]{1,100})" is not a valid field')
@@ -28,7 +28,7 @@ _MEBI, _MEGA, _PERCENT = float(1 << 20), 1e6, 1e-2
 
 @dataclass(frozen=True)
 class _Field:
-    """A metric, the names that its field has had, newest first, and what one unit of it is."""
+    """A metric, the names that its field has had, newest first, and the value of one unit of it."""
 
     key: str
     names: tuple[str, ...]
@@ -59,7 +59,7 @@ _FIELDS = (
 
 
 class Smi:
-    """All GPUs that `nvidia-smi` shows. It offers what `Nvml` does."""
+    """All GPUs that `nvidia-smi` shows, with the interface of `Nvml`."""
 
     def __init__(self) -> None:
         self.problem = ""
@@ -97,8 +97,10 @@ class Smi:
                 return [] if self.problem else self._parse(said)
 
     def _replace(self, name: str) -> bool:
-        """Replace a field name that this version refuses by an older one, or drop the field; False if it was not
-        asked for."""
+        """Replace a field name that this version refuses by an older one, or drop the field.
+
+        False if it was not requested.
+        """
         if name not in (field.names[0] for field in self._fields):
             return False
         fields = [replace(field, names=field.names[1:]) if field.names[0] == name else field for field in self._fields]
@@ -125,7 +127,7 @@ class Smi:
 
 
 def _run(command: list[str]) -> tuple[str, str]:
-    """Run a command; returns its output, and the reason that output is no answer."""
+    """Run a command. Returns its output, and the reason that the output is not an answer."""
     try:
         done = run(command, {**os.environ, "LC_ALL": "C"}, _LIMIT_SECONDS, stderr=subprocess.STDOUT)
     except TimeoutError:
@@ -140,7 +142,7 @@ def _run(command: list[str]) -> tuple[str, str]:
 
 
 def _number(cell: str) -> float | None:
-    """The number in a cell; None for "[N/A]", "[Not Supported]" and other words."""
+    """Parse the number in a cell; None for "[N/A]", "[Not Supported]" and other words."""
     try:
         return float(int(cell, 16)) if cell.startswith("0x") else float(cell)
     except ValueError:

@@ -30,7 +30,7 @@ def make(session: Session) -> None:
 
 
 def _prefetch_one_batch_at_most() -> None:
-    """Limit `Dataset.prefetch(n)` and AUTOTUNE to one batch: each further batch takes host memory."""
+    """Limit `Dataset.prefetch(n)` and AUTOTUNE to one batch, since each further batch takes up host memory."""
     cls = tf.data.Dataset
     prefetch = cls.prefetch
 
@@ -42,12 +42,12 @@ def _prefetch_one_batch_at_most() -> None:
 
 
 def _set_precision() -> None:
-    """Use bfloat16, which needs no loss scaling: optimizer variables and checkpoints keep their form."""
+    """Use bfloat16, which needs no loss scaling: optimizer variables and checkpoints keep their format."""
     KERAS.set_dtype_policy.value()("mixed_bfloat16")
 
 
 def _switch_xla_off() -> None:
-    """Disable XLA whatever the script's compile options say, including TensorFlow's own clustering."""
+    """Disable XLA, including TensorFlow's own clustering, regardless of the script's compile options."""
     tf.config.optimizer.set_jit(False)
     trainer, function = KERAS.trainer_of_any_backend.value(), TENSORFLOW.function.value()
     compile_model, initialise = trainer.compile, function.__init__
@@ -72,4 +72,4 @@ _CHANGES = {
     "precision": (Feature.PRECISION, _set_precision),
     "no-xla": (Feature.NO_XLA, _switch_xla_off),
 }
-"""For each change: the feature that it requires, and the function that makes it."""
+"""Each change's required feature, and the function that makes the change."""

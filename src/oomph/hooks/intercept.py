@@ -1,6 +1,6 @@
 """Replaces a few methods of Keras' TensorFlow trainer in the script process, when the script imports Keras.
 
-Keras is probed by feature and not by version. If a probe fails, nothing is replaced, and one line says so.
+Keras is probed for features, not for its version. If a probe fails, nothing is replaced, and oomph says so in one line.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ def _probe() -> None:
         if not callable(getattr(cls, name, None)):
             raise UnsupportedError(f"no {KERAS.trainer}.{name}")
     if not set(inspect.signature(cls.fit).parameters) >= _FIT_ARGUMENTS:
-        raise UnsupportedError("fit takes other arguments")
+        raise UnsupportedError("fit expects different arguments")
     for name in makers:
         if list(inspect.signature(getattr(cls, name)).parameters) != ["self", "force"]:
-            raise UnsupportedError(f"{name} takes other arguments")
+            raise UnsupportedError(f"{name} expects different arguments")
     epochs.probe()
     lacking = support.lacks(Feature.GUARD)
     if lacking:
@@ -154,7 +154,7 @@ def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
 
 
 def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwargs: Any) -> Fit | None:
-    """The guarded fit that starts now; None if it runs as plain Keras: nested, wrongly called, or unsupported."""
+    """Return the guarded fit that starts now; None if it runs as plain Keras: nested, wrongly called, unsupported."""
     try:
         bound = signature.bind(model, *args, **kwargs)
     except TypeError:
@@ -191,7 +191,7 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
 
 
 def _end(fits: Fits, callbacks: Any) -> None:
-    """Release everything that a fit holds except the signals: claim, phase and our callback."""
+    """Release everything that a fit holds except the signals: claim, phase and oomph's callback."""
     fits.release()
     fits.meter.end()
     fits.beat(Phase.OWN_CODE, -1)
@@ -201,7 +201,7 @@ def _end(fits: Fits, callbacks: Any) -> None:
 
 
 def _with_ours(callbacks: Any, fit: Fit) -> Any:
-    """The user's callbacks, followed by one that notifies the fit of its epochs."""
+    """Return the user's callbacks, followed by one that notifies the fit of its epochs."""
     import keras
 
     class FitCallback(keras.callbacks.Callback):  # type: ignore[misc]
@@ -241,7 +241,7 @@ def _with_ours(callbacks: Any, fit: Fit) -> Any:
 
 
 def _replace_logs(fits: Fits) -> None:
-    """Give an epoch that resumes after its last batch the logs of that batch, which Keras lacks."""
+    """Give an epoch that resumes after its last batch that batch's logs, which Keras lacks."""
     cls = KERAS.trainer.value()
     original = KERAS.logs_of_epoch.get(cls)
     if original is None:
@@ -258,7 +258,7 @@ def _replace_logs(fits: Fits) -> None:
 
 
 def _replace_maker(fits: Fits, name: str, guard: Callable[[Fits, Any, Any], Any]) -> None:
-    """Make `model.make_NAME` install a guarded function in place of Keras' own."""
+    """Make `model.make_NAME` install a guarded function instead of Keras' own."""
     cls = KERAS.trainer.value()
     original = getattr(cls, f"make_{name}")
 
@@ -277,7 +277,7 @@ def _replace_maker(fits: Fits, name: str, guard: Callable[[Fits, Any, Any], Any]
 
 
 def _watch_the_steps_of_others(fits: Fits, model: Any, name: str) -> None:
-    """Watch a custom or unguarded function: without heartbeats it would be taken for a hang."""
+    """Watch a custom or unguarded function, which would look like a hang without heartbeats."""
     function = getattr(model, name, None)
     if callable(function) and not isinstance(function, (GuardedStep, PlainStep)):
         setattr(model, name, PlainStep(model, function, _watch_of(fits, model, name)))
@@ -330,7 +330,7 @@ def _hide_our_frames() -> None:
 
 
 def _nothing() -> None:
-    """No-op."""
+    """Do nothing."""
 
 
 def _fail_open(fits: Fits, action: Callable[[], None]) -> None:

@@ -1,7 +1,7 @@
-"""Names what `--skip-corrupt` left out, after a fit and at the end of the script.
+"""Names the records that `--skip-corrupt` left out, after a fit and at the end of the script.
 
-TensorFlow writes a line to stderr for each element that it leaves out, but does not name its file. So where there are
-such lines, or where the script hides them, the data are read once more, for at most a minute.
+TensorFlow writes a line to stderr for each element that it leaves out, but does not name its file. So if there are such
+lines, or if the script hides them, the data are read once more, for at most a minute.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from oomph.script.session import Session
 
 _SECONDS = 60.0
 _SECONDS_OF_THE_SUPERVISOR = 0.3
-"""The seconds that stderr may take to reach the run's log."""
+"""The time, in seconds, that stderr may take to reach the run's log."""
 _MARK = b"ignore_errors_dataset_op"
 _MOST_RECORDED = 1000
 _HIDES_WARNINGS = 2
@@ -40,11 +40,11 @@ class LeftOut:
         atexit.register(self._tell_at_exit)
 
     def tell(self) -> None:
-        """Name what was left out by the stages that have not been searched yet."""
+        """Name the records left out by the stages that have not been searched yet."""
         self._tell(_was_told(self._session))
 
     def _tell_at_exit(self) -> None:
-        """Report at exit for pipelines used outside fit; skipped after Ctrl-C, so nobody waits."""
+        """Report at exit for pipelines used outside fit; skipped after Ctrl-C, so that nobody has to wait."""
         if getattr(sys, "last_type", None) is not KeyboardInterrupt:
             self._tell(bool(_was_told(self._session)))
 

@@ -20,7 +20,7 @@ from oomph.resume.loop import loops
 
 _SAMPLES = 8
 _FEWER_SAMPLES = 2
-"""The number of samples for a second probe, if there was no memory for the usual number."""
+"""The number of samples for a second probe if there was no memory for the usual number."""
 _ROUNDING = {"float64": 1e-9, "float32": 1e-3, "bfloat16": 0.1, "float16": 0.05}
 
 
@@ -28,10 +28,10 @@ class GuardedPredict:
     """The predict function of one model.
 
     Args:
-        plain: Keras' own function, which takes a list of batches and returns their joined outputs.
+        plain: Keras' own function, which expects a list of batches and returns their joined outputs.
         replicas: the replicas of the model's strategy; the outputs of a batch are in replica order.
         watch: is notified of failures and recoveries.
-        promise: what is known of the model; exact if it treats each sample by itself.
+        promise: what is known of the model; exact if it treats each sample independently.
         inexact: "allow" to split batches even if a sample's outputs depend on its neighbours.
     """
 
@@ -69,7 +69,7 @@ class GuardedPredict:
         return _joined([self._in_parts(batch, outcome, started) for batch in data])
 
     def _in_parts(self, batch: Any, failed: Failed | None, started: float) -> Any:
-        """The outputs of one batch, run as micro-batches that fit; computed outputs are kept if one fails."""
+        """Run one batch as micro-batches that fit, and return its outputs; computed outputs are kept if one fails."""
         sizes = self._replicas.sizes(batch) or []
         size = max(sizes, default=0)
         if not size:
@@ -93,7 +93,7 @@ class GuardedPredict:
         return _joined([_joined(list(own)) for own in zip(*outputs, strict=True)])
 
     def _outputs(self, batch: Any, places: list[tuple[int, int]]) -> list[Any]:
-        """The outputs of each replica for a slice of the batch, collected in host memory."""
+        """Return each replica's outputs for a slice of the batch, collected in host memory."""
         own = zip(self._replicas.local(batch), places, strict=True)
         outputs = self._plain([self._replicas.together([batches.part_of(mine, *place) for mine, place in own])])
         with tf.device("/CPU:0"):
@@ -110,7 +110,7 @@ class GuardedPredict:
             self._search.learn(failed, part, seconds)
 
     def _judged(self, batch: Any) -> Promise:
-        """The promise for batches of this layout: a probe, once per layout, shows if samples affect each other."""
+        """Return the promise for batches of this layout: one probe per layout shows if samples affect each other."""
         layout = batches.layout_of(self._replicas.local(batch)[0])
         if layout in self._verdicts:
             return self._verdicts[layout]
@@ -144,7 +144,7 @@ class GuardedPredict:
         for one, *others in zip(whole, *parts, strict=True):
             rows = [leaf.shape[0] if leaf.shape.rank else None for leaf in others]
             if rows != [first, samples - first]:
-                return ProbeFinding(samples, conclusive=False, obstacle="its outputs are not one for each sample")
+                return ProbeFinding(samples, conclusive=False, obstacle="it does not return one output for each sample")
             if one.dtype.is_floating:
                 tolerance = max(tolerance, _ROUNDING.get(one.dtype.name, 0.1))
                 joined = tf.cast(tf.concat(others, 0), tf.float64).numpy()
@@ -164,7 +164,7 @@ def _judge(promise: Promise, finding: ProbeFinding, inexact: str | None) -> Prom
     elif not finding.conclusive and promise.kind != EXACT:
         reason = f"{promise.reason}, and {finding.why_nothing}"
     elif finding.no_memory:
-        reason = f"each sample is treated by itself, but {finding.why_nothing}"
+        reason = f"each sample is treated independently, but {finding.why_nothing}"
         return Promise(REFUSED if inexact == "refuse" else APPROXIMATE, reason)
     else:
         return Promise(EXACT)

@@ -1,9 +1,9 @@
 """`--skip-corrupt`: a tf.data stage that fails on an element continues with the next one.
 
 `Dataset.ignore_errors` follows each stage that calls a function, and each source that reads files, so that one record
-is left out and not its whole batch. It changes nothing if nothing fails. After an unreadable record, TensorFlow
-continues with the next file (`TFRecordDatasetOp` in tensorflow/core/kernels/data/tf_record_dataset_op.cc), but a
-Python generator ends with its first error. So a pipeline from a generator keeps its errors.
+is left out, not its whole batch. It changes nothing if nothing fails. After an unreadable record, TensorFlow continues
+with the next file (`TFRecordDatasetOp` in tensorflow/core/kernels/data/tf_record_dataset_op.cc), but a Python generator
+ends at its first error. So a pipeline from a generator keeps its errors.
 
 It is imported during TensorFlow's import, so it imports none of it.
 """
@@ -29,7 +29,7 @@ _TAKE_A_SOURCE = (
 _READ_FILES = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 _OF_PYTHON = ("PyFunc", "EagerPyFunc")
 _OF_LIBRARIES = (str(Path("tensorflow", "python")), str(Path("keras", "src", "trainers")))
-"""The folders of library code whose own pipelines, such as from arrays or generators, keep their errors."""
+"""The folders of library code whose pipelines, such as those from arrays or generators, keep their errors."""
 _UNKNOWN = -2
 """`tf.data.UNKNOWN_CARDINALITY`."""
 _is_paused = _is_counting = False
@@ -69,7 +69,7 @@ def _behind_files(original: Callable[..., Any]) -> Callable[..., Any]:
 def _as_if_none_failed(original: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `cardinality` to look past oomph's stages, whose length TensorFlow does not know.
 
-    Keras counts steps by it, and creating more or fewer iterators would change shuffle orders.
+    Keras uses it to count steps, and creating more or fewer iterators would change shuffle orders.
     """
 
     @functools.wraps(original)
@@ -109,7 +109,7 @@ def _ignoring(dataset: Any) -> Any:
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Within the block, new pipelines fail on their errors."""
+    """Let new pipelines fail on their errors within the block."""
     global _is_paused
     _is_paused = True
     try:

@@ -47,7 +47,7 @@ _STEPPING = (Phase.FIRST_STEP, Phase.STEP, Phase.EPOCH_START)
 
 
 def watch(session: Session) -> None:
-    """Watch this process; each of the three watches is skipped if TensorFlow or Keras lacks what it needs."""
+    """Watch this process; each of the three watches is skipped if TensorFlow or Keras lacks the names it needs."""
     seen = _Seen(session)
     for feature, install in _WATCHES.items():
         if not support.lacks(feature):
@@ -76,7 +76,7 @@ class _Seen:
         self._say(f"out of memory at {site}, outside a guarded step: left to the script")
 
     def step_of_a_loop(self, optimizer: Any, applied: bool) -> None:
-        """Count a custom loop's step that applies, or has `applied`, gradients, outside other trainings."""
+        """Count a custom loop's step outside other trainings that applies or, if `applied`, has applied gradients."""
         if loops.within_a_training():
             return
         session = self._session.in_this_process()
@@ -131,7 +131,7 @@ def _watch_loops(seen: _Seen) -> None:
     apply, call = optimizer.apply, function.__call__
     running = threading.local()
     appliers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-    """The functions that apply gradients, each with a reference to the optimizer."""
+    """Maps each function that applies gradients to a reference to the optimizer."""
 
     @functools.wraps(apply)
     def watched_apply(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -234,7 +234,7 @@ class WatchedSteps:
 
 
 class TrainingOutsideFit(WatchedSteps):
-    """Watches training steps outside a guarded fit, and reports once that the script trains there."""
+    """Watches training steps outside a guarded fit, and reports once that the script trains outside a fit."""
 
     def __init__(self, fits: Fits) -> None:
         super().__init__(fits, "train_on_batch")

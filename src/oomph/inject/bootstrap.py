@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def start() -> None:
     """Join the run that OOMPH_HANDOVER names, and guard Keras when the script imports it.
 
-    With OOMPH_REACH, wait for the training to examine instead, also within a run.
+    With OOMPH_REACH, wait for the training to examine instead, even within a run.
     """
     if os.environ.get("OOMPH_REACH"):
         from oomph.inject import reaching
@@ -51,13 +51,13 @@ def _at_import(join: hook.Join) -> dict[str, hook.Act]:
 
 
 def _join_to_guard() -> Session | None:
-    """The session of this process; None if there is nothing to guard."""
+    """Return the session of this process; None if there is nothing to guard."""
     session = _join()
     return session if session is not None and session.handover.guarding.guard else None
 
 
 def _join() -> Session | None:
-    """The session of this process; None outside a run."""
+    """Return the session of this process; None outside a run."""
     from oomph.protocol.handover import Handover
     from oomph.script.session import current, join
 

@@ -1,8 +1,8 @@
 """The import hook: installs the guard right after the script imports Keras' TensorFlow trainer.
 
 oomph never imports TensorFlow or Keras on its own, so a script that uses neither pays nothing, and one that uses them
-keeps its import order. The hook waits for one module of Keras, which `keras` and `tf.keras` both import, and for
-modules of trainings that oomph cannot guard or that keep a random state.
+keeps its import order. The hook waits for one Keras module, which both `keras` and `tf.keras` import, and for modules
+whose training oomph cannot guard or that keep a random state.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ DATASETS = "tensorflow.python.data.ops.dataset_ops"
 
 
 def guarding(join: Join) -> dict[str, Act]:
-    """The action that guards Keras right after its import; `join` returns None if there is nothing to guard."""
+    """Return the action that guards Keras right after its import; `join` returns None if there is nothing to guard."""
     return {TRAINER: lambda trainer: _install(trainer, join)}
 
 
 def skipping() -> dict[str, Act]:
-    """The action that leaves out corrupt data once the module with the methods of `tf.data.Dataset` is imported."""
+    """Return the action that leaves out corrupt data once the module with `tf.data.Dataset`'s methods is imported."""
     return {DATASETS: lambda datasets: _act("oomph.hooks.skip_corrupt", datasets)}
 
 
 def after_import(actions: Mapping[str, Act]) -> None:
-    """Act on each of these modules as soon as it is imported; at once if it already is."""
+    """Act on each of these modules as soon as it is imported, or at once if it already is."""
     for name in actions.keys() & sys.modules.keys():
         actions[name](sys.modules[name])
     awaited = {name: act for name, act in actions.items() if name not in sys.modules}
@@ -52,7 +52,7 @@ class AwaitingFinder:
     It is never removed, since no script imports all of them. It costs one dict look-up per import.
 
     Args:
-        actions: by module name, what to do right after its import.
+        actions: by module name, the action to take right after its import.
     """
 
     def __init__(self, actions: dict[str, Act]) -> None:
@@ -61,7 +61,7 @@ class AwaitingFinder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec that Python would find, with a loader that also acts on the module."""
+        """Return the spec that Python would find, with a loader that also acts on the module."""
         if name not in self._actions:
             return None
         spec = _find_spec(name, path, target)
@@ -70,7 +70,7 @@ class AwaitingFinder:
         return spec
 
     def _act(self, name: str, module: ModuleType) -> None:
-        """Act on the module, once: a spec that somebody only asks for, as TensorFlow for Keras, imports nothing."""
+        """Act on the module once, since a spec may be requested without an import, as TensorFlow does for Keras."""
         act = self._actions.pop(name, None)
         if act is not None:
             act(module)
@@ -117,7 +117,7 @@ def _install(trainer: ModuleType, join: Join) -> None:
 
 
 def _act(module: str, imported: ModuleType) -> None:
-    """Have a module of oomph act on one that was imported; a failure there must not reach the script."""
+    """Let one of oomph's modules act on an imported one; a failure there must not reach the script."""
     try:
         import_module(module).install(imported)
     except Exception as error:

@@ -1,6 +1,6 @@
 """Waits, at the start of every Python process of the script, for the training that the parent wants examined.
 
-Unlike the guard it fails closed: if a training cannot be examined, the script ends without training.
+Unlike the guard, it fails closed: if a training cannot be examined, the script ends without training.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def start() -> None:
-    """Report that this process runs, and wait for a training; raises RuntimeError for a damaged handover."""
+    """Report that this process runs, and wait for a training; raises RuntimeError if the handover is damaged."""
     handover = ReachHandover.read()
     if handover is None:
         raise RuntimeError("the handover is damaged")
@@ -37,7 +37,7 @@ def start() -> None:
 
 
 def _listen(installed: Sequence[Any]) -> None:
-    """Record the loss calls of custom loops; without these, less is known of the loops."""
+    """Record the loss calls of custom loops; without them, less is known about the loops."""
     for arrivals in installed:
         try:
             arrivals.listen()

@@ -14,12 +14,12 @@ from oomph.journal.fact import BY_NAME, Fact
 
 SCHEMA = 1
 _SMALL = 2**62
-"""The size from which on numbers are checked further, as are values that are no numbers."""
+"""The size above which numbers are checked further, as are values that are not numbers."""
 _MOST_FIELDS, _LONGEST_NAME = 200, 200
 _MOST_UNKNOWN = 10_000
-"""The most bytes of memory that a field of an unknown event may take."""
+"""The most memory, in bytes, that a field of an unknown event may take."""
 _OBJECT, _PLACE = 64, 16
-"""The rough memory of an object, and of a place for an object in another, in bytes."""
+"""The approximate memory, in bytes, of an object, and of a place for an object in another."""
 
 
 class _Type(NamedTuple):
@@ -35,7 +35,7 @@ class Event(NamedTuple):
     """One event: its fact, and its position in the order of its writer.
 
     Args:
-        fact: one of the classes of `events.py`.
+        fact: an instance of a class in `events.py`.
     """
 
     fact: Fact
@@ -52,11 +52,11 @@ class Event(NamedTuple):
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """The fields of the fact, as the journal has them."""
+        """The fields of the fact, as they appear in the journal."""
         return fields_of(self.fact)
 
     def to_json(self) -> str:
-        """The event as one line of JSON, without the newline."""
+        """Format the event as one line of JSON, without the newline."""
         document = {"schema": SCHEMA, "event": self.name, "attempt": self.attempt, "rank": self.rank}
         document |= {"role": self.role, "sequence": self.sequence, "time": self.time, "data": self.data}
         try:
@@ -66,17 +66,17 @@ class Event(NamedTuple):
 
     @classmethod
     def named(cls, name: str, data: Mapping[str, Any], *place: Any, **places: Any) -> Event:
-        """The event of that name with these journal fields. Damaged ones get their default."""
+        """Return the event with that name and these journal fields. Damaged ones get their default."""
         return cls(fact_of(name, data), *place, **places)
 
     @classmethod
     def from_json(cls, line: str) -> Event:
-        """The event of one journal line; raises ValueError when the line is not an event."""
+        """Parse the event on one journal line. Raises ValueError if the line is not an event."""
         return event_of(json.loads(line))
 
 
 def event_of(document: Any) -> Event:
-    """Parse an event from a document; raises ValueError if it is none."""
+    """Parse an event from a document. Raises ValueError if it is not an event."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError("not an event of this schema")
     if not _has_frame(document):
@@ -100,7 +100,7 @@ def _has_frame(document: Mapping[str, Any]) -> bool:
 
 
 def fields_of(fact: Fact) -> Mapping[str, Any]:
-    """The fields of a fact by name, without those that are None by default."""
+    """Return the fields of a fact by name, without those that are None by default."""
     if isinstance(fact, UnknownEvent):
         return fact.fields
     defaults = type(fact).defaults
@@ -108,7 +108,7 @@ def fields_of(fact: Fact) -> Mapping[str, Any]:
 
 
 def fact_of(name: str, data: Mapping[str, Any]) -> Fact:
-    """The fact with these fields; one of an unknown name keeps only small ones."""
+    """Build the fact with these fields; one with an unknown name keeps only small ones."""
     kind = BY_NAME.get(name)
     if kind is None:
         has_too_many = len(data) > _MOST_FIELDS
@@ -132,13 +132,13 @@ def _values(types: Sequence[_Type], data: Mapping[str, Any]) -> Iterator[Any]:
 
 @functools.cache
 def _types_of(kind: type[Fact]) -> tuple[_Type, ...]:
-    """The fields of a fact, with their types."""
+    """Return the fields of a fact, with their types."""
     hints = get_type_hints(kind)
     return tuple(_Type(name, hints[name], _plain(hints[name]), default) for name, default in kind.defaults.items())
 
 
 def _plain(kind: Any) -> Any:
-    """The plain type of a field: `int` for `int` and `int | None`; likewise for str, bool and float; else None."""
+    """Return the plain type of a field: `int` for `int` and `int | None`, likewise for str, bool and float; or None."""
     found = [each for each in (int, str, bool, float) if kind in (each, each | None)]
     return found[0] if found else None
 
@@ -148,7 +148,7 @@ def _is_small(name: str, value: object) -> bool:
 
 
 def weight_of(value: Any, most: int = 1 << 62) -> int:
-    """The rough memory of a value from `json.loads`, in bytes; stops counting above `most`."""
+    """Estimate the memory of a value from `json.loads`, in bytes; stop counting above `most`."""
     weight, waiting = 0, [value]
     while waiting and weight <= most:
         each = waiting.pop()
@@ -173,7 +173,7 @@ def _plain_json(value: Any) -> Any:
 
 
 def _without_nan(value: Any) -> Any:
-    """Replace NaN and infinity by words: JSON cannot express them."""
+    """Replace NaN and infinity by words, since JSON cannot express them."""
     if isinstance(value, Mapping):
         return {key: _without_nan(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

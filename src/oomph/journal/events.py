@@ -20,7 +20,7 @@ Loops = Sequence[tuple[str, int, int]]
 
 
 class AtStep(Fact):
-    """The position in a training; None outside of any."""
+    """The position in a training; None outside any training."""
 
     fit: int | None = None
     epoch: int | None = None
@@ -31,7 +31,7 @@ class AtStep(Fact):
 
 
 class RunStarted(Fact, event="run-started"):
-    """A call of `oomph run` begins."""
+    """A call of `oomph run` starts."""
 
     oomph: str = ""
     start_over: bool = False
@@ -52,7 +52,7 @@ class AttemptStarted(Fact, event="attempt-started"):
 
 
 class AttemptEnded(Fact, event="attempt-ended"):
-    """The script's process has ended. A return code of None: the supervisor was ended too, and missed it."""
+    """The script's process has ended. A return code of None means that the supervisor was also ended, and missed it."""
 
     returncode: int | None = 0
     seconds: float = 0.0
@@ -73,7 +73,7 @@ class Diagnosed(Fact, event="diagnosed"):
 
 
 class Decided(Fact, event="decided"):
-    """The action after an attempt, with all that the decision rests on."""
+    """The action after an attempt, with everything on which the decision rests."""
 
     action: str = ""
     reason: str = ""
@@ -98,7 +98,7 @@ class Hung(Fact, event="hang"):
 
 
 class KernelLogRead(Fact, event="kernel-log"):
-    """Lines of the kernel's log about the script and its GPUs."""
+    """Lines of the kernel log about the script and its GPUs."""
 
     lines: Sequence[str] = ()
 
@@ -108,7 +108,7 @@ class GpuMemoryHeld(Fact, event="gpu-memory-held"):
 
 
 class GpuMemoryBack(Fact, event="gpu-memory-back"):
-    """The GPU has its memory back."""
+    """The GPU's memory is free again."""
 
     seconds: float = 0.0
 
@@ -120,7 +120,7 @@ class Unkillable(Fact, event="unkillable"):
 
 
 class FindingMade(Fact, event="finding"):
-    """A finding of the monitor, or of the script's process about its data."""
+    """A finding by the monitor, or by the script's process about its data."""
 
     fault: str = ""
     code: str = ""
@@ -162,7 +162,7 @@ class ProcessStarted(Fact, event="process-started"):
 
 
 class VariablesRead(Fact, event="environment-read"):
-    """Names of the environment variables that the script has read and found set."""
+    """The names of the environment variables that the script has read and found set."""
 
     variables: Sequence[str] = ()
 
@@ -180,14 +180,14 @@ class GuardFailed(AtStep, event="guard-failed"):
 
 
 class FeatureOff(Fact, event="feature-off"):
-    """A private name of Keras or TensorFlow is missing, and with it a feature."""
+    """A private name of Keras or TensorFlow is missing, which switches a feature off."""
 
     name: str = ""
     feature: str = ""
 
 
 class NoWitnesses(AtStep, event="no-witnesses"):
-    """The records that a resume is compared with could not be created."""
+    """The records with which a resume is compared could not be created."""
 
     reason: str = ""
 
@@ -226,7 +226,7 @@ class StoppedAt(Fact, event="stopped-at"):
 
 
 class Preempted(AtStep, event="preempted"):
-    """A signal asked for the end; the process ends right after it."""
+    """A signal requested the end; the process ends right after it."""
 
     signal: str = ""
     steps: int = 0
@@ -267,7 +267,7 @@ class RestartRequested(Fact, event="restart-requested"):
 
 
 class FitStarted(Fact, event="fit-started"):
-    """A fit, or a loop over `oomph.steps`, begins."""
+    """A fit, or a loop over `oomph.steps`, starts."""
 
     fit: int | None = None
     key: str | None = None
@@ -326,7 +326,7 @@ class Oom(AtStep, event="oom"):
 
 
 class Recovered(AtStep, event="recovered"):
-    """A batch that ran out of memory was done in parts."""
+    """A batch that ran out of memory was processed in parts."""
 
     batch: int | None = None
     micro_batch: int | None = None
@@ -352,7 +352,7 @@ class MicroBatchesProbed(AtStep, event="probed"):
 
 
 class StepsVerified(AtStep, event="verified"):
-    """Steps of the guard were compared with those of plain Keras."""
+    """Steps of the guard were compared with steps of plain Keras."""
 
     steps: int = 0
     weights: float = 0.0
@@ -403,7 +403,7 @@ class LoopSeen(Fact, event="loop-seen"):
 
 
 class TrainedOutsideFit(Fact, event="trained-outside-fit"):
-    """The first step outside any fit or loop."""
+    """The script takes its first step outside any fit or loop."""
 
     site: str = ""
 
@@ -466,7 +466,7 @@ class CheckpointFailed(AtStep, event="checkpoint-failed"):
 
 
 class Resumed(AtStep, event="resumed"):
-    """A fit or loop goes on from a checkpoint, or its result is back."""
+    """A fit or loop goes on from a checkpoint, or its result is restored."""
 
     name: str = ""
     key: str | None = None
@@ -479,7 +479,7 @@ class Resumed(AtStep, event="resumed"):
 
 
 class ResumedItself(AtStep, event="resumed-itself"):
-    """The script went on from a checkpoint of its own."""
+    """The script went on from its own checkpoint."""
 
     key: str | None = None
     steps: int = 0
@@ -511,7 +511,7 @@ class TrainsAgain(Fact, event="trains-again"):
 
 
 class AnotherWay(Fact, event="another-way"):
-    """The script reached this fit by another path than before."""
+    """The script reached this fit by a different path than before."""
 
     key: str | None = None
     fit: int | None = None
@@ -520,7 +520,7 @@ class AnotherWay(Fact, event="another-way"):
 
 
 class PassedOn(Fact, event="passed-on"):
-    """A fit takes its data from a generator that an earlier fit has used."""
+    """A fit gets its data from a generator that an earlier fit has used."""
 
     key: str | None = None
     fit: int | None = None
@@ -543,7 +543,7 @@ class ResumePostponed(Fact, event="resume-postponed"):
 
 
 class UnknownEvent(Fact):
-    """An event of a later version."""
+    """An event from a later version."""
 
     name: str = ""
     fields: Mapping[str, Any] = _NOTHING

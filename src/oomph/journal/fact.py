@@ -1,6 +1,6 @@
 """Fact: the frozen value that an event of the journal carries. Both processes.
 
-Not a dataclass: sixty of them would take a third of the time a script needs to join a run.
+Not a dataclass: sixty of them would take a third of the time that a script needs to join a run.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def _place(at: int) -> property:
 
 
 _PLACES = tuple(map(_place, range(20)))
-"""No event has more fields. All classes share these properties, as making them takes the longest."""
+"""Properties for as many fields as any event has. All classes share them, since creating them takes the longest."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class _FactType(type):
-    """Makes a property of each annotated name of a class; each has a default."""
+    """Creates a property for each annotated name of a class; each has a default."""
 
     defaults: Mapping[str, Any]
     event: str
@@ -70,17 +70,17 @@ class Fact(_Values, metaclass=_FactType):
 
     @classmethod
     def of_values(cls: type[_Fact], values: Iterable[Any]) -> _Fact:
-        """The fact with these values, one for each field."""
+        """Return the fact with these values, one for each field."""
         fact = object.__new__(cls)
         object.__setattr__(fact, "_values", tuple(values))
         return fact
 
     def with_fields(self: _Fact, **values: Any) -> _Fact:
-        """The same fact with other values of these fields."""
+        """Return the same fact with other values for these fields."""
         return type(self)(**{**dict(self.items()), **values})
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Its fields by name, in the order of the class."""
+        """Yield its fields by name, in the order of the class."""
         return zip(type(self).defaults, self._values, strict=True)
 
     def __setattr__(self, name: str, value: Any) -> None:

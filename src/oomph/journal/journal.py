@@ -80,7 +80,7 @@ class Journal:
 def refuse_later(run_dir: Path, attempt: int) -> None:
     """Rename files that claim to be journals of this attempt, not yet begun, or of a later one.
 
-    No process of this run wrote them, and the reader would take their events for this attempt's.
+    No process of this run wrote them, and the reader would mistake their events for this attempt's.
     """
     try:
         folder = open_folder(run_dir / "journal")
@@ -103,7 +103,7 @@ def _end_half_line(fd: int) -> None:
 
 
 def by_attempt(events: Iterable[Event]) -> list[list[Event]]:
-    """The events of each attempt, in the order of the attempts."""
+    """Return the events of each attempt, in the order of the attempts."""
     attempts: dict[int, list[Event]] = {}
     for event in events:
         attempts.setdefault(event.attempt, []).append(event)
@@ -119,33 +119,33 @@ class ByKind:
             self._events.setdefault(type(event.fact), []).append(event)
 
     def events(self, *kinds: type[Fact]) -> list[Event]:
-        """The events of these classes, one class after the other."""
+        """Return the events of these classes, one class after another."""
         return [event for kind in kinds for event in self._events.get(kind, ())]
 
     def facts(self, kind: type[_Fact]) -> list[_Fact]:
-        """The facts of a class."""
+        """Return the facts of a class."""
         return facts(self.events(kind), kind)
 
     def pairs(self, kind: type[_Fact]) -> list[tuple[Event, _Fact]]:
-        """Each event of a class with its fact."""
+        """Return each event whose fact is a `kind`, paired with that fact."""
         return pairs(self.events(kind), kind)
 
 
 def pairs(events: Iterable[Event], kind: type[_Fact]) -> list[tuple[Event, _Fact]]:
-    """Each event of a class with its fact."""
+    """Return each event whose fact is a `kind`, paired with that fact."""
     return [(event, event.fact) for event in events if isinstance(event.fact, kind)]
 
 
 def events_of(events: Iterable[Event], *kinds: type[Fact]) -> list[Event]:
-    """The events with a fact of one of these classes."""
+    """Return the events with a fact of one of these classes."""
     return [event for event in events if isinstance(event.fact, kinds)]
 
 
 def facts(events: Iterable[Event], kind: type[_Fact]) -> list[_Fact]:
-    """The facts of a class."""
+    """Return the facts of a class."""
     return [event.fact for event in events if isinstance(event.fact, kind)]
 
 
 def last(events: Sequence[Event], kind: type[_Fact]) -> _Fact | None:
-    """The last fact of a class."""
+    """Return the last fact of a class."""
     return next((event.fact for event in reversed(events) if isinstance(event.fact, kind)), None)

@@ -1,4 +1,4 @@
-"""Reads the journal of a run as a stream, and later only what is new. Both processes.
+"""Reads the journal of a run as a stream, and later only the new part. Both processes.
 
 `oomph explain` needs the events of a run in six places: within `with JournalReader(run):`, all of them share it.
 """
@@ -20,7 +20,7 @@ from oomph.journal.event import SCHEMA, Event, event_of, weight_of
 _LONGEST_WORD = 512
 _MOST_SHARED = 4096
 _OBJECT, _PLACE = 64, 16
-"""The rough memory of an object, and of a place for an object in another, in bytes."""
+"""The approximate memory, in bytes, of an object, and of a place for an object in another."""
 _OF_AN_EVENT = 4 * _OBJECT
 _CHUNK = 1 << 16
 _LONGEST_FIRST = 1 << 20
@@ -30,22 +30,22 @@ _SHORT, _MOST_PARTS = 1 << 16, 1 << 17
 """The length in bytes of a short line, and the most parts of a longer one: each of "{},{}," takes twenty times its
 memory."""
 MOST_KEPT = 256 << 20
-"""The rough memory for the events of one run, in bytes; further lines are only counted."""
+"""The approximate memory for the events of one run, in bytes; further lines are only counted."""
 _NAME = re.compile("([0-9]{1,9})-.*")
 _Place = tuple[int, float, str, int, Event]
 
 
 class SharedWords:
-    """Short words and numbers that many events share, each kept once."""
+    """Short words and numbers shared by many events, each kept once."""
 
     def __init__(self) -> None:
         self._words: dict[str, str] = {}
         self._numbers: dict[float, float] = {}
         self.weight = 0
-        """The rough memory of all events so far, in bytes, without what they share."""
+        """The approximate memory of all events so far, in bytes, without what they share."""
 
     def event(self, event: Event) -> Event:
-        """The same event in less memory."""
+        """Return the same event in less memory."""
         fact, attempt, rank, role, sequence, time = event
         values = [self._shared(value) for _, value in fact.items()]
         self.weight += _OF_AN_EVENT + _PLACE * len(values)
@@ -84,7 +84,7 @@ class JournalReader:
         self._events: Sequence[Event] = ()
 
     def __enter__(self) -> JournalReader:
-        """Make `read_journal` and `unreadable_lines` of this run use it from now on."""
+        """Make `read_journal` and `unreadable_lines` use it for this run from now on."""
         _shared_readers[_key(self._folder.parent)] = self
         return self
 
@@ -99,17 +99,17 @@ class JournalReader:
         return self._events
 
     def unreadable_lines(self) -> int:
-        """The number of lines that are not events, without the unfinished last line of a killed writer."""
+        """Return the number of lines that are not events, without the unfinished last line of a killed writer."""
         self._update()
         return sum(file.unreadable for file in self._files.values())
 
     def left_out(self) -> int:
-        """The number of lines that were not kept, as there are too many."""
+        """Return the number of lines that were not kept because there are too many."""
         self._update()
         return sum(file.left_out for file in self._files.values())
 
     def _update(self) -> bool:
-        """Read what is new; returns whether there is anything."""
+        """Read the new part. Returns True if there is anything new."""
         paths = sorted(self._folder.glob(self._pattern))
         is_new = paths != [*self._files]
         self._files = {path: self._files.get(path) or _File(path) for path in paths}
@@ -121,7 +121,7 @@ _shared_readers: dict[str, JournalReader] = {}
 
 
 def read_journal(run_dir: Path, attempt: int | None = None) -> Sequence[Event]:
-    """Every readable event of a run, or of one attempt of it, merged by attempt and time.
+    """Return every readable event of a run, or of one attempt of it, merged by attempt and time.
 
     The events of one writer stay in order, even if the clock was set back.
     """
@@ -133,18 +133,20 @@ def read_journal(run_dir: Path, attempt: int | None = None) -> Sequence[Event]:
 
 
 def unreadable_lines(run_dir: Path) -> int:
-    """The number of lines in a run's journal that are not events, without the unfinished last line of a killed
-    writer."""
+    """Return the number of lines in a run's journal that are not events.
+
+    The unfinished last line of a killed writer does not count.
+    """
     return (_shared_readers.get(_key(run_dir)) or JournalReader(run_dir)).unreadable_lines()
 
 
 def lines_left_out(run_dir: Path) -> int:
-    """The number of lines of a run's journal that were not kept, as they would fill the memory."""
+    """Return the number of lines in a run's journal that were not kept, because they would fill the memory."""
     return (_shared_readers.get(_key(run_dir)) or JournalReader(run_dir)).left_out()
 
 
 def foreign_format(run_dir: Path) -> str | None:
-    """The reason this oomph cannot read the journal of a run; None when it can, or when there is none.
+    """Return the reason that this oomph cannot read the journal of a run; None if it can, or if there is none.
 
     Checks only the first line of each file: a process writes in one format.
     """
@@ -168,7 +170,7 @@ def _schema(path: Path) -> Any:
 
 
 def _in_order(events: Iterable[Event]) -> Iterator[_Place]:
-    """Sort keys for the events of one file: each gets the latest time so far, since the clock may be set back."""
+    """Yield sort keys for the events of one file: each gets the latest time so far, since the clock may be set back."""
     latest = 0.0
     for number, event in enumerate(events):
         latest = max(latest, event.time)
@@ -190,12 +192,12 @@ class _File:
         """The event in a last line without an end, if it is one; the line is read again once it has an end."""
 
     def all(self) -> Iterator[Event]:
-        """The events of the file, in the order of writing."""
+        """Yield the events of the file, in the order of writing."""
         yield from self._events
         yield from self._half_line
 
     def update(self, shared: SharedWords) -> bool:
-        """Read what is new; returns whether there is anything. An unreadable file is one unreadable line."""
+        """Read the new part. Returns True if there is anything new. An unreadable file is one unreadable line."""
         try:
             with open_regular(self._path) as stream:
                 found = os.fstat(stream.fileno())
@@ -242,12 +244,12 @@ class _File:
         self._weight += shared.weight - before_all
 
     def _events_in(self, lines: list[bytes], shared: SharedWords) -> Iterator[Event]:
-        """The events in these lines of the attempt that the file is named after, like all oomph's own."""
+        """Yield the events in these lines that belong to the attempt in the file's name, like all of oomph's own."""
         return (event for event in _events_of(lines, shared) if event.attempt == self._attempt)
 
 
 def _some_lines(stream: BinaryIO) -> list[bytes]:
-    """The next lines, the last of which may be cut off if longer than any event."""
+    """Return the next lines; the last may be cut off if it is longer than any event."""
     chunk = stream.read(_CHUNK)
     if not chunk.endswith(b"\n"):
         chunk += stream.readline(_LONGEST + 1)
@@ -255,7 +257,7 @@ def _some_lines(stream: BinaryIO) -> list[bytes]:
 
 
 def _events_of(lines: list[bytes], shared: SharedWords) -> Iterator[Event]:
-    """The events in these lines, without half lines of a killed writer and other schemas."""
+    """Yield the events in these lines, without half lines of a killed writer and other schemas."""
     for document in _documents(lines):
         try:
             event = event_of(document)
@@ -265,7 +267,7 @@ def _events_of(lines: list[bytes], shared: SharedWords) -> Iterator[Event]:
 
 
 def _documents(lines: list[bytes]) -> Sequence[Any]:
-    """The documents of these lines, parsed all at once if whole, which is twice as fast."""
+    """Parse the documents in these lines, all at once if whole, which is twice as fast."""
     lines = [line for line in lines if len(line) <= _SHORT or _parts_in(line) <= _MOST_PARTS]
     if all(line.startswith(b'{"') and line.endswith(b"}\n") for line in lines):
         try:
@@ -278,7 +280,7 @@ def _documents(lines: list[bytes]) -> Sequence[Any]:
 
 
 def _parts_in(line: bytes) -> int:
-    """An upper bound on the values in a line: commas and brackets in texts count too."""
+    """Return an upper bound on the values in a line: commas and brackets in texts also count."""
     return line.count(b",") + line.count(b"[") + line.count(b"{")
 
 

@@ -1,4 +1,4 @@
-"""Facts about code: who owns it, which names it uses, and which attributes it sets."""
+"""Facts about code: its owner, the names it uses, and the attributes it sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LIBRARIES = ("keras.", "tensorflow.")
 
 @functools.lru_cache(maxsize=4096)
 def is_users(module: str) -> bool:
-    """True if a module is the user's: the script or a file beside it, not an installed library."""
+    """True if a module is the user's: the script or a file next to it, not an installed library."""
     if module == "__main__":
         return True
     path = getattr(sys.modules.get(module), "__file__", None)
@@ -39,7 +39,7 @@ _HOLDERS = frozenset(
 
 @functools.lru_cache(maxsize=4096)
 def is_holder(kind: type) -> bool:
-    """True for a class of Keras or TensorFlow whose objects hold state, such as a layer, and for its subclasses."""
+    """True for a stateful class of Keras or TensorFlow, such as a layer, and for its subclasses."""
     return any(is_of_library(base) and base.__name__ in _HOLDERS for base in kind.__mro__)
 
 
@@ -58,7 +58,7 @@ _TAKES_GLOBALS_BY_TEXT = "globals"
 
 @functools.lru_cache(maxsize=4096)
 def names_in(code: CodeType) -> Names:
-    """The global names, attributes and modules used by a piece of code, including nested code."""
+    """Return the global names, attributes and modules used by a piece of code, including nested code."""
     used: dict[str, set[str]] = {"GLOBAL": set(), "NAME": set(), "ATTR": set(), "METHOD": set(), "FROM": set()}
     modules = set()
     for step in dis.get_instructions(code):
@@ -79,7 +79,7 @@ def names_in(code: CodeType) -> Names:
 
 @functools.lru_cache(maxsize=1024)
 def set_by_libraries(kind: type) -> frozenset[str]:
-    """The attributes set by methods that a class inherits from Keras or TensorFlow, which are not the user's."""
+    """Return the attributes set by methods inherited from Keras or TensorFlow, which are not the user's."""
     found: set[str] = set()
     for base in kind.__mro__:
         if is_of_library(base):
@@ -90,7 +90,7 @@ def set_by_libraries(kind: type) -> frozenset[str]:
 
 
 def functions_in(member: Any) -> Iterator[FunctionType]:
-    """The Python functions in a member of a class: a method, a static or class method, a property."""
+    """Yield the Python functions in a member of a class: a method, a static or class method, a property."""
     if type(member) is property:
         candidates = [member.fget, member.fset, member.fdel]
     else:

@@ -1,4 +1,4 @@
-"""Fingerprints: 64-bit hashes of a batch, of what a step reports, or of a state.
+"""Fingerprints: 64-bit hashes of a batch, of a step's report, or of a state.
 
 TensorFlow's own `Fingerprint` operation hashes tensors in place, at memory speed (FarmHash;
 tensorflow/core/kernels/fingerprint_op.cc). It runs on the host. Values on a GPU are summed up there first.
@@ -21,22 +21,26 @@ _METHOD = "farmhash64"
 _WHOLE_BYTES = 1 << 16
 """An array of at most this many bytes is hashed byte by byte."""
 _AT_ONCE_BYTES = 64 << 20
-"""An array above this many bytes is hashed in blocks of rows, so that at most a block is copied at once."""
+"""An array above this many bytes is hashed in blocks of rows, so that at most one block is copied at a time."""
 _SAMPLED_BYTES = 2 << 30
 """An array above this many bytes is hashed in samples: reading more at each checkpoint would delay the training.
-Checkpoints do not keep such arrays either."""
+
+Checkpoints do not keep such arrays either.
+"""
 _PIECES, _PIECE = 4096, 512
 _BYTES_PER_SECOND = 2e9
 """The assumed speed of hashing variables, in bytes per second, before the first measurement."""
 _GRANTED_SECONDS = 0.05
-"""The seconds always granted to the fingerprints of a state, so that a small model's short first epochs get one."""
+"""The seconds always granted to state fingerprints, so that a small model's short first epochs get one."""
 _ROW = 512
-"""The row length, in 8-byte words, of the table in which a larger array is summed by rows and by columns: as fast as
-memory, and sensitive to order."""
+"""The row length, in 8-byte words, of the table in which a larger array is summed by rows and by columns.
+
+Such sums are as fast as memory, and sensitive to order.
+"""
 
 
 def of_tensors(tensors: Sequence[Any]) -> Any:
-    """The fingerprint of a sequence of tensors: int64 [1], on the host. Also works while tracing."""
+    """Return the fingerprint of a sequence of tensors: int64 [1], on the host. Also works while tracing."""
     with tf.device(_HOST):
         each = [_of_tensor(tensor) for tensor in tensors if _can_be_hashed(tensor)]
         together = (
@@ -46,23 +50,23 @@ def of_tensors(tensors: Sequence[Any]) -> Any:
 
 
 def none() -> Any:
-    """The fingerprint of no data."""
+    """Return the fingerprint of no data."""
     return tf.zeros([1], tf.int64)
 
 
 def joined(first: Any, second: Any) -> Any:
-    """One fingerprint computed from two."""
+    """Combine two fingerprints into one."""
     with tf.device(_HOST):
         return tf.bitcast(_of_tensor(tf.concat([first, second], axis=0)), tf.int64)
 
 
 def as_number(fingerprint: Any) -> int:
-    """A computed fingerprint as a number below 2**64."""
+    """Convert a computed fingerprint to a number below 2**64."""
     return 0 if fingerprint is None else int(np.asarray(fingerprint).view(np.uint64)[0])
 
 
 def of_logs(logs: Any) -> int:
-    """The fingerprint of what a step returned. Reading the logs waits for the device."""
+    """Return the fingerprint of what a step returned. Reading the logs waits for the device."""
     digest = hashlib.blake2b(digest_size=8)
     for leaf in tf.nest.flatten(logs):
         digest.update(np.ascontiguousarray(leaf).tobytes())
@@ -70,7 +74,7 @@ def of_logs(logs: Any) -> int:
 
 
 def of_array(array: Any) -> str:
-    """The hexadecimal fingerprint of a NumPy array's values, dtype and shape. A very large array is sampled."""
+    """Return the hexadecimal fingerprint of a NumPy array's values, dtype and shape. Very large arrays are sampled."""
     digest = hashlib.blake2b(f"{array.dtype.str}{array.shape}".encode(), digest_size=8)
     if array.dtype.hasobject:
         known = (str, bytes, bool, int, float, type(None))
@@ -83,7 +87,7 @@ def of_array(array: Any) -> str:
 
 
 def _blocks(array: Any) -> Iterator[Any]:
-    """The pieces of an array to hash: the whole, blocks of rows, or samples."""
+    """Yield the pieces of an array to hash: the whole, blocks of rows, or samples."""
     if array.nbytes > _SAMPLED_BYTES:
         yield _sampled(array)
     elif array.nbytes <= _AT_ONCE_BYTES:
@@ -94,7 +98,7 @@ def _blocks(array: Any) -> Iterator[Any]:
 
 
 def _take_in(digest: Any, flat: Any) -> None:
-    """Add an array to a digest: its bytes up to `_WHOLE_BYTES`, or else the sums of its rows and columns."""
+    """Add an array to a digest: its bytes up to `_WHOLE_BYTES`, otherwise the sums of its rows and columns."""
     if flat.nbytes > _WHOLE_BYTES:
         rows = flat.nbytes // (8 * _ROW)
         table = flat[: rows * 8 * _ROW].view(np.uint64).reshape(rows, _ROW)
@@ -105,7 +109,7 @@ def _take_in(digest: Any, flat: Any) -> None:
 
 
 def _sampled(array: Any) -> Any:
-    """4096 pieces of an array, evenly spread, in order."""
+    """Return 4096 pieces of an array, evenly spread, in order."""
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat  # never a full copy, whatever its strides
     starts = np.linspace(0, array.size - _PIECE, _PIECES, dtype=np.int64).tolist()
     return np.concatenate([flat[start : start + _PIECE] for start in starts])
@@ -124,9 +128,9 @@ class StateFingerprint:
         self._compute = compiled(self._of_all)
         self._since = time.monotonic() if since is None else since
         self._spent = 0.0
-        """Seconds spent on computations so far, except the first, which includes tracing."""
+        """The time, in seconds, spent on computations so far, except the first, which includes tracing."""
         self.seconds = -1.0
-        """The seconds that the last computation took; 0 for the first, and negative before it."""
+        """The duration of the last computation in seconds; 0 for the first, and negative before it."""
 
     def is_of(self, slots: Sequence[Slot]) -> bool:
         """True if `slots` are the variables of this fingerprint."""
@@ -135,14 +139,14 @@ class StateFingerprint:
         )
 
     def is_affordable(self, share: float) -> bool:
-        """True if all computations, with one more now, take at most this share of the time, or are hardly noticed."""
+        """True if all computations, with one more now, stay within this share of the time, or are barely noticed."""
         seconds = self.seconds
         if seconds < 0:
             seconds = sum(slot.nbytes for slot in self.slots) / _BYTES_PER_SECOND
         return self._spent + seconds <= _GRANTED_SECONDS + (time.monotonic() - self._since) * share
 
     def compute(self) -> int:
-        """The fingerprint of the current values; 0 if there are no variables."""
+        """Compute the fingerprint of the current values; 0 if there are no variables."""
         started = time.monotonic()
         found = as_number(self._compute()) if self.slots else 0
         self.seconds = time.monotonic() - started if self.seconds >= 0 else 0.0
@@ -162,7 +166,7 @@ def _can_be_hashed(tensor: Any) -> bool:
 
 
 def _summed_up(slot: Slot) -> Any:
-    """The value of a variable, or on a GPU two sums over its bits, since copying it all to the host would be slow."""
+    """Return a variable's value, or on a GPU two sums over its bits, since copying everything to the host is slow."""
     value = slot.read()
     if "GPU" not in slot.device or value.dtype.size not in (2, 4, 8) or not value.dtype.is_floating:
         return value

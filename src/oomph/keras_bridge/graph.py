@@ -21,26 +21,26 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 
 def compiled(function: Callable[..., Any], jit_compile: bool | None = None) -> Any:
-    """The function, traced unchanged, without AutoGraph.
+    """Wrap the function in a `tf.function` that traces it unchanged, without AutoGraph.
 
     TensorFlow warns about a function that is traced repeatedly, and counts functions of several objects with the same
-    code as one. It does not look into a `partial`.
+    code as one. It does not look inside a `partial`.
     """
     untouched = tf.autograph.experimental.do_not_convert(function)
     return tf.function(functools.partial(untouched), reduce_retracing=True, jit_compile=jit_compile)
 
 
 _ONE_BY_ONE = 12
-"""Up to this many variables are read faster one by one than by a compiled function, whose call takes about 150 µs."""
+"""Up to this many variables are faster to read one by one than with a compiled function, whose call takes 150 µs."""
 
 
 def tensorflow_variable(variable: Any) -> Any:
-    """The `tf.Variable` behind a Keras variable, or the variable itself."""
+    """Return the `tf.Variable` behind a Keras variable, or the variable itself."""
     return variable if isinstance(variable, tf.Variable) else variable.value
 
 
 def components(variable: Any) -> list[Any]:
-    """The variables behind one variable: one per replica if a strategy keeps copies, otherwise one."""
+    """Return the variables behind one variable: one per replica if a strategy keeps copies, otherwise one."""
     value = tensorflow_variable(variable)
     return list(value.values) if isinstance(value, tf.distribute.DistributedValues) else [value]
 
@@ -49,7 +49,8 @@ def differs_by_replica(variable: Any) -> bool:
     """True if each replica keeps its own value, as for the sums of a metric and for moving averages.
 
     For some, TensorFlow shows their mean or sum (`SyncOnReadVariable` in tensorflow/python/distribute/values.py). For
-    others it shows the first value: non-trainable variables of Keras 3 layers, which each replica assigns on its own.
+    others it shows the first value: non-trainable variables of Keras 3 layers, which each replica assigns
+    independently.
     """
     value = tensorflow_variable(variable)
     if any(kind.__name__ == "SyncOnReadVariable" for kind in type(value).__mro__):
@@ -59,7 +60,7 @@ def differs_by_replica(variable: Any) -> bool:
 
 
 def handles_of(variables: Iterable[Any]) -> set[int]:
-    """The identities of the resource handles of variables, for every replica."""
+    """Return the identities of the resource handles of variables, for every replica."""
     return {id(component.handle) for variable in variables for component in components(variable)}
 
 
@@ -75,7 +76,7 @@ class Slot:
 
     @classmethod
     def of(cls, variable: Any) -> Slot:
-        """The slot of a `tf.Variable` or a Keras variable."""
+        """Create the slot of a `tf.Variable` or a Keras variable."""
         value = tensorflow_variable(variable)
         distributed = value if isinstance(value, tf.distribute.DistributedValues) else None
         first = components(variable)[0]
@@ -83,7 +84,7 @@ class Slot:
 
     @classmethod
     def each_of(cls, variables: Iterable[Any]) -> list[Slot]:
-        """The slots of variables, one per replica, for a rollback to set."""
+        """Create the slots of variables, one per replica, for a rollback to set."""
         found = [component for variable in variables for component in components(variable)]
         return [cls(component.handle, component.dtype, component.device) for component in found]
 
@@ -110,7 +111,7 @@ class Slot:
 
 
 def written_slots(function: Any, besides: Iterable[Any]) -> list[Slot]:
-    """The variables that the concrete `function` writes, except those in `besides`.
+    """Return the variables that the concrete `function` writes, except those in `besides`.
 
     TensorFlow derives which captured resources a graph only reads, so that readers can run in parallel
     (tensorflow/python/framework/auto_control_deps_utils.py). All others count as written.
@@ -130,7 +131,7 @@ def written_slots(function: Any, besides: Iterable[Any]) -> list[Slot]:
 
 
 def _variable_dtype(handle: Any) -> tf.DType | None:
-    """The dtype of the variable behind a handle; None for other resources such as tables and iterators."""
+    """Return the dtype of the variable behind a handle; None for other resources such as tables and iterators."""
     data = TENSORFLOW.handle_data.get(handle)
     if data is None or not data.is_set or len(data.shape_and_type) != 1:
         return None
@@ -145,7 +146,7 @@ class SmallState:
         self._read = compiled(lambda: [slot.read() for slot in slots])
 
     def snapshot(self) -> list[tf.Tensor]:
-        """The current values. A later write of a variable does not change them (TensorFlow copies on write)."""
+        """Return the current values. A later write of a variable does not change them (TensorFlow copies on write)."""
         if len(self.slots) <= _ONE_BY_ONE:
             return [slot.read() for slot in self.slots]
         return list(self._read())
@@ -163,10 +164,10 @@ _SAME_NUMBER = ("Identity", "Cast", "Reshape", "Squeeze", "Mean", "Sum")
 
 
 class OnBatch:
-    """Decides which tensors depend on what differs between micro-batches.
+    """Decides which tensors may differ between micro-batches.
 
-    Sizes of samples do not: only the first dimension varies with their number. State inside a kernel does, such as its
-    random numbers. Variables do not, since every micro-batch starts from the same values.
+    The sizes of samples do not differ: only the first dimension varies with their number. State inside a kernel does,
+    such as its random numbers. Variables do not, since every micro-batch starts from the same values.
 
     Args:
         batch: the tensors of the batch, and whatever else differs between micro-batches.
@@ -181,7 +182,7 @@ class OnBatch:
 
 
 def divisor_in_data(number: Any) -> Any:
-    """The divisor of a sum in a traced number, if it depends on the data and on no variable; otherwise None.
+    """Return the divisor of a sum in a traced number, if it depends on the data but on no variable; otherwise None.
 
     Such a number is a mean over something counted, such as the valid tokens of a batch.
     """
@@ -198,14 +199,14 @@ def divisor_in_data(number: Any) -> Any:
 
 
 def _behind_the_same(number: Any) -> Any:
-    """The tensor this single number comes from, skipping operations that pass it on unchanged."""
+    """Return the tensor that this single number comes from, skipping operations that pass it on unchanged."""
     while number.op.type in _SAME_NUMBER and number.op.inputs[0].shape.rank == 0:
         number = number.op.inputs[0]
     return number
 
 
 def _reaches(tensor: Any, found: Callable[[Any], bool], stops: Callable[[Any], bool] = lambda each: False) -> bool:
-    """True if a tensor is computed from one that `found` matches. Does not search behind those that `stops` matches."""
+    """True if a tensor is computed from one that `found` matches, not searching behind those that `stops` matches."""
     waiting, seen = [tensor], set()
     while waiting:
         each = waiting.pop()
@@ -234,10 +235,10 @@ def _is_size_of_a_sample(tensor: Any) -> bool:
 
 
 def inlined(concrete: Any, definition: Any = None) -> Callable[..., Any]:
-    """A function with the same arguments that copies the operations of `concrete` into the current graph.
+    """Return a function with the same arguments that copies the operations of `concrete` into the current graph.
 
     Args:
-        concrete: a concrete function that takes a nest of tensors.
+        concrete: a concrete function that accepts a nest of tensors.
         definition: a GraphDef to copy instead, whose operations have the same names.
     """
     traced = concrete.graph
@@ -264,7 +265,7 @@ def inlined(concrete: Any, definition: Any = None) -> Callable[..., Any]:
 
 
 def _packed(concrete: Any, results: list[Any]) -> Any:
-    """The tensors in the structure that the function returned."""
+    """Return the tensors in the structure that the function returned."""
     leaves = iter(results)
     flat = tf.nest.flatten(concrete.structured_outputs, expand_composites=True)
     filled = [next(leaves) if isinstance(leaf, (tf.Tensor, tf.TypeSpec)) else leaf for leaf in flat]

@@ -20,7 +20,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 
 
 def optimizers_of(model: Any) -> list[Any]:
-    """The optimizers of a model: the one it was compiled with, and those in its attributes."""
+    """Return the optimizers of a model: the one it was compiled with, and those in its attributes."""
     found: list[Any] = []
     kind = KERAS.optimizer.value()
     for value in [getattr(model, "optimizer", None), *vars(model).values()]:  # one of a custom loop is not compiled
@@ -42,7 +42,7 @@ def learning_rate_of(optimizer: Any) -> float | None:
 
 
 def weights_of_each(model: Any) -> list[list[int]]:
-    """The indices of each optimizer's weights in the model's variables; −1 for a weight not among them."""
+    """Return the indices of each optimizer's weights in the model's variables; −1 for a weight not among them."""
     places = {id(variable): place for place, variable in enumerate(model.variables)}
     return [
         [places.get(id(weight), -1) for weight in KERAS.optimizer_variables.of(one)] for one in optimizers_of(model)
@@ -52,7 +52,7 @@ def weights_of_each(model: Any) -> list[list[int]]:
 def build_as_before(model: Any, weights: Sequence[Sequence[int]]) -> None:
     """Build the optimizers that have no variables yet, for the weights that `weights_of_each` returned.
 
-    Without a trace, it is unknown before the first step which optimizer trains what.
+    Without a trace, it is not known before the first step which optimizer trains which weights.
     """
     variables = model.variables
     for optimizer, own in zip(optimizers_of(model), weights, strict=False):
@@ -66,7 +66,7 @@ _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 
 @contextmanager
 def calls_not_counted(model: Any) -> Iterator[None]:
-    """Undo layer calls in the block: restore plain attribute values of layers afterwards."""
+    """Undo the effects of layer calls in the block by restoring plain attribute values of layers afterwards."""
     before = [
         (vars(layer), _plain_attributes(layer))
         for layer in KERAS.flatten_layers.call(model)
@@ -86,7 +86,7 @@ def _plain_attributes(layer: Any) -> dict[str, Any]:
 
 
 def hidden_variables(model: Any) -> Iterator[tf.Variable]:
-    """TensorFlow variables and random generators in attributes of layers, or in a list or dict there."""
+    """Yield TensorFlow variables and random generators in attributes of layers, or in a list or dict there."""
     for layer in KERAS.flatten_layers.call(model):
         for value in vars(layer).values():
             for thing in _items_of(value) if type(value) not in _PLAIN else ():
@@ -101,7 +101,7 @@ def _has_state(kind: type) -> bool:
 
 
 def own_arrays(model: Any, failed: Callable[[str], object]) -> dict[str, Any]:
-    """Arrays that the user's layers save beyond their variables: "<layer number>/<their key>" → array.
+    """Return arrays that the user's layers save beyond their variables: "<layer number>/<their key>" → array.
 
     Args:
         failed: called for a layer whose method raises; the rest are saved.
@@ -137,7 +137,7 @@ def _that_save(model: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _extra(layer: Any, saved: dict[str, Any]) -> list[str]:
-    """The keys that a layer saved besides Keras' own keys for its variables."""
+    """Return the keys that a layer saved besides Keras' own keys for its variables."""
     usual = {
         str(i) for i in range(len(KERAS.trainable_variables.of(layer)) + len(KERAS.non_trainable_variables.of(layer)))
     }

@@ -60,10 +60,10 @@ STATEFUL = frozenset(
 
 
 class SlicedRandomOps:
-    """The draws of one micro-batch: draws that vary with the batch return its rows of the full batch's numbers.
+    """The draws of one micro-batch: draws that vary with the batch return its rows of the full batch's random numbers.
 
     Args:
-        frame: where the micro-batch lies.
+        frame: the place of the micro-batch in the batch.
         part: the number of samples in the micro-batch.
         kinds: for each draw of the step, in order, whether it varies with the batch. Each trace refills it. Eager mode,
             where shapes do not show this, uses the result of a trace.
@@ -79,7 +79,7 @@ class SlicedRandomOps:
     @staticmethod
     @contextmanager
     def replaced(current: Callable[[], SlicedRandomOps | None]) -> Iterator[None]:
-        """Within the block, TensorFlow's stateless operations draw for a micro-batch.
+        """Let TensorFlow's stateless operations draw for a micro-batch within the block.
 
         Args:
             current: returns the draws of the micro-batch that this thread traces; None in other threads.
@@ -126,14 +126,14 @@ def draws_from_hidden_state(graph: Any) -> bool:
 
 
 def hidden_draws_in(graph: Any) -> set[str]:
-    """The operations of a traced graph, and of functions that it calls, that draw from a state inside their kernels."""
+    """Return the operations of a traced graph, and of functions it calls, that draw from a state inside kernels."""
     definition = graph.as_graph_def()
     nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
     return {node.op for node in nodes if node.op in STATEFUL}
 
 
 _TRIAL = (8, 5)
-"""The shape of the trial's tensor. For it, XLA draws normals in pairs that lie in two halves: even first, odd last."""
+"""The shape of the trial's tensor. For it, XLA draws normals in pairs split over two halves: even first, odd last."""
 _NEAR_THE_END = 2**64 - 3
 """The lower half of a counter that overflows during the trial."""
 _tried: dict[tuple[Any, ...], bool] = {}
@@ -177,7 +177,7 @@ def drawn_rows(original: Callable[..., Any], bound: inspect.BoundArguments, firs
 
 
 def _later(counter: Any, count: Any) -> Any:
-    """The counter (uint64 [2], lower half first) plus `count`, in signed arithmetic, which every device supports."""
+    """Add `count` to the counter (uint64 [2], lower half first), in signed arithmetic, which every device supports."""
     low, high = tf.unstack(tf.bitcast(counter, tf.int64))
     added = low + count
     carry = tf.cast(tf.logical_and(low < 0, added >= 0), tf.int64)
@@ -192,7 +192,7 @@ def _dtype(bound: inspect.BoundArguments) -> Any:
 
 
 def _try(original: Callable[..., Any], dtype: Any, algorithm: int, compiled: bool) -> bool:
-    """True if rows drawn from any position equal those of the whole, bit by bit."""
+    """True if rows drawn from any position equal the rows of the whole, bit by bit."""
     signature = inspect.signature(original)
     limits = {"minval": tf.constant(0, dtype), "maxval": tf.constant(99, dtype)}
     of_kind = {"dtype": dtype} if "dtype" in signature.parameters else limits

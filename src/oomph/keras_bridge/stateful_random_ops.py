@@ -38,18 +38,18 @@ _OF_CONTROL_FLOW = ("CondBranchFuncGraph", "WhileBodyFuncGraph", "WhileCondFuncG
 
 
 class KeptRandomOps:
-    """The counts of the random operations of one step, in tracing order."""
+    """The draw counts of one step's random operations, in tracing order."""
 
     def __init__(self) -> None:
         self.variables: list[Any] = []
         """The state of each operation, int64 [3]: key, count, upper half of the counter."""
         self._made: list[Any] = []
-        """Variables of traces not taken yet: TensorFlow traces a function twice if the first creates variables."""
+        """Variables of traces not kept yet: TensorFlow traces a function twice if the first trace creates variables."""
         self._to_come: list[Any] = []
         """Values restored from an earlier attempt, for operations not traced yet."""
 
     def take(self, concrete: Any) -> None:
-        """Keep the counts of a traced function that will be run."""
+        """Keep the counts of a traced function that is going to run."""
         captured = {id(tensor) for tensor in concrete.captured_inputs}
         taken = [variable for variable in self._made if id(variable.handle) in captured]
         for variable, value in zip(taken, self._to_come, strict=False):
@@ -58,7 +58,7 @@ class KeptRandomOps:
         self._made, self._to_come = [], self._to_come[len(taken) :]
 
     def values(self) -> list[Any]:
-        """The current state of each operation: int64 [3] NumPy arrays."""
+        """Return the current state of each operation: int64 [3] NumPy arrays."""
         return [variable.numpy() for variable in self.variables]
 
     def restore(self, values: list[Any]) -> None:
@@ -69,7 +69,7 @@ class KeptRandomOps:
 
     @contextmanager
     def replaced(self) -> Iterator[None]:
-        """Within the block, random operations added to the graph being traced draw from variables."""
+        """Let random operations added to the graph being traced draw from variables, within the block."""
         graph = TENSORFLOW.default_graph.value()()
         with ExitStack() as undo:
             for op in TENSORFLOW.stateful_random_ops:
@@ -94,7 +94,7 @@ class KeptRandomOps:
         return drawn
 
     def _counter(self, seed: int, seed2: int) -> Any:
-        """The variable of one operation. Without a seed, its key comes from the system, as in a kernel."""
+        """Create one operation's variable. Without a seed, its key comes from the system, as in a kernel."""
         if (seed, seed2) == (0, 0):
             seed, seed2 = secrets.randbits(63), secrets.randbits(63)
         with tf.init_scope():  # bypasses a strategy: each replica draws for itself
@@ -151,7 +151,7 @@ DRAWS: dict[str, Callable[..., Any]] = {
     "random_uniform_int": _uniform_int,
     "random_shuffle": _shuffle,
 }
-"""For each operation, a function from (key [1], counter [2], the arguments) to (values, counts used)."""
+"""Maps each operation to a function from (key [1], counter [2], the arguments) to (values, counts used)."""
 
 
 class EagerRandomOps:
@@ -197,11 +197,11 @@ def install_eager(entropy: str) -> None:
 
 
 _known: WeakKeyDictionary[Any, tuple[int, bool]] = WeakKeyDictionary()
-"""For each function examined, the number of its traces, and True if one of them draws this way."""
+"""For each function examined, the number of its traces, and True if one of them draws from such a state."""
 
 
 def functions_with_draws(functions: Iterable[Any]) -> list[Reason]:
-    """The functions that draw this way."""
+    """Return reasons for the functions that draw from such a state."""
     names = sorted({str(getattr(function, "__name__", "a function")) for function in functions if _draws(function)})
     return [because("draws-in-kernels", function=name) for name in names]
 

@@ -1,6 +1,6 @@
-"""Monitoring of the machine while a script trains: measures, keeps, and finds what is wrong.
+"""Monitors the machine while a script trains: measures, stores, and finds faults.
 
-A small process of its own samples once a second (`sampler`): the supervisor forks, and NVML does not work in a process
-that was forked after it was initialised. It keeps every sample (`store`), and looks for faults in the last ones
-(`detection`, `detectors/`), which it tells its parent.
+A small separate process samples once a second (`sampler`): the supervisor forks, and NVML does not work in a process
+that was forked after it was initialised. It keeps every sample (`store`), looks for faults in the latest ones
+(`detection`, `detectors/`), and reports them to its parent.
 """

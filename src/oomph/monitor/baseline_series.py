@@ -1,6 +1,6 @@
-"""The baselines of a training as series that can be compared: by epoch, across two fits, by fit, by step. Pure.
+"""The baselines of a training as comparable series: by epoch, across two fits, by fit, by step. Pure.
 
-Only the newest process counts: the memory of earlier ones is gone.
+Only the newest process counts, since the memory of earlier ones is gone.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from oomph.monitor.sample import Baseline, Values
 from oomph.monitor.window import Window
 
 _WARM_UP = 2
-"""The number of first epochs, or fits, in which slots, caches and graphs are made."""
+"""The number of initial epochs, or fits, in which slots, caches and graphs are created."""
 _MOST = 256
-"""The most readings of a series: more would cost time and add nothing."""
+"""The maximum number of readings in a series: more would cost time and add nothing."""
 _EPOCHS = 1.1
-"""The fewest epochs that readings must span: memory filled in each epoch is freed when the next one begins."""
+"""The minimum number of epochs that readings must span: memory filled in each is freed when the next starts."""
 _SAME_PACE = 1.5
 """The factor by which the step time may differ between fits of the same model on the same machine."""
 
@@ -29,19 +29,19 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True)
 class Series:
-    """Baselines that can be compared, and the place of each: an epoch, a fit or a step."""
+    """Comparable baselines, and the place of each: an epoch, a fit or a step."""
 
     kind: Literal["epochs", "across fits", "fits", "steps"]
     baselines: Sequence[Baseline]
     places: Sequence[float]
     planned: float | None = None
-    """The place where the training ends; None if that is not known."""
+    """The place where the training ends; None if unknown."""
     again: float = 0
-    """The place where the second of two fits begins, or from which on all fits do the same work."""
+    """The place where the second of two fits starts, or from where all fits do the same work."""
     ended: int = 0
     """The number of epochs of the fit that have ended."""
     is_whole: bool = True
-    """False if all readings are of one epoch, whose end may free what fills in it."""
+    """False if all readings belong to one epoch, whose end may free what fills up in it."""
 
     @property
     def unit(self) -> Literal["epoch", "fit", "step"]:
@@ -53,7 +53,7 @@ class Series:
 
     @property
     def settled(self) -> list[Point]:
-        """The points without those of the warm-up."""
+        """The points without the warm-up."""
         return self.points if self.kind == "steps" else self.points[_WARM_UP:]
 
     @property
@@ -71,26 +71,26 @@ def series_of(window: Window) -> Iterator[Series]:
 
 
 def _epochs(fits: _Fits, training: Values) -> Series:
-    """The series of the ends of epochs in the newest fit."""
+    """Return the series of ends of epochs in the newest fit."""
     ends = _thin(fits[-1]) if fits else []
     return Series("epochs", ends, [each.epoch for each in ends], training.get("epochs"))
 
 
 def _across_fits(fits: _Fits) -> Series:
-    """The series of the ends of epochs in the two newest fits, in order."""
+    """Return the series of ends of epochs in the two newest fits, in order."""
     ends = [each for fit in fits[-2:] for each in fit] if len(fits) > 1 else []
     places = _thin(range(len(ends)))
     return Series("across fits", [ends[place] for place in places], places, again=len(fits[-2]) if ends else 0)
 
 
 def _by_fit(fits: _Fits) -> Series:
-    """The series of the first end of an epoch in each fit."""
+    """Return the series of first ends of epochs, one for each fit."""
     places = _thin(range(len(fits)))
     return Series("fits", [fits[place][0] for place in places], places, again=_repeats_from(fits))
 
 
 def _repeats_from(fits: _Fits) -> int:
-    """The number of the first fit from which on all first epochs took as many steps as the last, at a similar pace."""
+    """Return the number of the first fit since which all first epochs match the last in steps and, roughly, in pace."""
     paces = [(fit[0].step - before[-1].step, fit[0].time - before[-1].time) for before, fit in pairwise(fits)]
     first = len(paces)
     while first and _are_alike(paces[first - 1], paces[-1]):
@@ -103,7 +103,7 @@ def _are_alike(one: tuple[int, float], other: tuple[int, float]) -> bool:
 
 
 def _steps(fits: _Fits, within: Sequence[Baseline], training: Values) -> Series:
-    """The series of readings within the epochs of the newest fit."""
+    """Return the series of readings within the epochs of the newest fit."""
     begin = fits[-2][-1].step if len(fits) > 1 else -1
     readings = [each for each in within if each.step > begin]
     ends = fits[-1] if fits and readings and fits[-1][0].step > readings[0].step else []
@@ -113,14 +113,14 @@ def _steps(fits: _Fits, within: Sequence[Baseline], training: Values) -> Series:
 
 
 def _tell_enough(readings: Sequence[Baseline], ends: Sequence[Baseline], training: Values) -> bool:
-    """True if readings span more than memory filled anew in each epoch; a single epoch always counts."""
+    """True if readings span more than memory refilled in each epoch; a single epoch always counts."""
     if not readings or not ends:
         return training.get("epochs", 1) == 1
     return readings[-1].step - readings[0].step >= _EPOCHS * (ends[0].step - readings[0].step)
 
 
 def _last_step(ends: Sequence[Baseline], begin: int, training: Values) -> float | None:
-    """The number of the last step of the fit that began after step `begin`."""
+    """Return the number of the last step of the fit that started after step `begin`."""
     epochs, each = training.get("epochs"), training.get("steps_per_epoch") or _steps_of_an_epoch(ends, begin)
     if epochs is None or each is None:
         return None
@@ -134,7 +134,7 @@ def _steps_of_an_epoch(ends: Sequence[Baseline], begin: int) -> float | None:
 
 
 def _fits(ends: Sequence[Baseline]) -> list[list[Baseline]]:
-    """The ends of epochs of each fit; a fit begins where the number of the epoch does not rise."""
+    """Return the ends of epochs of each fit. A fit starts where the epoch number does not increase."""
     fits: list[list[Baseline]] = []
     for each in _of_newest_process(ends):
         if fits and each.epoch > fits[-1][-1].epoch:
@@ -149,6 +149,6 @@ def _of_newest_process(baselines: Sequence[Baseline]) -> list[Baseline]:
 
 
 def _thin(items: Sequence[_Item]) -> Sequence[_Item]:
-    """Every n-th item, so that at most `_MOST` remain; the newest is always kept."""
+    """Return every n-th item, so that at most `_MOST` remain; the newest is always kept."""
     every = -(-len(items) // _MOST) or 1
     return items[(len(items) - 1) % every :: every]

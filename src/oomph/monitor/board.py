@@ -1,7 +1,7 @@
 """The board: the training process's own measurements, as a file of numbers for the sampler. Both processes.
 
-It is memory-mapped, as the progress board is: a write costs well under a microsecond and survives `kill -9`. Runs in
-the script's process, so it needs the standard library only.
+It is memory-mapped, like the progress board: a write costs well under a microsecond and survives `kill -9`. Runs in
+the script's process, so it needs only the standard library.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RING = 64
 _HEAD = struct.Struct("<3q")
 """The head of the file: a magic number, the process, the number of baselines so far."""
 _NUMBERS = struct.Struct(f"<{1 + len(_KEYS)}d")
-"""The numbers of the file: the time of the last write (`time.monotonic`), and one value per metric, NaN if not
+"""The numbers in the file: the time of the last write (`time.monotonic`), and one value per metric, NaN if not
 measured."""
 _BASELINE = struct.Struct("<qdqd")
 """One baseline: step, bytes in use, epoch, time."""
@@ -49,7 +49,7 @@ class TrainingBoard:
         _HEAD.pack_into(self._map, 0, _MAGIC, os.getpid(), 0)
 
     def write(self, key: str, value: float) -> None:
-        """Write one metric of the scope "training"; raises KeyError for another."""
+        """Write one metric of the scope "training". Raises KeyError for any other metric."""
         _NUMBER.pack_into(self._map, _PLACES[key], value)
 
     def beat(self) -> None:
@@ -60,9 +60,9 @@ class TrainingBoard:
         """Add a baseline; the last 64 are kept for the reader.
 
         Args:
-            step: the steps done.
-            bytes_in_use: the bytes that the allocator holds.
-            epoch: the epoch, from 1, that has just ended; 0 within an epoch.
+            step: the number of steps done.
+            bytes_in_use: the number of bytes that the allocator holds.
+            epoch: the number, from 1, of the epoch that has just ended; 0 within an epoch.
         """
         place = _HEAD.size + _NUMBERS.size + self._baselines % _RING * _BASELINE.size
         _BASELINE.pack_into(self._map, place, step, bytes_in_use, epoch, time.time())
@@ -78,7 +78,7 @@ class BoardReader:
         self._pid, self._seen = 0, 0
 
     def read(self) -> tuple[dict[str, float], tuple[Baseline, ...]]:
-        """The measured values, and the baselines added since the last call."""
+        """Return the measured values, and the baselines added since the last call."""
         try:
             with os.fdopen(open_own(self._run_dir, BOARD, os.O_RDONLY), "rb") as file:
                 raw = file.read(_SIZE + 1)

@@ -1,4 +1,4 @@
-"""Detection: asks detectors when they are due, and returns what is new or over. Pure but for its memory."""
+"""Detection: calls detectors when they are due, and returns what is new or over. Pure except for its memory."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from oomph.monitor.sample import Sample
 from oomph.monitor.window import Window
 
 _PATIENCE_SECONDS, _LOOKS = 60.0, 3
-"""The seconds and the number of looks without a finding after which it is over."""
+"""The time in seconds, and the number of checks, without a finding after which it is over."""
 _PAUSE_SECONDS = 600.0
-"""The seconds within which a finding that comes back is not reported again; it must stay away for as long to be
+"""The time, in seconds, within which a recurring finding is not reported again; after as long an absence it is
 forgotten."""
 
 _Key = tuple[str, str, str]
-"""Fault, subject and kind of a finding."""
+"""The fault, subject and kind of a finding."""
 
 
 class _Known(NamedTuple):
@@ -34,7 +34,7 @@ class _Known(NamedTuple):
 
 
 class Detection:
-    """Takes the samples of a run, oldest first, and returns what each changes."""
+    """Receives the samples of a run, oldest first, and returns what each changes."""
 
     def __init__(self, detectors: Sequence[Detector] = DETECTORS) -> None:
         self._detectors = detectors
@@ -46,7 +46,7 @@ class Detection:
         """The error of a failed detector, which is skipped from then on."""
 
     def take(self, sample: Sample) -> FindingChanges:
-        """Add a sample; returns the findings to report, and those that came back or are over."""
+        """Add a sample, and return the findings to report and those that recurred or are over."""
         self._window.append(sample)
         now = sample.time
         self._forget(now)
@@ -71,7 +71,7 @@ class Detection:
         return [key for key, known in self._known.items() if not known.is_over]
 
     def _ask(self, number: int) -> list[Finding]:
-        """Return what a detector finds; skip one that fails from now on, as it would fail every time."""
+        """Return a detector's findings; skip one that fails from now on, since it would fail every time."""
         detector = self._detectors[number]
         try:
             return list(detector.find(self._window))
@@ -90,7 +90,7 @@ class Detection:
         return [FindingEnded(*key, known.last, max(known.last - known.begin, 0.0)) for key, known in over.items()]
 
     def _forget(self, now: float) -> None:
-        """Forget findings that have long been over: they are reported again."""
+        """Forget findings that have long been over, so that they are reported again."""
         self._known = {
             key: known
             for key, known in self._known.items()
@@ -103,7 +103,7 @@ def _key(finding: Finding) -> _Key:
 
 
 def _made(known: _Known | None, finding: Finding, now: float, every: float) -> _Known:
-    """The record of a finding that is made now."""
+    """Return the record of a finding that is made now."""
     rank = SEVERITIES.index(finding.severity)
     if known is None:
         return _Known(rank, now, now, max(_PATIENCE_SECONDS, _LOOKS * every))

@@ -1,4 +1,4 @@
-"""Detector: a pure function of the last samples, the pages of its findings, and how often it looks."""
+"""Detector: a pure function of the latest samples, with the pages of its findings and its interval."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Find = Callable[[Window], Iterable[Finding]]
 class Detector:
     """One kind of fault, and how to find it.
 
-    The first line of its docstring says what it finds, the rest what counts as that, and the source of each threshold:
-    docs/reference/monitor-findings.md is made of them. A detector that needs more than the newest samples asks the
-    window for them.
+    The first line of its docstring says what it finds, the rest what counts as a finding, and the source of each
+    threshold: docs/reference/monitor-findings.md is generated from them. A detector that needs more than the newest
+    samples asks the window for them.
     """
 
     find: Find
@@ -25,7 +25,7 @@ class Detector:
     faults: tuple[str, ...]
     """The pages of its findings."""
     every: float
-    """The seconds between two looks."""
+    """The time, in seconds, between two checks."""
 
     @property
     def name(self) -> str:
@@ -39,6 +39,10 @@ class Detector:
 
 
 def detector(*faults: str, every: float) -> Callable[[Find], Detector]:
-    """Make a Detector of the function below; `faults` are the pages of its findings, `every` the seconds between two
-    looks."""
+    """Turn the decorated function into a Detector.
+
+    Args:
+        faults: the pages of its findings.
+        every: the time, in seconds, between two checks.
+    """
     return lambda find: Detector(find, faults, every)

@@ -12,17 +12,17 @@ from oomph.monitor.detectors import DETECTORS
 
 
 def document() -> str:
-    """The text of the reference, made from the detectors themselves."""
+    """Return the text of the reference, generated from the detectors."""
     return "\n".join(_lines())
 
 
 def _lines() -> Iterator[str]:
     yield "# What the monitor finds\n"
     yield "Generated from `src/oomph/monitor/detectors` by `python -m oomph.monitor.docs`.\n"
-    yield "The monitor samples once a second and looks at the last samples. A finding is a notice, a warning, or"
-    yield "critical: the training will fail, or its results may be wrong. Each is told once, and again only if it"
-    yield "becomes more severe, or comes back after ten minutes without it. It is over when it was not there for a"
-    yield "minute and in three looks: then `oomph watch` shows it as past, and journal and summary of the run say how"
+    yield "The monitor samples once a second and examines the latest samples. A finding is a notice, a warning, or"
+    yield "critical: the training will fail, or its results may be wrong. Each is reported once, and again only if it"
+    yield "becomes more severe, or recurs after ten minutes without it. It is over once it has been absent for a"
+    yield "minute and three checks: then `oomph watch` shows it as past, and journal and summary of the run say how"
     yield "long it lasted.\n"
     yield "| finds | fault | what counts, and why |"
     yield "| --- | --- | --- |"
@@ -34,7 +34,7 @@ def _lines() -> Iterator[str]:
 
 
 def _words(docstring: str) -> tuple[str, str]:
-    """The first line of a docstring, and the rest of it."""
+    """Split a docstring into its first line and the rest."""
     first, _, rest = docstring.strip().partition("\n")
     return first.removesuffix(" Pure."), " ".join(rest.split()).replace("|", "\\|")
 

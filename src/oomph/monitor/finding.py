@@ -19,7 +19,7 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 class Finding:
     """One finding. It is reported once for each fault, subject and kind.
 
-    It is reported again only if it becomes more severe, or comes back after a while.
+    It is reported again only if it becomes more severe, or recurs after a while.
     """
 
     fault: str
@@ -27,48 +27,48 @@ class Finding:
     subject: str
     """The part concerned: "GPU 0", "host memory", "input pipeline", "loss"."""
     message: str
-    """One sentence with the figures: "memory in use grows by 12 MiB a minute; it reaches the limit in 40 minutes"."""
+    """One sentence with the values: "memory in use grows by 12 MiB a minute; it reaches the limit in 40 minutes"."""
     severity: Severity = "warning"
-    """A notice needs no action now. Critical: the training will fail, or its results are wrong."""
+    """The severity. A notice needs no action now; critical: the training will fail, or its results are wrong."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
-    """The figures behind the message, for programs: JSON values."""
+    """The values behind the message, for programs, in JSON."""
     remedy: str = ""
     """The remedy, if it is more specific than the first one of the page."""
     kind: str = ""
-    """Tells apart findings of one page and subject: a GPU may report "xid 48", and then "lost"."""
+    """Distinguishes findings of one page and subject: a GPU may report "xid 48", and then "lost"."""
 
 
 @dataclass(frozen=True)
 class FindingEnded:
-    """A finding that is over; fault, subject and kind are those of the finding."""
+    """A finding that is over; fault, subject and kind match the finding."""
 
     fault: str
     subject: str
     kind: str = ""
     until: float = 0.0
-    """Unix time when it was last seen."""
+    """The Unix time when it was last seen."""
     seconds: float = 0.0
-    """The seconds that the finding lasted until then, since it was reported or came back."""
+    """The duration of the finding in seconds, since it was reported or recurred."""
 
 
 @dataclass(frozen=True)
 class FindingChanges:
-    """Findings that are new, have come back, or are over."""
+    """Findings that are new, have recurred, or are over."""
 
     told: tuple[Finding, ...] = ()
     returned: tuple[Finding, ...] = ()
-    """Findings that came back soon after their end: recorded, but not reported again."""
+    """Findings that recurred soon after their end: recorded, but not reported again."""
     ended: tuple[FindingEnded, ...] = ()
 
 
 _KEY = ("fault", "subject", "kind")
 _TEXTS = (*_KEY, "message", "remedy")
 _AGAIN, _ENDED = "again", "ended"
-"""The marks of a finding that has come back, and of one that is over."""
+"""The marks of a finding that has recurred, and of one that is over."""
 
 
 def to_lines(changes: FindingChanges) -> Iterator[str]:
-    """A line for each finding that is new, has come back or is over, with its line end."""
+    """Yield a line, with its line end, for each finding that is new, has recurred or is over."""
     for finding in changes.told:
         yield _line(_document(finding))
     for finding in changes.returned:
@@ -78,7 +78,7 @@ def to_lines(changes: FindingChanges) -> Iterator[str]:
 
 
 def from_documents(documents: Iterable[Any]) -> FindingChanges:
-    """The changes in parsed lines, ignoring anything else."""
+    """Read the changes from parsed lines, ignoring anything else."""
     told: list[Finding] = []
     returned: list[Finding] = []
     ended: list[FindingEnded] = []
@@ -92,7 +92,7 @@ def from_documents(documents: Iterable[Any]) -> FindingChanges:
 
 
 def finding_of(document: Any) -> Finding | None:
-    """The finding in a document; None if it is something else."""
+    """Read the finding in a document; None if it is something else."""
     if not isinstance(document, dict) or not isinstance(document.get("evidence"), dict):
         return None
     if not all(isinstance(document.get(name), str) for name in _TEXTS) or document.get("severity") not in SEVERITIES:
@@ -115,19 +115,19 @@ def _document(finding: Finding) -> dict[str, Any]:
 
 
 def _line(document: dict[str, Any]) -> str:
-    """Write one line; what JSON cannot hold becomes text."""
+    """Write one line; anything JSON cannot express becomes text."""
     return json.dumps(document, default=str) + "\n"
 
 
 def in_words(finding: Finding) -> str:
-    """The finding in words, with its name and remedy."""
+    """Describe the finding, with its name and remedy."""
     page, remedy = find(finding.fault), remedy_of(finding)
     name = finding.fault if page is None else f"{page.name}, {page.code}"
     return f"{finding.subject}: {finding.message} ({name})" + (f". {remedy}" if remedy else "")
 
 
 def remedy_of(finding: Finding) -> str:
-    """The finding's own remedy, or the first of its page."""
+    """Return the finding's own remedy, or the first of its page."""
     page = find(finding.fault)
     if finding.remedy or page is None or not page.remedies:
         return finding.remedy
@@ -135,7 +135,7 @@ def remedy_of(finding: Finding) -> str:
 
 
 def as_data(finding: Finding) -> dict[str, Any]:
-    """The finding as JSON values, for a program that reads it."""
+    """Return the finding as JSON values, for programs."""
     page = find(finding.fault)
     return {
         "fault": finding.fault,

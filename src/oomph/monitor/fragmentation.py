@@ -1,10 +1,10 @@
-"""Free memory of the GPU in pieces that are too small, from TensorFlow's report of a failed allocation. Pure.
+"""Detects that free GPU memory is in pieces that are too small, from TensorFlow's report of a failed allocation. Pure.
 
 `oomph run` looks for it when an allocation has failed and the training goes on, as micro-batches or after a restart.
-Nothing that can be read before tells it: TensorFlow gives the bytes in use and their peak, but not the largest free
+Nothing that can be read earlier reveals it: TensorFlow gives the bytes in use and their peak, but not the largest free
 block (`LargestFreeBlock` in its statistics is always 0), on which fragmentation depends. What NVML shows beyond the
-bytes in use is free memory of the pool, cut into pieces or not. The report lists every free block. A finding needs as
-much free memory as was asked for, without a block of that size.
+bytes in use is free memory of the pool, cut into pieces or not. The report lists every free block. A finding requires
+as much free memory as was requested, without a block of that size.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORDS = Words(frozenset(word.encode() for word in memory.MAP_WORDS), condense=m
 
 
 def of_report(report: bytes) -> Finding | None:
-    """The finding from a report's last failed allocation; None if it failed for another reason."""
+    """Return the finding from a report's last failed allocation; None if it failed for another reason."""
     last = MemoryMap()
     for fact in read_log(BytesIO(report), words=_WORDS):
         last.see(fact)
@@ -32,8 +32,8 @@ def of_report(report: bytes) -> Finding | None:
     return Finding(
         fault=FAULTS[0],
         subject="TensorFlow's memory",
-        message=f"{amount(requested)} did not fit, although {amount(free)} were free: "
-        f"the largest piece had {amount(largest)}",
+        message=f"{amount(requested)} did not fit, although {amount(free)} was free: the largest piece was "
+        f"{amount(largest)}",
         evidence={
             "requested_bytes": requested,
             "free_bytes": free,

@@ -18,14 +18,14 @@ from oomph.gpu.reading import Reading
 from oomph.monitor.sample import GpuEvent, GpuProcess, GpuSample
 
 _SILENT_SECONDS = 3.0
-"""The seconds after which a missing answer is a fault; NVML answers within milliseconds, and within a second when
-busy."""
+"""The time, in seconds, after which a missing answer is a fault; NVML answers within milliseconds, and within a second
+when busy."""
 _PATIENCE_SECONDS = 0.4
-"""The seconds that a sample waits for its GPUs; a later answer becomes part of the next sample."""
+"""The time, in seconds, that a sample waits for its GPUs; a later answer becomes part of the next sample."""
 
 
 class GpuSource(Protocol):
-    """The source to ask: `oomph.gpu.gpus.Gpus`."""
+    """The source to query: `oomph.gpu.gpus.Gpus`."""
 
     @property
     def asking(self) -> str: ...
@@ -45,11 +45,11 @@ class SourceAnswer:
     readings: tuple[Reading, ...]
     problem: str
     seconds: float
-    """The seconds since the request."""
+    """The time, in seconds, since the request."""
 
 
 class GpuThread:
-    """Asks a source in a thread of its own."""
+    """Queries a source in a separate thread."""
 
     def __init__(self, source: GpuSource) -> None:
         self._source = source
@@ -60,17 +60,17 @@ class GpuThread:
 
     @property
     def asking(self) -> str:
-        """The name of what is being asked at this moment, such as "GPU 3"; empty between two readings."""
+        """The name of what is being queried at this moment, such as "GPU 3"; empty between two readings."""
         return self._source.asking
 
     def ask(self, now: float) -> None:
-        """Begin a reading, unless one is under way; `now` is a monotonic time in seconds."""
+        """Start a reading, unless one is under way; `now` is a monotonic time in seconds."""
         if self._asked_at is None:
             self._asked_at = now
             self._requests.put(now)
 
     def answer(self, now: float, wait_seconds: float) -> SourceAnswer | float:
-        """The answer; or, while there is none, the seconds since the request."""
+        """Return the answer; or, while there is none, the seconds since the request."""
         assert self._asked_at is not None
         seconds = now - self._asked_at
         try:
@@ -95,24 +95,24 @@ class GpuThread:
 
 
 class GpuWatch:
-    """Makes the GPUs of each sample. Call `ask`, do something else, and then `gpus`."""
+    """Determines the GPUs of each sample. Call `ask`, do something else, and then call `gpus`."""
 
     def __init__(self, thread: GpuThread, log: KernelLog) -> None:
         self._thread, self._log = thread, log
         self._last: tuple[Reading, ...] = ()
         self.problem = ""
-        """The reason there are no GPUs or values, in words."""
+        """The reason that there are no GPUs or values, in words."""
 
     def ask(self, now: float) -> None:
-        """Begin a reading; `now` is a monotonic time in seconds."""
+        """Start a reading; `now` is a monotonic time in seconds."""
         self._thread.ask(now)
 
     def gpus(self, now: float, owns: Callable[[int], bool]) -> tuple[GpuSample, ...]:
-        """The GPUs as they answered; without values until they do.
+        """Return the GPUs as they answered; without values until they do.
 
         Args:
             now: as for `ask`.
-            owns: whether a process belongs to the watched script.
+            owns: returns True if a process belongs to the watched script.
         """
         answer = self._thread.answer(now, _PATIENCE_SECONDS)
         gpus = self._answered(answer, owns) if isinstance(answer, SourceAnswer) else self._silent(answer)
@@ -127,7 +127,7 @@ class GpuWatch:
         return gpus
 
     def _kernel_events(self) -> dict[str, tuple[GpuEvent, ...]]:
-        """The Xids that the kernel has logged since the last call, by the UUID of their GPU."""
+        """Return the Xids that the kernel has logged since the last call, by the UUID of their GPU."""
         lines = self._log.read()
         if not lines:
             return {}
@@ -144,7 +144,7 @@ class GpuWatch:
         if seconds <= _SILENT_SECONDS:
             return known
         asked, problem = self._thread.asking or "the driver", f"no answer for {seconds:.0f} s"
-        self.problem = f"{asked}: {problem}; nothing else is asked meanwhile"
+        self.problem = f"{asked}: {problem}; nothing else is queried meanwhile"
         number = asked.removeprefix("GPU ")
         if not number.isdecimal():
             return known

@@ -1,9 +1,9 @@
-"""Growth: whether readings of memory only ever grow, as a leak does, and how fast. Pure; standard library only.
+"""Growth: whether memory readings only ever grow, as in a leak, and how fast. Pure; standard library only.
 
-What is compared are floors: the lower quartile of each of eight equal parts, which neither garbage that waits for its
-collector nor batches in flight lift. Floors of a leak lie on a line that goes on, rises often, and leads to where
-memory never was before, by more than readings of one part differ. A test of trend alone (Mann-Kendall) finds a trend
-in nearly every training; each gate is something that one kind of healthy training fails. A look costs O(n log n).
+The comparison uses floors: the lower quartile of each of eight equal parts, which is raised neither by garbage waiting
+for its collector nor by batches in flight. The floors of a leak lie on a line that continues, rises often, and leads to
+where memory never was before, by more than readings of one part differ. A trend test alone (Mann-Kendall) finds a trend
+in nearly every training; each gate is something that one kind of healthy training fails. A check costs O(n log n).
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ Point = tuple[float, float]
 """A place (an epoch, a step or a time) and a number of bytes."""
 PARTS = 8
 _SURE = 1.5
-"""The standard errors by which the rates of two halves must differ to rule out chance."""
+"""The number of standard errors by which the rates of two halves must differ to rule out chance."""
 _NOW, _JUST_NOW = 0.7, 0.5
-"""The least rise of the newest two floors, and of the newest one, as a share of the usual rise."""
+"""The minimum rise of the newest two floors, and of the newest one, as a share of the usual rise."""
 _STOPPED, _QUIET = 0.25, 0.75
-"""A rise below this share of the usual is none, if readings vary by less than the other share."""
+"""A rise below this share of the usual rise counts as none, if readings vary by less than the other share."""
 _UNEVEN = 0.2
 """The share of the usual rise by which a rise may differ from it."""
 
 
 @dataclass(frozen=True)
 class Gates:
-    """The conditions that growth has to meet; shares are of the growth."""
+    """The conditions that growth has to meet; shares refer to the growth."""
 
     readings: int
-    """The fewest readings."""
+    """The minimum number of readings."""
     least_bytes: float
-    """The least growth in bytes that is worth a word."""
+    """The minimum growth in bytes that is worth reporting."""
     still: float = 0.9
-    """The least rate in the second half, as a share of the overall rate: caches and warm-ups level off."""
+    """The minimum rate in the second half, as a share of the overall rate: caches and warm-ups level off."""
     straight: float = 15.0
-    """The least growth in standard deviations from a line: jumps and random walks are not straight."""
+    """The minimum growth in standard deviations from a line: jumps and random walks are not straight."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Growth:
     """Steady growth."""
 
     rate: float
-    """The growth in bytes for each unit of the places: an epoch, a step, a second."""
+    """The growth in bytes per unit of the places: an epoch, a step, a second."""
     grown: float
     """The growth in bytes from the first floor to the last."""
     begin: float
@@ -57,7 +57,7 @@ class Growth:
 
 
 def steady_growth(points: Sequence[Point], gates: Gates) -> Growth | None:
-    """Growth that goes on, over all points or the last two thirds, four ninths, ... of them; None if there is none.
+    """Find growth that continues over all points, or over the last two thirds, four ninths, …; None if there is none.
 
     It must hold with all readings, and without the newest eighth of those that show it.
     """
@@ -104,7 +104,7 @@ def _over_some(points: Sequence[Point], gates: Gates) -> Growth | None:
 
 
 def reaches_new_heights(earlier: Sequence[Point], points: Sequence[Point], growth: Growth) -> bool:
-    """True if half of the growth lies above all earlier readings, unlike the next tooth of a saw, or wave."""
+    """True if half of the growth lies above all earlier readings, unlike the next tooth of a saw, or a wave."""
     last = min(value for _, value in points[-max(1, len(points) // PARTS) :])
     return all(value <= last - growth.grown / 2 for _, value in earlier)
 
@@ -126,10 +126,10 @@ def _over_all(points: Sequence[Point], gates: Gates) -> Growth | None:
 
 
 def even_rises(points: Sequence[Point], rises: int, least_bytes: float) -> Growth | None:
-    """The newest rises, as far back as they are even; None if they are fewer than `rises`.
+    """Return the newest rises, as far back as they are even; None if there are fewer than `rises`.
 
-    A list that keeps a model of each fit, or the outputs of each epoch, adds the same bytes each time. A few such rises
-    rule out chance, while a trend of noisy readings needs ten. They must lead to new heights of memory.
+    A list that keeps a model of each fit, or the outputs of each epoch, adds the same number of bytes each time. A few
+    such rises rule out chance, while a trend of noisy readings needs ten. They must lead to new heights of memory.
     """
     sizes = [after - before for (_, before), (_, after) in pairwise(points)]
     if len(sizes) < rises:
@@ -146,7 +146,7 @@ def even_rises(points: Sequence[Point], rises: int, least_bytes: float) -> Growt
 
 
 def rises_for_good(points: Sequence[Point], least: float) -> int:
-    """The number of lasting rises by at least this many bytes: unfrozen layers or larger images cause a few."""
+    """Count the lasting rises by at least this many bytes: unfrozen layers or larger images cause a few."""
     lowest_from_here = [*accumulate((value for _, value in reversed(points)), min)][::-1]
     rises, level = 0, lowest_from_here[0]
     for lowest in lowest_from_here:
@@ -165,7 +165,7 @@ def _levels_off(floors: Sequence[Point], still: float) -> bool:
 
 
 def _parts(points: Sequence[Point]) -> list[list[Point]]:
-    """The points of eight equal stretches, without empty ones."""
+    """Divide the points into eight equal stretches, leaving out empty ones."""
     begin, length = points[0][0], points[-1][0] - points[0][0]
     parts: list[list[Point]] = [[] for _ in range(PARTS)]
     for point in points if length > 0 else ():
@@ -174,7 +174,7 @@ def _parts(points: Sequence[Point]) -> list[list[Point]]:
 
 
 def _floor(part: Sequence[Point]) -> Point:
-    """The lower quartile: below garbage and batches in flight, but above an odd reading.
+    """Return the lower quartile: below garbage and batches in flight, but above an odd reading.
 
     Its place is computed from the growth, not taken from the reading, whose place is random where the noise is larger.
     """
@@ -183,7 +183,7 @@ def _floor(part: Sequence[Point]) -> Point:
 
 
 def _spread(part: Sequence[Point]) -> float:
-    """The range of a part's readings, in bytes."""
+    """Return the range of a part's readings, in bytes."""
     values = [value for _, value in part]
     return max(values) - min(values)
 

@@ -14,7 +14,7 @@ from oomph.process.available_memory import MemoryLimit
 
 _SWAP_SECONDS = 10.0
 _MOST = 8192
-"""The most bytes to read of a file: enough for the lines that matter; the rest of /proc/stat has one per core and
+"""The most bytes to read from a file: enough for the relevant lines; the rest of /proc/stat has one per core and
 interrupt."""
 _IDLE, _IOWAIT, _GUEST = 3, 4, 8
 _SLOW_SECONDS = 10.0
@@ -27,7 +27,7 @@ class Host:
     """The machine, or the part of it that this process's cgroup may use.
 
     Args:
-        root: "/", but for tests.
+        root: "/", except in tests.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -38,7 +38,7 @@ class Host:
         self._swap_due = float("-inf")
 
     def read(self, now: float) -> dict[str, float]:
-        """The values of the scope "host" that are due; `now` is a monotonic time in seconds."""
+        """Return the values of the scope "host" that are due; `now` is a monotonic time in seconds."""
         memory = _read(self._meminfo)
         values = {**self._busy(), **self._in_use(memory, now)}
         if now >= self._swap_due:
@@ -49,7 +49,7 @@ class Host:
         return values
 
     def _busy(self) -> dict[str, float]:
-        """The share of time, 0 to 1, that all cores together were busy since the last call."""
+        """Return the share of time, from 0 to 1, that all cores together were busy since the last call."""
         words = _read(self._stat).partition(b"\n")[0].split()[1:]
         try:
             ticks = [int(word) for word in words[:_GUEST]]  # the time of guests is part of the user's
@@ -72,13 +72,13 @@ class Host:
 
 
 def _amount(meminfo: bytes, name: bytes) -> int | None:
-    """The amount of that name in /proc/meminfo, in bytes."""
+    """Return the amount with this name in /proc/meminfo, in bytes."""
     words = meminfo.partition(name + b":")[2].split(None, 1)
     return int(words[0]) * 1024 if words and words[0].isdigit() else None
 
 
 def _opened(path: Path) -> int | None:
-    """A descriptor to read again and again: opening the file costs more than reading it."""
+    """Return a descriptor to read repeatedly: opening the file costs more than reading it."""
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -96,9 +96,9 @@ class ProcessTree:
     """The processes of a script.
 
     Args:
-        script: the pid of the script; 0 if it is not known.
-        parent: whose descendants count if the script is unknown, or was started again.
-        proc: "/proc", but for tests.
+        script: the pid of the script; 0 if unknown.
+        parent: the process whose descendants count if the script is unknown, or was restarted.
+        proc: "/proc", except in tests.
     """
 
     def __init__(self, script: int, parent: int, proc: Path = Path("/proc")) -> None:
@@ -107,7 +107,7 @@ class ProcessTree:
         self._root = script or parent
         self._slow_at = self._read_at = float("-inf")
         self._read_before = 0
-        """The bytes read by processes that have ended."""
+        """The number of bytes read by processes that have ended."""
 
     @property
     def pids(self) -> frozenset[int]:
@@ -125,7 +125,7 @@ class ProcessTree:
         return False
 
     def read(self, now: float) -> dict[str, float]:
-        """The values of the scope "process"; empty without a process. `now` is a monotonic time in seconds."""
+        """Return the values of the scope "process"; none without a process. `now` is a monotonic time in seconds."""
         is_due = now >= self._slow_at + _SLOW_SECONDS
         if is_due:
             self._list()
@@ -184,7 +184,7 @@ class _Process:
         self.resident = self.new_ticks = self.read_bytes = 0
 
     def read(self, also_io: bool) -> bool:
-        """Read its figures; False if it has ended, though its parent may not have noticed yet."""
+        """Read its statistics; False if it has ended, although its parent may not have noticed yet."""
         try:
             fields = os.pread(self._stat, _MOST_OF_STAT, 0).rpartition(b")")[2].split()
             ticks = int(fields[_USER]) + int(fields[_SYSTEM])
@@ -225,7 +225,7 @@ class _Children:
             self._of = self._scanned()  # a kernel without that file: every process has to be looked at
 
     def below(self, pid: int) -> Iterator[int]:
-        """All descendants of a process, except this one."""
+        """Yield all descendants of a process, excluding the process itself."""
         waiting, seen = [pid], {pid, os.getpid()}
         while waiting:
             for child in self._children(waiting.pop()):
@@ -253,7 +253,7 @@ class _Children:
 
 
 def _parent(proc: Path, pid: int) -> int:
-    """The pid of a process's parent or adopter; 0 if it has ended."""
+    """Return the pid of a process's parent or adopter; 0 if the process has ended."""
     try:
         return int((proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[_PARENT])
     except (OSError, ValueError, IndexError):

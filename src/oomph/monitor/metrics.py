@@ -1,6 +1,6 @@
 """The table of metrics: everything that oomph measures, with its unit, meaning and source. Pure.
 
-The terminal, the store, Prometheus, TensorBoard and the report take names, units and help from here. Prometheus names
+The terminal, the store, Prometheus, TensorBoard and the report get names, units and help from here. Prometheus names
 follow https://prometheus.io/docs/practices/naming/: base units, ratios from 0 to 1, counters that end in `_total`.
 """
 
@@ -16,28 +16,28 @@ Kind = Literal["gauge", "counter"]
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric. A new one is a row here and its reading in the source."""
+    """One metric. To add one, add a row here and its reading in the source."""
 
     scope: Scope
-    """The thing described: a GPU, the machine, the processes of the script, or the training within it."""
+    """The subject of the metric: a GPU, the machine, the processes of the script, or the training within it."""
     key: str
     """The name of the metric within its scope, as in samples, the store and `oomph watch --json`."""
     unit: str
     """A base unit: "bytes", "seconds", "celsius", "watts", "hertz", "ratio" (0 to 1), or "" for plain counts."""
     help: str
     kind: Kind = "gauge"
-    """A counter only grows, except when what it counts restarts."""
+    """The kind: a counter only grows, except when what it counts restarts."""
     source: str = ""
     """The source of the value, such as "nvmlDeviceGetMemoryInfo" or "TFE_GetMemoryInfo"."""
     family: str = ""
-    """The Prometheus name without `oomph_<scope>_`; empty: the key. Rows of one family differ by their labels."""
+    """The Prometheus name without `oomph_<scope>_`; if empty, the key. Rows of one family differ by their labels."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Fixed Prometheus labels, such as sensor="memory"."""
     hw: str = ""
-    """The OpenTelemetry name where one exists: semantic conventions, hardware metrics (`hw.*`)."""
+    """The OpenTelemetry name if there is one: semantic conventions, hardware metrics (`hw.*`)."""
     every_seconds: float = 1.0
-    """The seconds between readings. NVML takes the driver's global lock, so what changes slowly is read every 10
-    seconds."""
+    """The time, in seconds, between readings. NVML takes the driver's global lock, so slowly changing values are read
+    every 10 seconds."""
 
     @property
     def prometheus(self) -> str:
@@ -54,11 +54,11 @@ _SLOW = 10.0
 METRICS: tuple[Metric, ...] = (
     _gpu("memory_used_bytes", "bytes", "Memory in use.", "nvmlDeviceGetMemoryInfo_v2", hw="hw.gpu.memory.usage"),
     _gpu("memory_total_bytes", "bytes", "Memory of the GPU.", "nvmlDeviceGetMemoryInfo_v2", hw="hw.gpu.memory.limit"),
-    _gpu("memory_reserved_bytes", "bytes", "Memory that the driver keeps.", "nvmlDeviceGetMemoryInfo_v2"),
+    _gpu("memory_reserved_bytes", "bytes", "Memory reserved by the driver.", "nvmlDeviceGetMemoryInfo_v2"),
     _gpu(
         "utilization_ratio",
         "ratio",
-        "Share of the last second or less in which a kernel ran.",
+        "Share of the last second, or less, in which a kernel ran.",
         "nvmlDeviceGetUtilizationRates",
         hw="hw.gpu.utilization",
     ),
@@ -139,7 +139,7 @@ METRICS: tuple[Metric, ...] = (
     _gpu(
         "clocks_event_reasons",
         "",
-        "Why the clocks are what they are, a bit mask.",
+        "The reasons for the current clocks, a bit mask.",
         "nvmlDeviceGetCurrentClocksEventReasons",
     ),
     _gpu(
@@ -176,11 +176,13 @@ METRICS: tuple[Metric, ...] = (
     _gpu(
         "row_remap_pending",
         "",
-        "1: a row is replaced at the next reset.",
+        "1 if a row will be replaced at the next reset.",
         "nvmlDeviceGetRemappedRows",
         every_seconds=_SLOW,
     ),
-    _gpu("row_remap_failure", "", "1: a row could not be replaced.", "nvmlDeviceGetRemappedRows", every_seconds=_SLOW),
+    _gpu(
+        "row_remap_failure", "", "1 if a row could not be replaced.", "nvmlDeviceGetRemappedRows", every_seconds=_SLOW
+    ),
     _gpu(
         "pcie_replays_total",
         "",
@@ -191,7 +193,11 @@ METRICS: tuple[Metric, ...] = (
     ),
     _gpu("pcie_width", "", "PCIe lanes in use.", "nvmlDeviceGetCurrPcieLinkWidth", every_seconds=_SLOW),
     _gpu(
-        "pcie_width_max", "", "PCIe lanes that GPU and slot have.", "nvmlDeviceGetMaxPcieLinkWidth", every_seconds=_SLOW
+        "pcie_width_max",
+        "",
+        "PCIe lanes that the GPU and its slot have.",
+        "nvmlDeviceGetMaxPcieLinkWidth",
+        every_seconds=_SLOW,
     ),
     _gpu("pcie_generation", "", "PCIe generation in use.", "nvmlDeviceGetCurrPcieLinkGeneration", every_seconds=_SLOW),
     _gpu("fan_ratio", "ratio", "Fan speed.", "nvmlDeviceGetFanSpeed", every_seconds=_SLOW),
@@ -218,7 +224,7 @@ METRICS: tuple[Metric, ...] = (
         "process",
         "read_bytes_total",
         "bytes",
-        "Bytes that they have read from disk.",
+        "Bytes that the script's processes have read from disk.",
         kind="counter",
         source="/proc/PID/io",
         every_seconds=_SLOW,
@@ -243,19 +249,19 @@ METRICS: tuple[Metric, ...] = (
         "training",
         "input_batches_total",
         "",
-        "Batches that the iterator gave.",
+        "Batches that the iterator returned.",
         kind="counter",
         source="the iterator's get_next",
     ),
     Metric("training", "examples_total", "", "Samples trained on.", kind="counter", source="Keras"),
     Metric("training", "loss", "", "The loss that Keras shows: in most models the mean of the epoch.", source="Keras"),
     Metric("training", "recent_loss", "", "The mean loss of the steps since the last reading.", source="Keras"),
-    Metric("training", "not_finite_loss", "", "1: the loss is NaN or infinite.", source="Keras"),
+    Metric("training", "not_finite_loss", "", "1 if the loss is NaN or infinite.", source="Keras"),
     Metric(
         "training",
         "not_finite_weights",
         "",
-        "Weights that are NaN or infinite, at the last look.",
+        "Weights that are NaN or infinite, at the last check.",
         source="tf.math.is_finite",
     ),
     Metric(
@@ -270,7 +276,7 @@ METRICS: tuple[Metric, ...] = (
         "training",
         "allocator_limit_bytes",
         "bytes",
-        "Memory that TensorFlow may take.",
+        "Memory that TensorFlow may use.",
         source="the pool limit of the device",
     ),
     Metric("training", "micro_batch", "", "Size of the micro-batches; absent while batches are whole.", source="oomph"),
@@ -279,5 +285,5 @@ METRICS: tuple[Metric, ...] = (
 
 
 def of_scope(scope: Scope) -> tuple[Metric, ...]:
-    """The metrics of one scope."""
+    """Return the metrics of one scope."""
     return tuple(metric for metric in METRICS if metric.scope == scope)

@@ -1,4 +1,4 @@
-"""Outlook: when memory that grows reaches its limit, and whether that is before the training ends. Pure."""
+"""Outlook: when growing memory reaches its limit, and whether that is before the training ends. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 from oomph.terminal.amounts import counted
 
 _SOON_SECONDS = 24 * 3600.0
-"""The most seconds to a limit that is worth a warning if the end of the training is unknown."""
+"""The maximum time, in seconds, to a limit that is worth a warning if the end of the training is unknown."""
 _UNITS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 _MIB, _GIB = 1 << 20, 1 << 30
 
@@ -19,14 +19,14 @@ class Outlook:
     """The outlook for steady growth."""
 
     rate: float
-    """The growth in bytes for each unit."""
+    """The growth in bytes per unit."""
     room: float | None
-    """The bytes left up to the limit; None if no limit is known."""
+    """The number of bytes left up to the limit; None if no limit is known."""
     seconds_per_unit: float
     unit: str = ""
     """The name of a unit, "epoch" or "fit"; empty if units mean nothing to people."""
     remaining: float | None = None
-    """The seconds that the training still takes; None if unknown."""
+    """The remaining time of the training in seconds; None if unknown."""
 
     @property
     def units(self) -> float | None:
@@ -35,7 +35,7 @@ class Outlook:
 
     @property
     def seconds(self) -> float | None:
-        """The seconds until the limit is reached; None if unknown."""
+        """The time, in seconds, until the limit is reached; None if unknown."""
         return None if self.units is None else self.units * self.seconds_per_unit
 
     @property
@@ -49,7 +49,7 @@ class Outlook:
 
     @property
     def text(self) -> str:
-        """The end of a sentence that begins with how memory grows."""
+        """The end of a sentence that starts with how memory grows."""
         if self.seconds is None or self.units is None:
             return ""
         number = round(self.units)
@@ -59,13 +59,13 @@ class Outlook:
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """The same figures for programs."""
+        """The same values for programs."""
         figures = {"room_bytes": self.room, "seconds_to_limit": self.seconds, "remaining_seconds": self.remaining}
         return {key: round(value) for key, value in figures.items() if value is not None}
 
 
 def remaining_seconds(training: Mapping[str, float]) -> float | None:
-    """The seconds left in the current fit at the pace of its steps so far; None if unknown."""
+    """Return the seconds left in the current fit at the pace of its steps so far; None if unknown."""
     try:
         steps = (training["epochs"] - training["epoch"] + 1) * training["steps_per_epoch"] - training["step_of_epoch"]
         return max(steps, 0.0) * training["step_seconds_total"] / training["steps_total"]
@@ -74,7 +74,7 @@ def remaining_seconds(training: Mapping[str, float]) -> float | None:
 
 
 def about(seconds: float) -> str:
-    """A rough duration in words: "about 40 minutes", "less than a minute"."""
+    """Format a rough duration: "about 40 minutes", "less than a minute"."""
     for length, name in _UNITS:
         number = round(seconds / length)
         if number >= 2 or (name == "minute" and number):
@@ -83,7 +83,7 @@ def about(seconds: float) -> str:
 
 
 def amount(size: float) -> str:
-    """Bytes as people write them: "12 MiB", "1.4 GiB", "0.3 MiB"."""
+    """Format a number of bytes as people write it: "12 MiB", "1.4 GiB", "0.3 MiB"."""
     if size >= _GIB:
         return f"{size / _GIB:.1f} GiB"
     mib = size / _MIB

@@ -1,4 +1,4 @@
-"""The parent's end of the sampler: starts it, hears what it finds, ends it. Supervisor or script process.
+"""The parent's end of the sampler: starts it, receives its findings, ends it. Supervisor or script process.
 
 Everything here fails open: without a sampler the training goes on, and nothing waits for it.
 """
@@ -23,13 +23,13 @@ class SamplerProcess:
     """A sampler at work for a run. It ends by itself when this process ends, however that happens.
 
     Args:
-        run_dir: where it keeps its samples; it has to exist.
-        script_pid: the process whose descendants are watched; None: all descendants of this process.
+        run_dir: where it keeps its samples; must exist.
+        script_pid: the process whose descendants are watched; None for all descendants of this process.
     """
 
     def __init__(self, run_dir: Path, script_pid: int | None = None) -> None:
         self.problem = ""
-        """The reason there are no samples, in words; empty if all is well."""
+        """The reason that there are no samples, in words; empty if all is well."""
         self._last: list[bytes] = []
         self._closed = False
         self._process: Child | None = None
@@ -56,11 +56,11 @@ class SamplerProcess:
         return changes
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return the new findings since the last call, without those that came back or are over."""
+        """Return the new findings since the last call, without those that recurred or are over."""
         return self.changes().told
 
     def close(self) -> None:
-        """End the sampler, waiting a second at most. Its findings can still be read."""
+        """End the sampler, waiting for a second at most. Its findings can still be read."""
         if self._process is None or self._closed:
             return
         self._closed = True
@@ -69,7 +69,7 @@ class SamplerProcess:
         self._process.close()
 
     def _parse(self, line: bytes) -> Any:
-        """Parse a line of the sampler's, and keep the problem in it, if any."""
+        """Parse a line from the sampler, and keep the problem in it, if any."""
         try:
             document = json.loads(line)
         except (ValueError, RecursionError):
@@ -90,7 +90,7 @@ def _start(run_dir: Path, script_pid: int | None) -> Child:
 
 
 def _environ() -> dict[str, str]:
-    """The environment of this process, without relative search paths, which differ in another folder."""
+    """Return the environment of this process, without relative search paths, which depend on the folder."""
     environ = without_own_variables(os.environ)
     for name in _SEARCH_PATHS & environ.keys():
         entries = (os.path.abspath(entry) for entry in environ[name].split(os.pathsep) if entry)

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple, NoReturn, TypeVar, get_args
 from oomph.monitor.metrics import Metric, Scope, of_scope
 
 Values = Mapping[str, float]
-"""Measured values by the key of their metric (`metrics.py`). What cannot be measured is absent, never 0."""
+"""Measured values by the key of their metric (`metrics.py`). Values that cannot be measured are absent, never 0."""
 SCHEMA = 1
 _SCOPES: tuple[Scope, ...] = get_args(Scope)
 _DIGITS = {"bytes": 0, "hertz": 0, "joules": 0, "watts": 1, "celsius": 1, "ratio": 3, "seconds": 4}
-"""The decimals of each unit; values of other units keep six significant digits."""
+"""The number of decimals for each unit; values of other units keep six significant digits."""
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _MOST = 2.0**63
 _MOST_TEXT = 1000
@@ -38,7 +38,7 @@ class GpuProcess:
 
     pid: int
     memory_bytes: int | None
-    """The bytes that the process holds; None where the driver does not say, as in some containers."""
+    """The number of bytes that the process holds; None if the driver does not say, as in some containers."""
     name: str = ""
     own: bool = False
     """True if the process belongs to the watched script."""
@@ -46,7 +46,7 @@ class GpuProcess:
 
 @dataclass(frozen=True)
 class GpuEvent:
-    """An event that the driver reported of a GPU: an Xid error, or a change of its state."""
+    """An event that the driver reported for a GPU: an Xid error, or a change of its state."""
 
     kind: str
     """The kind of event: "xid", "ecc-double-bit", "unavailable" or "lost"."""
@@ -55,7 +55,7 @@ class GpuEvent:
     source: str = "nvml"
     """The source of the event: "nvml" or "kernel"."""
     text: str = ""
-    """The line of the kernel's log, if the event comes from there."""
+    """The line of the kernel log, if the event comes from there."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ class GpuSample:
     name: str = ""
     values: Values = field(default_factory=dict)
     processes: tuple[GpuProcess, ...] | None = None
-    """The processes with memory on the GPU; None: not asked this time, or not allowed."""
+    """The processes with memory on the GPU; None if not requested this time, or not allowed."""
     events: tuple[GpuEvent, ...] = ()
     """The events since the last sample."""
     problem: str = ""
-    """The reason the GPU did not answer: "GPU is lost", "no answer for 12 s". Its values are then absent."""
+    """The reason that the GPU did not answer: "GPU is lost", "no answer for 12 s". Its values are then absent."""
 
     @property
     def title(self) -> str:
@@ -81,7 +81,7 @@ class GpuSample:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The allocator's bytes in use at the same point of epochs, or every so many steps: what stays allocated."""
+    """The allocator's bytes in use at the same point of epochs, or every so many steps: memory that stays allocated."""
 
     step: int
     bytes_in_use: float
@@ -90,12 +90,12 @@ class Baseline:
     time: float = 0.0
     """The Unix time, in seconds."""
     process: int = 0
-    """The pid of the training process: another process begins with empty memory."""
+    """The pid of the training process: another process starts with empty memory."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample. A source that does not answer leaves its part empty and says why in `problems`."""
+    """One sample. A source that does not answer leaves its part empty and gives the reason in `problems`."""
 
     time: float
     """The Unix time of the sample, in seconds."""
@@ -104,18 +104,18 @@ class Sample:
     process: Values = field(default_factory=dict)
     """Totals of all processes of the watched script."""
     training: Values = field(default_factory=dict)
-    """The values from within the training process; empty until it reports."""
+    """The values from inside the training process; empty until it reports."""
     baselines: tuple[Baseline, ...] = ()
-    """The baselines that are new since the last sample."""
+    """The baselines added since the last sample."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """The reason a source has no values, in words: {"nvml": "the driver does not let this user ask"}."""
+    """The reason that a source has no values, in words: {"nvml": "the driver does not let this user ask"}."""
 
 
 class Header(NamedTuple):
     """The first line of a file, which describes the lines after it."""
 
     at: int
-    """The number of bytes of the compressed file that come before these lines."""
+    """The number of bytes in the compressed file that come before these lines."""
     columns: Mapping[Scope, Sequence[str]]
     """The keys of each scope, in the order of their values."""
 
@@ -128,13 +128,13 @@ _COLUMNS = {scope: [(metric.key, _DIGITS.get(metric.unit)) for metric in _by_spe
 
 
 def header_line(at: int) -> bytes:
-    """The first line of a file that continues the compressed one at byte `at`."""
+    """Return the first line of a file that continues the compressed one at byte `at`."""
     columns = {scope: [key for key, _ in _COLUMNS[scope]] for scope in _SCOPES}
     return json.dumps({"schema": SCHEMA, "at": at} | columns, separators=(",", ":")).encode() + b"\n"
 
 
 def sample_line(sample: Sample) -> bytes:
-    """The sample as a line. Values without a row in the table of metrics are left out."""
+    """Format the sample as a line. Values without a row in the table of metrics are left out."""
     scopes = [_row(scope, getattr(sample, scope)) for scope in ("host", "process", "training")]
     line = [_short(sample.time, 3), [_gpu_row(gpu) for gpu in sample.gpus], *scopes]
     more: dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""The sampler, a process of its own beside a run: `python -m oomph.monitor.sampler RUN_DIR [PARENT [SCRIPT]]`.
+"""The sampler, a separate process alongside a run: `python -m oomph.monitor.sampler RUN_DIR [PARENT [SCRIPT]]`.
 
-It samples once a second until its parent has ended or SIGTERM arrives, and tells its parent on stdout. It is not a
-thread of the supervisor, which forks: NVML does not work after that, and a driver call that hangs would keep it.
+It samples once a second until its parent has ended or SIGTERM arrives, and reports to its parent on stdout. It is not a
+thread of the supervisor, which forks: NVML does not work after that, and a hanging driver call would block it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MOST_UNSAID_BYTES = 1 << 20
 
 
 class Parent:
-    """The process that started the sampler: gets a line of JSON for each change or problem, without waiting.
+    """The process that started the sampler, which receives a line of JSON per change or problem, without waiting.
 
     Args:
         pid: its process.
@@ -57,12 +57,12 @@ class Parent:
         return os.getppid() != self._pid or not self._listens
 
     def tell(self, changes: FindingChanges) -> None:
-        """Report what has changed in the findings."""
+        """Report the changes in the findings."""
         for line in to_lines(changes):
             self._say(line)
 
     def tell_problem(self, problem: str) -> None:
-        """Report why there are no samples, at each change; empty once there are again."""
+        """Report the reason that there are no samples whenever it changes; empty once there are samples again."""
         if problem != self._problem:
             self._problem = problem
             self._say(json.dumps({"problem": problem}) + "\n")
@@ -98,7 +98,7 @@ class Keeper(Protocol):
 
 @dataclass
 class Sampling:
-    """All sources of samples, the store, and the search for faults."""
+    """All sources of samples, the store, and the detection of faults."""
 
     gpus: GpuWatch
     host: Host
@@ -108,7 +108,7 @@ class Sampling:
     detection: Detection = field(default_factory=Detection)
 
     def take(self, now: float, unix_time: float | None = None) -> FindingChanges:
-        """Take one sample at a monotonic time, in seconds, and keep it; returns the changes in findings."""
+        """Take one sample at a monotonic time, in seconds, and keep it. Returns the changes in findings."""
         self.gpus.ask(now)  # answered by a thread while the rest is read
         host, process = self.host.read(now), self.processes.read(now)
         training, baselines = self.board.read()
@@ -135,7 +135,7 @@ _LOCK = "monitor/sampler"
 
 
 def main(words: Sequence[str]) -> int:
-    """Sample until the end; returns the exit status."""
+    """Sample until the end, and return the exit status."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the terminal's, for the script
@@ -172,7 +172,7 @@ def _sample(sampling: Sampling, parent: Parent, stop: threading.Event) -> None:
 
 
 def _ticks(stop: threading.Event) -> Iterator[float]:
-    """Monotonic times, a second apart. Missed ticks, as in a laptop's sleep, are not made up for."""
+    """Yield monotonic times, a second apart. Missed ticks, as when a laptop sleeps, are not made up for."""
     due = time.monotonic()
     while not stop.is_set():
         yield time.monotonic()
@@ -184,7 +184,7 @@ def _ticks(stop: threading.Event) -> Iterator[float]:
 
 
 def _locked(run_dir: Path) -> int:
-    """Take the lock of this run's sampler; raises BlockingIOError if another one has it, or OSError."""
+    """Take the lock of this run's sampler. Raises BlockingIOError if another one has it, or OSError."""
     lock = open_own(run_dir, _LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,9 +1,9 @@
-"""Store: every sample of a run, on disk within a second of its making, compressed, and readable while it is written.
+"""Store: every sample of a run, on disk within a second, compressed, and readable while being written.
 
-Two files in the run directory. The newest samples are lines of `monitor/samples.jsonl`, the tail: one unbuffered
-write for each, so a killed process loses none. Every 300 samples the tail becomes a gzip member at the end of
-`monitor/samples.jsonl.gz`. Its first line says at which byte that will be, and this decides what counts: a reader
-takes the compressed file up to there, then the tail. So whenever the writer dies, each sample counts once:
+There are two files in the run directory. The newest samples are lines of `monitor/samples.jsonl`, the tail: one
+unbuffered write for each, so a killed process loses none. Every 300 samples the tail becomes a gzip member at the end
+of `monitor/samples.jsonl.gz`. The tail's first line says at which byte that will be, and this decides what counts: a
+reader reads the compressed file up to there, then the tail. Whenever the writer dies, each sample thus counts once:
 
     before the member is written         the compressed file ends there
     while it is, or when it is whole     what is beyond that byte is the tail itself, and is not read
@@ -27,7 +27,7 @@ from oomph.files.opening import open_own, replace_own
 from oomph.monitor.sample import Header, Sample, header_line, read_header, read_sample, sample_line
 
 MONITORED_PARENT = Path(".oomph") / "monitor"
-"""The parent of the folders that `oomph.Monitor` makes for trainings watched without `oomph run`."""
+"""The parent of the folders that `oomph.Monitor` creates for trainings watched without `oomph run`."""
 TAIL = "monitor/samples.jsonl"
 COMPRESSED = "monitor/samples.jsonl.gz"
 _LOCK = "monitor/lock"
@@ -38,12 +38,12 @@ _RETRY_SAMPLES = 30
 
 
 class Store:
-    """The writing end. It never raises: `problem` says why samples are not kept."""
+    """The writing end. It never raises: `problem` gives the reason that samples are not kept."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self.problem = ""
-        """The reason samples are not kept, in words; empty while they are."""
+        """The reason that samples are not kept, in words; empty while they are."""
         self._lock: int | None = None
         self._tail: int | None = None
         self._samples = 0
@@ -67,14 +67,14 @@ class Store:
             self.problem, self._missed = "", 0
 
     def sync(self) -> None:
-        """Make the disk hold what was written, even if the machine loses power now."""
+        """Flush everything written to the disk, so that it survives a loss of power."""
         try:
             self._flush()
         except OSError as error:
             self._fail(error)
 
     def close(self) -> None:
-        """Release the files; the tail stays as it is."""
+        """Close the files; the tail stays as it is."""
         self.sync()
         self._release_tail()
         if self._lock is not None:
@@ -113,7 +113,7 @@ class Store:
             os.fdatasync(self._tail)
 
     def _fail(self, error: OSError) -> None:
-        """Leave the tail, which may end in half a line; a later sample starts anew."""
+        """Abandon the tail, which may end in half a line; a later sample starts a new one."""
         self.problem = f"samples are not kept: {error.strerror or error}"
         self._missed += 1
         self._release_tail()
@@ -125,7 +125,7 @@ class Store:
 
 
 def _compress_tail(run_dir: Path) -> int:
-    """Add the tail to the compressed file; returns its new end."""
+    """Add the tail to the compressed file, and return its new end."""
     with ExitStack() as files:
         fd = open_own(run_dir, COMPRESSED, os.O_RDWR | os.O_CREAT)
         compressed = files.enter_context(os.fdopen(fd, "r+b"))
@@ -151,7 +151,7 @@ def _deflated(file: BinaryIO) -> Iterator[bytes]:
 
 
 def read(run_dir: Path) -> Iterator[Sample]:
-    """The samples of a run, oldest first, also while they are written. Never raises; skips what is not a sample."""
+    """Yield the samples of a run, oldest first, even while being written. Never raises; skips anything but samples."""
     with ExitStack() as files:
         try:
             tail = _opened(run_dir, TAIL, files)  # first: what it was compressed to since then is beyond its byte
@@ -167,7 +167,7 @@ def read(run_dir: Path) -> Iterator[Sample]:
 
 
 def latest(run_dir: Path) -> list[Sample]:
-    """The samples that are not compressed yet: the last minutes of a run, oldest first. Never raises."""
+    """Return the samples that are not compressed yet: the last minutes of a run, oldest first. Never raises."""
     with ExitStack() as files:
         try:
             tail = _opened(run_dir, TAIL, files)
@@ -177,7 +177,7 @@ def latest(run_dir: Path) -> list[Sample]:
 
 
 def newest(run_dir: Path) -> Sample | None:
-    """The newest sample of a run, or None. Reads no more than the end of the tail."""
+    """Return the newest sample of a run, or None. Reads only the end of the tail."""
     with ExitStack() as files:
         try:
             tail = _opened(run_dir, TAIL, files)
@@ -211,9 +211,9 @@ def _opened(run_dir: Path, name: str, files: ExitStack) -> BinaryIO | None:
 # -- the lines of a stored file ---------------------------------------------------------------------------------------
 
 MOST_LINE = 256 << 10
-"""The longest line, in bytes, that is read: sixteen GPUs with hundreds of processes need far less."""
+"""The longest line to read, in bytes: sixteen GPUs with hundreds of processes need far less."""
 MOST_MEMBER = 301 * MOST_LINE
-"""The most bytes in a gzip member that is read: a header and 300 samples."""
+"""The most bytes of a gzip member to read: a header and 300 samples."""
 GZIP = 31
 """zlib's number for a gzip member with a 32 KiB window."""
 _MEMBER = bytes.fromhex("1f8b080000000000")
@@ -222,12 +222,12 @@ _READ, _HELD = 8 << 10, 64 << 10
 
 
 def plain_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The whole lines from the file's position; text after the last newline is not a line yet."""
+    """Yield the whole lines from the file's position; text after the last newline is not a line yet."""
     yield from _lines(iter(lambda: file.read(_HELD), b""))
 
 
 def compressed_lines(file: BinaryIO, end: int | None = None) -> Iterator[bytes]:
-    """The lines of a file of gzip members up to byte `end`. Of a damaged member, those before the damage."""
+    """Yield the lines in a file of gzip members up to byte `end`; in a damaged member, those before the damage."""
     begin: int | None = 0
     while begin is not None:
         file.seek(begin)
@@ -237,7 +237,7 @@ def compressed_lines(file: BinaryIO, end: int | None = None) -> Iterator[bytes]:
 
 
 class _Member:
-    """One gzip member. `end` is where the next one begins; None if this one is damaged or not whole."""
+    """One gzip member. `end` is the start of the next one; None if this one is damaged or incomplete."""
 
     def __init__(self, file: BinaryIO, limit: int | None) -> None:
         self._file, self._limit = file, limit
@@ -264,7 +264,7 @@ def _read(file: BinaryIO, limit: int | None) -> bytes:
 
 
 def _next_member(file: BinaryIO, begin: int, limit: int | None) -> int | None:
-    """The position of the next member; None if there is none before `limit`."""
+    """Return the position of the next member; None if there is none before `limit`."""
     file.seek(begin)
     kept = b""
     while chunk := _read(file, limit):

@@ -1,4 +1,4 @@
-"""Window: the last samples, as detectors see them, and what is kept of the whole run. Pure."""
+"""Window: the latest samples, as detectors see them, and what is kept of the whole run. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from oomph.monitor.growth import Point
 from oomph.monitor.sample import Baseline, GpuProcess, GpuSample, Sample, Values
 
 SECONDS = 3600.0
-"""The length of a window in seconds; baselines are kept for all of the run."""
+"""The length of a window in seconds; baselines are kept for the whole run."""
 _MOST_BASELINES = 2048
-"""The most baselines kept of ends of epochs, and of those within them; beyond it, every second of the older half is
-dropped."""
+"""The maximum number of baselines kept for ends of epochs, and for readings within epochs; beyond it, every second one
+of the older half is dropped."""
 
 
 class Window:
-    """The samples of the last hour, newest last. Appending is its only change."""
+    """The samples of the last hour, newest last. It changes only by appending."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
@@ -59,7 +59,7 @@ class Window:
 
     @property
     def newest(self) -> Sample:
-        """The newest sample; raises IndexError if there is none."""
+        """The newest sample. Raises IndexError if there is none."""
         return self._samples[-1]
 
     @property
@@ -78,17 +78,19 @@ class Window:
         return self._resident.points
 
     def held(self, uuid: str) -> Sequence[Point]:
-        """(time, bytes) of the GPU memory held by the script's processes since the run began, if the driver reports
-        it."""
+        """Return (time, bytes) of the GPU memory held by the script's processes since the run began.
+
+        Oldest first; empty if the driver does not report it.
+        """
         return self._held[uuid].points if uuid in self._held else ()
 
     def last(self, seconds: float) -> list[Sample]:
-        """The samples of the last `seconds`, oldest first."""
+        """Return the samples of the last `seconds`, oldest first."""
         begin = self.newest.time - seconds
         return list(takewhile(lambda sample: sample.time >= begin, reversed(self._samples)))[::-1]
 
     def ago(self, seconds: float) -> Sample:
-        """The newest sample that is at least `seconds` older than the newest; the oldest one if none is."""
+        """Return the newest sample at least `seconds` older than the newest one; the oldest if there is none."""
         place = bisect_right(self._samples, self.newest.time - seconds, key=lambda sample: sample.time)
         return self._samples[max(place - 1, 0)]
 
@@ -98,19 +100,19 @@ class Window:
         return bool(self._latest)
 
     def latest(self, uuid: str) -> Values:
-        """The newest value of each metric of a GPU: those that change slowly are not in every sample."""
+        """Return the newest value of each metric of a GPU: slowly changing ones are not in every sample."""
         return self._latest.get(uuid, {})
 
     def first(self, uuid: str) -> Values:
-        """The first value of each metric of a GPU, from when the run began."""
+        """Return the first value of each metric of a GPU, from when the run began."""
         return self._first.get(uuid, {})
 
     def arrival(self, uuid: str, pid: int) -> ProcessArrival | None:
-        """The arrival of a process at a GPU; None if it was in the first list, or is not in the newest."""
+        """Return the arrival of a process at a GPU; None if it was in the first list, or is not in the newest."""
         return self._arrivals[uuid].of(pid) if uuid in self._arrivals else None
 
     def values(self, uuid: str, seconds: float) -> Iterator[tuple[float, Values]]:
-        """(time, values) of a GPU in the last `seconds`, if measured, oldest first."""
+        """Yield (time, values) of a GPU in the last `seconds`, if measured, oldest first."""
         place = 0
         for sample in self.last(seconds):
             gpus = sample.gpus
@@ -120,16 +122,16 @@ class Window:
                 yield sample.time, gpus[place].values
 
     def series(self, uuid: str, key: str, seconds: float) -> list[tuple[float, float]]:
-        """(time, value) of a GPU's metric in the last `seconds`, if measured, oldest first."""
+        """Return (time, value) of a GPU's metric in the last `seconds`, if measured, oldest first."""
         return [(time, values[key]) for time, values in self.values(uuid, seconds) if key in values]
 
     def gpus(self) -> Iterator[GpuSample]:
-        """The GPUs of the newest sample."""
+        """Yield the GPUs of the newest sample."""
         yield from self.newest.gpus
 
 
 def _held_by_script(gpu: GpuSample) -> float | None:
-    """The bytes of a GPU that the script's processes hold; None if not asked, or not reported."""
+    """Return the bytes of a GPU that the script's processes hold; None if not requested, or not reported."""
     own = [each.memory_bytes for each in gpu.processes or () if each.own]
     sizes = [size for size in own if size is not None]
     return float(sum(sizes)) if own and len(sizes) == len(own) else None
@@ -154,20 +156,20 @@ class ProcessArrival:
     to_the_script: bool
     """True if a process of the script was in a list shortly before."""
     used_before: float | None
-    """The memory of the GPU in use at the previous list, in bytes; None if not measured."""
+    """The GPU memory in use in the previous list, in bytes; None if not measured."""
     used_most: float | None = None
     """The most memory in use, in bytes, while the process may have been allocating."""
 
     @property
     def rise_bytes(self) -> float:
-        """The bytes by which the memory in use rose."""
+        """The rise of the memory in use, in bytes."""
         return 0.0 if self.used_before is None or self.used_most is None else self.used_most - self.used_before
 
 
 class ProcessArrivals:
-    """The processes that came to a GPU while it was watched, and how much memory each took as it came.
+    """The processes that arrived at a GPU while it was watched, and the memory that each took on arrival.
 
-    Processes are listed every ten seconds only, and some drivers do not say what each of them holds.
+    Processes are listed only every ten seconds, and some drivers do not say how much memory each of them holds.
     """
 
     def __init__(self) -> None:
@@ -177,7 +179,7 @@ class ProcessArrivals:
         self._is_first = True
 
     def take(self, now: float, processes: Sequence[GpuProcess], used: float | None) -> None:
-        """Take the next list; `used`: the memory of the GPU in use, in bytes."""
+        """Add the next list; `used` is the GPU memory in use, in bytes."""
         beside = 0 <= now - self._own_at <= _COMING_SECONDS
         came = None if self._is_first else ProcessArrival(now, beside, self._used)
         listed = {each.pid: self._here.get(each.pid, came) for each in processes}
@@ -187,7 +189,7 @@ class ProcessArrivals:
         self._used, self._is_first = used, False
 
     def of(self, pid: int) -> ProcessArrival | None:
-        """The arrival of a process of the newest list; None if it was in the first."""
+        """Return the arrival of a process in the newest list; None if it was in the first."""
         return self._here.get(pid)
 
 
@@ -198,9 +200,9 @@ def _grown(arrival: ProcessArrival, now: float, used: float | None) -> ProcessAr
 
 
 _FLOOR_SECONDS = 20.0
-"""The seconds of which only the lowest reading is kept: garbage and batches in flight come and go."""
+"""The interval, in seconds, of which only the lowest reading is kept: garbage and batches in flight come and go."""
 _MOST_POINTS = 1024
-"""The most points kept; beyond it, every second of the older half is dropped."""
+"""The maximum number of points kept; beyond it, every second one of the older half is dropped."""
 
 
 class History:

@@ -1,4 +1,4 @@
-"""A model of TensorFlow's BFC allocator: which chunk a request gets, and how large it really is.
+"""A model of TensorFlow's BFC allocator: the chunk that a request gets, and its actual size.
 
 Source: tensorflow/core, xla/tsl/framework/bfc_allocator.cc: `RoundedBytes`, `FindChunkPtr`, `Extend`, `Merge`.
 """
@@ -26,7 +26,7 @@ class _Chunk:
 
 @dataclass
 class Allocator:
-    """The memory chunks of one device. If `limit` is None, memory has no limit and grows as under `allow_growth`."""
+    """The memory chunks of one device. If `limit` is None, memory is unlimited and grows as under `allow_growth`."""
 
     limit: int | None = None
     in_use: int = 0
@@ -39,7 +39,7 @@ class Allocator:
     _next_start: int = 0
 
     def allocate(self, size: int) -> int | None:
-        """A handle of at least `size` bytes; None if no chunk is large enough and the limit is reached."""
+        """Return a handle of at least `size` bytes; None if no chunk is large enough and the limit is reached."""
         wanted = max(_ROUNDING, -(-size // _ROUNDING) * _ROUNDING)
         found = self._best(wanted)
         if found is None:
@@ -107,7 +107,7 @@ class Allocator:
 
 
 def chunks_of(sizes: Iterable[int]) -> int:
-    """The bytes that the allocator uses for tensors of these sizes together: a chunk may be larger than its request."""
+    """Return the size in bytes of the chunks for tensors of these sizes together. A chunk may exceed its request."""
     allocator = Allocator()
     for size in sizes:
         allocator.allocate(size)

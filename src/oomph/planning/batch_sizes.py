@@ -12,17 +12,17 @@ MOST_RUN = 6
 _MOST_SECONDS = 180.0
 """No further size begins if it would probably end more than this many seconds after the first one began."""
 _FIRST = (2, 8, 32)
-"""The small sizes to begin with if the step runs operation by operation."""
+"""The small sizes to start with if the step runs operation by operation."""
 _PART_XLA, _LESS = 4, 8
 _MOST_COMPILED = 3
 ENOUGH_SECONDS = 90.0
 """No further size begins if it would probably end more than this many seconds after the first one began."""
 _NEAR = 1 / 8
-"""A size that differs from a compiled one by at most this share of it tells nothing new."""
+"""The relative difference from a compiled size up to which another size tells nothing new."""
 
 
 def largest_batch(high: Callable[[int], int], limit: int, start: int = 1) -> int:
-    """The largest batch whose `high(batch)`, in bytes, is within the limit; 0 if even one sample exceeds it.
+    """Find the largest batch whose `high(batch)`, in bytes, is within the limit; 0 if even one sample exceeds it.
 
     Tries powers of two times `start`, then halves the gap, and stops within a sixteenth of the answer.
     """
@@ -44,21 +44,21 @@ def largest_batch(high: Callable[[int], int], limit: int, start: int = 1) -> int
 
 
 def can_run_more(spent: float, last: float) -> bool:
-    """True if there is time to run one more size, which takes as long as the last one."""
+    """True if there is time to run one more size that takes as long as the last one."""
     return spent + last <= _MOST_SECONDS
 
 
 def sizes_wanted(is_xla: bool, asked: Sequence[int], should_fit: bool) -> tuple[int, ...]:
-    """The sizes that the plan wants measured, in order.
+    """Return the sizes that the plan wants measured, in order.
 
-    A step that runs operation by operation begins with small sizes, at most half of the largest that was asked for. One
-    that XLA compiles takes long for each size, and small batches use other algorithms, whose memory tells little: it
-    begins with the largest that was asked for, if that should fit, and a quarter of it comes next.
+    A step that runs operation by operation starts with small sizes, at most half of the largest requested one. A step
+    that XLA compiles takes long for each size, and small batches use other algorithms, whose memory reveals little: it
+    starts with the largest requested size, if that should fit, followed by a quarter of it.
 
     Args:
-        is_xla: whether XLA compiles the step.
-        asked: the sizes of the plan, rising.
-        should_fit: whether the largest should fit, by the simulation.
+        is_xla: True if XLA compiles the step.
+        asked: the sizes of the plan, in increasing order.
+        should_fit: True if the largest should fit, according to the simulation.
     """
     most = asked[-1]
     if not is_xla:
@@ -71,10 +71,10 @@ def sizes_wanted(is_xla: bool, asked: Sequence[int], should_fit: bool) -> tuple[
 def next_to_run(
     ran: Collection[int], ran_out: int | None, wanted: Sequence[int], high: Callable[[int], int], limit: int
 ) -> int | None:
-    """The next batch size to run; None if no other is worth a step.
+    """Return the next batch size to run; None if no other is worth a step.
 
-    Where a wanted size may not fit by what is known so far, a smaller one that should is run first: the bound is
-    narrower after it. Where the first size runs out of memory, a much smaller one runs, if the model takes others.
+    If a wanted size may not fit by what is known so far, a smaller one that should fit runs first and narrows the
+    bound. If the first size runs out of memory, a much smaller one runs, if the model accepts others.
 
     Args:
         ran: the sizes that ran.
@@ -107,11 +107,11 @@ def can_compile_more(spent: float, last: float) -> bool:
 
 
 def next_size(done: Collection[int], asked: Sequence[int], high: Callable[[int], int], limit: int | None) -> int | None:
-    """The next batch size to compile; None if none would tell more.
+    """Return the next batch size to compile; None if none would reveal more.
 
     Args:
         done: the sizes that were compiled.
-        asked: the sizes of the plan, rising.
+        asked: the sizes of the plan, in increasing order.
         high: returns the most bytes that a batch size may need, as far as known.
         limit: the device's memory in bytes; None without a device.
     """

@@ -28,7 +28,7 @@ PACKED = "gradients in the all-reduce"
 
 
 def exchanged(program: Program) -> frozenset[int]:
-    """The indices of the tensors that hold packed or reduced gradients, or gradients from other replicas."""
+    """Return the indices of the tensors that contain packed or reduced gradients, or gradients from other replicas."""
     found: set[int] = set()
     makers = program.makers
     for operation in program.operations:
@@ -52,9 +52,9 @@ def is_gradient(operation: str) -> bool:
 
 
 def layer_of(operation: str, names: Collection[str]) -> str:
-    """The innermost scope in an operation's name that is the name of a layer; empty if there is none.
+    """Return the innermost scope in an operation's name that names a layer; empty if there is none.
 
-    TensorFlow numbers a scope entered again: `conv2d_1_2` may be `conv2d_1` for the second time.
+    TensorFlow numbers a scope that is entered again: `conv2d_1_2` may be `conv2d_1` for the second time.
     """
     for scope in reversed(operation.removeprefix(_GRADIENT).split("/")[:-1]):
         if scope in names:
@@ -66,7 +66,7 @@ def layer_of(operation: str, names: Collection[str]) -> str:
 
 
 def by_layer(sizes: Iterable[tuple[str, int]], names: Collection[str]) -> tuple[Layer, ...]:
-    """The bytes of operations added up by layer, the layer with most bytes first."""
+    """Add up the sizes of operations by layer, in bytes, largest layer first."""
     total: Counter[str] = Counter()
     for operation, size in sizes:
         total[layer_of(operation, names) or "other"] += size
@@ -75,18 +75,18 @@ def by_layer(sizes: Iterable[tuple[str, int]], names: Collection[str]) -> tuple[
 
 @dataclass(frozen=True)
 class Held:
-    """The bytes that a training keeps in memory from step to step, by kind."""
+    """The size in bytes, by kind, of the memory that a training keeps from step to step."""
 
     weights: int
     slots: int
     other: int
-    """The bytes of metrics, counters and the states of random generators."""
+    """The size in bytes of metrics, counters and random generator states."""
     largest: int = 0
-    """The bytes of the largest single variable, which the other fields include."""
+    """The size in bytes of the largest single variable, which is included in the other fields."""
 
     @property
     def total(self) -> int:
-        """The bytes of weights, slots and all other variables together."""
+        """The size in bytes of weights, slots and all other variables together."""
         return self.weights + self.slots + self.other
 
     def items(self) -> tuple[Item, ...]:
@@ -96,7 +96,7 @@ class Held:
 
 
 def items(program: Program, prediction: Prediction, held: Held) -> tuple[Item, ...]:
-    """The expected peak of a step, split by kind of memory; the sizes add up to the peak."""
+    """Split the expected peak of a step by kind of memory; the sizes add up to the peak."""
     kinds, packed = Counter[str](), exchanged(program)
     for tensor, size in prediction.typical.alive:
         kinds[PACKED if tensor in packed else _kind(program, tensor)] += size
@@ -108,7 +108,7 @@ def items(program: Program, prediction: Prediction, held: Held) -> tuple[Item, .
 
 
 def layers(program: Program, lifetime: Lifetime, names: Collection[str]) -> tuple[Layer, ...]:
-    """The bytes of activations in use at the peak, by layer."""
+    """Return the size in bytes, by layer, of the activations in use at the peak."""
     makers, packed = program.makers, exchanged(program)
     sizes = [
         (program.operations[makers[tensor]].name, size) for tensor, size in lifetime.alive
@@ -118,7 +118,7 @@ def layers(program: Program, lifetime: Lifetime, names: Collection[str]) -> tupl
 
 
 def timeline(program: Program, lifetime: Lifetime, held: int) -> tuple[MemoryMoment, ...]:
-    """The memory in use through the step, in order: the largest moment of each stretch."""
+    """Return the memory in use throughout the step, in order: the largest moment of each stretch."""
     count = len(lifetime.trace)
     stretch = max(1, -(-count // _MOMENTS))
     moments = []

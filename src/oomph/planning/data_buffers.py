@@ -18,7 +18,7 @@ class DataBuffer:
     element_bytes: int | None
     """The approximate size of one element, in bytes; None if unknown."""
     file: str = ""
-    """The file of a cache on disk; empty for any other buffer."""
+    """The file of a cache on disk; empty for other buffers."""
 
     @property
     def bytes(self) -> int | None:
@@ -28,10 +28,10 @@ class DataBuffer:
 
 @dataclass(frozen=True)
 class Room:
-    """The space for buffers on this machine, in bytes; None where it is unknown."""
+    """The space for buffers on this machine, in bytes; None if unknown."""
 
     memory: int | None = None
-    """The machine's memory, or the lowest limit of our control groups if that is less."""
+    """The machine's memory, or the lowest limit of our control groups if that is lower."""
     disk: int | None = None
     """The free disk space for cache files."""
 

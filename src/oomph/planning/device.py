@@ -18,13 +18,13 @@ _LEAST = 1 << 30
 
 
 def device_of(wanted: str | None, environ: Mapping[str, str], say: Say) -> dict[str, Any] | None:
-    """The device that a plan is for, as JSON; None if none is named and this machine has none.
+    """Return the device of a plan, as JSON; None if none is named and this machine has none.
 
-    It has a `name`, its `memory` in bytes, its `capability` ("8.9"; empty if it is not known), and for a bare amount
-    of memory `is_card`, which is False.
+    It has a `name`, its `memory` in bytes, its `capability` ("8.9"; empty if unknown), and for a bare amount of
+    memory also `is_card`, which is False.
 
     Args:
-        wanted: the value of --gpu; None: this machine's GPU, if any.
+        wanted: the value of --gpu; None for this machine's GPU, if any.
         environ: the environment of the script.
         say: called with remarks on the choice.
 
@@ -51,7 +51,7 @@ def device_of(wanted: str | None, environ: Mapping[str, str], say: Say) -> dict[
 
 
 def pool_of(environ: Mapping[str, str]) -> dict[str, Any] | None:
-    """TensorFlow's memory pool on the CPU as a device; None if the pool has no limit, or if a GPU is used."""
+    """Return TensorFlow's memory pool on the CPU as a device; None if the pool has no limit, or if a GPU is used."""
     limit = environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB", "")
     is_used = environ.get("TF_CPU_ALLOCATOR_USE_BFC", "").lower() in ("1", "true")
     hidden = environ.get("CUDA_VISIBLE_DEVICES") in ("-1", "")
@@ -65,7 +65,7 @@ def _device(name: str, memory: int, capability: str = "") -> dict[str, Any]:
 
 
 def counting_environ(is_gpu_idle: bool = False) -> dict[str, str]:
-    """The environment variables that make TensorFlow count its memory in the script's process.
+    """Return the environment variables that make TensorFlow count its memory in the script's process.
 
     On the CPU, TensorFlow allocates as on a GPU, up to most of the machine's free memory: a model that needs more gets
     an error with a message, and the kernel need not kill a process. The kernels are those that the simulation knows. A
@@ -82,7 +82,7 @@ def counting_environ(is_gpu_idle: bool = False) -> dict[str, str]:
 
 
 def _free() -> int:
-    """The bytes of memory free on the machine, page cache included, but no more than the limit of our container."""
+    """Return the free memory of the machine in bytes, page cache included, but at most the limit of our container."""
     import psutil
 
     known = (psutil.virtual_memory().available, limit_bytes())

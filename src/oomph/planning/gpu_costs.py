@@ -1,6 +1,6 @@
-"""GPU memory besides the tensors of a step, and the memory that TensorFlow leaves to others.
+"""GPU memory in addition to the tensors of a step, and the memory that TensorFlow leaves to others.
 
-Sources: the reserve was measured with TensorFlow 2.21 on a fake driver, by compute capability, and is that of
+Sources: the reserve was measured with TensorFlow 2.21 on a fake driver, by compute capability, and matches
 `MinSystemMemory` in tensorflow/core/common_runtime/gpu/gpu_device.cc; `TF_CUDNN_WORKSPACE_LIMIT_IN_MB` bounds the
 workspace of cuDNN. The context and the workspaces were not measured on a real GPU by this project.
 """
@@ -25,7 +25,7 @@ _CUDNN = Interval(0, 64 * MIB, 512 * MIB)
 
 
 def reserve(memory: int, capability: str) -> int:
-    """The bytes that TensorFlow leaves free on a GPU of this memory and compute capability, such as "8.9"."""
+    """Return the size in bytes that TensorFlow leaves free on a GPU of this memory and compute capability ("8.9")."""
     if memory <= _SMALL_CARD:
         return _SMALL_RESERVE
     try:
@@ -36,12 +36,12 @@ def reserve(memory: int, capability: str) -> int:
 
 
 def usable(memory: int, capability: str, is_card: bool) -> int:
-    """The bytes of a card's memory that TensorFlow's allocator gets; all of it for a bare amount of memory."""
+    """Return the part of a card's memory that TensorFlow's allocator gets, in bytes; all of a bare amount of memory."""
     return max(0, memory - CONTEXT.high - reserve(memory, capability)) if is_card else memory
 
 
 def workspaces(convolves: bool) -> tuple[Item, ...]:
-    """The workspaces that libraries take from TensorFlow's allocator on a GPU."""
+    """Return the workspaces that libraries take from TensorFlow's allocator on a GPU."""
     cublas = Item("cuBLAS workspace", _CUBLAS, "assumed", "32 MiB in a program that XLA compiled for an H100")
     if not convolves:
         return (cublas,)
@@ -50,7 +50,7 @@ def workspaces(convolves: bool) -> tuple[Item, ...]:
 
 
 def nccl_buffers() -> Item:
-    """The memory that NCCL takes on each GPU to add up gradients.
+    """Return the memory that NCCL takes on each GPU to sum gradients.
 
     It comes from the driver, usually from what TensorFlow's allocator leaves free.
     """
@@ -61,13 +61,13 @@ def nccl_buffers() -> Item:
 
 
 def xla_workspaces(convolution: int) -> tuple[Item, ...]:
-    """The workspaces that libraries take beyond XLA's own buffers, which already include that of cuBLAS.
+    """Return the workspaces that libraries take beyond XLA's own buffers, which already include cuBLAS's.
 
-    XLA chooses the algorithms of cuDNN when it sees the device, and only then knows their workspaces. The usual ones
-    at most keep a convolution's inputs and outputs in other layouts.
+    XLA chooses the cuDNN algorithms when it sees the device, and only then knows their workspaces. The usual ones keep
+    at most a convolution's inputs and outputs in other layouts.
 
     Args:
-        convolution: the bytes that the largest convolution reads and writes; 0 if there is none.
+        convolution: the number of bytes that the largest convolution reads and writes; 0 if there is none.
     """
     cublas = Item("cuBLAS workspace", Interval(0, 0, _CUBLAS.high), "assumed", "XLA assigns most of it itself")
     if not convolution:
@@ -77,7 +77,7 @@ def xla_workspaces(convolution: int) -> tuple[Item, ...]:
 
 
 def limit_of(asked: Mapping[str, Any] | None) -> Device | None:
-    """The device that a request describes by `name`, `memory` in bytes, `capability`, `is_card` and `is_gpu`."""
+    """Return the device described by a request: `name`, `memory` in bytes, `capability`, `is_card` and `is_gpu`."""
     if asked is None:
         return None
     memory, is_card = int(asked["memory"]), bool(asked.get("is_card", True))

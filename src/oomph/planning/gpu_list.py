@@ -1,4 +1,4 @@
-"""Finds GPUs and their memory by loose names; parses sizes. Pure, apart from reading `gpus.toml` once.
+"""Finds GPUs and their memory by loose names, and parses sizes. Pure, apart from reading `gpus.toml` once.
 
 "4090", "rtx4090", "NVIDIA GeForce RTX 4090" are one GPU. "A100" is two: it has 40 or 80 GiB.
 """
@@ -19,7 +19,7 @@ GIB = 2**30
 _FILE = Path(__file__).with_name("gpus.toml")
 _KEPT_BY_ECC = 1 / 16
 _MOST_GIB = 512
-"""A bare number up to this is meant as GiB of memory, a larger number as the name of a GPU."""
+"""The largest bare number that means GiB of memory. A larger number is the name of a GPU."""
 _SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*(?:(g|t|m)(?:i?b)?)\Z", re.IGNORECASE)
 _AMOUNT = re.compile(r"(?P<sign>-?)(?P<number>\d{1,9}(?:\.\d{0,9})?)\s*(?P<unit>(?:[kmgt]i?b?|b)?)\Z", re.IGNORECASE)
 _UNITS = {"m": 2**20, "g": GIB, "t": 2**40}
@@ -31,7 +31,7 @@ _RTX = re.compile(r"\A(?:rtx|gtx|gt)(?=[a-z]?\d)")
 
 
 class GpuModel(NamedTuple):
-    """One model of GPU and its memory."""
+    """One GPU model and its memory."""
 
     name: str
     gib: float
@@ -50,7 +50,7 @@ class GpuModel(NamedTuple):
 
     @property
     def memory_bytes(self) -> int:
-        """The most bytes of memory that the driver may report."""
+        """The most memory, in bytes, that the driver may report."""
         return int(self.gib * GIB * (1 - _KEPT_BY_ECC if self.ecc else 1))
 
     @property
@@ -63,7 +63,7 @@ class GpuModel(NamedTuple):
 
 @cache
 def gpus() -> tuple[GpuModel, ...]:
-    """All GPUs that oomph knows."""
+    """Return all GPUs that oomph knows."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -77,7 +77,7 @@ def gpus() -> tuple[GpuModel, ...]:
 
 
 def find_gpu(text: str) -> GpuModel:
-    """The GPU of that name; raises UsageError for an unknown name, or one shared by GPUs of different memory."""
+    """Find the GPU with this name. Raises UsageError if it is unknown, or shared by GPUs with different memory."""
     whole = _compact(text.lower()).removeprefix("nvidia")
     for gpu in gpus():
         if whole in map(_compact, map(str.lower, (gpu.name, *gpu.also))):
@@ -94,14 +94,14 @@ def find_gpu(text: str) -> GpuModel:
 
 
 def capability_of(name: str) -> str:
-    """The compute capability of the GPUs with this name, as drivers show it; empty if the list has none of them."""
+    """Return the compute capability of the GPUs with this name, as drivers show it; empty if none is in the list."""
     wanted, _ = _key(name)
     found = {gpu.capability for gpu in gpus() if _key(gpu.name)[0] == wanted}
     return found.pop() if len(found) == 1 else ""
 
 
 def is_same(one: str, other: str) -> bool:
-    """True if two names are those of one kind of GPU, such as "RTX 4090" and "NVIDIA GeForce RTX 4090"."""
+    """True if two names refer to the same kind of GPU, such as "RTX 4090" and "NVIDIA GeForce RTX 4090"."""
     bare = [_compact(name.lower()).removeprefix("nvidia") for name in (one, other)]
     if bare[0] == bare[1]:
         return True
@@ -112,13 +112,13 @@ def is_same(one: str, other: str) -> bool:
 
 
 def size_of(text: str) -> int | None:
-    """The bytes of a size such as "24GiB", "24GB" or "16g", all in powers of 1024; None for anything else."""
+    """Parse a size such as "24GiB", "24GB" or "16g" to bytes, all in powers of 1024; None for anything else."""
     found = _SIZE.match(text.strip())
     return None if found is None or not float(found[1]) else int(float(found[1]) * _UNITS[found[2].lower()])
 
 
 def _key(text: str) -> tuple[str, int | None]:
-    """The part of a GPU's name that identifies it, and the GiB of memory in the name, or None."""
+    """Return the part of a GPU's name that identifies it, and the GiB of memory in the name, or None."""
     lower = re.sub(r"[-_/,()]", " ", text.lower())
     found = _SIZE_IN_NAME.search(lower)
     if found is not None:
@@ -140,7 +140,7 @@ def _wrong_size(gpu: GpuModel, size: int, known: Sequence[float]) -> str:
 
 
 def _unknown(text: str, wanted: str) -> str:
-    """The message for a word that is not the name of a GPU."""
+    """Return the message for a word that is not the name of a GPU."""
     amount = _AMOUNT.match(text.strip())
     is_bare = amount is not None and not amount["sign"] and not amount["unit"]
     if amount is None or (is_bare and float(amount["number"]) > _MOST_GIB):
@@ -151,7 +151,7 @@ def _unknown(text: str, wanted: str) -> str:
 
 
 def _nearest(wanted: str) -> str:
-    """A question that suggests known names for a mistyped one; empty if none is similar."""
+    """Suggest known names for a mistyped one, as a question; empty if none is similar."""
     keys = {_key(gpu.name)[0]: gpu.name for gpu in reversed(gpus())}
     close = difflib.get_close_matches(wanted, list(keys), n=3, cutoff=0.5)
     return f" (did you mean {' or '.join(keys[key] for key in close)}?)" if close else ""

@@ -22,9 +22,9 @@ from oomph.planning.allocator import Allocator
 from oomph.planning.program import Operation, Program, Storage
 
 _UNEVEN = (0.4, 2.5)
-"""The range of the random factor by which the time of an operation varies."""
+"""The range of the random factor by which the duration of an operation varies."""
 _NEARLY = 1.005
-"""The live tensors are recorded when the peak has grown by this factor; recording each new peak would be slow."""
+"""The growth of the peak, as a factor, at which live tensors are recorded again; recording each peak would be slow."""
 
 
 class Order(Enum):
@@ -39,7 +39,7 @@ class Schedule(Protocol):
     """The operations that are ready, by index."""
 
     def begin(self, ready: Iterable[int]) -> None:
-        """Add the operations that wait for nothing."""
+        """Add the operations that have no dependences."""
 
     def add(self, worker: int, ready: Iterable[int]) -> None:
         """Add the operations that became ready because this worker finished an operation."""
@@ -49,13 +49,13 @@ class Schedule(Protocol):
 
 
 def schedule(order: Order, is_cheap: Sequence[bool], workers: int, chance: Random) -> Schedule:
-    """The schedule of this order.
+    """Return the schedule of this order.
 
     Args:
         order: the order in which ready operations run.
-        is_cheap: for each operation, whether it takes next to no time.
+        is_cheap: for each operation, true if it takes next to no time.
         workers: how many operations run at a time.
-        chance: decides which thread begins with what.
+        chance: decides which thread starts with what.
     """
     if order is Order.THREAD_POOL:
         return _ThreadPool(is_cheap, workers, chance)
@@ -98,7 +98,7 @@ class _Heap:
 
 
 class _ThreadPool:
-    """A queue for each worker, with the operations that the worker runs inline."""
+    """One queue for each worker, plus the operations that the worker runs inline."""
 
     def __init__(self, is_cheap: Sequence[bool], workers: int, chance: Random) -> None:
         self._is_cheap, self._chance = is_cheap, chance
@@ -141,9 +141,9 @@ class Lifetime:
     at: int
     """The index of the operation that runs at the peak."""
     alive: tuple[tuple[int, int], ...]
-    """The indices of the tensors that own memory at the peak, each with its bytes."""
+    """The indices of the tensors that own memory at the peak, each with its size in bytes."""
     trace: tuple[int, ...]
-    """The bytes in use when each operation has begun, in the order of `ran`."""
+    """The memory in use, in bytes, after each operation has started, in the order of `ran`."""
     ran: tuple[int, ...]
 
 
@@ -166,7 +166,7 @@ class _Sized:
 
     @classmethod
     def of(cls, program: Program, batch: int) -> _Sized:
-        """The program at this batch size."""
+        """Return the program at this batch size."""
         return cls(
             program,
             [size.at(batch) for size in program.sizes],
@@ -209,7 +209,7 @@ class _Run:
             idle.insert(0, worker)
 
     def _takes_up(self, worker: int, now: int, running: list[tuple[int, int, int, int | None]]) -> bool:
-        """Let an idle worker begin an operation; False if no operation is ready."""
+        """Let an idle worker start an operation. False if no operation is ready."""
         index = self._schedule.take(worker)
         if index is None:
             return False
@@ -234,7 +234,7 @@ class _Run:
             self._allocator.release(buffer.handle)
 
     def _start(self, index: int) -> int | None:
-        """Allocate an operation's outputs and scratch memory; returns the handle of the scratch memory."""
+        """Allocate an operation's outputs and scratch memory; return the handle of the scratch memory."""
         operation = self._operations[index]
         self._make_outputs(operation)
         workspace = self._sized.workspaces[index]

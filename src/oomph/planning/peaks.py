@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from oomph.planning.xla.compiling import Compiled
 
 _FASTER = 1.02
-"""Growth above this multiple of proportional growth has a quadratic part."""
+"""The multiple of proportional growth above which growth has a quadratic part."""
 _LOOSE = 0.55
 """The share of a loose allocator's count that may suffice (`Peaks.is_loose`).
 
@@ -36,14 +36,14 @@ LOWER, UPPER = 0.9, 1.25
 """The bounds as multiples of a measured or corrected peak without XLA: memory layout varies between processes."""
 LOWER_XLA, UPPER_XLA = 0.75, 1.25
 """The bounds as multiples of the peak of a compiled step that ran. The first step, in which XLA tries out several
-algorithms at a time, decides: on the fake GPU of tests/rig a fit took 0.84 to 0.88 of what the same size took in a
-probe."""
+algorithms at a time, decides: on the fake GPU of tests/rig a fit took 0.84 to 0.88 of the memory that the same size
+took in a probe."""
 
 Course = Callable[[int], Interval]
 """A function from the batch size to the peak, with bounds that allow for another process's memory layout."""
 LOWER_COMPILED, UPPER_COMPILED = 0.9, 1.1
-"""The bounds as multiples of the compiled size: TensorFlow's own XLA is another version, and its allocator may leave
-gaps. Assumed: neither was measured on a GPU."""
+"""The bounds as multiples of the compiled size: TensorFlow's own XLA is a different version, and its allocator may
+leave gaps. Assumed: neither was measured on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,17 @@ class XlaGrowth:
     """The growth of a step's memory with the batch, known at a few sizes."""
 
     known: Mapping[int, int]
-    """The bytes that the step needs, by batch size."""
+    """The memory that the step needs, in bytes, by batch size."""
 
     @property
     def is_proportional(self) -> bool:
-        """True if the known bytes never grow faster than the batch."""
+        """True if the known sizes never grow faster than the batch."""
         sizes = sorted(self.known)
         each = [self.known[size] / size for size in sizes]
         return all(later <= _FASTER * earlier for earlier, later in itertools.pairwise(each))
 
     def at(self, batch: int) -> Interval:
-        """The bytes at a batch size: exact where known, interpolated between known sizes, and bounded beyond them."""
+        """Return the bytes at a batch size: exact where known, interpolated in between, and bounded beyond."""
         sizes = sorted(self.known)
         if batch in self.known:
             return exactly(self.known[batch])
@@ -93,15 +93,15 @@ class XlaGrowth:
 
 @dataclass(frozen=True)
 class Peaks:
-    """The peak at any batch size, in bytes of everything in TensorFlow's allocator."""
+    """The peak at any batch size: everything in TensorFlow's allocator, in bytes."""
 
     measured: Mapping[int, int]
     """The highest peak of a few steps, by batch size; at least one entry."""
     course: Course
     is_loose: bool = False
-    """True if the allocator took memory only as needed, and so gave out blocks that are up to twice too large."""
+    """True if the allocator took memory only as needed, and therefore handed out blocks up to twice too large."""
     fits_below: int = 0
-    """The allocator's limit in bytes if the measured sizes ran within it just now; else 0."""
+    """The allocator's limit in bytes if the measured sizes just ran within it; 0 otherwise."""
 
     def at(self, batch: int) -> Interval:
         """The peak of a step with this many samples."""
@@ -115,7 +115,7 @@ class Peaks:
 
 
 def rising(measured: Mapping[int, int]) -> dict[int, int]:
-    """The peaks by rising batch size, each at least that of the size before it: steps differ by chance."""
+    """Return the peaks by increasing batch size, each at least as high as the one before: steps differ by chance."""
     found: dict[int, int] = {}
     for batch in sorted(measured):
         found[batch] = max(measured[batch], *found.values(), 0)
@@ -123,7 +123,7 @@ def rising(measured: Mapping[int, int]) -> dict[int, int]:
 
 
 def simulated_course(measured: Mapping[int, int], predicted: Callable[[int], int], held: int) -> Course:
-    """The simulated peaks, scaled to meet the sizes that ran; `held` bytes are always in use."""
+    """Scale the simulated peaks to match the sizes that ran; `held` bytes are always in use."""
     heights = rising(measured)
     sizes = sorted(heights)
 
@@ -149,9 +149,9 @@ def simulated_course(measured: Mapping[int, int], predicted: Callable[[int], int
 
 
 def grown_course(measured: Mapping[int, int], fixed: Callable[[int], int], predicted: Callable[[int], int]) -> Course:
-    """The course of a step that XLA compiles: `fixed` bytes are counted, and the rest grows from what ran.
+    """Return the course of a step that XLA compiles: `fixed` bytes are counted, and the rest grows from what ran.
 
-    If a single size ran, the bounds are in proportion to the batch, and what is expected between them follows the
+    If a single size ran, the bounds are proportional to the batch. The expected value between them follows the
     simulation, which does not see XLA's buffers but knows what does not grow.
 
     Args:
@@ -177,27 +177,27 @@ def grown_course(measured: Mapping[int, int], fixed: Callable[[int], int], predi
 
 @dataclass(frozen=True)
 class CompiledStep:
-    """The memory at any batch size of a step that was compiled at a few sizes."""
+    """Predicts a step's memory at any batch size from compilations at a few."""
 
     compiled: Mapping[int, Compiled]
     """The memory that XLA assigned, by batch size; at least one entry."""
     held: Held
     inputs: Callable[[int], int]
-    """Returns the bytes of a batch with a given number of samples."""
+    """Returns the size in bytes of a batch with a given number of samples."""
     convolution: Callable[[int], int]
-    """Returns the bytes that the largest convolution reads and writes at a given size; 0 if there is none."""
+    """Returns the number of bytes that the largest convolution reads and writes at a given size; 0 if there is none."""
 
     def peak(self, batch: int) -> Interval:
         """The peak of a step with this many samples."""
         return _together(self.items(batch))
 
     def peak_of_share(self, batch: int, share: float) -> Interval:
-        """The peak of a step that takes this share of the memory, and needs the same workspaces."""
+        """Return the peak of a step that takes this share of the memory, and needs the same workspaces."""
         whole = _together(self._without_workspaces(batch))
         return whole.scaled(share) + _together(self._workspaces(batch))
 
     def items(self, batch: int) -> tuple[Item, ...]:
-        """The parts of the peak, which add up to it."""
+        """Return the parts of the peak, which add up to it."""
         return (*self._without_workspaces(batch), *self._workspaces(batch))
 
     def _workspaces(self, batch: int) -> tuple[Item, ...]:
@@ -213,7 +213,7 @@ class CompiledStep:
         )
 
     def _buffers(self, batch: int) -> Interval:
-        """The memory of XLA's buffers, with room for a copy of the largest variable that the first step may make."""
+        """Return the memory of XLA's buffers, with room for a copy of the largest variable in the first step."""
         size = self.growth.at(batch)
         return Interval(
             round(LOWER_COMPILED * size.low), size.expected, round(UPPER_COMPILED * size.high) + self.held.largest
@@ -221,7 +221,7 @@ class CompiledStep:
 
     @cached_property
     def growth(self) -> XlaGrowth:
-        """The growth of the memory besides held variables and inputs."""
+        """The growth of the memory, excluding held variables and inputs."""
         variables = self.held.total
         return XlaGrowth(
             {size: max(0, each.total - variables - self.inputs(size)) for size, each in self.compiled.items()}

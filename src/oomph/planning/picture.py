@@ -53,7 +53,7 @@ class _Frame:
 
 
 def against_batch(curve: Sequence[tuple[int, Interval]], device: Device | None) -> str:
-    """A chart of the peak against the batch size, on a logarithmic axis, with its bounds and the device's memory."""
+    """Draw the peak against the batch size, on a logarithmic axis, with its bounds and the device's memory."""
     limits = () if device is None else (device.usable,)
     frame = _Frame(
         math.log2(curve[0][0]), math.log2(curve[-1][0]), _round_up(max(*(peak.high for _, peak in curve), *limits, 1))
@@ -72,7 +72,7 @@ def against_batch(curve: Sequence[tuple[int, Interval]], device: Device | None) 
 
 
 def through_one_step(timeline: Sequence[MemoryMoment], device: Device | None) -> str:
-    """A chart of the memory in use after each operation of one step, with the peak marked."""
+    """Draw the memory in use after each operation of one step, with the peak marked."""
     highest = max(range(len(timeline)), key=lambda number: timeline[number].size)
     usable = 0 if device is None else device.usable
     shown = usable if usable <= 2 * timeline[highest].size else 0  # a far limit would flatten the curve
@@ -138,7 +138,7 @@ def _points(spots: Sequence[tuple[float, float]]) -> str:
 
 
 def _round_up(size: float) -> float:
-    """Round an amount of bytes up to a number of KiB, MiB or GiB that divides easily by four."""
+    """Round a number of bytes up to a number of KiB, MiB or GiB that divides easily by four."""
     unit = 1024.0 ** int(math.log(max(size, 1), 1024))
     figure = size / unit * 1.05
     step: float = 10.0 ** math.floor(math.log10(figure)) / 2
@@ -146,7 +146,7 @@ def _round_up(size: float) -> float:
 
 
 def as_page(plan: Plan, words: Sequence[str]) -> str:
-    """The plan as an HTML page; `words` are the script and its arguments, for the command to paste."""
+    """Return the plan as an HTML page; `words` are the script and its arguments, for the command to paste."""
     body = "\n".join(_body(plan, words))
     title = escape(f"Memory of {plan.place}")
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'

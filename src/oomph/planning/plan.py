@@ -25,15 +25,15 @@ class PlannedReplicas:
     count: int = 1
 
     def share(self, batch: int) -> int:
-        """The number of samples for the replica that gets most of a batch."""
+        """Return the number of samples of the replica that gets the most of a batch."""
         return -(-batch // self.count)
 
     def batch_of(self, share: int) -> int:
-        """The batch of which each replica gets `share` samples."""
+        """Return the batch size at which each replica gets `share` samples."""
         return share * self.count
 
     def words(self, batch: int) -> str:
-        """A sentence on how a batch is shared; empty for a single replica."""
+        """Say how a batch is shared, in one sentence; empty for a single replica."""
         if self.count == 1:
             return ""
         share = self.share(batch)
@@ -49,7 +49,7 @@ ALONE = PlannedReplicas()
 
 
 class Fitting(Enum):
-    """The verdict on a training's fit. `UNKNOWN` if the engine does not see what decides that, such as XLA."""
+    """The verdict on whether a training fits. `UNKNOWN` if the engine does not see what decides it, such as XLA."""
 
     YES = "yes"
     NO = "no"
@@ -82,7 +82,7 @@ def exactly(size: int) -> Interval:
 
 
 def together(sizes: Iterable[Interval]) -> Interval:
-    """The sum of several amounts of memory."""
+    """Add up several amounts of memory."""
     total = Interval(0, 0, 0)
     for size in sizes:
         total = total + size
@@ -91,7 +91,7 @@ def together(sizes: Iterable[Interval]) -> Interval:
 
 @dataclass(frozen=True)
 class Item:
-    """One line of the breakdown: what takes memory, and whether the figure was counted, measured or assumed."""
+    """One line of the breakdown: a use of memory, and whether its size was counted, measured or assumed."""
 
     name: str
     """The user of the memory: `weights`, `gradients`, `optimizer slots`, `activations`, `input batches`, ..."""
@@ -105,7 +105,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer's share of the memory at the peak, in bytes, under the user's own name for it."""
+    """A layer's share, in bytes, of the memory at the peak, under the user's name for the layer."""
 
     name: str
     size: int
@@ -121,7 +121,7 @@ class MemoryMoment:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimated peak at one batch size, and whether it fits."""
+    """The estimated peak at one batch size, and the verdict on whether it fits."""
 
     batch: int
     peak: Interval
@@ -134,7 +134,7 @@ class Saver:
 
     name: str
     peak: Interval | None
-    """The peak with this change; None if it was not planned, and `changes` then says why."""
+    """The peak with this change; None if it was not planned, in which case `changes` says why."""
     changes: str
     """The cost of the change, and its effect on the training."""
     line: str
@@ -149,13 +149,13 @@ class Device:
 
     name: str
     memory: int
-    """The memory of the device in bytes, as the vendor or the driver states it."""
+    """The memory of the device in bytes, as stated by the vendor or the driver."""
     usable: int
-    """The most bytes that TensorFlow's allocator can get: `memory` without TensorFlow's reserve and CUDA's own use."""
+    """The most bytes that TensorFlow's allocator can get: `memory` minus TensorFlow's reserve and CUDA's own use."""
     is_card: bool = True
     """False for a bare amount of memory, all of which TensorFlow may use."""
     is_gpu: bool = True
-    """False for TensorFlow's memory pool on the CPU, where Keras uses XLA only if it is told to."""
+    """False for TensorFlow's memory pool on the CPU, where Keras uses XLA only if told to."""
     capability: str = ""
     """The compute capability of the device, such as "8.9"; empty if unknown."""
 
@@ -165,9 +165,9 @@ class Plan:
     """The memory that a training needs, and the batch that fits the device."""
 
     engine: str
-    """The engine behind the figures: `graph`, `dry-run`, `xla-gpu` or `probe`."""
+    """The engine behind the estimates: `graph`, `dry-run`, `xla-gpu` or `probe`."""
     accuracy: str
-    """The error of this engine as measured, in words, as in docs/measurements.md."""
+    """The measured error of this engine, in words, as in docs/measurements.md."""
     subject: str
     """The training in a few words: model, parameters, optimizer, precision, XLA."""
     place: str
@@ -175,19 +175,19 @@ class Plan:
     batch: int
     """The batch size of the script, in samples."""
     estimates: tuple[Estimate, ...]
-    """The estimates for the requested batch sizes, in rising order."""
+    """The estimates for the requested batch sizes, in increasing order."""
     curve: tuple[tuple[int, Interval], ...]
-    """The peaks at more batch sizes, for a chart."""
+    """The peaks at further batch sizes, for a chart."""
     device: Device | None
     max_batch: int | None
     """The largest batch whose upper bound fits; 0 if none does; None without a device or if unknown."""
     micro_batch: int | None
-    """The largest micro-batch that fits beside the summed gradients, at most the script's batch; 0 if none does; None
-    if unknown."""
+    """The largest micro-batch that fits alongside the summed gradients, at most the script's batch; 0 if none does;
+    None if unknown."""
     items: tuple[Item, ...]
     """The parts of the peak at the largest batch of `estimates`, by kind of memory."""
     layers: tuple[Layer, ...]
-    """The bytes of activations at the peak by layer, largest first."""
+    """The size in bytes of activations at the peak by layer, largest first."""
     peak_operation: str
     timeline: tuple[MemoryMoment, ...]
     """The memory in use through one step, in at most a few hundred moments."""
@@ -195,18 +195,18 @@ class Plan:
     notes: tuple[str, ...]
     """The omissions and assumptions of the figures, one sentence each."""
     warnings: tuple[str, ...] = ()
-    """Warnings about the training on this device, or about its figures, one sentence each."""
+    """Warnings about the training on this device, or about its estimates, one sentence each."""
     replicas: int = 1
-    """The number of replicas that share each batch. Batch sizes are of the whole batch, except `micro_batch`, which is
-    per replica; amounts of memory are those of one replica's device."""
+    """The number of replicas that share each batch. Batch sizes refer to the whole batch, except `micro_batch`, which
+    is per replica; amounts of memory refer to one replica's device."""
     why_open: str = ""
-    """The reason it is unknown which batch fits, and how to find out, without a full stop; empty if known."""
+    """The reason it is unknown which batch fits, and how to find out, without a full stop; empty if it is known."""
     measured: tuple[int, ...] = ()
-    """The batch sizes at which steps have just run on the device itself."""
+    """The batch sizes whose steps have just run on the device itself."""
 
 
 def as_document(plan: Plan) -> dict[str, Any]:
-    """The plan as a JSON document."""
+    """Return the plan as a JSON document."""
     return {
         "schema": SCHEMA,
         "engine": plan.engine,
@@ -234,12 +234,12 @@ def as_document(plan: Plan) -> dict[str, Any]:
 
 
 def as_document_without(reason: str) -> dict[str, Any]:
-    """The JSON document for a training that could not be planned, with the reason."""
+    """Return the JSON document for a training that could not be planned, with the reason."""
     return {"schema": SCHEMA, "engine": None, "reason": reason, "estimates": [], "max_batch": None, "savers": []}
 
 
 def plan_of(document: Mapping[str, Any]) -> Plan:
-    """The plan in a JSON document; raises ValueError if the document has another schema."""
+    """Read the plan from a JSON document. Raises ValueError if the document has a different schema."""
     try:
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']}")

@@ -25,27 +25,27 @@ _RUNS = (
     (Order.THREAD_POOL, 2), (Order.AS_TRACED, 1),
     (Order.THREAD_POOL, 2), (Order.FIRST_READY, 2),
 )  # fmt: skip
-"""The runs to simulate: an order, and how many operations run at a time. The most informative runs come first."""
+"""The runs to simulate: an order, and how many operations run at a time. The most informative runs are first."""
 _EFFORT = 60_000
-"""The approximate number of operations to simulate for a prediction, but at least one run of two steps."""
+"""The approximate number of operations to simulate for a prediction; at least one run of two steps."""
 _MOST_STEPS = 3
 _ASSUMED = 1.25
 """The factor that widens the bounds if sizes are assumed."""
 _LOWER_SIMULATED, _UPPER_SIMULATED = 0.95, 1.12
-"""The factors that turn the lowest and the highest simulated peak into the bounds: fitted on the development models of
+"""The factors that turn the lowest and highest simulated peak into the bounds, fitted on the development models of
 docs/measurements.md."""
 LOWER, UPPER = 0.9, 1.22
 """The bounds as multiples of the expected peak, within the sizes that ran: a step's peak differs between processes."""
 SCRATCH = 32 << 20
-"""Bytes added to the upper bound of a step with convolutions: a convolution in the backward pass takes this much
-scratch memory on the CPU, and thread timing decides whether two overlap. It matters for small models only."""
+"""The size in bytes added to the upper bound of a step with convolutions. A convolution in the backward pass takes this
+much scratch memory on the CPU, and thread timing decides whether two overlap. It matters only for small models."""
 _WIDER = 0.04
 """The relative widening of the interval for each doubling of the batch beyond the largest size that ran. All these
 values were fitted on the models then in docs/measurements.md."""
 _MOST_DOUBLINGS = 4
 _UNCORRECTED = (0.9, 1.4)
-"""The bounds as multiples of the expected peak if no real step ran. On three models, the fuller one of two GPUs of the
-test rig took up to 1.25 times the expected peak."""
+"""The bounds as multiples of the expected peak if no real step ran. On three models, the fuller of two GPUs of the test
+rig took up to 1.25 times the expected peak."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class Prediction:
 
 @dataclass(frozen=True)
 class PredictedStep:
-    """The program of a step, and the bytes in use before it runs."""
+    """The program of a step, and the memory in use before it runs, in bytes."""
 
     program: Program
     held: int
 
 
 def predict(step: PredictedStep, batch: int) -> Prediction:
-    """The predicted peak at a batch size: the thread pool's median run is expected, and the bounds span all runs."""
+    """Predict the peak at a batch size. The thread pool's median run is expected, and the bounds span all runs."""
     runs, steps = _affordable(len(step.program.operations))
     lifetimes = [
         (order, simulate(step.program, batch, order, step.held, workers, seed, steps))
@@ -82,7 +82,7 @@ def predict(step: PredictedStep, batch: int) -> Prediction:
 
 
 def _affordable(operations: int) -> tuple[Sequence[tuple[Order, int]], int]:
-    """The runs to simulate for a program of this many operations, and the steps of each run."""
+    """Return the runs to simulate for a program of this many operations, and the steps of each run."""
     passes = _EFFORT // max(1, operations)
     steps = max(2, min(_MOST_STEPS, passes // len(_RUNS)))
     return _RUNS[: max(1, min(len(_RUNS), passes // steps))], steps
@@ -94,14 +94,14 @@ def widened(peak: Interval, largest: int, is_assumed: bool) -> Interval:
     Args:
         peak: the interval, in bytes.
         largest: the size of that variable.
-        is_assumed: whether some sizes are assumed.
+        is_assumed: True if some sizes are assumed.
     """
     low, high = (1 / _ASSUMED, _ASSUMED) if is_assumed else (1.0, 1.0)
     return Interval(round(low * peak.low), peak.expected, round(high * peak.high) + largest)
 
 
 def between(below: Interval, above: Interval, part: float) -> Interval:
-    """The interval at `part` of the way between two intervals, linear; never below the first."""
+    """Interpolate linearly at `part` of the way between two intervals; never below the first."""
     pairs = ((below.low, above.low), (below.expected, above.expected), (below.high, above.high))
     return Interval(*(round(one + part * max(0, other - one)) for one, other in pairs))
 
@@ -117,7 +117,7 @@ class MeasuredSteps:
 
     @property
     def factors(self) -> list[float]:
-        """For each order of operations, the highest peak of its steps divided by the predicted peak."""
+        """The highest peak of the steps divided by the predicted peak, for each order of operations."""
         return [max(peaks) / self.predicted for peaks in self.orders]
 
     @property
@@ -128,14 +128,14 @@ class MeasuredSteps:
 
 @dataclass(frozen=True)
 class Correction:
-    """The correction of simulated peaks by the peaks of real steps at rising batch sizes."""
+    """A correction of simulated peaks by the peaks of real steps at increasing batch sizes."""
 
     measured: Sequence[MeasuredSteps]
     scratch: int = 0
-    """The bytes that thread timing may add to the upper bound."""
+    """The size in bytes that thread timing may add to the upper bound."""
 
     def of(self, peak: Interval, batch: int, held: int) -> Interval:
-        """The corrected peak of a step of `batch` samples; never below `held`, the bytes that are always in use."""
+        """Correct the peak of a step of `batch` samples; never below `held`, the bytes that are always in use."""
         factor, wider = self.factor(batch), wider_beyond(batch, self.measured[-1].batch)
         least, most = self.range(batch)
         expected = max(held, round(peak.expected * factor))
@@ -144,7 +144,7 @@ class Correction:
         return Interval(min(low, expected), expected, round(high * wider) + self.scratch)
 
     def factor(self, batch: int) -> float:
-        """The ratio of real to simulated memory at this batch size; constant beyond the sizes that ran."""
+        """Return the ratio of real to simulated memory at this batch size; constant beyond the sizes that ran."""
         own = [one.factor for one in self.measured if one.batch == batch]
         if own:
             return own[0]
@@ -154,10 +154,10 @@ class Correction:
         return (self._between(batch) + average) / 2
 
     def range(self, batch: int) -> tuple[float, float]:
-        """The lowest and the highest factor to expect of another order of operations.
+        """Return the lowest and highest factor to expect from a different order of operations.
 
-        They are those of this size, or of its two neighbours, widened at each end by the square root of the largest
-        ratio between two orders of one size, since a few orders miss the extremes.
+        They are the factors of this size, or of its two neighbours, widened at each end by the square root of the
+        largest ratio between two orders of one size, since a few orders miss the extremes.
         """
         below = max((one for one in self.measured if one.batch <= batch), key=_batch, default=self.measured[0])
         above = min((one for one in self.measured if one.batch >= batch), key=_batch, default=self.measured[-1])
@@ -166,7 +166,7 @@ class Correction:
         return min(factors) / beyond, max(factors) * beyond
 
     def _between(self, batch: int) -> float:
-        """The factor at this batch size, interpolated between the two nearest sizes that ran."""
+        """Interpolate the factor at this batch size between the two nearest sizes that ran."""
         for small, large in zip(self.measured, self.measured[1:], strict=False):
             if batch <= large.batch:
                 part = _doublings(batch, small.batch) / _doublings(large.batch, small.batch)
@@ -175,7 +175,7 @@ class Correction:
 
 
 def wider_beyond(batch: int, largest: int) -> float:
-    """The width of the interval at a batch size, as a multiple of the width at the largest size that ran."""
+    """Return the width of the interval at a batch size, as a multiple of the width at the largest size that ran."""
     return 1 + _WIDER * min(_MOST_DOUBLINGS, max(0.0, _doublings(batch, largest)))
 
 
@@ -188,11 +188,11 @@ def _doublings(batch: int, since: int) -> float:
 
 
 def uncorrected(peak: Interval) -> Interval:
-    """The peak of one of several replicas with wider bounds, because no real step corrects the simulation."""
+    """Return the peak of one of several replicas with wider bounds, because no real step corrects the simulation."""
     low, high = (round(bound * peak.expected) for bound in _UNCORRECTED)
     return Interval(min(peak.low, low), peak.expected, max(peak.high, high))
 
 
 def correction(measured: Sequence[MeasuredSteps], convolves: bool = False) -> Correction | None:
-    """The correction that these real steps give; None if no step ran."""
+    """Build the correction from these real steps; None if no step ran."""
     return Correction(tuple(measured), SCRATCH if convolves else 0) if measured else None

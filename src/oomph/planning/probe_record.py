@@ -1,8 +1,8 @@
 """The record of a training that ran on a GPU: the memory of its steps, measured and simulated. Pure.
 
-It is evidence of two kinds. The same step needs the same memory on the same kind of GPU with the same TensorFlow. Of
-other trainings it only says how far the simulation has been off on such a GPU, which moves bounds apart and never
-together.
+It is evidence of two kinds. The same step needs the same memory on the same kind of GPU with the same TensorFlow. For
+other trainings it only shows how far the simulation has been off on such a GPU, which widens bounds and never narrows
+them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ProbeRecord:
     limit: int
     """The most bytes that TensorFlow's allocator could get."""
     foreign: int
-    """The bytes that the script held on the GPU besides the training."""
+    """The size in bytes of what the script held on the GPU in addition to the training."""
     points: tuple[Point, ...]
 
 
@@ -61,7 +61,7 @@ class ProbeEvidence:
     greatest: float
 
     def widened(self, peak: Interval, simulated: int) -> Interval:
-        """The interval, extended to what these trainings suggest; it never gets narrower.
+        """Extend the interval to what these trainings suggest; it never gets narrower.
 
         Args:
             peak: the interval of a plan.
@@ -72,12 +72,12 @@ class ProbeEvidence:
 
 
 def as_document(record: ProbeRecord) -> dict[str, Any]:
-    """The record as JSON."""
+    """Return the record as JSON."""
     return {"schema": SCHEMA, **asdict(record)}
 
 
 def record_of(document: object) -> ProbeRecord:
-    """The record in a JSON document, which may come from anywhere; raises ValueError for anything else."""
+    """Read the record from a JSON document, which may come from anywhere. Raises ValueError for anything else."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError("not a record of this oomph")
     points: Any = document.get("points")
@@ -86,22 +86,22 @@ def record_of(document: object) -> ProbeRecord:
     if not all(conforms(document.get(name), kind) for name, kind in _TYPES.items()):
         raise ValueError("a field is missing, or of another type")
     if not all(set(point) == {"batch", "measured", "predicted"} and min(point.values()) > 0 for point in points):
-        raise ValueError("a point that is none")
+        raise ValueError("a point that is not one")
     values = {name: document[name] for name in _TYPES}
     if values["limit"] <= 0 or values["foreign"] < 0 or any(len(str(value)) > _LONGEST for value in values.values()):
-        raise ValueError("a value that cannot be")
+        raise ValueError("an impossible value")
     return ProbeRecord(**values, points=tuple(Point(**point) for point in points))
 
 
 def of_same_training(records: Iterable[ProbeRecord], training: str, xla: bool) -> ProbeRecord | None:
-    """The record of the same step, with or without XLA as given; None if there is none."""
+    """Return the record of the same step, with or without XLA as given; None if there is none."""
     return next((each for each in records if training and each.training == training and each.xla == xla), None)
 
 
 def evidence(records: Sequence[ProbeRecord], xla: bool, engine: str = "graph") -> ProbeEvidence | None:
-    """The evidence of the records on the simulation, for steps with XLA or without; None if they show nothing.
+    """Return the records' evidence on the simulation, for steps with XLA or without; None if they show nothing.
 
-    The largest size of each training counts: in small ones, the libraries' fixed use hides all else.
+    The largest size of each training counts: in small ones, the libraries' fixed use hides everything else.
     """
     alike = [record for record in records if record.xla == xla and record.engine == engine]
     largest = [(record, max(record.points, key=lambda point: point.batch)) for record in alike]
@@ -110,10 +110,10 @@ def evidence(records: Sequence[ProbeRecord], xla: bool, engine: str = "graph") -
 
 
 def seen_in_words(found: ProbeEvidence | None) -> tuple[str, ...]:
-    """The evidence as a sentence; empty if there is no evidence."""
+    """Return the evidence as a sentence; empty if there is no evidence."""
     if found is None:
         return ()
     return (
-        f"The bounds hold what {counted(found.trainings, 'training')} measured on this GPU took: "
-        f"{found.least:.2f} to {found.greatest:.2f} times what the simulation had said.",
+        f"The bounds include what {counted(found.trainings, 'training')} measured on this GPU took: "
+        f"{found.least:.2f} to {found.greatest:.2f} times what the simulation had predicted.",
     )

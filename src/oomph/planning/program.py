@@ -1,4 +1,4 @@
-"""A training step as a program: operations, and the tensors between them with their sizes at any batch size."""
+"""A training step as a program: operations and the tensors between them, with sizes at any batch size."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ class Storage(Enum):
     """The place where the outputs of an operation are stored."""
 
     NEW = "new"
-    """In memory of their own."""
+    """In newly allocated memory."""
     FORWARDED = "forwarded"
-    """In an input's memory if nothing else needs it and it is as large, else in memory of their own."""
+    """In an input's memory if nothing else needs it and it is as large; in newly allocated memory otherwise."""
     SHARED = "shared"
-    """In the memory of the input with the same index (of the first, where there are fewer inputs)."""
+    """In the memory of the input with the same index, or of the first if there are fewer inputs."""
     HELD = "held"
     """In memory that stays from step to step: constants and variables."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """Bytes as a function of the batch size: `fixed + per_sample * batch + per_pair * batch**2`, at least 0."""
+    """A number of bytes that depends on the batch: `fixed + per_sample * batch + per_pair * batch**2`, at least 0."""
 
     fixed: float
     per_sample: float = 0.0
     per_pair: float = 0.0
-    """The bytes for each pair of samples, as in a contrastive loss."""
+    """The number of bytes per pair of samples, as in a contrastive loss."""
 
     def at(self, batch: int) -> int:
-        """The bytes at this batch size."""
+        """Return the number of bytes at this batch size."""
         return max(0, round(self.fixed + self.per_sample * batch + self.per_pair * batch * batch))
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: it needs its inputs and the operations before it, and makes its outputs."""
+    """One operation, which needs its inputs and the operations before it, and produces its outputs."""
 
     name: str
     kind: str
@@ -49,15 +49,15 @@ class Operation:
     """The indices of operations that must end first, although they provide no tensor."""
     storage: Storage
     workspace: Size = Size(0)
-    """The scratch memory that the operation takes while it runs, besides its outputs."""
+    """The scratch memory of the operation while it runs, excluding its outputs."""
     is_update: bool = False
     """True if the operation belongs to the optimizer's update."""
     work: Size = Size(0)
-    """The running time of the operation, as bytes that memory could move in that time; decides what runs beside it."""
+    """The running time of the operation, as bytes that memory could move meanwhile; decides what runs in parallel."""
 
 
 class Dependences(NamedTuple):
-    """The waits of operations, and the number of readers of each tensor; by the index of an operation or a tensor."""
+    """The dependences of operations, and the number of readers of each tensor, by index."""
 
     waiting: tuple[int, ...]
     """The number of operations that each operation waits for."""
@@ -75,7 +75,7 @@ class Program:
     sizes: Sequence[Size]
     """The size of each tensor, as a function of the batch size."""
     kept: frozenset[int]
-    """The indices of the tensors that live until the step has ended, because it returns them."""
+    """The indices of the tensors that the step returns, which live until it has ended."""
 
     @property
     def convolves(self) -> bool:
@@ -84,7 +84,7 @@ class Program:
 
     @cached_property
     def makers(self) -> dict[int, int]:
-        """The index of the operation that makes each tensor, by tensor."""
+        """The index of the operation that produces each tensor, by tensor."""
         return {tensor: index for index, operation in enumerate(self.operations) for tensor in operation.outputs}
 
     @cached_property

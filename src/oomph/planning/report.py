@@ -13,14 +13,14 @@ from oomph.terminal.screen import BOLD, CYAN, USUAL_WIDTH, YELLOW, Heads
 from oomph.terminal.wrapping import table, wrapped
 
 SCRIPT = "SCRIPT.py"
-"""The placeholder for the script and its arguments where only the model is known."""
+"""The placeholder for the script and its arguments, if only the model is known."""
 _MOST_LAYERS = 5
 _HEAD = ("batch", "expected", "at least", "at most", "fits")
 HEADS: Heads = {"note": CYAN, "Next:": BOLD, "Warning:": YELLOW}
 
 
 def next_command(plan: Plan, words: Sequence[str]) -> str:
-    """The `oomph run` command that trains without running out of memory; empty if none is known."""
+    """Return the `oomph run` command that trains without running out of memory; empty if none is known."""
     if plan.device is None or plan.max_batch is None or plan.batch <= plan.max_batch:
         return shlex.join(["oomph", "run", *words])
     if not plan.micro_batch:
@@ -29,7 +29,7 @@ def next_command(plan: Plan, words: Sequence[str]) -> str:
 
 
 def with_script(plan: Plan, words: Sequence[str]) -> Plan:
-    """The plan with `words`, the script and its arguments, filled into the commands of its savers."""
+    """Return the plan with `words`, the script and its arguments, filled into the commands of its savers."""
     savers = tuple(replace(saver, line=_whole(saver.line, words)) for saver in plan.savers)
     return replace(plan, savers=savers)
 
@@ -40,7 +40,7 @@ def _whole(line: str, words: Sequence[str]) -> str:
 
 
 def as_text(plan: Plan, words: Sequence[str], width: int = USUAL_WIDTH) -> Iterator[str]:
-    """The lines to print.
+    """Yield the lines to print.
 
     Args:
         plan: the plan.
@@ -75,11 +75,11 @@ def _first_screen(plan: Plan, words: Sequence[str]) -> Iterator[str]:
 
 
 def _verdict(plan: Plan) -> str:
-    """A sentence that says which batch fits which device."""
+    """Say which batch fits which device, in one sentence."""
     open_too = f" {_sentence(plan.why_open)}" if plan.why_open else ""
     if plan.device is None:
         return (
-            "Whether it fits is open: there is no NVIDIA GPU here. Name one: --gpu 'RTX 4090', or --gpu 24GiB."
+            "Whether it fits is unknown: there is no NVIDIA GPU here. Name one: --gpu 'RTX 4090', or --gpu 24GiB."
             f"{open_too}"
         )
     on = _on(plan.device)
@@ -87,8 +87,8 @@ def _verdict(plan: Plan) -> str:
         if _own_fits(plan) is Fitting.NO:
             return f"The script's batch of {plan.batch:,} does not fit {on}.{open_too}"
         if _own_fits(plan) is Fitting.YES:
-            return f"The script's batch of {plan.batch:,} should fit {on}. Which is the largest is open.{open_too}"
-        return f"Which batch fits is open on {on}: {plan.why_open or 'the notes say why'}."
+            return f"The script's batch of {plan.batch:,} should fit {on}. The largest is unknown.{open_too}"
+        return f"Which batch fits is unknown on {on}: {plan.why_open or 'the notes say why'}."
     if plan.max_batch == 0:
         return f"No batch is sure to fit {on}."
     if len(plan.curve) == 1:
@@ -101,7 +101,7 @@ def _verdict(plan: Plan) -> str:
 
 
 def _on(device: Device) -> str:
-    """The device, and the memory that a training may use, in words."""
+    """Describe the device, and the memory that a training may use."""
     if device.usable < device.memory:
         return (
             f"{device.name}, where TensorFlow gets {in_three_digits(device.usable)} of {in_three_digits(device.memory)}"
@@ -112,7 +112,7 @@ def _on(device: Device) -> str:
 
 
 def _own_fits(plan: Plan) -> Fitting:
-    """The verdict on the script's own batch; unknown if it was not planned."""
+    """Return the verdict on the script's own batch; unknown if it was not planned."""
     return next((estimate.fits for estimate in plan.estimates if estimate.batch == plan.batch), Fitting.UNKNOWN)
 
 
@@ -165,7 +165,7 @@ def _columns(rows: Sequence[tuple[str, str, str]], width: int) -> Iterator[str]:
 
 
 def _known(item: Item) -> str:
-    """The source of an item's size, and its bounds if they differ, in words."""
+    """Describe the source of an item's size, and its bounds if they differ."""
     low, high = in_three_digits(item.size.low), in_three_digits(item.size.high)
     return item.basis if low == high else f"{item.basis}, {low} to {high}"
 
@@ -184,6 +184,6 @@ def _savers(savers: Sequence[Saver], width: int) -> Iterator[str]:
 
 
 def _between(size: Interval) -> str:
-    """The expected size, with its bounds where they differ."""
+    """Format the expected size, with its bounds if they differ."""
     low, expected, high = map(in_three_digits, (size.low, size.expected, size.high))
     return expected if low == high else f"{expected} ({low} to {high})"

@@ -14,23 +14,23 @@ from oomph.planning.plan import Device, Estimate, Fitting, Interval
 _BFLOAT16 = 8.0
 """The lowest compute capability of a GPU that is fast with bfloat16."""
 ACCURACY = {
-    "graph": "simulated from the traced step. On the CPU, on the models used to write it, half of the peaks were off "
+    "graph": "simulated from the traced step. On the CPU, on the models used to develop it, half of the peaks were off "
     "by more than 7.6 %, two small ones by 54 and 85 %",
     "dry-run": "simulated, and corrected by real steps of a few batch sizes. On the CPU, on 16 models that were not "
-    "used to write it, half of the peaks were off by more than 2.4 %, none of 48 by more than 20 %. TensorFlow orders "
-    "the operations of a step differently in each process, so its figures differ by some %, of one known "
+    "used to develop it, half of the peaks were off by more than 2.4 %, none of 48 by more than 20 %. TensorFlow "
+    "orders the operations of a step differently in each process, so the peaks differ by a few %, and for one known "
     "model threefold",
     "probe": "real steps on the GPU itself, at the sizes that the notes name. On a fake GPU, whose kernels compute "
     "nothing, fits of two small models without XLA and of one with it took up to 12 % more or less than what was "
-    "measured. On a real GPU that has not been tried yet",
-    "xla-gpu": "compiled by XLA for a GPU that was not there. How far off the figures are is not known yet",
+    "measured. This has not been tried on a real GPU yet",
+    "xla-gpu": "compiled by XLA for a GPU that was not there. How far off the estimates are is not known yet",
 }
 """The error of each engine, as in docs/measurements.md."""
 _XLA_SAVES = 0.7
-"""The assumed least share of memory that XLA's program of a step takes; the least measured was 0.86 of the memory that
-the operations take one by one."""
+"""The assumed minimum of the memory that XLA's program of a step takes, as a share of what the operations take one by
+one. The lowest measured share was 0.86."""
 _XLA_ADDS = 8
-"""A step that XLA would compile certainly fits if this many times its upper bound without XLA fits. The most that was
+"""A step that XLA would compile certainly fits if this many times its upper bound without XLA fits. The highest factor
 seen is 1.6 times what the operations took one by one: a transformer in its first compiled step, on the CPU. No bound is
 known, so this factor is five times that."""
 _MOST_UNKNOWN = 3
@@ -38,21 +38,21 @@ _WITHOUT_XLA = "set jit_compile=False in compile(), plan again, and train with t
 
 
 def suits_bfloat16(device: Device | None) -> bool:
-    """True if the device is fast with bfloat16, as far as is known."""
+    """True if the device is fast with bfloat16, as far as known."""
     number = _capability(device)
     return number is None or number >= _BFLOAT16
 
 
 def warnings(device: Device | None, policies: Iterable[str]) -> tuple[str, ...]:
-    """Warnings about these dtype policies on this device, one sentence each."""
+    """Return warnings about these dtype policies on this device, one sentence each."""
     if device is None or suits_bfloat16(device):
         return ()
     names = sorted({name for name in policies if "bfloat16" in name})
     if not names:
         return ()
     return (
-        f"{device.name} (compute capability {device.capability}) has no fast arithmetic with bfloat16, which takes 8.0 "
-        f"(Ampere) or newer: {names[0]} saves memory, and is slow; use mixed_float16.",
+        f"{device.name} (compute capability {device.capability}) has no fast bfloat16 arithmetic, which needs 8.0 "
+        f"(Ampere) or newer: {names[0]} saves memory but is slow; use mixed_float16.",
     )
 
 
@@ -71,19 +71,19 @@ class FittingVerdict:
     is_xla: bool
     """True if Keras would compile the step with XLA on that device."""
     held: int
-    """The bytes that are in use at any batch size."""
+    """The size in bytes of what is in use at any batch size."""
     doubt: str = ""
-    """An unknown that may change every figure, in words; or empty."""
+    """An unknown that may change every estimate, in words; or empty."""
     compiled: tuple[str, ...] = ()
-    """Remarks on figures of the step as XLA has compiled it."""
+    """Remarks on estimates for the step as XLA has compiled it."""
     measured: tuple[str, ...] = ()
-    """Remarks on figures of real steps on the device itself."""
+    """Remarks on estimates from real steps on the device itself."""
     seen: tuple[str, ...] = ()
     """Remarks on other trainings on that device."""
     failed: str = ""
     """A real step that failed with memory left, so that needing less would not help; empty if none did."""
     not_compiled: str = ""
-    """The reason XLA has not compiled the step, if worth saying, as a clause without a full stop."""
+    """The reason that XLA has not compiled the step, if worth saying, as a clause without a full stop."""
 
     @property
     def is_hidden(self) -> bool:
@@ -96,9 +96,10 @@ class FittingVerdict:
         return self.device is not None and not self.is_hidden and not self.doubt
 
     def fits(self, peak: Interval) -> Fitting:
-        """Yes only if the high end fits, no only if the middle between the low end and the expected peak does not.
+        """Decide whether the peak fits.
 
-        If XLA decides and has not compiled the step, both answers need a wide margin.
+        Yes only if the high end fits; no only if the middle between the low end and the expected peak does not. If XLA
+        decides but has not compiled the step, both answers need a wide margin.
         """
         if self.device is None:
             return Fitting.UNKNOWN
@@ -114,19 +115,19 @@ class FittingVerdict:
 
 
 def why_open(verdict: FittingVerdict) -> str:
-    """The reason it is unknown which batch fits, and how to find out; empty if known, or only for want of a device."""
+    """Say why it is unknown which batch fits, and how to find out; empty if known, or if only a device is missing."""
     if verdict.failed:
         return verdict.failed
     if verdict.is_hidden:
         is_gpu = verdict.device is None or verdict.device.is_gpu
         who = "Keras compiles with XLA where it sees a GPU" if is_gpu else "this step is compiled with XLA"
-        asked = f"{verdict.not_compiled}; to know without it" if verdict.not_compiled else "to know"
+        asked = f"{verdict.not_compiled}; to find out without it" if verdict.not_compiled else "to find out"
         return f"{who}, and XLA chooses the buffers itself; {asked}, {_WITHOUT_XLA}"
     return verdict.doubt
 
 
 def room_for_xla(verdict: FittingVerdict, estimates: Sequence[Estimate]) -> str:
-    """A sentence on how much memory XLA may take before the largest batch said to fit no longer fits; or empty."""
+    """Say how much memory XLA may take before the largest batch said to fit no longer fits; or empty."""
     fitting = [estimate for estimate in estimates if estimate.fits is Fitting.YES]
     if not fitting or not verdict.is_hidden or verdict.device is None:
         return ""
@@ -134,15 +135,15 @@ def room_for_xla(verdict: FittingVerdict, estimates: Sequence[Estimate]) -> str:
     times = verdict.device.usable // max(1, largest.peak.high)
     return (
         f"A batch of {largest.batch:,} fits unless XLA takes more than {times:,} times the upper bound without XLA; "
-        f"the most that was seen is 1.6 times, and oomph says yes from {_XLA_ADDS} times."
+        f"the most ever seen is 1.6 times, and oomph says yes at {_XLA_ADDS} times or more."
     )
 
 
 def notes(verdict: FittingVerdict, unknown: Sequence[str], estimates: Sequence[Estimate] = ()) -> tuple[str, ...]:
-    """The omissions and assumptions of the figures, one sentence each."""
+    """Return the omissions and assumptions of the estimates, one sentence each."""
     said = [*verdict.compiled, *verdict.measured, *verdict.seen]
     if verdict.is_hidden:
-        said.append("The figures are those of the step without XLA, as with jit_compile=False.")
+        said.append("The estimates are for the step without XLA, as with jit_compile=False.")
         said += [text for text in [room_for_xla(verdict, estimates)] if text]
     if verdict.device is not None and verdict.device.is_card and not verdict.measured:
         said.append(
@@ -151,7 +152,7 @@ def notes(verdict: FittingVerdict, unknown: Sequence[str], estimates: Sequence[E
         )
     if verdict.device is not None and verdict.device.is_gpu and not verdict.device.is_card:
         said.append(
-            "An amount of memory is taken as what TensorFlow may use; a card of that size leaves 1 to 2.5 GiB less."
+            "An amount of memory is treated as what TensorFlow may use; a card of that size leaves 1 to 2.5 GiB less."
         )
     said += [f"{text[0].upper()}{text[1:]}." for text in unknown[:_MOST_UNKNOWN]]
     if len(unknown) > _MOST_UNKNOWN:

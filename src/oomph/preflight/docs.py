@@ -1,4 +1,4 @@
-"""Writes the reference of the rules: `python -m oomph.preflight.docs docs/reference/check-rules.md`."""
+"""Write the reference of the rules: `python -m oomph.preflight.docs docs/reference/check-rules.md`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oomph.preflight.rules import RULES
 
 
 def document() -> str:
-    """The reference, from the rules themselves."""
+    """Return the reference, generated from the rules."""
     return "\n".join(_lines())
 
 

@@ -30,29 +30,29 @@ _STATES = {
 
 @dataclass(frozen=True)
 class Carried:
-    """The fate, after a fault, of one thing that a training needs."""
+    """The fate of one thing that a training needs, after a fault."""
 
     what: str
     """The name of the thing: "out of memory", "data", "seeds", "callbacks", "loop"."""
     state: str
     text: str
-    """The fate of it and the reason, in one sentence without a final stop."""
+    """Its fate and the reason, in one sentence without a final full stop."""
     better: str = ""
-    """The change that would improve it; empty if none is needed."""
+    """The change that would improve its fate; empty if none is needed."""
 
     def as_document(self) -> dict[str, str]:
-        """The fields as plain JSON."""
+        """Return the fields as plain JSON."""
         return asdict(self)
 
 
 def carried_of(document: Mapping[str, Any]) -> Carried:
-    """The value of its JSON document. Raises KeyError or TypeError for any other document."""
+    """Read the value from its JSON document. Raises KeyError or TypeError for any other document."""
     return Carried(*(str(document[name]) for name in ("what", "state", "text", "better")))
 
 
 @dataclass(frozen=True)
 class ReportedFinding:
-    """One finding, as it came from the script's process."""
+    """One finding, as reported by the script's process."""
 
     code: str
     name: str
@@ -62,7 +62,7 @@ class ReportedFinding:
     where: str
     why: str = ""
     code_line: str = ""
-    """The line to write instead; empty if there is none to suggest."""
+    """The suggested replacement for the line; empty if there is none."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,13 @@ class Checked:
     looked_at: str = ""
     """The scope of the check, in one line."""
     not_looked_at: str = ""
-    """A sentence on fits of the script that were not checked; empty if its source shows none."""
+    """A sentence on calls of fit in the script that were not checked; empty if its source shows none."""
     broken: tuple[str, ...] = ()
     """The rules that raised an error."""
     carried: tuple[Carried, ...] = ()
-    """The fate, after a fault, of each thing that the training needs."""
+    """The fate of each thing that the training needs, after a fault."""
     memory: str = ""
-    """One-line summary of the memory."""
+    """A one-line summary of the memory."""
 
     @property
     def has_errors(self) -> bool:
@@ -95,7 +95,7 @@ def as_document(
     memory: str = "",
     not_looked_at: str = "",
 ) -> dict[str, Any]:
-    """The findings of one training as plain JSON; the shape is a contract."""
+    """Return the findings of one training as plain JSON; the shape is a contract."""
     return {
         "schema": SCHEMA,
         "place": training.fit.place,
@@ -109,7 +109,7 @@ def as_document(
 
 
 def checked_of(document: Mapping[str, Any]) -> Checked:
-    """The findings from their JSON. Raises ValueError if it is not such a document."""
+    """Read the findings from their JSON. Raises ValueError if it is not such a document."""
     try:
         found = tuple(_found(entry) for entry in document["findings"])
         return Checked(
@@ -126,12 +126,12 @@ def checked_of(document: Mapping[str, Any]) -> Checked:
 
 
 def looked_at(training: Training) -> str:
-    """The scope of the check, in one line: "640 of 60,000 samples, 6 steps on 32 of them"."""
+    """Describe the scope of the check in one line: "640 of 60,000 samples, 6 steps on 32 of them"."""
     data = training.data
     rows = max((part.sample.rows for part in data.of("x") if part.sample is not None), default=0)
     of_all = f" of {data.samples:,}" if data.samples is not None and data.samples > rows else ""
     if training.fit.kind == LOOP:
-        return "the model and the first step only, not at the data"
+        return "the model and the first step only, not the data"
     words = [f"{rows:,}{of_all} samples"] if rows else [_no_values(data)]
     if training.trial is not None and training.trial.losses:
         steps, of = len(training.trial.losses), "of them" if rows else "samples"
@@ -140,7 +140,7 @@ def looked_at(training: Training) -> str:
 
 
 def _no_values(data: Data) -> str:
-    unread = f", since it cannot read those of a {data.unread}" if data.unread else ""
+    unread = f", since it cannot read the values of a {data.unread}" if data.unread else ""
     return f"no values of the data{unread}"
 
 
@@ -168,12 +168,12 @@ def _found(entry: Mapping[str, Any]) -> ReportedFinding:
 
 
 def as_text(checked: Checked, width: int, above: Sequence[str] = ()) -> Iterator[str]:
-    """The findings for people, errors first, and a last line that counts them.
+    """Yield the findings for people, errors first, and a last line that counts them.
 
     Args:
         checked: the findings.
-        width: of the terminal, in columns.
-        above: lines on machine and memory, to come first.
+        width: the width of the terminal, in columns.
+        above: lines about machine and memory, to come first.
     """
     for line in above:
         yield _wrapped(line, width, "  ")
@@ -183,7 +183,7 @@ def as_text(checked: Checked, width: int, above: Sequence[str] = ()) -> Iterator
         yield from _finding(found, checked.place, width)
         yield ""
     if checked.carried:
-        yield "Would oomph run carry it over a fault?"
+        yield "Would oomph run carry it through a fault?"
         for each in checked.carried:
             yield from _carried(each, width)
         yield ""
@@ -212,7 +212,7 @@ def _closing(checked: Checked, width: int) -> Iterator[str]:
     errors = sum(found.severity == ERROR for found in checked.found)
     warnings = sum(found.severity == WARNING for found in checked.found)
     named = " and ".join(counted(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number)
-    looked = f"looked at {checked.looked_at}" if checked.looked_at else ""
+    looked = f"examined {checked.looked_at}" if checked.looked_at else ""
     yield _wrapped(f"{checked.place}: {named or 'nothing found'}; {looked}", width, "  ")
     if checked.not_looked_at:
         yield _wrapped(checked.not_looked_at, width, "  ")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from oomph.preflight.facts.training import Training
 
 ERROR, WARNING = "error", "warning"
-"""An error: the training will fail, or cannot learn what it should. A warning: it is probably not what was wanted."""
+"""ERROR: the training will fail, or cannot learn what it should. WARNING: it is probably not what was intended."""
 SPEC, MODEL, SETTINGS, SAMPLE, STEP = "spec", "model", "settings", "sample", "step"
-"""Facts a rule needs: shapes and types; the compiled model; the fit call; values of a sample; a tried step."""
+"""Facts that a rule needs: shapes and types; the compiled model; the fit call; values of a sample; a tried step."""
 PIPELINE = "pipeline"
 """A fact that a rule needs: the measured wait for data."""
 _DEPTHS = {"1": SPEC, "2": MODEL, "3": SETTINGS, "4": SAMPLE, "5": STEP, "6": PIPELINE}
@@ -22,15 +22,15 @@ class CheckFinding:
     """One mistake in one training."""
 
     message: str
-    """One or two sentences of fact, with the values that were seen: "labels 1..4, valid is 0..3"."""
+    """One or two factual sentences with the observed values: "labels 1..4, valid is 0..3"."""
     remedy: str
-    """The fix, in one sentence without a final stop, with this training's own values."""
+    """The fix, in one sentence without a final full stop, with this training's own values."""
     code: str = ""
-    """The line to write instead; empty if there is none to suggest."""
+    """The suggested replacement for the line; empty if there is none."""
     where: str = ""
-    """The file and line, if other than those of the call of fit."""
+    """The file and line, if different from the call of fit."""
     severity: str = ""
-    """The severity, if other than the rule's."""
+    """The severity, if different from the rule's."""
 
 
 Find = Callable[[Training], Iterator[CheckFinding]]
@@ -41,24 +41,24 @@ class Rule:
     """One mistake that a training can have, and its documentation."""
 
     code: str
-    """CHK and three digits, never used before; the first digit stands for the depth."""
+    """CHK and three digits, never used before; the first digit gives the depth."""
     name: str
     """The name of the mistake, in kebab case."""
     severity: str
     depth: str
     why: str
-    """Current behaviour of TensorFlow and Keras and its effect on the training, in one to three sentences."""
+    """The present behaviour of TensorFlow and Keras, and its effect on the training, in one to three sentences."""
     wrong: str
-    """The line of code as people write it."""
+    """The line of code as people tend to write it."""
     right: str
     """The corrected line of code."""
     find: Find
     hides: tuple[str, ...] = ()
     """The names of the rules whose findings are consequences of this one."""
     fault: str = ""
-    """The fault that it leads to, where oomph explain knows one."""
+    """The fault to which it leads, if oomph explain knows one."""
     source: str = ""
-    """Reference: an issue, a file of Keras or TensorFlow, or a paper."""
+    """The reference: an issue, a file of Keras or TensorFlow, or a paper."""
     after: str = ""
     """The code of the rule to sort after; empty to sort by its own code."""
 
@@ -75,7 +75,7 @@ def rule(
     source: str = "",
     after: str = "",
 ) -> Callable[[Find], Rule]:
-    """Make a rule of the function below: its name is the name of the rule, its docstring says what the rule finds."""
+    """Turn the decorated function into a rule, with its name as the rule's and its docstring as what the rule finds."""
 
     def registered(find: Find) -> Rule:
         name, depth = find.__name__.replace("_", "-"), _DEPTHS[code[len("CHK")]]
@@ -85,7 +85,7 @@ def rule(
 
 
 def in_order(rules: Collection[Rule]) -> tuple[Rule, ...]:
-    """Sort rules by code, but each with `after` behind the rule that it names."""
+    """Sort rules by code, but place each rule with `after` behind the rule that it names."""
     by_code = {rule.code: rule for rule in rules}
     return tuple(sorted(rules, key=lambda rule: _place(rule, by_code)))
 
@@ -97,7 +97,7 @@ def _place(rule: Rule, by_code: Mapping[str, Rule]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Result:
-    """A finding, and the rule that found it."""
+    """A finding and the rule that made it."""
 
     rule: Rule
     finding: CheckFinding
@@ -110,7 +110,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Examined:
-    """Findings of the rules, errors first."""
+    """The findings of the rules, errors first."""
 
     results: tuple[Result, ...]
     broken: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ class Examined:
 
 
 def examine(training: Training, rules: Sequence[Rule]) -> Examined:
-    """Apply the rules, leaving out findings that follow from another."""
+    """Apply the rules, and drop findings that follow from others."""
     found, broken = [], []
     for rule in rules:
         try:

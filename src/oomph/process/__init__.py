@@ -1,1 +1,1 @@
-"""Wrappers around processes, descriptors and signals of the kernel. Knows nothing of runs."""
+"""Wrappers around the kernel's processes, descriptors and signals. Knows nothing of runs."""

@@ -1,6 +1,6 @@
-"""Host memory: how much there is, how much is available, and the kernel's kills for lack of it.
+"""Reads host memory: the total, the available part, and the kernel's kills for lack of it.
 
-The cgroup of a container or a cluster job may leave a process less than the machine has. In any process; standard
+The cgroup of a container or a cluster job may leave a process less than the machine has. Runs in any process; standard
 library only.
 """
 
@@ -20,33 +20,33 @@ _CACHE = {1: "total_inactive_file", 2: "inactive_file"}
 _KILLS = {1: "memory.oom_control", 2: "memory.events"}
 _MOST_BYTES = 1 << 20
 _CACHE_SECONDS = 10.0
-"""The seconds for which a value is reused: the kernel sums `memory.stat` over all cores for each read."""
+"""The time, in seconds, that a value is reused: the kernel sums `memory.stat` over all cores for each read."""
 
 
 def available_bytes(root: Path = _ROOT) -> int | None:
-    """The bytes available without swapping within the limits of our control groups; None if unknown."""
+    """Return the bytes available without swapping within the limits of our control groups; None if unknown."""
     limit = MemoryLimit(inf, root)
     left = None if limit.bytes is None else max(0, limit.bytes - (limit.used(0) or 0))
     return min((amount for amount in (_meminfo(root, "MemAvailable:"), left) if amount is not None), default=None)
 
 
 def limit_bytes(root: Path = _ROOT) -> int | None:
-    """The tightest memory limit of our control groups, in bytes, used or not; None if there is none."""
+    """Return the tightest memory limit of our control groups, in bytes, used or not; None if there is none."""
     return MemoryLimit(machine_bytes(root) or inf, root).bytes
 
 
 def total_bytes(root: Path = _ROOT) -> int | None:
-    """The most bytes a process here can have: the machine's memory, or the limit; None if unknown."""
+    """Return the most bytes a process here can have: the machine's memory, or the limit; None if unknown."""
     return limit_bytes(root) or machine_bytes(root)
 
 
 def machine_bytes(root: Path = _ROOT) -> int | None:
-    """The memory of the machine, in bytes; None if the kernel does not report it."""
+    """Return the memory of the machine, in bytes; None if the kernel does not report it."""
     return _meminfo(root, "MemTotal:")
 
 
 def oom_kills(root: Path = _ROOT) -> int | None:
-    """The number of processes of our cgroup that the kernel killed for lack of memory; None if unknown.
+    """Return the number of processes in our cgroup that the kernel killed for lack of memory; None if unknown.
 
     Such a process writes nothing to stderr. Reading this before and after distinguishes that kill from a `kill -9`.
     """
@@ -59,7 +59,7 @@ class MemoryLimit:
 
     Args:
         total: the memory of the machine in bytes.
-        root: "/", but for tests.
+        root: "/", except in tests.
     """
 
     def __init__(self, total: float, root: Path = _ROOT) -> None:
@@ -71,7 +71,7 @@ class MemoryLimit:
         self._cache, self._cache_due = 0, float("-inf")
 
     def used(self, now: float) -> int | None:
-        """Bytes in use, minus what the kernel would reclaim before running out; None if unknown."""
+        """Return the bytes in use, minus what the kernel would reclaim before running out; None if unknown."""
         used = _number(self._folder / _USED[self._version])
         if used is None:
             return None
@@ -83,7 +83,7 @@ class MemoryLimit:
 
 
 def _limits(root: Path) -> Iterator[tuple[int, int, Path]]:
-    """(limit in bytes, cgroup version, folder) of our group and its parents: each limits us."""
+    """Yield (limit in bytes, cgroup version, folder) of our group and its parents, each of which limits us."""
     for version, mount, path in _folders(root):
         for folder in (path, *path.parents):
             if not folder.is_relative_to(mount):
@@ -97,14 +97,14 @@ class _Folder(NamedTuple):
     """A folder in which the kernel may keep the files of our cgroup."""
 
     version: int
-    """The version of the cgroup, 1 or 2: the files of the two have different names."""
+    """The version of the cgroup, 1 or 2; the files of the two have different names."""
     mount: Path
     """The folder of the outermost group."""
     path: Path
 
 
 def _folders(root: Path) -> Iterator[_Folder]:
-    """Yield the folders that may hold our group's files. In a container, its folder is often mounted as the root."""
+    """Yield the folders that may contain our group's files. In a container, its folder is often mounted as the root."""
     base = root / "sys/fs/cgroup"
     for controllers, group in _memberships(root / "proc/self/cgroup"):
         if controllers == "":
@@ -119,7 +119,7 @@ def _folders(root: Path) -> Iterator[_Folder]:
 
 
 def _memberships(path: Path) -> Iterator[tuple[str, str]]:
-    """(controllers, group) of each line `7:memory:/user.slice`."""
+    """Yield (controllers, group) for each line such as `7:memory:/user.slice`."""
     for line in _text(path).splitlines():
         fields = line.split(":", 2)
         if len(fields) == 3:
@@ -132,7 +132,7 @@ def _meminfo(root: Path, name: str) -> int | None:
 
 
 def _field(path: Path, name: str) -> int | None:
-    """The number after a name in a file that has a name and a number on each line; None if the name is missing."""
+    """Read the number after a name in a file with a name and a number on each line; None if the name is missing."""
     for line in _text(path).splitlines():
         words = line.split()
         if words[:1] == [name]:

@@ -1,4 +1,4 @@
-"""Starts a child process, reads it within limits of time and size, and ends it with all its descendants."""
+"""Starts a child process, reads it within limits of time and size, and ends it along with all its descendants."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from typing import IO
 from oomph.process.descriptors import readable
 
 KEPT_BYTES = 4 << 20
-"""The size of the kept end of a child's output, in bytes."""
+"""The size, in bytes, of the end of a child's output that is kept."""
 _CHUNK = 1 << 16
-"""The most bytes read at once: all that a pipe holds."""
+"""The most bytes read at once: everything that a pipe holds."""
 _LONGEST_LINE = 1 << 20
 _FIRST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.0005, 0.05
 
 
 def returncode_of(pid: int) -> int | None:
-    """Return a child's return code, as `subprocess` has it; None while it runs.
+    """Return a child's return code, as in `subprocess`; None while it runs.
 
-    The child is not reaped. Until it is, its pid and the number of its group remain its own and are safe to signal.
-    Raises ChildProcessError if it was reaped elsewhere, or is not a child of this process.
+    The child is not reaped. Until it is, its pid and group number still belong to it and are safe to signal. Raises
+    ChildProcessError if it was reaped elsewhere, or is not a child of this process.
     """
     info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     if info is None:
@@ -37,7 +37,7 @@ def returncode_of(pid: int) -> int | None:
 
 
 class Child:
-    """A child process. As a context manager, it ends with the block in any case.
+    """A child process. As a context manager, it always ends with the block.
 
     Args:
         command: the program and its arguments; raises OSError if it cannot be started.
@@ -46,11 +46,11 @@ class Child:
         stderr: where its stderr goes; by default nowhere.
         cwd: the folder in which it starts.
         inherited: descriptors that it inherits.
-        own_session: starts it in a session of its own, where Ctrl-C in the terminal does not reach it; its whole group
-            is then signalled and killed.
+        own_session: starts it in its own session, where Ctrl-C in the terminal does not reach it; its whole group is
+            then signalled and killed.
         grace_seconds: how long it may take to end after SIGTERM; 0 kills it at once.
-        reap_seconds: how long to wait for it after SIGKILL. One that waits in the kernel for a broken driver or a disk
-            cannot be killed: it is left behind, and counts as killed.
+        reap_seconds: how long to wait for it after SIGKILL. A child that waits in the kernel for a broken driver or a
+            disk cannot be killed: it is left behind, and counts as killed.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class Child:
         )
         self.pid, self._has_group = self._process.pid, own_session
         self.left_behind = False
-        """True if it had not ended `reap_seconds` after SIGKILL."""
+        """True if the child had not ended `reap_seconds` after SIGKILL."""
         self._output, self._line = self._process.stdout, b""
         if self._output is not None:
             os.set_blocking(self._output.fileno(), False)
 
     @property
     def returncode(self) -> int | None:
-        """The return code as `subprocess` has it; None while the child runs."""
+        """The return code as in `subprocess`; None while the child runs."""
         if self._process.returncode is None:
             try:
                 return returncode_of(self.pid)
@@ -96,11 +96,11 @@ class Child:
 
     @property
     def is_open(self) -> bool:
-        """True until its output has ended, which may be before or after it ends: its own children have it too."""
+        """True until its output has ended, which may be before or after the child ends, as its children share it."""
         return self._output is not None and not self._output.closed
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the child has ended; False if that takes longer than `seconds`."""
+        """Wait until the child has ended; return False if that takes longer than `seconds`."""
         until, look_seconds = time.monotonic() + seconds, _FIRST_LOOK_SECONDS
         while self.returncode is None:
             left = until - time.monotonic()
@@ -111,7 +111,7 @@ class Child:
         return True
 
     def read(self, seconds: float = 0.0) -> bytes:
-        """Return the output that has arrived, waiting up to `seconds` if there is none yet. Empty if nothing comes."""
+        """Return the output that has arrived, waiting up to `seconds` if there is none yet; empty if none arrives."""
         if self._output is None or self._output.closed or not readable([self._output.fileno()], seconds):
             return b""
         try:
@@ -123,7 +123,7 @@ class Child:
         return data
 
     def lines(self, seconds: float = 0.0) -> list[bytes]:
-        """Return the next whole lines, or at the end of its output a part of one. Overlong lines are dropped."""
+        """Return the next whole lines, or at the end of its output a partial one. Overlong lines are dropped."""
         *lines, self._line = (self._line + self.read(seconds)).split(b"\n")
         if not self.is_open and self._line:
             lines, self._line = [*lines, self._line], b""
@@ -132,7 +132,7 @@ class Child:
         return lines
 
     def listen(self, until: float) -> bytes:
-        """Return the end of the child's output until it ends, or until this time of the monotonic clock."""
+        """Wait until the child ends, or until this time of the monotonic clock, and return the end of its output."""
         kept = bytearray()
         while self.is_open:
             kept += self.read(max(0.0, until - time.monotonic()))
@@ -143,7 +143,7 @@ class Child:
         return bytes(kept)
 
     def send(self, signum: int) -> None:
-        """Signal the child, or its own group; not once it was reaped: the number may be another's by now."""
+        """Signal the child, or its own group, but not once it was reaped: the number may belong to another by then."""
         if self._process.returncode is not None:
             return
         try:
@@ -183,7 +183,7 @@ class Finished:
 
     output: bytes
     returncode: int
-    """The return code as `subprocess` has it: −n for death by signal n."""
+    """The return code as in `subprocess`: −n for death by signal n."""
 
 
 def run(
@@ -193,7 +193,7 @@ def run(
     stderr: int = DEVNULL,
     cwd: str | Path | None = None,
 ) -> Finished:
-    """Run a program to its end; raises OSError if it cannot be started, TimeoutError if it takes longer."""
+    """Run a program to completion. Raises OSError if it cannot be started, TimeoutError if it takes longer."""
     with Child(command, environ, stderr=stderr, cwd=cwd) as child:
         output, returncode = child.listen(time.monotonic() + seconds), child.returncode
     if returncode is None:

@@ -16,9 +16,9 @@ from oomph.errors import UsageError
 IS_PYTHON = re.compile(r"(?:.*/)?python[\d.]*\Z")
 _ASSIGNMENT = re.compile(r"\w+=")
 _ENDS_THE_OPTIONS = re.compile(r"-[A-VYZa-z?]*?([cmVh?])")
-"""An option of Python's that ends the options: -c code, -m module, -Vh; also after others, as in -Ic."""
+"""A Python option that ends the options: -c code, -m module, -Vh; also after others, as in -Ic."""
 _TAKE_A_MODULE = frozenset(("accelerate", "coverage", "ipython", "torchrun", "uv"))
-"""Programs that accept Python's `-m module`. Elsewhere -m means something else: numactl binds memory with it."""
+"""Programs that accept Python's `-m module`. Elsewhere -m means something different: numactl binds memory with it."""
 _FROM_STDIN = "a script from standard input cannot be started a second time: save it to a file"
 
 
@@ -57,14 +57,14 @@ class Command:
         return (shutil.which(words[0]) or "") if words and IS_PYTHON.match(words[0]) else ""
 
     def argv(self, python: str) -> tuple[str, ...]:
-        """The words to execute; `python` is used where the command does not name a Python itself."""
+        """Return the words to execute; `python` is used if the command does not name a Python itself."""
         return self.words[1:] if self.form == "command" else (python, *self.words)
 
 
 def parse_command(words: Sequence[str], verb: str = "run") -> Command:
-    """The checked command of `words`; raises UsageError with one sentence when it cannot run.
+    """Parse and check the command in `words`; raises UsageError with one sentence if it cannot run.
 
-    `verb` is the verb that they were given to, for the command in that sentence.
+    `verb` is the verb that the words were passed to, for the command in that sentence.
     """
     if list(words) == ["-m"]:
         raise UsageError(f"name the module to {verb}: oomph {verb} -m package.train")
@@ -90,14 +90,14 @@ def _check_program(command: Command) -> Command:
 
 
 def _check_python(words: Sequence[str]) -> None:
-    """Refuse a Python without a script: it reads one from standard input, which is empty after a restart."""
+    """Refuse a Python without a script: it reads the script from standard input, which is empty after a restart."""
     rest = list(after_env(words))
     if rest and IS_PYTHON.match(rest[0]) and not _given_to_python(rest[1:]):
         raise UsageError(_FROM_STDIN)
 
 
 def what_runs(words: Sequence[str]) -> tuple[str, ...]:
-    """The words that name what runs: the script, or `-m` and the module; for another program, its name.
+    """Return the words that name what runs: the script, or `-m` and the module; for any other program, its name.
 
     Environment variables, launchers, the Python and their options are left out.
     """
@@ -117,14 +117,14 @@ def what_runs(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def after_env(words: Sequence[str]) -> Sequence[str]:
-    """The words without a leading `env A=1 B=2`."""
+    """Return the words without a leading `env A=1 B=2`."""
     if not words or os.path.basename(words[0]) != "env":
         return words
     return [word for word in words[1:] if not _ASSIGNMENT.match(word)]
 
 
 def _given_to_python(words: Sequence[str]) -> tuple[str, ...]:
-    """The part of Python's command line to run: a script, `-m` and a module, `-c` and code; () for standard input."""
+    """Return what Python's command line runs: a script, `-m` and a module, `-c` and code; () for standard input."""
     options = iter(words)
     for word in options:
         if word == "-" or not word.startswith("-"):
@@ -140,7 +140,7 @@ def _given_to_python(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_script(words: Sequence[str], verb: str) -> None:
-    """Refuse what Python would refuse with code 2, before oomph makes a run directory."""
+    """Refuse a script that Python would refuse with code 2, before oomph creates a run directory."""
     script = words[0]
     path = Path(script)
     if script == "-":
@@ -164,7 +164,7 @@ def _check_script(words: Sequence[str], verb: str) -> None:
 
 
 def _is_program(words: Sequence[str], verb: str) -> str:
-    """The hint for a first word that is a program, such as `python`; empty for any other."""
+    """Return the hint for a first word that is a program, such as `python`; empty for any other."""
     if "/" in words[0] or shutil.which(words[0]) is None:
         return ""
     return f"; to run the program {words[0]}: {shlex.join(['oomph', verb, '--', *words])}"

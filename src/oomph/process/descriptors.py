@@ -8,12 +8,12 @@ import select
 from collections.abc import Iterable
 
 LEAST = 32
-"""The fewest descriptors to supervise a script: the supervisor has 15 files open, and passes six to the script."""
+"""The fewest descriptors for supervising a script: the supervisor has 15 files open, and passes six to the script."""
 _MOST_WITHOUT_PROC = 4096
 
 
 def fill_standard() -> None:
-    """Open the null device as any of 0, 1 and 2 that the caller has closed, as some cron jobs and daemons do.
+    """Open the null device for any of 0, 1 and 2 that the caller has closed, as some cron jobs and daemons do.
 
     Otherwise the next opened files would get these numbers, and the script would read or print into the lock.
     """
@@ -31,12 +31,12 @@ def are_too_few() -> bool:
 
 
 def readable(fds: Iterable[int], seconds: float) -> list[int]:
-    """Wait until one of these descriptors has data or ends, and return all that do. Descriptors of any number."""
+    """Wait until one of these descriptors has data or ends, and return all that do. Accepts any descriptor number."""
     return _ready(fds, select.POLLIN, seconds)
 
 
 def wait_until_writable(fd: int, seconds: float) -> None:
-    """Return when the descriptor is writable, or after `seconds`."""
+    """Wait until the descriptor is writable, but at most `seconds`."""
     _ready([fd], select.POLLOUT, seconds)
 
 
@@ -57,7 +57,7 @@ def close_all_but(*kept: int) -> None:
 
 
 def _open() -> set[int]:
-    """The open descriptors. Counting up to the limit fails: it may be a billion, or lowered since."""
+    """List the open descriptors. Counting up to the limit fails: it may be a billion, or have been lowered since."""
     try:
         return {int(name) for name in os.listdir("/proc/self/fd")}
     except OSError:

@@ -16,12 +16,12 @@ _HEAD = re.compile(
     rb"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: (?P<older>[IWEF]) )"
     rb"(?P<file>[\w./-]{1,200}\.cc):\d{1,6}\] "
 )
-"""The head of a native line, in TensorFlow 2.18 and later or before (absl/log/internal/log_format.cc, tsl logging)."""
+"""Matches the head of a native line in any TensorFlow (absl/log/internal/log_format.cc since 2.18, tsl logging)."""
 _BEGINS = re.compile(
     rb"[IWEF]\d{0,4}\Z|[IWEF]\d{4} [\d:. ]{0,60}(?:[\w./-]{0,200})(?::\d{0,6}\]?)?\Z"
     rb"|\d{1,4}\Z|\d{4}-[\d:. -]{0,30}(?:[IWEF] ?)?(?:[\w./-]{0,200})(?::\d{0,6}\]?)?\Z"
 )
-"""The beginning of such a head, in a partial line."""
+"""Matches the beginning of such a head, in a partial line."""
 _ALLOCATORS = (b"bfc_allocator.cc", b"gpu_cudamallocasync_allocator.cc")
 _OUT_OF_MEMORY = re.compile(rb"RESOURCE_EXHAUSTED|OOM when allocating|[Oo]ut of memory|OUT_OF_MEMORY|ran out of memory")
 _CONTINUATIONS = (
@@ -32,10 +32,10 @@ _CONTINUATIONS = (
         b"LargestFreeBlock",
     )),
 )  # fmt: skip
-"""The beginnings of lines that belong to the native line before them."""
+"""The beginnings of lines that belong to the native line before."""
 _EMPTY = (b"\n", b"\r\n")
 _LAST_WORDS = (b"Traceback (most recent call last)", b"Fatal Python error: ", b"terminate called ")
-"""The beginnings of lines that name a fatal error. The report that explains it is shown before them."""
+"""The beginnings of lines that name a fatal error. The report that explains the error is shown before them."""
 _MOST_HELD = 16 << 20
 _LONGEST_PARTIAL = 1 << 16
 
@@ -53,7 +53,7 @@ class Head(NamedTuple):
 
 
 def head_of(line: bytes) -> Head | None:
-    """The head of the native line; None when the line is not native."""
+    """Parse the head of the native line; None if the line is not native."""
     found = _HEAD.search(line) if b".cc:" in line else None  # most lines need no search for a pattern
     if found is None:
         return None
@@ -81,7 +81,7 @@ class HeldBack:
         self.lines = 0
         """The number of lines held back."""
         self.holding = True
-        """True if reports are held. If not, they are passed on like everything else."""
+        """True if reports are held. Otherwise they are passed on like everything else."""
 
     @property
     def waits(self) -> bool:
@@ -89,7 +89,7 @@ class HeldBack:
         return bool(self._partial)
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """Take what the script wrote; returns what to pass on now, and what was newly held."""
+        """Take what the script wrote; return the part to pass on now, and the newly held part."""
         whole, newline, rest = (self._partial + data).rpartition(b"\n")
         out = self._sorted((whole + newline).splitlines(keepends=True))
         self._partial = rest if self._may_be_of_a_report(rest) else b""
@@ -97,7 +97,7 @@ class HeldBack:
         return out, self._newly_held()
 
     def stop_waiting(self) -> tuple[bytes, bytes]:
-        """Stop waiting for the end of a partial line, and for more of a report; returns what `take` returns."""
+        """Stop waiting for the end of a partial line, and for more of a report; return the same as `take`."""
         rest, self._partial = self._partial, b""
         out = self._sorted([rest])
         self._continues = False
@@ -109,13 +109,13 @@ class HeldBack:
         return bytes(self._held)
 
     def release(self) -> bytes:
-        """Release all lines held back, in order."""
+        """Return all lines held back, in order."""
         held = self.report
         self.drop()
         return held
 
     def drop(self) -> None:
-        """Forget what is held, which is in a file and not worth showing."""
+        """Forget what is held, which is already in a file and not worth showing."""
         self._held.clear()
         self.lines, self._continues = 0, False
 
@@ -154,7 +154,7 @@ class HeldBack:
         return b"" if self._is_repeated(line) else line
 
     def _hold(self, line: bytes) -> bytes:
-        """Hold the line. Returns everything held if that is more than may be held."""
+        """Hold the line; return everything held if that is more than may be held."""
         self._held += line
         self._newly += line
         self.lines += 1

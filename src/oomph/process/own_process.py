@@ -1,8 +1,8 @@
 """Starts oomph's own Python processes without the PYTHON* variables meant for the script's Python.
 
-PYTHONPATH may hold a module named like one that oomph imports, PYTHONTRACEMALLOC makes all slow, PYTHONINSPECT waits at
-a prompt. With -I, Python ignores them all; they stay in the environment, and reach the script. Nothing but `os` and
-`sys` is imported here: any other may be theirs.
+PYTHONPATH may contain a module named like one that oomph imports, PYTHONTRACEMALLOC makes everything slow,
+PYTHONINSPECT waits at a prompt. With -I, Python ignores all these variables; they stay in the environment, and reach
+the script. Nothing but `os` and `sys` is imported here: any other module may come from PYTHONPATH.
 """
 
 import os
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SEARCH_PATH = "OOMPH_SEARCH_PATH"
-"""The variable with the folders, one per line, that an isolated Python searches last: they hide none of its own
-modules."""
+"""The variable with the folders, one per line, that an isolated Python searches last: they hide none of its modules."""
 _START = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "isolated_start.py")
 _HARMLESS = frozenset((
     "PYTHONBREAKPOINT", "PYTHONCOERCECLOCALE", "PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED",
@@ -25,12 +24,12 @@ _HARMLESS = frozenset((
 
 
 def is_disturbed() -> bool:
-    """True if this process obeys a variable that is meant for the script's Python."""
+    """True if this process obeys a variable meant for the script's Python."""
     return not sys.flags.isolated and any(map(_disturbs, os.environ))
 
 
 def isolated_command(module: str, *words: str) -> "list[str]":
-    """The command that runs a module of oomph as an isolated process, in an `isolated_environ`."""
+    """Return the command that runs one of oomph's modules as an isolated process, in an `isolated_environ`."""
     options = ["-B"] * sys.flags.dont_write_bytecode + ["-Xutf8"] * sys.flags.utf8_mode
     return [_python(), "-I", *options, _START, module, *words]
 
@@ -46,11 +45,11 @@ def without_own_variables(environ: "Mapping[str, str]") -> "dict[str, str]":
 
 
 def _disturbs(name: str) -> bool:
-    """True for a variable that Python obeys, unlike PYTHON_VERSION and the like of container images."""
+    """True for a variable that Python obeys, unlike PYTHON_VERSION and similar ones of container images."""
     return name.startswith("PYTHON") and name[6:7].isalpha() and name not in _HARMLESS and bool(os.environ[name])
 
 
 def _python() -> str:
-    """The path of the Python that runs this; with PYTHONEXECUTABLE, sys.executable differs."""
+    """Return the path of the Python that runs this; with PYTHONEXECUTABLE, sys.executable differs."""
     started = sys.orig_argv[0] if sys.orig_argv else ""
     return started if os.path.isabs(started) and "PYTHONEXECUTABLE" in os.environ else sys.executable

@@ -20,7 +20,7 @@ from oomph.terminal.console import Ticking, say
 
 
 def send(group: int, signum: int) -> None:
-    """Signal every process of the group, if there is one."""
+    """Signal every process of the group, if it exists."""
     try:
         os.killpg(group, signum)
         if signum in (signal.SIGTERM, signal.SIGHUP):
@@ -30,7 +30,7 @@ def send(group: int, signum: int) -> None:
 
 
 def stop_signal(pid: int) -> int | None:
-    """The number of the signal that has stopped the process since the last call; None if none has."""
+    """Return the signal that has stopped the process since the last call; None if none has."""
     try:
         info = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG)
     except ChildProcessError:
@@ -41,7 +41,7 @@ def stop_signal(pid: int) -> int | None:
 def lives(group: int) -> bool:
     """True if some process of the group is not a zombie; reads /proc, since killpg counts zombies.
 
-    Without /proc this is unknown, and the group counts as ended.
+    Without /proc this is unknown, so the group counts as ended.
     """
     try:
         os.killpg(group, 0)
@@ -64,7 +64,7 @@ def is_alive(pid: int) -> bool:
 
 
 def why_it_stays(pid: int) -> str:
-    """The reason a killed process does not end, in words, if /proc shows it."""
+    """Explain why a killed process does not end, if /proc shows it."""
     thread = _living_thread(pid) or Path(f"/proc/{pid}")
     status = _status(thread)
     tracer, state = status.get("TracerPid", "0"), status.get("State", "?")[:1]
@@ -79,7 +79,7 @@ def why_it_stays(pid: int) -> str:
 
 
 def _living_thread(pid: int) -> Path | None:
-    """The /proc folder of a living thread; the first thread may have ended while another waits in the kernel."""
+    """Return the /proc folder of a living thread; the first may have ended while another waits in the kernel."""
     try:
         threads = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
@@ -104,25 +104,27 @@ class Patience:
     """The time allowed for the script to end after a signal."""
 
     terminate_seconds: float = 25.0
-    """The seconds from SIGTERM to SIGKILL: Slurm and Kubernetes give 30 s by default, of which oomph needs some
-    itself."""
+    """The time, in seconds, from SIGTERM to SIGKILL.
+
+    Slurm and Kubernetes allow 30 s by default, of which oomph itself needs some.
+    """
     interrupt_seconds: float = 5.0
-    """The seconds from the second Ctrl-C (SIGTERM) to SIGKILL."""
+    """The time, in seconds, from the second Ctrl-C (SIGTERM) to SIGKILL."""
     double_seconds: float = 15.0
-    """The seconds within which two Ctrl-C request a stop; a later one is a new Ctrl-C for the script."""
+    """The time, in seconds, within which two Ctrl-C request a stop; a later one is a new Ctrl-C for the script."""
     echo_seconds: float = 0.5
-    """The seconds within which SIGTERMs count as one: schedulers signal every process of a job and its steps."""
+    """The time, in seconds, within which SIGTERMs count as one: schedulers signal a whole job and all its steps."""
     hang_seconds: float = 5.0
-    """The seconds from the SIGTERM that ends a hang to SIGKILL."""
+    """The time, in seconds, from the SIGTERM that ends a hang to SIGKILL."""
     unkillable_seconds: float = 60.0
-    """The seconds after SIGKILL until the process counts as unkillable; Slurm waits as long."""
+    """The time, in seconds, after SIGKILL until the process counts as unkillable; Slurm waits as long."""
 
 
 class ProcessGroup:
     """One process group, led by the process that was started.
 
     Args:
-        leader: its pid, which is also the group's.
+        leader: the pid of that process, which is also the group's.
         patience: the waiting times.
     """
 
@@ -132,7 +134,7 @@ class ProcessGroup:
         self._killed_at: float | None = None
         self._told = False
         self.unkillable = ""
-        """The reason the leader does not end, once it has survived SIGKILL for too long."""
+        """The reason the leader does not end, set once it has survived SIGKILL for too long."""
 
     def send(self, signum: int) -> None:
         """Signal the whole group."""
@@ -154,7 +156,7 @@ class ProcessGroup:
             self._look_for_death(now - self._killed_at)
 
     def end(self, seconds: float) -> bool:
-        """Kill what is left of the group; returns whether all of it ended in time."""
+        """Kill what is left of the group; return True if all of it ended in time."""
         self.send(signal.SIGKILL)
         until = time.monotonic() + seconds
         with Ticking() as ticking:
@@ -166,7 +168,7 @@ class ProcessGroup:
         return True
 
     def held(self, pid: int) -> str:
-        """The reason a killed process of the group does not end; empty if it has."""
+        """Explain why a killed process of the group does not end; empty if it has."""
         return f"process {pid}: {why_it_stays(pid)}" if is_in(pid, self._leader) else ""
 
     def _look_for_death(self, waited: float) -> None:
@@ -192,7 +194,7 @@ class Terminal:
         self.lent = False
 
     def lend(self, group: int) -> bool:
-        """Make `group` the foreground of the terminal, if we hold the foreground."""
+        """Make `group` the foreground of the terminal, if this process holds the foreground."""
         if self._fd is None:
             return False
         try:
@@ -206,7 +208,7 @@ class Terminal:
         return True
 
     def take_back(self, restore_modes: bool = False) -> None:
-        """Take back the foreground; with `restore_modes`, also undo what a killed script did to the terminal."""
+        """Take back the foreground; with `restore_modes`, also undo a killed script's changes to the terminal."""
         if self._fd is None or not self.lent:
             return
         self.lent = False
@@ -228,7 +230,8 @@ class Terminal:
 def stop_self() -> None:
     """Stop this process as Ctrl-Z does, and return when the shell has continued it.
 
-    Uses SIGTSTP, not SIGSTOP: the kernel ignores it in a session without a shell, where nobody could continue us.
+    Uses SIGTSTP, not SIGSTOP: the kernel ignores it in a session without a shell, where nobody could continue this
+    process.
     """
     handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTSTP)

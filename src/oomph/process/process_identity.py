@@ -12,24 +12,24 @@ _UNKNOWN = "-"
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """A process as written to a file that others read, perhaps later or on another machine."""
+    """A process as recorded in a file for others to read, perhaps later or on another machine."""
 
     pid: int
     host: str = _UNKNOWN
     boot: str = _UNKNOWN
-    """The kernel's id of this boot: after another boot, the pid belongs to another process."""
+    """The kernel's id of this boot; after another boot, the pid belongs to a different process."""
     began: str = _UNKNOWN
-    """The start of the process, in ticks since boot: one that reuses its pid began later."""
+    """The start of the process, in ticks since boot; a process that reuses its pid began later."""
 
     @classmethod
     def here(cls, pid: int | None = None) -> ProcessIdentity:
-        """The identity of a process of this machine; None: of this process."""
+        """Identify a process of this machine; by default, this process."""
         pid = os.getpid() if pid is None else pid
         return cls(pid, host(), boot(), _began(pid))
 
     @classmethod
     def from_text(cls, text: str) -> ProcessIdentity | None:
-        """Parse what `to_text` wrote; None if it is anything else. Older texts hold only the pid."""
+        """Parse what `to_text` wrote; None if it is anything else. Older texts contain only the pid."""
         words = text.split()
         try:
             return cls(int(words[0]), *words[1:4])
@@ -37,12 +37,12 @@ class ProcessIdentity:
             return None
 
     def to_text(self) -> str:
-        """The identity as one line of text."""
+        """Return the identity as one line of text."""
         return f"{self.pid} {self.host} {self.boot} {self.began}\n"
 
     @property
     def lives(self) -> bool:
-        """True if the process runs now on this machine; False for a process of another machine."""
+        """True if the process is running on this machine; False for a process of another machine."""
         return self.host != _UNKNOWN and self == ProcessIdentity.here(self.pid) and self.began != _UNKNOWN
 
     @property
@@ -55,12 +55,12 @@ class ProcessIdentity:
 
 
 def host() -> str:
-    """The name of this machine, without spaces."""
+    """Return the name of this machine, without spaces."""
     return "".join(platform.node().split()) or _UNKNOWN
 
 
 def boot() -> str:
-    """The id of this boot; "-" if the kernel has none."""
+    """Return the id of this boot; "-" if the kernel has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip() or _UNKNOWN
     except OSError:

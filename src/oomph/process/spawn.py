@@ -1,7 +1,7 @@
-"""Starts the script, and ensures that nothing of it outlives the supervisor if that is killed.
+"""Starts the script, and ensures that none of its processes outlives a killed supervisor.
 
 The kernel ends the script itself (PR_SET_PDEATHSIG), but not the workers that the script started, which would keep
-holding the GPU. The watchdog ends those; if it is killed too, the tripwire does.
+holding the GPU. The watchdog ends the workers; if it is also killed, the tripwire does.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def spawn(
         stderr_fd: where its stderr goes.
         inherited: descriptors that it inherits.
         restore_signals: runs between fork and exec.
-        stdout_fd: where its stdout goes; None for ours.
+        stdout_fd: where its stdout goes; None for oomph's own.
     """
     parent = os.getpid()
 
@@ -66,13 +66,13 @@ def die_with(parent: int) -> None:
 
 
 class Watchdog:
-    """A fork of this process that ends one process group when this process is gone, until it is dismissed.
+    """A fork of this process that ends one process group if this process is gone, unless dismissed.
 
     It waits for the end of a pipe that only the supervisor holds.
     """
 
     def __init__(self, group: int) -> None:
-        """Start to watch the group."""
+        """Start watching the group."""
         read_fd, self._write_fd = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
@@ -93,7 +93,7 @@ class Watchdog:
 
 
 def _watch(read_fd: int, group: int) -> None:
-    """Run the watchdog. Ends with os._exit, so that the supervisor's exit handlers do not run in it."""
+    """Run the watchdog. Ends with os._exit, so that it does not run the supervisor's exit handlers."""
     try:
         os.setsid()  # a signal to the supervisor's whole group must not end the watchdog
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -110,7 +110,7 @@ def _watch(read_fd: int, group: int) -> None:
 class Tripwire:
     """Has the kernel end one process group when this process is gone.
 
-    The watchdog does so too, but may be killed with the supervisor: `pkill -9 -f oomph` finds both. The tripwire needs
+    The watchdog also does so, but may be killed with the supervisor: `pkill -9 -f oomph` finds both. The tripwire needs
     no surviving process. Only the supervisor holds the writing end of a pipe. When that end closes, the kernel signals
     the owner set on the other end, which the script's processes have inherited (fcntl(2): F_SETOWN, F_SETSIG, O_ASYNC).
     """
@@ -119,7 +119,7 @@ class Tripwire:
         self.script_fd, self._held_fd = os.pipe()
 
     def set(self, group: int) -> None:
-        """Make the group end with this process from now on."""
+        """Make the group end with this process after this call."""
         with contextlib.suppress(OSError):  # a kernel without this: the watchdog remains
             fcntl.fcntl(self.script_fd, fcntl.F_SETOWN, -group)
             fcntl.fcntl(self.script_fd, fcntl.F_SETSIG, signal.SIGKILL)

@@ -31,7 +31,7 @@ class _RedactedLines:
         self._within_key = False
 
     def take(self, data: bytes, ended: bool = False) -> bytes:
-        """Take in data; returns what can be written so far."""
+        """Accept data; return the part that can be written so far."""
         self._rest += data
         end = max(self._rest.rfind(b"\n"), self._rest.rfind(b"\r")) + 1
         if ended or (not end and len(self._rest) > _LONGEST_LINE):
@@ -63,13 +63,13 @@ class KeptFile:
         self._fd = _create(file)
 
     def feed(self, data: bytes) -> None:
-        """Append the next chunk; shorten the file whenever it holds twice what is kept."""
+        """Append the next chunk; shorten the file when it contains twice what is kept."""
         self._write(self._lines.take(data))
         if self._written > 2 * self._kept_bytes:
             self._shorten()
 
     def close(self) -> None:
-        """Close the file with the last `kept_bytes` in it."""
+        """Close the file, leaving the last `kept_bytes` in it."""
         self._write(self._lines.take(b"", ended=True))
         if self._written > self._kept_bytes:
             self._shorten()
@@ -118,7 +118,7 @@ def _create(file: OwnFile) -> int | None:
 
 
 class Tail:
-    """The end of a stream: in memory, and with keys redacted in a file."""
+    """The end of a stream: in memory, and in a file with keys redacted."""
 
     def __init__(self, file: OwnFile | None, kept_bytes: int = KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
@@ -126,7 +126,7 @@ class Tail:
         self._file = None if file is None else KeptFile(file, kept_bytes)
 
     def feed(self, data: bytes) -> None:
-        """Take in the next chunk."""
+        """Accept the next chunk."""
         self._recent += data
         if len(self._recent) > 2 * self._kept_bytes:
             del self._recent[: -self._kept_bytes]
@@ -145,12 +145,12 @@ class Tail:
 
 
 class Pump:
-    """Copies the script's stderr to ours, inside the supervisor's only loop."""
+    """Copies the script's stderr to the supervisor's, inside its only loop."""
 
     def __init__(
         self, target_fd: int, tail: Tail, sift: Callable[[bytes], bytes] = bytes, voice: Voice | None = None
     ) -> None:
-        """`sift` returns the part of a chunk to pass on; the tail keeps the whole chunk.
+        """Prepare to copy; `sift` returns the part of a chunk to pass on, and the tail keeps the whole chunk.
 
         `voice` learns where a line ends.
         """
@@ -162,12 +162,12 @@ class Pump:
         self.open = True
 
     def started(self) -> None:
-        """Close our copy of the script's end once the script has it, so that the stream can end."""
+        """Close the supervisor's copy of the script's end once the script has it, so that the stream can end."""
         os.close(self.script_fd)
         self._voice.shared.writers_began()
 
     def carry(self) -> bool:
-        """Pass on one chunk; False if there is none, or the stream has ended."""
+        """Pass on one chunk; return False if there is none, or if the stream has ended."""
         try:
             data = os.read(self.source_fd, _CHUNK)
         except BlockingIOError:
@@ -182,7 +182,7 @@ class Pump:
         return True
 
     def show(self, data: bytes) -> None:
-        """Write to our stderr."""
+        """Write to the supervisor's stderr."""
         if not data:
             return
         clear_line()
@@ -195,14 +195,14 @@ class Pump:
             voice.shared.end_line()
 
     def drain(self) -> None:
-        """Pass on what is available, without waiting for processes that still hold the other end."""
+        """Pass on the available output, without waiting for processes that still hold the other end."""
         most = 4 * KEPT_BYTES // _CHUNK  # more than a pipe holds; bounded, since a process may write endlessly
         for _ in range(most):
             if not self.carry():
                 break
 
     def follow_window(self) -> None:
-        """Give the script's stderr the size of our terminal, so that progress bars fit."""
+        """Give the script's stderr the size of the supervisor's terminal, so that progress bars fit."""
         if self.is_terminal:
             try:
                 size = fcntl.ioctl(2, termios.TIOCGWINSZ, bytes(_WINDOW.size))
@@ -213,7 +213,7 @@ class Pump:
     def carry_in_background(self) -> None:
         """Fork a process that passes on the rest and ends with the stream.
 
-        Processes that the script left running can still write to stderr; without a reader they would die of SIGPIPE.
+        Processes that the script left running can still write to stderr, but without a reader SIGPIPE would kill them.
         """
         if self._target_fd is None or os.fork() != 0:
             return
@@ -247,7 +247,7 @@ class Pump:
 
 
 def _open_terminal(target_fd: int) -> tuple[int, int]:
-    """A pseudo-terminal that passes bytes unchanged: the real terminal behind it translates newlines."""
+    """Open a pseudo-terminal that passes bytes unchanged: the real terminal behind it translates newlines."""
     source_fd, script_fd = os.openpty()
     attributes = termios.tcgetattr(script_fd)
     attributes[1] &= ~termios.OPOST

@@ -1,7 +1,8 @@
-"""Coverage: how many of the steps that a resumed training repeats were compared, and how far that reaches. Pure.
+"""Coverage: how many of a resumed training's repeated steps were compared, and how far that reaches. Pure.
 
-Each step rests on all before it, so one comparison covers every repeated step up to it. Nothing is known of the
-steps after the last one. On a GPU not every step is read, and a killed process may have written less than it did.
+Each step depends on all earlier ones, so one comparison covers every repeated step up to it. Nothing is known about the
+steps after the last comparison. On a GPU not every step is read, and a killed process may have written less than it
+did.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from oomph.protocol.reasons import Reason, because
 from oomph.terminal.amounts import counted
 
 _ENOUGH = 0.75
-"""The part of the repeated steps that comparisons must cover before a resume counts as proved."""
+"""The share of the repeated steps that comparisons must cover before a resume counts as proved."""
 
 
 class Range(NamedTuple):
-    """The least and the most that a number may be."""
+    """The minimum and the maximum of a number."""
 
     least: float = 0
     most: float = inf
@@ -61,17 +62,17 @@ class Coverage(NamedTuple):
         return self.is_any and self.covered >= _ENOUGH * self.repeated
 
     def reasons(self) -> tuple[Reason, ...]:
-        """The reason to give beside a label; empty if all repeated steps were compared, or none."""
+        """Return the reason to give with a label; none if all repeated steps were compared, or none were."""
         if self.is_complete or not self.is_any:
             return ()
         return (because("partly-compared", compared=self.compared, repeated=self.repeated, epochs=self.epochs),)
 
 
 def coverage_of(compared: Iterable[RepeatCompared], repeated: Range = ANY) -> Coverage:
-    """The most that the comparisons of one fit in one attempt show.
+    """Return the most that the comparisons of one fit in one attempt show.
 
     Args:
-        repeated: the least and the most steps that the attempt has repeated, by its journal.
+        repeated: the minimum and maximum number of steps that the attempt has repeated, according to its journal.
     """
     known = [_coverage(found) for found in compared if found.equal]
     most = max(known, key=lambda one: one.covered, default=Coverage())

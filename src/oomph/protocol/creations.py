@@ -1,11 +1,11 @@
-"""Notes in the run directory of what a script created, so that a restart can tell it from what was there before.
+"""Notes in the run directory on what a script created, so that a restart can distinguish it from earlier files.
 
-One file per attempt, `created-<attempt>.jsonl`. One line is written before something is created, because nothing can be
-written after `kill -9`; a second line, with the inode, once it exists. The script process writes the notes and reads
-those of earlier attempts; `oomph rehearse` reads them too. Standard library only.
+There is one file per attempt, `created-<attempt>.jsonl`. One line is written before something is created, because
+nothing can be written after `kill -9`; a second line, with the inode, once it exists. The script process writes the
+notes and reads those of earlier attempts; `oomph rehearse` also reads them. Standard library only.
 
-Notes may come from elsewhere. So what lies at a path counts as created only if it was born while the notes were
-written, by the clock of the kernel, which nobody can set back. Where the file system keeps no births nothing counts.
+Notes may come from elsewhere. A file therefore counts as created only if it was born while the notes were written, by
+the clock of the kernel, which nobody can set back. On a file system without birth times, nothing counts.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _FIELDS: Mapping[str, Any] = {
     "inode": int | None,
 }
 _MOST_NOTES = 10_000
-"""The most notes per attempt: creating a million files must stay cheap."""
+"""The maximum number of notes per attempt: creating a million files must stay cheap."""
 
 
 _MOST_INODES = 16
-"""The most inodes kept per path, the newest: many processes or attempts may have put a file there."""
+"""The maximum number of inodes kept per path, the newest: many processes or attempts may have put a file there."""
 
 _TICK_NS = 1_000_000_000
-"""The longest tick of a file system's clock, in nanoseconds: a second."""
+"""The longest tick of a file system's clock, in nanoseconds: one second."""
 
 
 class Creation(NamedTuple):
@@ -55,7 +55,7 @@ class Creation(NamedTuple):
     place: str
     """The line of the script that created the thing, as `ScriptLine.place`."""
     number: int
-    """The number of times this path has been created at that line: 1 for the first time."""
+    """The number of times that this path has been created at that line: 1 for the first time."""
 
 
 class _Time(NamedTuple):
@@ -77,7 +77,7 @@ class Notes:
         self._append(b"")
 
     def about_to(self, creation: Creation) -> str:
-        """Note that this is about to be created; returns the name for `ended`, empty if not noted."""
+        """Note that this is about to be created. Returns the name for `ended`, empty if not noted."""
         number = next(self._numbers)
         if number > _MOST_NOTES:
             return ""
@@ -86,11 +86,11 @@ class Notes:
         return name
 
     def ended(self, name: str, inode: int | None) -> None:
-        """Note that it now exists; `inode` None: creating it failed."""
+        """Note that it now exists; an `inode` of None means that creating it failed."""
         self._write({"id": name, "inode": inode})
 
     def renamed(self, path: str, inode: int) -> None:
-        """Note that another file takes a created one's name."""
+        """Note that another file takes the name of a created one."""
         if next(self._numbers) <= _MOST_NOTES:
             self._write({"path": path, "inode": inode})
 
@@ -98,7 +98,7 @@ class Notes:
         self._append(json.dumps({"schema": SCHEMA, **document}, separators=(",", ":")).encode() + b"\n")
 
     def _append(self, line: bytes) -> None:
-        """Open the file each time: a script may close every descriptor and reuse the number."""
+        """Open the file each time, since a script may close every descriptor and reuse the number."""
         try:
             fd = self._file.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         except OSError:
@@ -119,13 +119,13 @@ class Earlier:
         """The paths that were created."""
         self._known: set[Creation] = set()
         self._inodes: dict[str, tuple[tuple[int, _Time | None], ...]] = {}
-        """Path → inodes that the script put there, and when each was noted; None for this process."""
+        """The inodes that the script put at each path, and when each was noted; None for this process."""
         self._unsure: dict[str, _Time] = {}
         """Paths that were about to be created when the process ended."""
 
     @classmethod
     def read(cls, run_dir: Path, before: int | None = None, others: Iterable[str] = ()) -> Earlier:
-        """Read the notes of earlier attempts (None: of all), and all notes of other run directories."""
+        """Read the notes of earlier attempts (of all if None), and all notes of other run directories."""
         earlier = cls()
         for path in (*_files(run_dir, before), *(path for other in others for path in _files(Path(other)))):
             earlier._add(path)
@@ -142,7 +142,7 @@ class Earlier:
         return creation in self._known
 
     def is_still(self, path: str, inode: int) -> bool:
-        """True if the path still holds what the script put there, nothing older or newer."""
+        """True if the path still contains what the script put there, nothing older or newer."""
         noted = [time for known, time in self._inodes.get(path, ()) if known == inode]
         if None in noted:
             return True
@@ -154,11 +154,11 @@ class Earlier:
         return any(t is not None and t.born - _TICK_NS <= born <= t.last + _TICK_NS for t in noted)
 
     def renamed(self, path: str, inode: int) -> None:
-        """Accept another file that the script puts under a created one's name."""
+        """Accept another file that the script puts under the name of a created one."""
         self._keep(path, inode, None)
 
     def _keep(self, path: str, inode: int, time: _Time | None) -> None:
-        """Keep an inode, with the newest of its path only: foreign notes could name every number a file may have."""
+        """Keep an inode, but only the newest of its path: foreign notes could name every number a file may have."""
         kept = [each for each in self._inodes.get(path, ()) if each[0] != inode]
         self._inodes[path] = (*kept[1 - _MOST_INODES :], (inode, time))
 
@@ -187,7 +187,7 @@ class Earlier:
 
 
 def _files(folder: Path, before: int | None = None) -> list[Path]:
-    """The files with notes of the attempts before this one; None: of all."""
+    """Return the files with notes of the attempts before this one; of all if None."""
     numbered = [(path.stem.rpartition("-")[2], path) for path in sorted(folder.glob("created-*.jsonl"))]
     return [path for number, path in numbered if _NUMBER.fullmatch(number) and (before is None or int(number) < before)]
 

@@ -24,19 +24,19 @@ _MOST_HASH_SEEDS = 4294967295
 
 
 def fresh() -> str:
-    """The random number of a new run, in hexadecimal."""
+    """Draw the random number of a new run, in hexadecimal."""
     return os.urandom(16).hex()
 
 
 def hash_seed(entropy: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variable that makes Python hash strings alike in every attempt; empty if the user has set it."""
+    """Return the variable that makes Python hash strings alike in every attempt; empty if the user has set it."""
     if environ.get(_HASH_SEED) or not entropy:
         return {}
     return {_HASH_SEED: str(1 + int(entropy, 16) % (_MOST_HASH_SEEDS - 1))}
 
 
 def seeding(entropy: str) -> dict[str, Callable[[ModuleType], None]]:
-    """The function that seeds each module right after its import, by the module's name."""
+    """Return the function that seeds each module right after its import, by the module's name."""
     if not entropy:
         return {}
     here = Here(os.getpid())
@@ -82,7 +82,7 @@ def _seed_numpy(entropy: str, module: ModuleType, here: Here) -> None:
 def _seed_pipelines(entropy: str, module: ModuleType, here: Here) -> None:
     """Choose the two seeds of a dataset that has none; otherwise TensorFlow's kernel would.
 
-    The dataset still has a new order in each iteration. Datasets made within a function keep their kernel's choice:
+    The dataset still has a new order in each iteration. Datasets created within a function keep their kernel's choice:
     with constant seeds, all calls of that function would shuffle alike (`RandomSeedGenerator` in
     tensorflow/core/kernels/data/random_seed_ops.cc).
     """

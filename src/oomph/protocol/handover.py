@@ -25,26 +25,26 @@ class Guarding:
     guard: bool = True
     """False for `--no-guard`: supervise and restart, but leave Keras alone."""
     checkpoint_steps: int | None = None
-    """Checkpoint after this many steps; None: after `checkpoint_seconds`."""
+    """The number of steps between checkpoints; None to use `checkpoint_seconds`."""
     checkpoint_seconds: float | None = None
-    """Checkpoint after this many seconds; None (with no steps either): bound the cost to a share of time."""
+    """The time, in seconds, between checkpoints; None, with no steps either, to bound the cost to a share of time."""
     micro_batch: int | None = None
-    """Start with micro-batches of this many samples; None: with the full batch."""
+    """The number of samples of the initial micro-batches; None for the full batch."""
     inexact: str | None = None
-    """"allow" or "refuse" micro-batches that change the result; None: allow the known, usual kinds."""
+    """"allow" or "refuse" micro-batches that change the result; None to allow the known, usual kinds."""
     smaller_batch: bool = False
-    """Train a batch that neither fits nor may be divided as smaller batches, each with its own update."""
+    """True to train a batch that neither fits nor may be divided as smaller batches, each with its own update."""
     verify: int | None = None
-    """The number of first steps of every fit to compare with plain Keras; None: none."""
+    """The number of first steps of every fit to compare with plain Keras; None to compare none."""
     ignore_before: float | None = None
-    """Use no checkpoint taken before this time, in seconds since 1970; None: any. They stay until the run has
-    finished."""
+    """The time, in seconds since 1970, before which checkpoints are not used; None to use any. They stay until the run
+    has finished."""
     trust_finished_fits: bool = False
-    """Return the end state of a finished fit even if not all of its effects could be kept."""
+    """True to return the end state of a finished fit even if not all of its effects could be kept."""
     recheck: int | None = None
-    """The interval, in steps, at which to compute the gradients twice and compare them; None: never."""
+    """The interval, in steps, at which to compute the gradients twice and compare them; None for never."""
     skip_corrupt: bool = False
-    """Leave out elements at which a tf.data pipeline fails."""
+    """True to leave out elements at which a tf.data pipeline fails."""
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,19 @@ class Injection:
     step: int
     """The number of committed steps after which the fault is injected."""
     stop: int | None = None
-    """The number of steps after which the rehearsal ends; None: when the script ends."""
+    """The number of steps after which the rehearsal ends; None if it ends with the script."""
     earlier: tuple[str, ...] = ()
-    """The directories of earlier runs, where the script has created what is in its way now."""
+    """The directories of earlier runs, where the script has created what is now in its way."""
     entropy: str = ""
     """The number that seeds unseeded generators in the undisturbed run, so that results are comparable."""
 
     def to_environment(self) -> dict[str, str]:
-        """The environment variable that carries it."""
+        """Return the environment variable that carries it."""
         return {REHEARSAL: json.dumps(asdict(self))}
 
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None) -> Injection | None:
-        """The injection for this process; None outside a rehearsal."""
+        """Read the injection for this process; None outside a rehearsal."""
         text = (os.environ if environ is None else environ).get(REHEARSAL)
         try:
             if not text:
@@ -96,16 +96,16 @@ class Handover:
     package: str
     """The folder of the oomph package; the script's Python loads it from there, not from sys.path."""
     run_dir: str | None
-    """The run directory; None when the default one could not be written."""
+    """The run directory; None if the default one could not be written."""
     run_dir_is: tuple[int, int] | None = None
-    """The device and inode of the run directory. Another folder of the same name is not used."""
+    """The device and inode of the run directory. A different folder of the same name is not used."""
     attempt: int = 1
     """The number of the attempt: 1 for the first process of the script; `--resume` continues the count."""
     guarding: Guarding = field(default_factory=Guarding)
     lock_fd: int | None = None
-    """The inherited descriptor that holds the lock of the run directory while the script lives."""
+    """The inherited descriptor that holds the lock of the run directory while the script is alive."""
     beat_fd: int | None = None
-    """The descriptor of the pipe that heartbeats are written to; `beat_inode` shows whether it is still that pipe."""
+    """The descriptor of the pipe for heartbeats; `beat_inode` shows whether it is still that pipe."""
     beat_inode: int | None = None
     stacks_fd: int | None = None
     """The descriptor of a file in memory for Python stacks; `stacks_inode` shows whether it is still that file."""
@@ -113,9 +113,9 @@ class Handover:
     stacks_signal: int | None = None
     """The signal that requests the stacks."""
     most_samples: int | None = None
-    """The most samples to take at once; None: no limit."""
+    """The maximum number of samples to process at once; None for no limit."""
     entropy: str = ""
-    """Replaces the system's entropy in every attempt of the run (`entropy.py`), unless empty."""
+    """A replacement for the system's entropy in every attempt of the run (`entropy.py`), unless empty."""
     changes: tuple[tuple[str, str], ...] = ()
     """(name, value) of each change from a plain start: "no-xla", "prefetch", "precision", "skip-batch"."""
 
@@ -125,7 +125,7 @@ class Handover:
 
     @classmethod
     def read(cls, environ: MutableMapping[str, str] | None = None) -> Handover | None:
-        """The handover of this process; None if `oomph run` did not start it."""
+        """Read the handover of this process; None if `oomph run` did not start it."""
         text = (os.environ if environ is None else environ).get(VARIABLE)
         if not text:
             return None
@@ -140,7 +140,7 @@ class Handover:
             return None
 
     def changed(self, name: str) -> list[str]:
-        """The values of the changes of this name, oldest first."""
+        """Return the values of the changes with this name, oldest first."""
         return [value for known, value in self.changes if known == name]
 
     @property

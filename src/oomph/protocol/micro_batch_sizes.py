@@ -1,11 +1,11 @@
-"""The size of a micro-batch: where a full batch did not fit, after a crash, and when to increase it again. Pure.
+"""The size of a micro-batch: after a full batch did not fit, after a crash, and when to increase it again. Pure.
 
 Every micro-batch that fits is work done, so the search goes upwards from a size that almost certainly fits. Only
 failures cost time: outside XLA ten seconds each, TensorFlow's own wait. Memory is assumed to be linear in the size
-plus a constant: two sizes with known peaks give the largest that fits. Where nothing can be measured, sizes double.
+plus a constant: two sizes with known peaks give the largest that fits. If nothing can be measured, sizes double.
 
 Memory becomes free when the script releases a tensor, or when another process on the same GPU ends. TensorFlow counts
-the first, so the size that fits the new room can be computed. It does not see the second: where other processes held
+the former, so the size that fits the new room can be computed. It does not see the latter: if other processes held
 memory when a size failed, a larger size is tried now and then, so rarely that a failed trial costs one percent of the
 time, and more rarely after each failure.
 """
@@ -23,15 +23,15 @@ _LASTING_SHARE = 0.8
 """The share of the room that a lasting size may use: a tighter fit runs out of memory again a few steps later."""
 _START_DIVISOR = 128
 _NEW_PROCESS_DIVISOR = 32
-"""A new process, started because nothing fit in the old one, begins with this share of the batch. The next one begins
+"""The divisor of the batch with which a new process starts after nothing fit in the old one. The next process starts
 with one sample."""
 _LEAP = 8
 """The multiple of the measured size up to which a prediction is trusted: memory may grow faster than the size."""
 _WORTH_IT = 1.25
-"""The least factor of growth of the size or the room that is worth tracing or compiling another shape."""
+"""The minimum growth of the size or the room, as a factor, that is worth tracing or compiling another shape."""
 _BELOW_FAILED, _BELOW_FAILED_IN_GAPS = 0.8, 0.5
-"""The largest share of a failed size to try, and the same if that size should have fitted: then memory is fragmented,
-or a kernel allocates a large block, and the measurements show neither."""
+"""The largest fraction of a failed size to try next. The second applies when that size should have fitted: memory is
+then fragmented, or a kernel allocates one large block, and the measurements reveal neither."""
 _USABLE = 0.7
 """The share of the room that is usable when the free memory is in pieces."""
 _APART = 1.5
@@ -43,9 +43,9 @@ class MicroBatchSearch:
     """The known memory use of micro-batches, in samples and bytes. Immutable."""
 
     failed: int | None = None
-    """The smallest size that ran out of memory. No size as large is tried again."""
+    """The smallest size that ran out of memory. No size as large or larger is tried again."""
     size: int | None = None
-    """The largest micro-batch to try next; None: no limit is known, or not even one sample fits."""
+    """The largest micro-batch to try next; None if no limit is known, or if not even one sample fits."""
     points: tuple[tuple[int, int | None], ...] = ()
     """(size, bytes taken or None) of the last two sizes that fitted and are well apart."""
     gaps: bool = False
@@ -58,7 +58,7 @@ class MicroBatchSearch:
         return self.failed is not None and self.failed <= 1
 
     def micro_batch(self, batch: int) -> int:
-        """The micro-batch size for a batch of `batch` samples: all micro-batches but the last are equal."""
+        """Return the micro-batch size for a batch of `batch` samples. All micro-batches but the last are equal."""
         if self.size is None or self.size >= batch:
             return batch
         return math.ceil(batch / math.ceil(batch / self.size))
@@ -66,7 +66,7 @@ class MicroBatchSearch:
     def after_failure(
         self, size: int, room_bytes: int | None = None, need_bytes: int | None = None
     ) -> MicroBatchSearch:
-        """Knowledge after `size` ran out of memory.
+        """Return the state of the search after `size` ran out of memory.
 
         Args:
             size: the micro-batch that failed.
@@ -90,7 +90,7 @@ class MicroBatchSearch:
         return replace(after, size=after._within(aim))
 
     def after_fit(self, size: int, taken_bytes: int | None = None, room_bytes: int | None = None) -> MicroBatchSearch:
-        """Knowledge after a micro-batch of `size` samples fitted in `taken_bytes` of `room_bytes`."""
+        """Return the state of the search after `size` samples fitted in `taken_bytes` of `room_bytes`."""
         if self.size is None or self.failed is None:
             return self
         others = tuple(point for point in self.points if not size / _APART < point[0] < size * _APART)
@@ -103,7 +103,7 @@ class MicroBatchSearch:
         return replace(after, size=larger if larger >= _WORTH_IT * self.size else self.size)
 
     def lasting(self, room_bytes: int | None) -> MicroBatchSearch:
-        """Knowledge for use over many batches: reduces a size that fills the room too tightly."""
+        """Return the state of the search for use over many batches: reduces a size that fills the room too tightly."""
         measured = [(size, taken) for size, taken in self.points if taken is not None]
         if self.size is None or room_bytes is None or len(measured) < 2:
             return self
@@ -115,7 +115,7 @@ class MicroBatchSearch:
         return self if self.size <= most else replace(self, size=max(most, self.size // 2, 1))
 
     def _predicted(self, room_bytes: int | None) -> float | None:
-        """The size predicted to fill the usable room."""
+        """Predict the size that fills the usable room."""
         measured = [(size, taken) for size, taken in self.points if taken is not None]
         if room_bytes is None or not measured:
             return None
@@ -129,7 +129,7 @@ class MicroBatchSearch:
         return _MEASURED_SHARE * (large + (room_bytes - large_taken) / slope) if slope > 0 else None
 
     def _usable(self, room_bytes: int) -> int:
-        """The usable part of the room, in bytes: less if the free memory is in pieces."""
+        """Return the usable part of the room, in bytes: less if the free memory is in pieces."""
         return int(_USABLE * room_bytes) if self.gaps else room_bytes
 
     def _start(self) -> int:
@@ -143,7 +143,7 @@ class MicroBatchSearch:
 
 
 def size_of_new_process(batch: int, began_with: int | None) -> int | None:
-    """The micro-batch for a new process if nothing fit in this process, which began with full batches if None.
+    """Return the micro-batch for a new process if nothing fit in this one, which started with full batches if None.
 
     Returns None if a new process would not help.
     """
@@ -155,14 +155,14 @@ def size_of_new_process(batch: int, began_with: int | None) -> int | None:
 
 
 def size_after_crash(samples: int | None) -> int | None:
-    """The micro-batch after a process died in a step of this many samples; None if the number is unknown, or one."""
+    """Return the micro-batch after a process died in a step of this many samples; None if unknown, or one."""
     return samples // 2 if samples is not None and samples > 1 else None
 
 
 _PATIENCE = 100
 """The wait before a trial, in multiples of the cost of a failure."""
 _RECENTLY = 60.0
-"""The seconds after a failure during which nothing larger is tried, however much memory is free."""
+"""The time, in seconds, after a failure during which nothing larger is tried, however much memory is free."""
 
 
 @dataclass(frozen=True)
@@ -172,18 +172,18 @@ class Regrowth:
     size: int
     """The micro-batch that fits."""
     room_bytes: int | None
-    """The bytes that a micro-batch could take when the size was settled; None if unknown."""
+    """The memory, in bytes, that a micro-batch could take when the size was settled; None if unknown."""
     failed_at: float
     """The monotonic time when a larger micro-batch last ran out of memory."""
     cost: float
-    """The seconds that the last failure took."""
+    """The duration of the last failure in seconds."""
     others_hold: bool = False
     """True if other processes then held memory below TensorFlow's limit."""
     setbacks: int = 0
     """The number of failed trials of a larger size."""
 
     def larger(self, now: float, room_bytes: int | None) -> int | None:
-        """The size to try now; None to keep the current size."""
+        """Return the size to try now; None to keep the current size."""
         waited = now - self.failed_at
         if waited < _RECENTLY * 2**self.setbacks:
             return None
@@ -194,5 +194,5 @@ class Regrowth:
         return None
 
     def after_failure(self, now: float, cost: float) -> Regrowth:
-        """Knowledge after a failed trial: the next one waits twice as long."""
+        """Return the state after a failed trial: the next one waits twice as long."""
         return replace(self, failed_at=now, cost=max(cost, self.cost), setbacks=self.setbacks + 1)

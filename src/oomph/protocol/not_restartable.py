@@ -1,4 +1,4 @@
-"""Finds why a script cannot be started a second time: the line, and how to fix it. Pure; both processes."""
+"""Finds the reason that a script cannot be started a second time: the line, and how to fix it. Pure; both processes."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _MENDS = (
     (re.compile(r"\b(?:symlink|symlink_to|link|hardlink_to)\s*\("), "remove the old link first"),
     (re.compile(r"""\bopen\s*\([^\n]*["']\w*x\w*["']"""), 'open it with "w" instead of "x"'),
     (re.compile(r"\binput\s*\("), "take the answer from an option, not from input()"),
-    (re.compile(r"\b(?:rename|move)\s*\("), "remove what is in its place first"),
+    (re.compile(r"\b(?:rename|move)\s*\("), "first remove what is in its place"),
 )
 _TABLE = re.compile(r"\btable\b[^\n]*already exists", re.IGNORECASE)
-_ELSE = "let it take what an earlier start has left, or give it a new name, such as one with the time"
+_ELSE = "let it accept what an earlier start has left behind, or give it a new name, such as one with the time"
 _MOST_CHARACTERS = 200
 
 
 def why_not_restartable(stopped: StoppedAt, last_words: str, went_further: bool) -> str:
-    """One sentence about a script that a restart cannot repeat; empty when that is not why it ended.
+    """Explain, in one sentence, why a restart cannot repeat a script; empty if that is not why the script ended.
 
     Args:
-        stopped: where the script stopped; empty when its process did not report it.
+        stopped: where the script stopped; empty if its process did not report it.
         last_words: the last line that the script wrote to stderr.
-        went_further: whether an earlier start of the same script got past the place where this one ended.
+        went_further: True if an earlier start of the same script got past the place where this one ended.
     """
     kind, message = stopped.type, stopped.message
     if stopped.created == "now" or not (stopped.created == "before" or went_further):

@@ -1,9 +1,9 @@
 """Ownership: decides which process of an attempt is the script's main process. Runs there; standard library only.
 
-The owner holds a lock on a file of the attempt while it lives. The file's existence is not enough: a script may replace
-itself (for example `os.execv` to set LD_LIBRARY_PATH), or a wrapper may run several Pythons in sequence. Each of these
-owns the attempt in turn, never two at a time. A mark in the environment tells processes started by an owner that they
-are not owners.
+The owner holds a lock on a file of the attempt while it is alive. The file's existence is not enough: a script may
+replace itself (for example `os.execv` to set LD_LIBRARY_PATH), or a wrapper may run several Pythons in sequence. Each
+of these owns the attempt in turn, never two at a time. A mark in the environment tells processes started by an owner
+that they are not owners.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from oomph.files.opening import open_own
 
 
 def claim_ownership(run_dir: Path | None, attempt: int) -> bool:
-    """Make this process the owner of the attempt; False if it descends from the owner or another owner lives."""
+    """Make this process the owner of the attempt. False if it descends from the owner or another owner is alive."""
     if below_owner():
         return False
     if run_dir is not None:

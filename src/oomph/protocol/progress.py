@@ -35,22 +35,22 @@ class Phase(enum.IntEnum):
     TRACING = 2
     STEP = 3
     EPOCH_START = 4
-    """From the beginning of an epoch to the end of its first step: shuffle buffers fill in this time."""
+    """From the start of an epoch to the end of its first step; shuffle buffers fill during this time."""
     EPOCH_END = 5
     """From the last step of an epoch to the next epoch: callbacks."""
     VALIDATION_START = 6
-    """From the beginning of a validation to the end of its first step."""
+    """From the start of a validation to the end of its first step."""
     VALIDATION = 7
     CHECKPOINT = 8
     RESUMING = 9
     LOOP = 10
-    """Steps of the script's own training loop."""
+    """Steps of a custom training loop."""
     RECOVERING = 11
     """From running out of memory in a step to its completion: each further error takes TensorFlow 10 s."""
 
     @property
     def words(self) -> str:
-        """The words for the phase within a sentence: "in a step"."""
+        """The phase as worded within a sentence: "in a step"."""
         return _WORDS[self]
 
 
@@ -76,7 +76,8 @@ _WITHIN = frozenset((Phase.TRACING, Phase.RESUMING, Phase.CHECKPOINT, Phase.VALI
 def has_been_timed(before: Phase, after: Phase) -> bool:
     """True if the time from one phase to the next is the full duration of the first.
 
-    A first step continues after tracing. A step that failed for lack of memory waited for it for ten seconds or more.
+    A first step continues after tracing. A step that failed because memory ran out had waited for it for ten seconds or
+    more.
     """
     return after is not Phase.RECOVERING and not (before in _ONCE and after in _WITHIN)
 
@@ -108,12 +109,12 @@ class Beat:
     """The longest time without progress since the last record, in that record's phase, in nanoseconds."""
 
     def pack(self) -> bytes:
-        """The bytes of the record."""
+        """Pack the record into bytes."""
         return RECORD.pack(self.phase, self.powers, self.pid, self.fit, self.at_ns, self.longest_ns)
 
 
 def unpack(data: bytes) -> list[Beat]:
-    """The records in these bytes, without incomplete and unknown ones."""
+    """Return the records in these bytes, without incomplete and unknown ones."""
     whole = len(data) - len(data) % RECORD.size
     beats = []
     for phase, powers, pid, fit, at_ns, longest_ns in RECORD.iter_unpack(data[:whole]):
@@ -126,14 +127,14 @@ def unpack(data: bytes) -> list[Beat]:
 
 @dataclass(frozen=True)
 class Progress:
-    """Position of the script process. `steps` counts over all fits of the run and never decreases within an attempt."""
+    """The position of the script process. `steps` covers all fits of the run; it never decreases within an attempt."""
 
     attempt: int = 0
     fit: int = -1
-    """The number of the current or last fit, counted from 0; -1: none has started."""
+    """The number of the current or last fit, counted from 0; -1 if none has started."""
     epoch: int = 0
     step: int = 0
-    """The number of steps committed in the epoch, which is also that of the next step."""
+    """The number of steps committed in the epoch, which is also the number of the next step."""
     steps: int = 0
     """The number of steps committed in all fits so far, including those of earlier attempts that were not lost."""
     saved: int = 0
@@ -141,11 +142,11 @@ class Progress:
     heartbeat_ns: int = 0
     """The `time.monotonic_ns()` of the last write, comparable between processes of one boot."""
     is_epoch_over: bool = False
-    """True if the steps of the epoch are done: validation and callbacks follow."""
+    """True if the steps of the epoch are done, so that validation and callbacks follow."""
 
 
 def place_in_words(fit: int, epoch: int, step: int, is_epoch_over: bool = False) -> str:
-    """The place of a step in words, counted from 1, or the end of its epoch."""
+    """Describe the place of a step, counted from 1, or the end of its epoch."""
     if is_epoch_over:
         return f"the end of epoch {epoch + 1} of fit {fit + 1}"
     return f"fit {fit + 1}, epoch {epoch + 1}, step {step + 1}"
@@ -172,7 +173,7 @@ class ProgressBoard:
     def count_step(self, restored: int = 0) -> int:
         """Count one more step outside any fit, and return the new total.
 
-        `restored`: steps that the script had done before this process began.
+        `restored` is the number of steps that the script had done before this process started.
         """
         magic, attempt, fit, epoch, step, steps, saved, *_ = _LAYOUT.unpack_from(self._map, 0)
         if magic != _MAGIC:
@@ -184,7 +185,7 @@ class ProgressBoard:
 
 
 def read_progress(run_dir: Path) -> Progress | None:
-    """The last position written; None if there is no board or it has another format."""
+    """Return the last position written; None if there is no board or it has a different format."""
     try:
         with os.fdopen(open_own(run_dir, PROGRESS, os.O_RDONLY), "rb") as file:
             raw = file.read(_LAYOUT.size + 1)

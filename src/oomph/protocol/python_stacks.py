@@ -2,7 +2,7 @@
 
 They are written on a signal and at a crash, to a file in memory that the supervisor opened, so the script's stderr
 stays unchanged. The script's own use of faulthandler has priority and is never undone. The supervisor searches these
-stacks, or those of py-spy, for the line that blocks the run.
+stacks, or those from py-spy, for the line that blocks the run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from oomph.files.own_descriptor import OwnDescriptor
 
 _OUT_OF_THE_WAY = 512
-"""The least number for our descriptor: daemons close those up to 256, or all; at a crash it is too late to check."""
+"""The minimum number for our descriptor: daemons close those up to 256, or all; at a crash it is too late to check."""
 
 
 class StackWriter:
@@ -33,7 +33,7 @@ class StackWriter:
         self._descriptor = OwnDescriptor(_moved(fd))
 
     def begin(self) -> None:
-        """From now on, write the stacks of all threads on the signal and at a crash."""
+        """Start writing the stacks of all threads on the signal and at a crash."""
         fd = self._descriptor.fd
         try:
             faulthandler.register(self._signum, file=fd, all_threads=True, chain=False)
@@ -44,7 +44,7 @@ class StackWriter:
             pass  # a Python without faulthandler: a hang is still detected, its line is not named
 
     def end_if_lost(self) -> None:
-        """Stop writing if the script has closed the descriptor: the number may now be one of its own files."""
+        """Stop writing if the script has closed the descriptor, whose number may now belong to one of its own files."""
         if self._descriptor.is_ours:
             return
         faulthandler.unregister(self._signum)
@@ -72,7 +72,7 @@ _SPIED_MAIN = "MainThread"
 _LIBRARY = r"/site-packages/|/dist-packages/|/lib(64)?/python3|^<frozen "
 _MACHINERY = (f"{os.sep}tensorflow{os.sep}python{os.sep}", f"{os.sep}keras{os.sep}src{os.sep}")
 _SERVES = "server_lib.py"
-"""The file of tf.distribute.Server, whose join waits forever, as it should."""
+"""The file of tf.distribute.Server, whose join waits forever, as intended."""
 _TAKES_INPUT = "iterator_ops.py"
 
 
@@ -86,30 +86,30 @@ class Frame:
 
     @property
     def shown(self) -> str:
-        """The frame as it is shown: "train.py:42 in step"."""
+        """The frame as displayed: "train.py:42 in step"."""
         return f"{os.path.basename(self.file)}:{self.line} in {self.function}"
 
 
 @dataclass(frozen=True)
 class Thread:
-    """One thread's stack, innermost call first."""
+    """The stack of one thread, innermost call first."""
 
     frames: tuple[Frame, ...]
 
     def own_frame(self, ours: str) -> Frame | None:
-        """The innermost call in the script's own code."""
+        """Return the innermost call in the script's own code."""
         return next((frame for frame in self.frames if _is_own(frame, ours)), None)
 
 
 def parse(text: str) -> tuple[Thread, ...]:
-    """The threads of a dump in order, the main thread last; only of the first process."""
+    """Parse the threads of a dump in order, the main thread last; only those of the first process."""
     own, *others = re.split(_PROCESS, text)
     threads = _dumped(own)
     return threads if threads or not others else _spied(others[0])
 
 
 def _dumped(text: str) -> tuple[Thread, ...]:
-    """Parse a dump of faulthandler."""
+    """Parse a dump from faulthandler."""
     threads: list[list[Frame]] = []
     for line in text.splitlines():
         if re.match(_THREAD, line):
@@ -120,7 +120,7 @@ def _dumped(text: str) -> tuple[Thread, ...]:
 
 
 def _spied(text: str) -> tuple[Thread, ...]:
-    """Parse a dump of py-spy, which lists the main thread first."""
+    """Parse a dump from py-spy, which lists the main thread first."""
     threads: list[tuple[bool, list[Frame]]] = []
     for line in text.splitlines():
         if begins := re.match(_SPIED_THREAD, line):
@@ -137,14 +137,14 @@ def _frame(found: re.Match[str]) -> Frame:
 
 
 def blocking_line(threads: Sequence[Thread], ours: str) -> str:
-    """The line that blocks the run, in words.
+    """Describe the line that blocks the run.
 
-    That is the line of another thread in the script's code (a generator that feeds the input), else of the main thread:
-    its innermost line in the script, and the library call that it waits in.
+    That is the line of another thread in the script's code (a generator that feeds the input), or else of the main
+    thread: its innermost line in the script, and the library call in which it waits.
 
     Args:
         threads: the threads of the process, the main thread last.
-        ours: folder of the oomph package; its lines are never the answer.
+        ours: the folder of the oomph package; its lines are never the answer.
     """
     if not threads:
         return ""

@@ -1,6 +1,6 @@
-"""The table of all reasons: code → sentence and remedy, causes before their effects. Pure.
+"""The table of all reasons: the sentence and remedy for each code, causes before their effects. Pure.
 
-A sentence or a remedy holds the reason's values in braces, or is a function of them.
+A sentence or a remedy contains the reason's values in braces, or is a function of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TF_DATA = (
 )
 FITTING = "use a batch size that fits"
 _STEPS = "`for batch in oomph.steps(dataset, epochs=..., state=[model, optimizer]):`"
-RESUMABLE = f"train with model.fit; for a loop of your own, write it as {_STEPS}"
+RESUMABLE = f"train with model.fit; for a custom loop, write it as {_STEPS}"
 _DETERMINISM = "call tf.config.experimental.enable_op_determinism() at the top"
 _MORE_CHECKPOINTS = "take checkpoints more often, with --checkpoint-every: the first steps after each leave a record"
 _ROOM = "free disk space, or choose another folder with --run-dir"
@@ -43,9 +43,9 @@ GENERATOR, THREADS, OPEN_FILE, DATA_ITERATOR, SHAPE, OTHER_VARIABLES, GONE, RECO
     "generator", "threads", "open-file", "data-iterator", "shape", "other-variables", "gone", "records", "unseen",
     "too-large",
 )  # fmt: skip
-"""The codes of reasons an object cannot be restored."""
+"""The codes of reasons that an object cannot be restored."""
 _OF_TROUBLES = {
-    UNSEEN: "let it hold less: keep large tables in NumPy arrays, which are fast to examine",
+    UNSEEN: "let it contain less: keep large tables in NumPy arrays, which are fast to examine",
     GENERATOR: _AS_CLASS,
     THREADS: "do not change it from other threads, or give its class get_state() and set_state(state)",
     OPEN_FILE: 'open the file with mode "a" for each line, and close it after writing',
@@ -59,9 +59,9 @@ _OF_TROUBLES = {
 NOT_TF_DATA, TAKEN_AHEAD, SHUFFLE_OVER, EARLIER_SHUFFLE, CACHE_FILE = (
     "not-tf-data", "taken-ahead", "shuffle-over", "earlier-shuffle", "cache-file",
 )  # fmt: skip
-"""The codes of reasons a position in the data cannot be saved, besides those that TensorFlow gives."""
+"""The codes of reasons that a position in the data cannot be saved, in addition to those that TensorFlow gives."""
 _OF_POSITIONS = {
-    NOT_TF_DATA: "in a loop of your own, iterate over a tf.data.Dataset; under a strategy there is no remedy",
+    NOT_TF_DATA: "in a custom loop, iterate over a tf.data.Dataset; under a strategy there is no remedy",
     SHUFFLE_OVER: "nothing to change in the script: near the end of an epoch, after its shuffle, no position is saved",
     EARLIER_SHUFFLE: "let only one shuffle() draw a new order for each epoch, after cache() and any other; leave the "
     "others out, or give them reshuffle_each_iteration=False",
@@ -88,7 +88,7 @@ class ReasonRow(NamedTuple):
 
 
 def _mend_object(where: str, what: str, trouble: str = "") -> str:
-    """The remedy for an object, by its trouble rather than its place."""
+    """Return the remedy for an object, by its trouble rather than its place."""
     if trouble in _OF_TROUBLES:
         return _OF_TROUBLES[trouble]
     found = _PLACE.match(where)
@@ -112,8 +112,10 @@ def _mend_object(where: str, what: str, trouble: str = "") -> str:
 
 
 def _mend_position(why: str, kind: str = "", call: str = "") -> str:
-    """The remedy for a position that cannot be saved: by the random operation `call`, or by the obstacle, mostly in
-    TensorFlow's words."""
+    """Return the remedy for a position that cannot be saved.
+
+    It depends on the random operation `call`, or on the obstacle, mostly in TensorFlow's words.
+    """
     if kind in _OF_POSITIONS:
         return _OF_POSITIONS[kind]
     if "Variable" in why or "RngReadAndSkip" in why:
@@ -151,7 +153,7 @@ def _other_result(epoch: int, step: int, loss: float | None = None, was: float |
 
 
 def compared_part(compared: int, repeated: int, epochs: int = 0) -> str:
-    """The words for how many of the repeated steps were compared."""
+    """Say how many of the repeated steps were compared."""
     steps = f"{compared} of {counted(repeated, 'repeated step')}"
     return f"{steps} and the state after {counted(epochs, 'epoch')}" if epochs else steps
 
@@ -161,7 +163,7 @@ def _no_checkpoint(steps: int = 0) -> str:
 
 
 def _take_one_before(steps: int = 0) -> str:
-    """The remedy for a training that ended after `steps`, before its first checkpoint; 0 if unknown."""
+    """Return the remedy for a training that ended after `steps`, before its first checkpoint; 0 if unknown."""
     earlier = f"{steps // 2}, a number of steps" if steps > 1 else "1m, or a number of steps"
     return f"take the first checkpoint earlier: --checkpoint-every {earlier}"
 
@@ -193,17 +195,17 @@ TABLE = {
     ),
     # What the script holds and oomph cannot restore.
     "object": ReasonRow("{where} ({what})", _mend_object),
-    "object-unseen": ReasonRow("{where}: there was no time to look at it", _OF_TROUBLES[UNSEEN]),
+    "object-unseen": ReasonRow("{where}: there was no time to examine it", _OF_TROUBLES[UNSEEN]),
     "method-failed": ReasonRow("{where}: {method} failed ({error})", "fix {method}(): it raised an error"),
     "state-not-saved": ReasonRow(
         "{where}: its state cannot be saved ({error})",
         "return numbers, text, lists, tuples, dicts and arrays from get_state()",
     ),
     "not-in-first-state": ReasonRow(
-        "{where}, which was not saved", "keep it in state= from the first start of the script on"
+        "{where}, which was not saved", "keep it in state= from the first start of the script"
     ),
     "changed-by-loop": ReasonRow(
-        "{name}, which the loop changes and state= does not hold",
+        "{name}, which the loop changes but state= does not contain",
         'keep {name} in a dict, and the dict in state=: state=[..., kept], then kept["{name}"] = ...',
     ),
     "history": ReasonRow(
@@ -211,7 +213,7 @@ TABLE = {
     ),
     "file-changed": ReasonRow("the file {path}, which it wrote, is {how}", "leave {path} as the fit wrote it"),
     "file-read": ReasonRow(
-        "the file {path} is read, and is not what it was at the checkpoint",
+        "the file {path} is read, but is not what it was at the checkpoint",
         "also keep what is read back from {path} in an attribute of the callback, and read that",
     ),
     # Random numbers and the order of the data.
@@ -234,7 +236,7 @@ TABLE = {
         lambda function="": (
             f"random numbers that TensorFlow's kernels count themselves{function and ', in '}{function}"
         ),
-        f"{_OWN_GENERATOR}; in a loop of your own, name it in state=",
+        f"{_OWN_GENERATOR}; in a custom loop, name it in state=",
     ),
     "order-too-long": ReasonRow(
         "the order of the data: replaying earlier epochs takes too long",
@@ -253,11 +255,11 @@ TABLE = {
     ),
     # What an earlier attempt trained and this one did not reach.
     "finished-not-reached": ReasonRow(
-        "fit {number} was finished by an earlier attempt, and not reached again", _SAME_FITS
+        "fit {number} was finished by an earlier attempt, but not reached again", _SAME_FITS
     ),
-    "begun-not-reached": ReasonRow("fit {number} was begun by an earlier attempt, and not reached again", _SAME_FITS),
+    "begun-not-reached": ReasonRow("fit {number} was started by an earlier attempt, but not reached again", _SAME_FITS),
     "another-path": ReasonRow(
-        "the script reached {what} at {site} by another path than before ({differences})", _SAME_FITS
+        "the script reached {what} at {site} by a different path from before ({differences})", _SAME_FITS
     ),
     # What an option, the script or its surroundings did to the training.
     "precision": ReasonRow("in mixed_bfloat16", "leave --allow-bfloat16 out, or use a smaller batch size"),
@@ -276,11 +278,11 @@ TABLE = {
     ),
     "resumed-itself": ReasonRow(
         "the script resumed by itself at epoch {epoch}",
-        "leave resuming to oomph: begin at the first epoch, without loading a checkpoint of your own; oomph also "
+        "leave resuming to oomph: begin at the first epoch, without loading your own checkpoint; oomph also "
         "restores random numbers and the position in the data",
     ),
     "another-training": ReasonRow(
-        "the checkpoint is of another {what}: {differences}",
+        "the checkpoint belongs to a different {what}: {differences}",
         f"{_SEED}, and make every start of the script build the same model and the same data",
     ),
     "generator-passed-on": ReasonRow(
@@ -296,11 +298,11 @@ TABLE = {
     ),
     "unrecorded": ReasonRow(
         "nothing is recorded of an earlier attempt",
-        "keep the run directory whole: journal/ holds what each attempt did",
+        "keep the run directory intact: journal/ records what each attempt did",
     ),
     "asked-to-stop": ReasonRow(
         "the script was asked to stop, and may have trained less than it would have",
-        "to finish it, run it to its end, or resume it where its checkpoint was kept",
+        "to finish it, run it to completion, or resume it where its checkpoint was kept",
     ),
     "epoch-restarted": ReasonRow(
         "the interrupted epoch was restarted", "make every start of the script use the same data"
@@ -319,7 +321,7 @@ TABLE = {
     ),
     "recompiled": ReasonRow(
         "the model was recompiled within the fit",
-        "call compile() before fit, and train what follows the change in its own fit",
+        "call compile() before fit, and train after the change in a separate fit",
     ),
     "not-finite": ReasonRow(
         "{name} is not finite", "end such a training with the callback keras.callbacks.TerminateOnNaN()"
@@ -329,8 +331,8 @@ TABLE = {
     # What the comparison of repeated steps showed.
     "records-unwritten": ReasonRow("the records of the steps could not be written: {error}", _ROOM),
     "none-repeated": ReasonRow(
-        "those that were match the original ones, but a fit resumed where it had stopped, with no step to compare",
-        "nothing to change in the script: a fit that resumes at the last step that it had made repeats none",
+        "those that were match the original ones, but one fit resumed where it had stopped, with no step to compare",
+        "nothing to change in the script: a fit that resumes at the last step that it completed repeats none",
     ),
     "no-records": ReasonRow("the repeated steps had left no record of their results", _MORE_CHECKPOINTS),
     "partly-compared": ReasonRow(lambda **known: f"{compared_part(**known)} compared, equal", _MORE_CHECKPOINTS),
@@ -344,7 +346,7 @@ TABLE = {
         "derive the rate from the epoch (LearningRateScheduler) or from the step (a schedule in the optimizer), or "
         "give the callback that sets it get_state() and set_state(state)",
     ),
-    "other-random": ReasonRow(_other_random, f"{_SEED}; what draws by itself: {_OWN_GENERATOR}"),
+    "other-random": ReasonRow(_other_random, f"{_SEED}; in code that draws its own random numbers, {_OWN_GENERATOR}"),
     "other-result": ReasonRow(
         _other_result, f"{_DETERMINISM}; keep what the step reads in the model, as a tf.Variable"
     ),

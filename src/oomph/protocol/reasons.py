@@ -1,7 +1,7 @@
 """Reasons: why the label of a run is not better, each as a code with its values. Pure; standard library only.
 
-The script's process and the supervisor both give reasons, and they travel as codes. `reason_table` gives each its
-sentence, its remedy and its rank.
+Both the script's process and the supervisor give reasons, which travel as codes. `reason_table` has the sentence, the
+remedy and the rank of each.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Reason:
-    """The reason a label is not better. `because` makes one."""
+    """The reason that a label is not better, created by `because`."""
 
     code: str
     values: tuple[tuple[str, Value], ...] = ()
@@ -39,19 +39,19 @@ class Reason:
 
     @property
     def rank(self) -> int:
-        """The reason's place in the table: the lower, the closer to the cause."""
+        """The reason's place in the table; the lower it is, the closer to the cause."""
         return _RANKS[self.code]
 
     def value(self, name: str) -> Value:
-        """The reason's value of this name; empty if there is none."""
+        """Return the reason's value with this name; empty if there is none."""
         return dict(self.values).get(name, "")
 
     def as_data(self) -> dict[str, Value]:
-        """The reason as JSON."""
+        """Return the reason as JSON."""
         return {"code": self.code, **dict(self.values)}
 
     def as_fields(self) -> dict[str, Any]:
-        """The reason as two fields of an event: its sentence for people, and its code and values."""
+        """Return the reason as two fields of an event: its sentence for people, and its code and values."""
         return {"reason": str(self), "why": self.as_data()}
 
     def _filled(self, text: str | Callable[..., str]) -> str:
@@ -60,14 +60,14 @@ class Reason:
 
 
 def because(code: str, **values: Value) -> Reason:
-    """Make a reason; raises KeyError for an unknown code or a missing value, TypeError for a wrong one."""
+    """Create a reason. Raises KeyError for an unknown code or a missing value, TypeError for a wrong one."""
     made = Reason(code, tuple(values.items()))
     _ = str(made), made.remedy  # a mistake shows here, and not where the reason is read
     return made
 
 
 def method_failed(where: str, method: str, error: Exception) -> Reason:
-    """The reason for a method of the script's own, by which it saves or restores its state, that raised an error."""
+    """Return the reason for an error raised by a script's own method that saves or restores its state."""
     words = shortened(f"{type(error).__name__}: {error}", 200)
     return because("method-failed", where=where, method=method, error=words)
 
@@ -103,22 +103,22 @@ def reason_of(fact: WithReason) -> Reason:
 
 
 def reasons_from(data: object) -> tuple[Reason, ...]:
-    """Read a list of reasons; anything else is empty."""
+    """Read a list of reasons; anything else gives none."""
     return tuple(map(reason_from, data)) if isinstance(data, (list, tuple)) else ()
 
 
 def as_data(reasons: Iterable[Reason]) -> list[dict[str, Any]]:
-    """Reasons as JSON, each once."""
+    """Return the distinct reasons as JSON."""
     return [each.as_data() for each in dict.fromkeys(reasons)]
 
 
 def in_one_line(reasons: Iterable[Reason], most: int | None = None) -> str:
-    """The first `most` reasons as one sentence."""
+    """Join the first `most` reasons into one sentence."""
     return ", ".join(map(str, list(reasons)[:most]))
 
 
 def left_out(events: Iterable[Event]) -> Reason | None:
-    """The reason that names a run's left-out records; None if none are known."""
+    """Return the reason that names a run's left-out records; None if none are known."""
     records: dict[str, None] = {}
     told, complete = False, True
     for event in events:
@@ -130,7 +130,7 @@ def left_out(events: Iterable[Event]) -> Reason | None:
 
 
 def records_left_out(records: Sequence[str], complete: bool) -> Reason:
-    """The reason that these records were left out.
+    """Return the reason that these records were left out.
 
     Args:
         records: in words; empty if they could not be found.

@@ -23,7 +23,7 @@ STATELESS = {
     "tf.random.shuffle": "tf.random.experimental.stateless_shuffle(value, seed)",
     "tf.random.Generator": "tf.random.stateless_uniform(shape, seed) and the like",
 }
-"""The function that scripts call → the stateless call to write instead."""
+"""The stateless call that replaces each function called by scripts."""
 CALLS = {
     "RandomCrop": "tf.image.random_crop",
     "SampleDistortedBoundingBox": "tf.image.sample_distorted_bounding_box",
@@ -40,7 +40,7 @@ CALLS = {
     "RandomShuffle": "tf.random.shuffle",
     "RngReadAndSkip": "tf.random.Generator",
 }
-"""The operation of a graph → the call in a script, if nothing else is known."""
+"""The call in a script for each operation of a graph, if nothing else is known."""
 SUPERVISED = "supervised only: no micro-batches, no checkpoints; a restart starts it over"
 
 
@@ -69,7 +69,7 @@ UNGUARDED_KINDS = {
 
 
 def unguarded_in_words(site: str, kind: str) -> str:
-    """One sentence about a training that is not guarded: where, why, what that means, and what to do."""
+    """Explain, in one sentence, a training that is not guarded: where, why, what that means, and what to do."""
     known = UNGUARDED_KINDS.get(kind)
     if known is None:  # from a later oomph
         return f"unguarded: the training at {site}, {SUPERVISED}"

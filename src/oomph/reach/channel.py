@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 REACH = "OOMPH_REACH"
 MARK = "oomph-joined"
 MOST_FITS = 10_000
-"""The largest number of a training to examine: a turn is a byte in a pipe, which holds 64 KiB."""
+"""The highest number of a training to examine: a turn is a byte in a pipe, which holds 64 KiB."""
 _CHUNK = 1 << 16
 TRAIN, EXAMINE = b"t", b"x"
-"""The bytes in the pipe of turns: each training takes one as it begins."""
+"""The bytes in the pipe of turns; each training takes one as it begins."""
 _PART_CHARACTERS = 1500
-"""The most characters in a part of the answer: its line stays below PIPE_BUF (4096), so that lines do not mix."""
+"""The most characters in a part of the answer: its line stays below PIPE_BUF (4096), so lines do not mix."""
 _MOST_CHARACTERS = 500
 _GRACE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class End:
-    """One end of a pipe of the parent: the descriptor that the script inherits, and its inode to verify it."""
+    """One end of a pipe of the parent: the descriptor that the script inherits, and its inode for verification."""
 
     fd: int
     inode: int
@@ -53,7 +53,7 @@ class ReachHandover:
     parent: int
     """The id of the process that waits for the answer."""
     report: End
-    """The end of the pipe that takes the reports, lines of JSON."""
+    """The end of the pipe for reports, which are lines of JSON."""
     turns: End
     """The end of the pipe that trainings take turns from."""
     examiner: str
@@ -67,7 +67,7 @@ class ReachHandover:
 
     @classmethod
     def read(cls) -> ReachHandover | None:
-        """The handover of this process; None if there is none, or it is damaged."""
+        """Read the handover of this process; None if there is none, or it is damaged."""
         try:
             document = json.loads(os.environ.get(REACH, "null"))
             document |= {name: End(**document[name]) for name in ("report", "turns")}
@@ -77,7 +77,7 @@ class ReachHandover:
 
 
 def mark_joined() -> bool:
-    """Mark this process as joined; False if the kernel does not support the mark."""
+    """Mark this process as joined; return False if the kernel does not support the mark."""
     try:
         import ctypes
 
@@ -117,7 +117,7 @@ class Pipes:
         return self._report_write_fd, self._turns_fd
 
     def handover(self, request: ReachRequest) -> ReachHandover:
-        """The handover of the pipes to the script's processes."""
+        """Build the handover of the pipes to the script's processes."""
         return ReachHandover(
             parent=os.getpid(),
             report=End(self._report_write_fd, os.fstat(self._report_write_fd).st_ino),
@@ -127,7 +127,7 @@ class Pipes:
         )
 
     def lines(self) -> list[bytes]:
-        """The complete lines that have arrived."""
+        """Return the complete lines that have arrived."""
         data = self._rest
         try:
             while chunk := os.read(self.report_fd, _CHUNK):
@@ -149,10 +149,10 @@ class Channel:
     def __init__(self, handover: ReachHandover) -> None:
         self.handover = handover
         self._opened: dict[int, int] = {}
-        """The descriptors that were opened again, by their numbers in the parent."""
+        """The reopened descriptors, by their numbers in the parent."""
 
     def tell(self, **document: Any) -> bool:
-        """Report one line to the parent; False if the parent cannot be reached."""
+        """Report one line to the parent; return False if the parent cannot be reached."""
         texts = {key: shortened(value, _MOST_CHARACTERS) for key, value in document.items() if isinstance(value, str)}
         return self._write(document | texts)
 
@@ -163,7 +163,7 @@ class Channel:
         self.end(answered=all(self._write({"part": part}) for part in parts))
 
     def take_turn(self) -> bool:
-        """True if the training that begins is the one to examine. Never returns if another is being examined.
+        """True if this training is the one to examine. Never returns if another is being examined.
 
         Ends everything if the parent cannot be reached: the training must not run unexamined.
         """
@@ -180,7 +180,7 @@ class Channel:
         return turn == EXAMINE
 
     def end(self, **last: Any) -> NoReturn:
-        """Report the last line, and end every process of the script at once, before it runs another line."""
+        """Report the last line, and end every process of the script at once, before another line runs."""
         try:
             self.tell(**last)
         finally:
@@ -194,7 +194,7 @@ class Channel:
             return False  # the parent has ended
 
     def _open(self, end: End, flags: int) -> int | None:
-        """The descriptor of a pipe's end; opened again through the parent if the script has closed it."""
+        """Return the descriptor of a pipe's end, reopened through the parent if the script has closed it."""
         for fd in (end.fd, self._opened.get(end.fd)):
             if inherited(fd, end.inode) is not None:
                 return fd
@@ -206,7 +206,7 @@ class Channel:
         return inherited(fd, end.inode)
 
     def _end_group(self) -> NoReturn:
-        """End the script's process group. In another group, wait until the parent has done so, to go last."""
+        """End the script's process group. From a different group, wait until the parent has done so, to end last."""
         if not _is_started_by(os.getpgrp(), self.handover.parent):
             time.sleep(_GRACE_SECONDS)
         elif os.getpgrp() != _group_of(self.handover.parent):

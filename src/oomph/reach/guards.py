@@ -22,16 +22,16 @@ _MEMORY_SECONDS = 0.1
 _LEAST_SHARE, _LEAST_BYTES = 0.05, 1 << 30
 """The memory that must stay free, as a share and in bytes; the smaller amount counts."""
 _ITS_SHARE = 0.3
-"""A script that holds a smaller share of the memory is not to blame."""
+"""A script that uses a smaller share of the memory than this is not to blame."""
 _KILLED_FIRST = 900
-"""The score (-1000 to 1000) that makes the kernel kill the script first when memory runs out."""
+"""The score (-1000 to 1000) that makes the kernel kill the script first if memory runs out."""
 _LIBRARIES = ("/libtensorflow", "/_pywrap_tensorflow")
 _PROCESSES_SECONDS = 0.5
 _MOST_CHARACTERS = 80
 
 
 def hiding_option(words: Sequence[str]) -> str:
-    """The first option of a Python command line that keeps oomph from loading, such as "-I"; empty if there is none."""
+    """Return the first Python option on a command line that keeps oomph from loading, such as "-I"; empty if none."""
     rest = list(after_env(words))
     if not rest or not IS_PYTHON.match(rest[0]):
         return ""
@@ -58,7 +58,7 @@ class MemoryGuard:
 
     Args:
         pid: the id of the script's first process.
-        root: "/", but for tests.
+        root: "/", except in tests.
     """
 
     def __init__(self, pid: int, root: Path = Path("/")) -> None:
@@ -68,7 +68,7 @@ class MemoryGuard:
         _let_it_be_killed_first(pid)
 
     def said(self) -> str:
-        """The script's memory use if it is too much: "20.1 GiB of the 23.5 GiB of memory here"; else empty."""
+        """Report excessive memory use: "20.1 GiB of the 23.5 GiB of memory here"; empty otherwise."""
         now = time.monotonic()
         if now < self._due or self._total is None:
             return ""
@@ -83,7 +83,7 @@ class MemoryGuard:
 
 
 def _resident(pid: int) -> int:
-    """Bytes held in memory by the process and its descendants."""
+    """Return the bytes of memory held by the process and its descendants."""
     import psutil
 
     try:
@@ -101,7 +101,7 @@ def _resident(pid: int) -> int:
 
 
 def _let_it_be_killed_first(pid: int) -> None:
-    """Make the kernel kill the script rather than an unrelated program if it acts before oomph does."""
+    """Make the kernel kill the script, not an unrelated program, if it acts before oomph does."""
     try:
         Path(f"/proc/{pid}/oom_score_adj").write_text(str(_KILLED_FIRST))
     except OSError:
@@ -109,13 +109,13 @@ def _let_it_be_killed_first(pid: int) -> None:
 
 
 class Unjoined:
-    """Looks twice a second for such processes among this one's descendants."""
+    """Checks twice a second for such processes among this process's descendants."""
 
     def __init__(self) -> None:
         self._due = 0.0
 
     def said(self) -> str:
-        """The process found, in words; empty if there is none."""
+        """Describe the process found; empty if there is none."""
         now = time.monotonic()
         if now < self._due:
             return ""

@@ -1,4 +1,4 @@
-"""The other fits in a script besides the examined training, as shown by its source. Pure."""
+"""Finds the fits in a script's source other than the examined training. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from oomph.terminal.amounts import counted
 _OF_KERAS = frozenset(
     {"batch_size", "callbacks", "epochs", "initial_epoch", "steps_per_epoch", "validation_data", "validation_split"}
 )
-"""Arguments that distinguish a Keras fit from one of scikit-learn, as for the scalers in many scripts."""
+"""Arguments that distinguish a Keras fit from a scikit-learn one, such as the scalers in many scripts."""
 _MOST_NAMED = 3
 
 
 def other_fits(source: str, line: int, ran: Collection[int] = ()) -> tuple[int, ...]:
-    """Return the numbers of the lines in a file with fits of a training other than the one at `line`.
+    """Return the numbers of the lines in a file with fits of trainings other than the one at `line`.
 
-    Omits those that `ran` before, and those in a branch of an `if` that the script did not take.
+    Omits fits that `ran` before, and fits in a branch of an `if` that the script did not take.
     """
     known = {line, *ran}
     try:
@@ -33,18 +33,18 @@ def other_fits(source: str, line: int, ran: Collection[int] = ()) -> tuple[int, 
 
 
 def in_words(site: str, lines: Collection[int]) -> str:
-    """Return the sentence that says which fits were not looked at, without a full stop; empty if there are none."""
+    """Return the sentence, without a full stop, on the fits that were not examined; empty if there are none."""
     if not lines:
         return ""
     named, more = [f"{line}" for line in lines][:_MOST_NAMED], len(lines) - _MOST_NAMED
     last = f"{more} more" if more > 0 else named.pop()
     listed = f"{', '.join(named)} and {last}" if named else last
     which = f"the fit at line {listed}" if len(lines) == 1 else f"the {counted(len(lines), 'fit')} at lines {listed}"
-    return f"only the training at {site} was looked at, not {which} (--fit N takes the Nth training)"
+    return f"only the training at {site} was examined, not {which} (--fit N takes the Nth training)"
 
 
 def _calls(node: ast.AST, known: Collection[int]) -> Iterator[ast.Call]:
-    """Yield the calls of a `fit` method, except those in an `if` branch beside one with a known line."""
+    """Yield the calls of a `fit` method, except those in an `if` branch next to one with a known line."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit":
         yield node
     for each in ast.iter_child_nodes(node) if not isinstance(node, ast.If) else _taken(node, known):

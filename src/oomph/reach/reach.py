@@ -35,7 +35,7 @@ _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class StartedScript:
-    """The script in a process group of its own, with its stdout and stderr on our stderr.
+    """The script in its own process group, with its stdout and stderr on oomph's stderr.
 
     Args:
         argv: the program and its arguments; raises UsageError if it cannot be started.
@@ -63,7 +63,7 @@ class StartedScript:
 
     @property
     def returncode(self) -> int | None:
-        """The return code of its first process, as `subprocess` has it; None while it lives."""
+        """The return code of its first process, as in `subprocess`; None while it is alive."""
         return returncode_of(self.pid)
 
     @property
@@ -72,11 +72,11 @@ class StartedScript:
         return self._tail.data
 
     def say(self, text: str) -> None:
-        """Write one message on a line of its own, amid the script's output."""
+        """Write one message on its own line, amid the script's output."""
         self._voice.say(text)
 
     def attend(self, ready: Sequence[int]) -> None:
-        """Show what the script has written, and lend it the terminal when it reads from the terminal."""
+        """Show what the script has written, and lend it the terminal when it reads from it."""
         if self._pump.source_fd in ready:
             self._pump.carry()
         else:
@@ -115,7 +115,7 @@ class StartedScript:
 
 
 def reach(request: ReachRequest) -> TrainingReached | NotReached:
-    """Run the script up to the training that is asked for, have it examined, and end the script.
+    """Run the script up to the requested training, have it examined, and end the script.
 
     Raises UsageError if it cannot be started. Whatever happens, Ctrl-C included, no process of the script is left.
     """
@@ -182,7 +182,7 @@ class _Reaching:
         return self._heard.is_over or self._has_ended()
 
     def _has_ended(self) -> bool:
-        """True if the process that matters has ended: the one that examines, or else the first one."""
+        """True if the process that matters has ended: the one that examines, otherwise the first one."""
         if self._heard.examining is not None and self._heard.pid != self._script.pid:
             return not process_group.is_alive(self._heard.pid)
         return self._script.returncode is not None
@@ -194,7 +194,7 @@ class _Reaching:
 
 
 def _environ(request: ReachRequest, pipes: Pipes) -> dict[str, str]:
-    """The environment of the script: ours, without the variables of a run around us."""
+    """Build the script's environment: oomph's own, without the variables of a surrounding run."""
     ours = (RUN_VARIABLE, OWNER_VARIABLE, REHEARSAL)
     environ = {name: value for name, value in os.environ.items() if name not in ours}
     for name, value in request.environ.items():
@@ -206,7 +206,7 @@ def _environ(request: ReachRequest, pipes: Pipes) -> dict[str, str]:
 
 @contextmanager
 def _ended_by_signals(script: StartedScript) -> Iterator[None]:
-    """End the script at the end of the block; SIGTERM and SIGHUP, like Ctrl-C, end the block."""
+    """End the script when the block ends; SIGTERM and SIGHUP, like Ctrl-C, end the block."""
 
     def leave(signum: int, frame: FrameType | None) -> NoReturn:
         raise SystemExit(128 + signum)

@@ -24,9 +24,9 @@ class ReachRequest:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """The second argument of the examiner, as JSON."""
     fit: int = 1
-    """The number of the training to examine, from 1; the trainings before it run for real."""
+    """The number of the training to examine, counted from 1; earlier trainings run for real."""
     environ: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables for the script, where the user has not set them."""
+    """Environment variables for the script, unless the user has set them."""
     limit_seconds: float | None = None
     """End the script after this many seconds; None for no limit."""
 
@@ -64,22 +64,22 @@ class NotReached:
     """The reason the training was not examined, in one sentence."""
     before: tuple[RequestedTraining, ...] = ()
     doing: str = ""
-    """The examiner's action when its process ended; empty if it was not examining."""
+    """What the examiner was doing when its process ended; empty if it was not examining."""
 
 
 @dataclass(frozen=True)
 class Heard:
-    """All that the script's processes have reported so far."""
+    """Everything that the script's processes have reported so far."""
 
     joined: bool = False
     """True if a Python process has reported that it waits for a training."""
     marks: bool = True
-    """True if every process that joined could be marked, so that unmarked processes are known to be without oomph."""
+    """True if every process that joined could be marked, so unmarked processes are known to be without oomph."""
     trained: tuple[RequestedTraining, ...] = ()
     """The trainings that run for real."""
     examining: RequestedTraining | None = None
     pid: int = 0
-    """The id of the process that examines the training; 0 if none does yet."""
+    """The id of the process that examines the training; 0 if there is none yet."""
     progress: str = ""
     """The current activity of the examiner."""
     parts: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ class Heard:
         return self.answered or bool(self.failed or self.unsupported)
 
     def answer(self) -> Mapping[str, Any] | None:
-        """The examiner's result; None if it cannot be read."""
+        """Return the examiner's result; None if it cannot be read."""
         try:
             document = json.loads("".join(self.parts))
         except ValueError:
@@ -104,7 +104,7 @@ class Heard:
 
 
 def after(heard: Heard, line: bytes) -> Heard:
-    """Return the reports with one more line; a line that cannot be read changes nothing."""
+    """Return the reports with one more line; an unreadable line changes nothing."""
     try:
         said = json.loads(line)
     except ValueError:

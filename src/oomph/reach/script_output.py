@@ -27,13 +27,13 @@ _MOST_BYTES = 1 << 20
 
 
 def without_nodes(text: str) -> str:
-    """The text without names of graph nodes, such as "[[{{node dense/MatMul}}]]", and without the device."""
+    """Remove names of graph nodes, such as "[[{{node dense/MatMul}}]]", and the device from the text."""
     is_of_tensorflow = "{{" in text or "[Op:" in text or "/job:" in text
     return " ".join(_NODES.sub(" ", text).split()) if is_of_tensorflow else text
 
 
 def what_went_wrong(text: str) -> str:
-    """The telling lines of an error message, joined into one; empty if it has none."""
+    """Join the telling lines of an error message into one; empty if it has none."""
     told = []
     for line in map(without_nodes, _COLOURS.sub("", text).splitlines()):
         bare = line.strip()
@@ -56,7 +56,7 @@ def is_of_memory(error: BaseException | None) -> bool:
 
 
 def in_words(error: BaseException) -> str:
-    """An error in one line: its class and what went wrong."""
+    """Describe an error in one line: its class and what went wrong."""
     told = what_went_wrong(_text(error))
     return f"{type(error).__name__}: {told}" if told else type(error).__name__
 
@@ -81,15 +81,15 @@ class StartUpNoise:
         self._held_back = HeldBack(self._keep, explains=False)
 
     def take(self, data: bytes) -> bytes:
-        """Add the script's output; returns what to pass on now."""
+        """Add the script's output; return the part to pass on now."""
         return self._held_back.take(data)[0]
 
     def stop_waiting(self) -> bytes:
-        """Stop waiting for the end of a partial line, which may be a question; returns what to pass on."""
+        """Stop waiting for the end of a partial line, which may be a question; return the output to pass on."""
         return self._held_back.stop_waiting()[0] if self._held_back.waits else b""
 
     def release(self) -> bytes:
-        """All output that was held back, in order."""
+        """Return all output that was held back, in order."""
         rest = self.stop_waiting()
         kept, self._kept = bytes(self._kept), bytearray()
         return kept + self._held_back.release() + rest

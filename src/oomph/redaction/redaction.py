@@ -37,24 +37,24 @@ from oomph.redaction.secret_forms import (
 
 _HINTS = tuple({hint for form in (*WHOLE, USER_AND_PASSWORD, PASSWORD_FLAG) for hint in form.hints} | {*NAME_HINTS})
 _LONGEST_IN_WORDS = 80
-"""The most characters of a text in several words that may be a name."""
+"""The maximum length, in characters, of a text in several words that may be a name."""
 _SHORTEST = 8
-"""The fewest characters of a known secret to search for on its own: a shorter one might be any word."""
+"""The minimum length, in characters, of a known secret to search for on its own: a shorter one might be any word."""
 _NEAR = 200
-"""The number of characters before a name to look at, for what belongs to it or shows what a -p means."""
+"""The number of characters before a name to examine, for what belongs to it or shows what a -p means."""
 _LONGEST_END = 80
-"""The number of characters at the end of a name to look at."""
+"""The number of characters at the end of a name to examine."""
 
 _DIGEST_BYTES = 2
 """The length of a digest in bytes: enough to tell that a secret has changed, too few to find it."""
 
 _known: set[str] = set()
 _around: set[str] = set()
-"""Words of the arguments and the environment that hold a secret, such as an address with a password."""
+"""Words of the arguments and the environment that contain a secret, such as an address with a password."""
 
 
 def know_secrets(words: Iterable[str], environ: Mapping[str, str]) -> None:
-    """Remember the keys in a script's arguments and environment: errors may repeat them."""
+    """Remember the keys in a script's arguments and environment, because errors may repeat them."""
     given = list(words)
     found = {given[number][start:] for number, start in _hidden(given)}
     found |= {value for name, value in environ.items() if _names_secret(name, value)}
@@ -67,38 +67,38 @@ def know_secrets(words: Iterable[str], environ: Mapping[str, str]) -> None:
 
 
 def holds_secret(name: str, value: str) -> bool:
-    """True if a value of that name is a key or a password, by the name or by its form."""
+    """True if a value with that name is a key or a password, by the name or by its form."""
     return _names_secret(name, value) or redacted(value) != value
 
 
 def knows_secrets() -> bool:
-    """True if the arguments or the environment hold a key."""
+    """True if the arguments or the environment contain a key."""
     return bool(_known or _around)
 
 
 def holds_known_secret(text: str | bytes) -> bool:
-    """True if the text holds a key from the arguments or the environment."""
+    """True if the text contains a key from the arguments or the environment."""
     if isinstance(text, bytes):
         return any(secret.encode(errors="surrogateescape") in text for secret in _known | _around)
     return any(secret in text for secret in _known) or any(word in text for word in _around)
 
 
 def without_known_secrets(text: str) -> str:
-    """The text with `***` in place of the keys of the arguments and the environment."""
+    """Return the text with `***` in place of the keys from the arguments and the environment."""
     for secret in _known:
         text = text.replace(secret, MARK)
     return text
 
 
 def digest_of_secret(name: str, value: str) -> str:
-    """A mark and a short digest for a value that is or holds a secret, by its name and form; else empty."""
+    """Return a mark and a short digest for a value that, by name and form, is or contains a secret; or empty."""
     if not holds_secret(name, value):
         return ""
     return f"{MARK} {hashlib.blake2b(value.encode(errors='surrogateescape'), digest_size=_DIGEST_BYTES).hexdigest()}"
 
 
 def redacted(text: str) -> str:
-    """The text with `***` in place of every key or password in it."""
+    """Return the text with `***` in place of every key or password in it."""
     text = without_known_secrets(text)
     if any(hint in text for hint in COLOUR_HINTS):  # colours may part a key from its name, or a name in two
         plain = COLOURS.sub("", text)
@@ -109,7 +109,7 @@ def redacted(text: str) -> str:
 
 
 def redacted_words(words: Iterable[str]) -> list[str]:
-    """Redact the words of a command line: the word after `--api-key` is a key, too."""
+    """Redact the words of a command line, where the word after `--api-key` is also a key."""
     given = list(words)
     found = [redacted(word) for word in given]
     for number, start in _hidden(given):
@@ -130,7 +130,7 @@ def redacted_data(value: Any, name: str = "") -> Any:
 
 
 def _by_form(word: str) -> Iterator[str]:
-    """The secrets in a word that its form shows, also as a library decodes them from an address."""
+    """Yield the secrets in a word that its form reveals, also as a library decodes them from an address."""
     lower = word.lower()
     for form in WHOLE:
         for found in form.pattern.finditer(word) if _any_in(form.hints, lower) else ():
@@ -157,7 +157,7 @@ def _any_in(hints: Iterable[str], lower: str) -> bool:
 
 
 def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """The text with `***` in place of these parts of it."""
+    """Return the text with `***` in place of these parts of it."""
     kept, at = [], 0
     for start, end in spans:
         kept += [text[at:start], MARK]
@@ -166,7 +166,7 @@ def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
 
 
 def _after_names(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of named secrets' values. Names within other values are searched, too."""
+    """Yield the spans of named secrets' values. Names within other values are also searched."""
     at = 0
     while found := NAME.search(text, at):
         at = found.end()
@@ -218,7 +218,7 @@ def _value_group(found: re.Match[str]) -> str:
 
 
 def _hidden(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the words that hold a key, judged by those before, and the offset of the key."""
+    """Yield the words that contain a key, judged by those before, and the offset of the key."""
     near = " ".join(words)
     for number, (word, following) in enumerate(itertools.pairwise(words), start=1):
         if word in ("-p", "-a", "-w"):
@@ -247,13 +247,13 @@ def _is_followed_by_secret(word: str, following: str) -> bool:
 
 
 def _names_secret(name: str, value: str) -> bool:
-    """True if JSON data or a variable of that name are secret. The key of a mapping or a fit is not."""
+    """True if JSON data or a variable with that name is secret. The key of a mapping or a fit is not."""
     found = _whole_name(name)
     return found is not None and found.kind is not Secrecy.KEY and is_secret(found, How.ASSIGNED, value)
 
 
 def _whole_name(text: str) -> SecretName | None:
-    """The secret promised by a text that is a name as a whole; None if it is not."""
+    """Return the secret promised by a text that as a whole is a name; None if it is not."""
     if len(text) >= _LONGEST_IN_WORDS and any(map(str.isspace, text)):
         return None
     at, last = max(len(text) - _LONGEST_END, 0), None

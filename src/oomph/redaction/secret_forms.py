@@ -20,7 +20,7 @@ MARK = "***"
 
 
 class SecretForm(NamedTuple):
-    """A form of secrets; each holds one of `hints`, which is ten times as fast to look for."""
+    """A form of secrets; each contains one of `hints`, which is ten times faster to search for."""
 
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
@@ -81,7 +81,7 @@ SERVICE_KEY = SecretForm(
         re.ASCII,
     ),
 )
-"""A service's name as an option: followed by the name of a project, or by a key of its own."""
+"""A service's name as an option, followed by the name of a project or by its own key."""
 ASKS_FOR_PASSWORD = lazy_pattern(
     r"""(?:(?<![\w-])(?:-u|-U|--user(?:name)?)(?:["']?,?[^\S\n]{1,10}["']?|=)(?!-)[^\s"']{1,60}(?<!\.py)(?=[\s"'])"""
     r"|\b(?:sshpass|mysql(?:dump|admin)?|mariadb|redis-cli|ldap\w+|smbclient|mongo\w*|(?:docker|podman|helm) login)\b)",
@@ -158,7 +158,7 @@ WHOLE = (
         lazy_pattern(r"(?P<before>\blogin\s{1,20}[^\s,]{1,100}\s{1,20}password\s{1,20})\S{1,400}(?P<after>)"),
     ),
 )
-"""The forms that need no name: their groups `before` and `after` are not redacted."""
+"""The forms that need no name; their groups `before` and `after` are not redacted."""
 COLOURS = lazy_pattern(r"(?:\x1b|\\x1b|\\033|\\u001b|\\e|\x9b)\[[0-9;:]{0,40}[A-Za-z]", re.IGNORECASE)
 COLOUR_HINTS = ("\x1b[", "\\x1b[", "\\033[", "\\u001b[", "\\e[", "\x9b[")
 
@@ -189,7 +189,7 @@ class SecretName(NamedTuple):
 
     kind: Secrecy
     is_option: bool = False
-    """True if the name begins with a dash, so that what follows is its value."""
+    """True if the name starts with a dash, so that its value follows."""
 
 
 _STRONG_KEYS = (
@@ -222,7 +222,7 @@ _SAID_OF_OPTION = _SAID_OF_IT - {
     *("bad", "correct", "different", "good", "hidden", "insecure", "known", "long", "longer", "new", "old", "open"),
     *("public", "right", "safe", "same", "secure", "short", "strong", "stronger", "weak", "wrong"),
 }
-"""Words that describe the value of an option; unlike those said of a password, they leave out adjectives."""
+"""Words that describe the value of an option; unlike the words that describe a password, they include no adjectives."""
 _OPTION = lazy_pattern(r"--?[A-Za-z][\w.-]*", re.ASCII)
 _NUMBER = lazy_pattern(r"[-+]?[\d.,_]{1,12}(?:e[-+]?\d{1,3})?(?:\s?(?:[a-z]{1,3}|%)(?:/[a-z]{1,6})?)?", re.ASCII | re.I)
 _ADDRESS = lazy_pattern(r"[\w.-]{0,60}:\d{1,5}(?::\d{1,5})?(?:/\w{1,5})?", re.ASCII)
@@ -236,7 +236,7 @@ _MADE = lazy_pattern(
     r"epoch|stage|part|phase|model|dense|block|cuda|sm)[-_]?v?\d.*",
     re.ASCII | re.I,
 )
-"""Words with a number in them that people give to models and settings."""
+"""Words containing a number that people give to models and settings."""
 _RUNS = lazy_pattern(r"[A-Z]*[a-z]+|[A-Z]+|\d+", re.ASCII)
 _PIECES = lazy_pattern(r"[A-Za-z0-9]{8,}", re.ASCII)
 _ENCODED = lazy_pattern(r"%[0-9A-Fa-f]{2}")
@@ -244,11 +244,11 @@ _OF_A_NAME = lazy_pattern(r"[\w.-]*")
 _SYMBOLS = frozenset("!@#$^&*?~+%")
 _LONGEST_WORD = 24
 _CAN_READ = 120
-"""The number of characters of a value to look at."""
+"""The number of characters of a value to examine."""
 
 
 def named(word: str, before: str, *, is_several: bool, goes_on: bool) -> SecretName | None:
-    """The secret that a name promises. `before`: the text up to its last word; `goes_on`: more follows."""
+    """Return the secret that a name promises; `before` is the text up to its last word, `goes_on`: more follows."""
     if "%" in before:
         before = _ENCODED.sub(lambda found: "_" if found[0].lower() == "%5f" else " ", before)
     kind = _kind(word.lower(), before, word)
@@ -317,10 +317,10 @@ def is_secret(name: SecretName, how: How, value: str, is_quoted: bool = False) -
 
 
 def looks_like_password(value: str, is_certain: bool = False) -> bool:
-    """True if a value of unknown meaning, as of -p, is more likely a password than a setting.
+    """True if a value of unknown meaning, as after -p, is more likely a password than a setting.
 
     With `is_certain`, only if hardly anything else is possible. Arguments distinguish runs: `-p fold7` and
-    `-p fold8` must not look the same, and any word with a number at its end may be such a setting.
+    `-p fold8` must not look the same, and any word that ends in a number may be such a setting.
     """
     if is_setting(value) or _MADE.fullmatch(value) or "=" in value:
         return False
@@ -337,7 +337,7 @@ def is_setting(value: str) -> bool:
 
 
 def looks_generated(value: str) -> bool:
-    """True if nobody thinks of such a word: letters and digits, or capitals, in no order."""
+    """True if nobody would think of such a word: letters and digits, or capitals, in no order."""
     return any(map(_is_generated, _PIECES.findall(value[:_CAN_READ])))
 
 
@@ -354,7 +354,7 @@ def _is_generated(piece: str) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """True if letters stand beside digits or symbols, as in passwords."""
+    """True if the value mixes letters with digits or symbols, as in passwords."""
     letters = any(map(str.isalpha, value))
     return len(value) > 4 and letters and (any(map(str.isdigit, value)) or _has_symbol(value)) and "/" not in value
 

@@ -24,7 +24,7 @@ from oomph.run.report.causes import causes
 
 SURVIVED, LOST, NOT_TRIED = "yes", "no", "not tried"
 _LIKE_A_KILL = ("kill", "abort", "hang", "corrupt-checkpoint", "lost-gpu")
-"""Faults that end the process, first those that change nothing else."""
+"""Faults that end the process, with those that change nothing else first."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Rehearsed:
     """A finished run, undisturbed or not."""
 
     exit_code: int | None
-    """The exit code of the run; None when it did not end within its time limit."""
+    """The exit code of the run; None if it did not end within its time limit."""
     seconds: float
     summary: dict[str, Any]
     events: Sequence[Event]
@@ -71,7 +71,7 @@ class Rehearsed:
 
     @property
     def steps(self) -> int:
-        """The number of steps done, each counted once."""
+        """The number of distinct steps done."""
         return int(self.summary.get("steps") or 0)
 
     @property
@@ -82,7 +82,7 @@ class Rehearsed:
 
     @property
     def refused(self) -> str:
-        """The reason the script could not be started a second time; empty when it could."""
+        """The reason that the script could not be started a second time; empty if it could."""
         gave_up = str(self.summary.get("gave_up") or "")
         return gave_up if NOT_RESTARTABLE in (self.summary.get("faults") or ()) else ""
 
@@ -100,25 +100,25 @@ class FaultVerdict:
     survived: str
     """"yes", "no" or "not tried"."""
     reason: str
-    """The reason the run did not survive the fault; empty when it did."""
+    """The reason that the run did not survive the fault; empty if it did."""
     named: tuple[str, ...] = ()
     """The faults that the run has counted."""
     restarts: int = 0
     steps_repeated: int = 0
     seconds_lost: float = 0.0
-    """The seconds lost, compared with the undisturbed run."""
+    """The time lost in seconds, compared with the undisturbed run."""
     result: str = ""
-    """The final state compared with that of the undisturbed run, in words."""
+    """The final state compared with the undisturbed run's, in words."""
     at_risk: int = 0
     """The number of steps that a kill at the end would have cost, beyond the undisturbed run's."""
     label: str = ""
     """The label of its result (`labels.py`); empty if unknown."""
     label_reasons: tuple[Reason, ...] = ()
-    """The reasons the label is not a better one."""
+    """The reasons that the label is not a better one."""
 
 
 def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> FaultVerdict:
-    """Judge a run: it survives if it finished in a useful state after the fault occurred and was handled."""
+    """Judge a run, which survives if it finished in a useful state after the fault occurred and was handled."""
     survived, reason = _survived(fault, undisturbed, run)
     label = "" if survived == NOT_TRIED or run.refused else str(run.summary.get("exactness") or "")
     known = (*reasons_from(run.summary.get("reasons")), *causes(label, run.events))
@@ -139,7 +139,7 @@ def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> FaultVe
 
 
 def after_a_kill(verdicts: Sequence[FaultVerdict]) -> FaultVerdict | None:
-    """The verdict whose label a killed run of the script gets; None if no run was started again."""
+    """Return the verdict whose label a killed run of the script gets; None if no run was restarted."""
     labelled = [verdict for verdict in verdicts if verdict.fault in _LIKE_A_KILL and verdict.restarts and verdict.label]
     return min(labelled, key=lambda verdict: _LIKE_A_KILL.index(verdict.fault), default=None)
 

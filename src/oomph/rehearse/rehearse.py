@@ -22,7 +22,7 @@ from oomph.terminal.console import Ticking
 from oomph.terminal.message import PREFIX
 
 _GRACE_SECONDS = 40.0
-"""The seconds that a run may take to end after SIGTERM: the supervisor gives the script 30 s."""
+"""The time, in seconds, that a run may take to end after SIGTERM: the supervisor gives the script 30 s."""
 _EXTRA_SECONDS = 180.0
 _CHECKPOINTS = 8
 """The number of checkpoints in a rehearsal, unless the user sets an interval."""
@@ -41,14 +41,14 @@ class RehearsalPlan:
     """The script and its arguments, as for `oomph run`."""
     faults: tuple[str, ...]
     steps: int | None = 40
-    """The number of steps in each run; None: to the end of the script."""
+    """The number of steps in each run; None to run to the end of the script."""
     at: int | None = None
-    """The step after which the fault is injected; None: halfway."""
+    """The step after which the fault is injected; None for halfway."""
     checkpoint_every: str | None = None
     options: tuple[str, ...] = ()
     """Further options of `oomph run`."""
     limit_seconds: float | None = None
-    """The most seconds for one run; None: five times the duration of the undisturbed run, plus three minutes."""
+    """The limit for one run in seconds; None for five times the undisturbed run's duration, plus three minutes."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Report:
     at: int
     verdicts: tuple[FaultVerdict, ...]
     refused: str = ""
-    """The reason the script cannot be started a second time; empty when it can."""
+    """The reason that the script cannot be started a second time; empty if it can."""
     left: tuple[str, ...] = ()
     """Paths that the script left here and could not create again if plain Python ran it now."""
 
@@ -71,7 +71,7 @@ class Report:
 
 
 def rehearse(plan: RehearsalPlan, keep: str | None, say: Say) -> Report:
-    """Run the script undisturbed and with each fault; raises ExamineError when it does not get far enough undisturbed.
+    """Run the script undisturbed and with each fault. Raises ExamineError if it does not get far enough undisturbed.
 
     Raises UsageError for a command that `oomph run` refuses.
     """
@@ -103,21 +103,21 @@ def rehearse(plan: RehearsalPlan, keep: str | None, say: Say) -> Report:
 
 
 def _refused(undisturbed: Rehearsed, run: Rehearsed) -> str:
-    """The reason the script cannot be started a second time, and how that was tested; empty when it can."""
+    """Return the reason that the script cannot be started a second time, and how that was tested; empty if it can."""
     came_to_its_end = last(undisturbed.events, RehearsalEnded) is None
     where = " (tried after the script had finished: use fewer --steps to try it in mid-training)"
     return run.refused and run.refused + where * came_to_its_end
 
 
 def _left(folder: Path) -> tuple[str, ...]:
-    """The outermost files and folders that the undisturbed run created and left here."""
+    """Return the outermost files and folders that the undisturbed run created and left here."""
     there = sorted(path for path in Earlier.read(folder / _UNDISTURBED).paths if os.path.lexists(path))
     outermost = [path for path in there if not any(path.startswith(other + os.sep) for other in there)]
     return tuple(os.path.relpath(path) for path in outermost)
 
 
 def _run(plan: RehearsalPlan, folder: Path, injection: Injection, limit: float | None) -> Rehearsed:
-    """One run under `oomph run`; its output goes into a file."""
+    """Run the script once under `oomph run`; its output goes into a file."""
     name = injection.fault or _UNDISTURBED
     run_dir, started = folder / name, time.monotonic()
     every = plan.checkpoint_every or str(max(1, (plan.steps or _CHECKPOINTS**2) // _CHECKPOINTS))
@@ -162,7 +162,7 @@ def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
 
 
 def _what_was_said(log: Path) -> tuple[list[str], list[str]]:
-    """The lines of oomph, without prefix, and those of the script."""
+    """Return oomph's lines, without prefix, and the script's."""
     lines = log.read_text(errors="replace").splitlines()
     ours = [line.removeprefix(PREFIX) for line in lines if line.startswith(PREFIX)]
     return ours, [line for line in lines if not line.startswith(PREFIX)]

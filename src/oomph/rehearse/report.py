@@ -23,7 +23,7 @@ _HEAD = ("fault", "survives", "restarts", "repeated", "lost", "result")
 
 
 def as_document(report: Report) -> dict[str, Any]:
-    """The document that `--json` prints."""
+    """Return the document that `--json` prints."""
     undisturbed = report.undisturbed
     return {
         "schema": SCHEMA,
@@ -39,12 +39,12 @@ def as_document(report: Report) -> dict[str, Any]:
 
 
 def as_document_without(reason: str) -> dict[str, Any]:
-    """The document that `--json` prints if the script does not get far enough undisturbed: no fault was tried."""
+    """Return the document that `--json` prints if the script failed undisturbed, so that no fault was tried."""
     return {"schema": SCHEMA, "survives": None, "reason": reason, "faults": []}
 
 
 def as_text(report: Report, width: int = USUAL_WIDTH) -> Iterator[str]:
-    """The lines of the report to print."""
+    """Yield the lines of the report to print."""
     steps = report.undisturbed.steps
     yield from table([_HEAD, *(_row(verdict, steps) for verdict in report.verdicts)], width)
     yield ""
@@ -81,7 +81,7 @@ def _row(verdict: FaultVerdict, steps: int) -> tuple[str, ...]:
 
 
 def _label(verdict: FaultVerdict | None) -> dict[str, Any] | None:
-    """The label of a killed run of the script, and what improves it."""
+    """Return the label of a killed run of the script, and what improves it."""
     if verdict is None:
         return None
     mends = [each._asdict() for each in remedies(verdict.label, verdict.label_reasons)]

@@ -1,1 +1,1 @@
-"""DURING a run: what is decided after a fault, and the process that carries it out. No TensorFlow here."""
+"""During a run: decides what to do after a fault, and carries it out in its own process. No TensorFlow here."""

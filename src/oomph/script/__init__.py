@@ -1,1 +1,1 @@
-"""The part of recovery that runs in the script process. Standard library only."""
+"""Recovery code that runs in the script process. Standard library only."""

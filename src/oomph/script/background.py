@@ -1,4 +1,4 @@
-"""Runs one piece of work at a time in a thread beside the training. Standard library only."""
+"""Runs one piece of work at a time in a thread alongside the training. Standard library only."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Background(Generic[T]):
         self._thread.start()
 
     def take(self, wait: bool = False) -> Outcome[T] | None:
-        """Return the outcome, once; None while there is none. `wait`: wait for the work to finish."""
+        """Return the outcome, once; None if there is none yet. With `wait`, wait for the work to finish."""
         if self._thread is None or (not wait and self._thread.is_alive()):
             return None
         self._thread.join()

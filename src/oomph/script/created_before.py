@@ -39,12 +39,12 @@ _TAKE_EXIST_OK = ("os", "pathlib")
 
 
 class Creating:
-    """Watches what the owner process of this attempt creates; processes that it starts or forks are ignored."""
+    """Watches what the owner process of this attempt creates; ignores processes that it starts or forks."""
 
     def __init__(self, notes: Notes, earlier: Earlier) -> None:
         self._notes, self._earlier, self._pid = notes, earlier, os.getpid()
         self._pending: dict[int, tuple[str, Creation]] = {}
-        """The thread's identifier → the creation that it has begun."""
+        """Maps a thread's identifier to the creation that it has begun."""
         self._counts: dict[tuple[str, str, str], int] = {}
         self.paths: set[str] = set()
         """Paths that this attempt has created or counts as having created."""
@@ -54,7 +54,7 @@ class Creating:
         sys.addaudithook(self.hook())
 
     def hook(self) -> Hook:
-        """The audit hook. Uses closures only, since it runs for each event and until Python has shut down."""
+        """Return the audit hook. It uses closures only, since it runs for each event and until Python has shut down."""
         events, pending, settle, see = _EVENTS, self._pending, self._settle, self._see
 
         def notice(event: str, args: tuple[Any, ...]) -> None:
@@ -70,7 +70,7 @@ class Creating:
         return os.getpid() == self._pid
 
     def next(self, kind: str, path: str, place: str) -> Creation:
-        """The next creation of this kind, path and place, with its number."""
+        """Return the next creation of this kind, path and place, with its number."""
         return Creation(kind, path, place, self._counts.get((kind, path, place), 0) + 1)
 
     def done(self, creation: Creation) -> None:
@@ -106,7 +106,7 @@ class Creating:
             self._earlier.renamed(path, inode)
 
     def _settle(self) -> None:
-        """Check if what this thread was creating exists now."""
+        """Check whether the thing this thread was creating now exists."""
         try:
             name, creation = self._pending.pop(get_ident(), ("", None))
             if creation is None or not self.is_owner_now():
@@ -120,7 +120,7 @@ class Creating:
 
 
 def is_left_alone() -> bool:
-    """True if the creating code accepts what exists or picks a new name each time."""
+    """True if the creating code accepts existing files or picks a new name each time."""
     frame = caller()
     if frame is None:
         return True
@@ -130,7 +130,7 @@ def is_left_alone() -> bool:
 
 
 def _asked(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
-    """The kind and path of what an event creates; the kind is empty for a rename. None if it creates nothing known."""
+    """Return the kind and path of an event's creation; the kind is empty for a rename; None if nothing known."""
     if event == "open":
         new = isinstance(args[2], int) and args[2] & _EXCLUSIVE == _EXCLUSIVE
         return (FILE, _absolute(args[0])) if new and not isinstance(args[0], int) else None
@@ -144,7 +144,7 @@ _KINDS = {
     "os.link": (LINK, 1, 3),
     "os.rename": ("", 1, 3),
 }
-"""Event → the kind, and the argument positions of the path and its folder descriptor."""
+"""Maps an event to the kind, and the argument positions of the path and its folder descriptor."""
 
 
 def _absolute(path: Any) -> str:
@@ -177,7 +177,7 @@ class Before:
         self._earlier, self._creating, self._tell = earlier, creating, tell
 
     def replace_functions(self) -> None:
-        """Replace Python's functions by ours."""
+        """Replace Python's functions with oomph's."""
         kinds = self._earlier.kinds
         if DIRECTORY in kinds:
             _MakeDirectory(os.mkdir, "os", self).replace(os, "mkdir")
@@ -235,7 +235,7 @@ def _is_name_of(source: Any, path: str) -> bool:
 
 
 def _is_expected() -> bool:
-    """True if the script catches the error: by any base class in the creating function, by name in its callers."""
+    """True if the script catches the error: by any base class in the creating function, or by name in its callers."""
     names = _CATCHING
     for frame in calling_frames():
         if catches(frame, names):
@@ -245,7 +245,7 @@ def _is_expected() -> bool:
 
 
 class _Replacement(ABC):
-    """Replaces a Python function with an object, which does not become a method in a class."""
+    """Replaces a Python function with an object, which does not turn into a method inside a class."""
 
     def __init__(self, original: Callable[..., Any], module: str, before: Before) -> None:
         for name in ("__name__", "__qualname__", "__doc__"):
@@ -259,7 +259,7 @@ class _Replacement(ABC):
 
     @abstractmethod
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the original function; if it fails because something exists, finish a creation that counts as done."""
+        """Call the original function; if it fails because a file exists, finish a creation that counts as done."""
 
     def replace(self, *places: Any) -> None:
         """Replace the original in these modules: `places` is a module, the name, and further modules."""
@@ -298,7 +298,7 @@ class _OpenDescriptor(_Replacement):
             return result
 
     def existing(self, path: str, flags: int, inode: int) -> int:
-        """Open the existing file as if it were new; raises OSError if another file has taken its place."""
+        """Open the existing file as if it were new; raises OSError if a different file has taken its place."""
         fd: int = self._original(path, flags & ~_EXCLUSIVE | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             if os.fstat(fd).st_ino != inode:

@@ -1,8 +1,8 @@
 """The environment variables that the script itself reads: like its arguments, they belong to the training.
 
-`os.environ` calls its `encodekey` with every name that it looks up. Replacing that function, and no method, keeps our
-frames out of the traceback of a missing variable. Reads of libraries do not count, nor does a line that goes through
-the whole environment, such as `dict(os.environ)`. Only names and digests are kept. Standard library only.
+`os.environ` calls its `encodekey` with every name that it looks up. Replacing that function, not a method, keeps
+oomph's frames out of the traceback of a missing variable. Reads by libraries do not count, nor does a line that
+iterates over the whole environment, such as `dict(os.environ)`. Only names and digests are kept. Standard library only.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class EnvironmentRead:
     """The variables that the script has read so far.
 
     Args:
-        environ: `os.environ`, whose look-ups are watched from now on.
+        environ: `os.environ`, whose look-ups are watched from then on.
     """
 
     def __init__(self, environ: Any) -> None:
@@ -48,7 +48,7 @@ class EnvironmentRead:
         environ.encodekey = self._encoded
 
     def values(self) -> dict[str, str | None]:
-        """A digest of each variable's value at its first read, by name; None for a variable that was not set."""
+        """Return a digest of each variable's value at its first read, by name; None for a variable that was not set."""
         names = {name for line in self._by_line.values() if not self._is_of_all(line) for name in line}
         return {name: value for name, value in self._found.items() if name in names}
 
@@ -92,17 +92,17 @@ def watch() -> None:
 
 
 def read_by_script() -> dict[str, str | None]:
-    """A digest of each variable that the script itself has read, by name; None for a variable that was not set."""
+    """Return a digest of each variable that the script itself has read, by name; None for one that was not set."""
     return {} if _watched is None else {k: v for k, v in _watched.values().items() if not describes_the_job(k)}
 
 
 def read_of_the_job() -> dict[str, str | None]:
-    """The same as `read_by_script`, but for variables that describe the job or the machine."""
+    """Return the same as `read_by_script`, but for variables that describe the job or the machine."""
     return {} if _watched is None else {k: v for k, v in _watched.values().items() if describes_the_job(k)}
 
 
 def describes_the_job(name: str) -> bool:
-    """True for the name of a variable that describes the job, machine or libraries, and so differs between starts."""
+    """True if a variable of this name describes the job, machine or libraries, and so differs between starts."""
     return name in _OF_THE_JOB or name.startswith(_OF_JOBS)
 
 

@@ -32,7 +32,7 @@ _PLAIN = re.compile(r"[<>|=](?:([biufcSV])(\d{1,9})|(U)(\d{1,9})|[mM](8)(?:\[\d{
 
 
 def follows_arrays(content: bytes) -> bool:
-    """True if the content is only arrays without objects, one after the other."""
+    """True if the content consists only of arrays without objects, one after the other."""
     at = 0
     while at < len(content):
         size = _size(content, at)
@@ -43,7 +43,7 @@ def follows_arrays(content: bytes) -> bool:
 
 
 def _size(content: bytes, at: int) -> int | None:
-    """The bytes that the array at `at` takes, including its header; None unless it holds plain values."""
+    """Return the size in bytes of the array at `at`, including its header; None unless it has plain values."""
     start = at + len(_MARK) + 2
     width = _LENGTH_BYTES.get(content[start - 2]) if len(content) > start and content.startswith(_MARK, at) else None
     if width is None:
@@ -64,7 +64,7 @@ def _bytes_of(document: Any) -> int:
 
 
 def _bytes_in(kind: Any) -> int:
-    """The bytes that a value of this type takes; the type is a text such as "<f4", or a list of fields."""
+    """Return the size in bytes of a value of this type; the type is a text such as "<f4", or a list of fields."""
     if isinstance(kind, str):
         found = _PLAIN.fullmatch(kind)
         if found is None:
@@ -98,7 +98,7 @@ _OF_DATA = frozenset(
         *(f"builtins {name}" for name in ("complex", "set", "frozenset", "slice")),
     )
 )
-"""Names that only make data, whatever the arguments; `bytearray` could fill the memory."""
+"""Names that only create data, whatever the arguments; `bytearray` could exhaust memory."""
 _FORMER_MODULES = frozenset(IMPORT_MAPPING) | {module for module, _ in NAME_MAPPING}
 """Python 2 module names, such as `__builtin__`, which Python 3 maps to the current ones."""
 _PROTOCOL = b"\x80"
@@ -106,7 +106,7 @@ _MOST_OPERATIONS = 1 << 20
 
 
 def may_be_pickled(content: bytes) -> bool:
-    """True for every pickle of protocol 2 or later, and for an earlier one that imports something."""
+    """True for every pickle of protocol 2 or later, and for any earlier one that imports something."""
     return content.startswith(_PROTOCOL) or _imports(content)
 
 
@@ -123,7 +123,7 @@ def _is_data(content: bytes) -> bool:
 
 
 def _names_in(content: bytes) -> Iterator[str]:
-    """Yield a pickle's imports as "module name". Raises ValueError if one is unknown, or if data follow.
+    """Yield a pickle's imports as "module name". Raises ValueError if an import is unknown, or if data follow.
 
     A name from the stack counts only if both of its words were pushed right before.
     """

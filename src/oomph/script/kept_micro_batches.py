@@ -21,10 +21,10 @@ class Start:
 
     samples: int
     guessed: bool = False
-    """True if the size is likely to fit and larger ones are to be tried; False if it has fitted before."""
+    """True if the size is likely to fit and larger ones should be tried; False if it has fit before."""
 
     def at_most(self, samples: int | None) -> Start:
-        """This start, limited to `samples`; None: no limit."""
+        """Return this start, limited to `samples`; None for no limit."""
         return self if samples is None or samples >= self.samples else Start(samples)
 
 
@@ -39,7 +39,7 @@ class MicroBatches:
         self._run_dir = run_dir
 
     def of(self, names: Iterable[str]) -> Start | None:
-        """The start kept under the first known name of these."""
+        """Return the start kept under the first of these names that is known."""
         document = self._read()
         sizes, guessed = _sizes(document), _listed(document.get("guessed"))
         return next((Start(sizes[name], name in guessed) for name in names if name in sizes), None)

@@ -1,8 +1,8 @@
 """Finds the loop or `try` around a calling line in the script's source.
 
 The end of a script's own loop is not visible from outside. When its heartbeats stop, its line range shows whether the
-script is still in it or doing something else that may take long. A call within `try` may be one whose error the script
-expects.
+script is still in it or doing something else that may take long. The script may expect an error from a call within
+`try`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Lines = tuple[str, int, int]
 
 
 def enclosing_loops(frame: FrameType | None) -> list[Lines]:
-    """The outermost `for` or `while` around the current line of each calling frame that has one."""
+    """Return the outermost `for` or `while` around the current line of each calling frame that has one."""
     found = []
     while frame is not None:
         file = frame.f_code.co_filename
@@ -32,16 +32,16 @@ def enclosing_loops(frame: FrameType | None) -> list[Lines]:
 
 
 def catches(frame: FrameType, names: frozenset[str]) -> bool:
-    """True if a frame's line is in a `try` with a clause for one of these exceptions.
+    """True if a frame's line is inside a `try` with a clause for one of these exceptions.
 
-    A `with contextlib.suppress(...)` counts too.
+    A `with contextlib.suppress(...)` also counts.
     """
     tree = _tree_of(frame.f_code.co_filename)
     return tree is not None and any(_catches(node, frame, names) for node in ast.walk(tree))
 
 
 def _catches(node: ast.AST, frame: FrameType, names: frozenset[str]) -> bool:
-    """True if `node` is around the frame's line and catches an exception with one of these names."""
+    """True if `node` surrounds the frame's line and catches an exception with one of these names."""
     if isinstance(node, ast.Try):
         body, kinds = node.body, [handler.type for handler in node.handlers]
     elif isinstance(node, ast.With):
@@ -66,7 +66,7 @@ def _names_in(node: ast.AST) -> set[str]:
 
 
 def _outermost(file: str, line: int, first_line: int) -> tuple[int, int] | None:
-    """The widest loop around `line` that begins inside the function that begins at `first_line`."""
+    """Return the widest loop around `line` inside the function that begins at `first_line`."""
     tree = _tree_of(file)
     if tree is None:
         return None
@@ -80,7 +80,7 @@ def _outermost(file: str, line: int, first_line: int) -> tuple[int, int] | None:
 
 
 def _tree_of(file: str) -> ast.Module | None:
-    """The syntax tree of one of the user's files; None if it is installed or cannot be read."""
+    """Return the syntax tree of one of the user's files; None if it is installed or cannot be read."""
     if is_installed(file):
         return None
     try:

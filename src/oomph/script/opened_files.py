@@ -58,7 +58,7 @@ def _named_in_file(file: Any) -> tuple[Any, str]:
 def _tell_before(
     kind: Any, method: str, named: Callable[..., tuple[Any, str]], opened: Callable[[Any, int], None]
 ) -> None:
-    """Make a method report which file it is about to open, and how."""
+    """Make a method report which file it is about to open, and in which mode."""
     original = None if kind is None else getattr(kind, method, None)
     if original is None:
         return
@@ -83,7 +83,7 @@ def _tell_before(
 _MOST_NOTES = 10_000
 _KEY_BYTES = 16
 _LOGS = ("logging", "absl.logging")
-"""Modules that append to logs, not to results."""
+"""Modules whose appends go to logs, not to results."""
 
 Tell = Callable[[str, str], None]
 """Called with the path and script line of a file that is appended to again."""
@@ -150,7 +150,7 @@ _MOST_FILES = 1000
 _NOT_FILES = ("/dev/", "/proc/", "/sys/")
 
 _TICK_NS = 2_000_000_000
-"""Times closer than these nanoseconds may be equal: the clocks of some file systems tick in seconds."""
+"""Times closer than these nanoseconds may be equal: some file systems' clocks tick in seconds."""
 
 Stamp = tuple[int, int]
 """The size of a file in bytes, and the time of its last change in nanoseconds."""
@@ -167,10 +167,10 @@ class FileState:
     content: bytes | None = None
     origin: Origin | None = None
     since_ns: int = 0
-    """The time at which the checkpoint was written, by the clock of the kernel."""
+    """The time at which the checkpoint was written, by the kernel's clock."""
 
     def lies_where_it_lay(self) -> bool:
-        """True if the file may be replaced: it is missing, the checkpoint's own, or newer than the checkpoint.
+        """True if the file may be replaced: it is missing, is the checkpoint's own, or is newer than the checkpoint.
 
         Compares inodes and change times, which the kernel keeps: a planted checkpoint cannot name another file.
         """
@@ -197,7 +197,7 @@ class FileState:
 
 
 def stamp_of(path: str) -> Stamp | None:
-    """The size and change time of a regular file; None for anything else."""
+    """Return the size and change time of a regular file; None for anything else."""
     try:
         found = os.stat(path)
     except OSError:
@@ -206,7 +206,7 @@ def stamp_of(path: str) -> Stamp | None:
 
 
 def origin_of(path: str) -> Origin | None:
-    """The inodes of a file and of its folder; None if the file does not exist."""
+    """Return the inodes of a file and of its folder; None if the file does not exist."""
     try:
         return os.stat(path).st_ino, os.stat(os.path.dirname(os.path.abspath(path))).st_ino
     except OSError:
@@ -214,7 +214,7 @@ def origin_of(path: str) -> Origin | None:
 
 
 class OpenedFiles:
-    """Watches what this process opens.
+    """Watches the files that this process opens.
 
     Args:
         except_under: a folder whose files do not belong to the script.
@@ -227,7 +227,7 @@ class OpenedFiles:
         self._except = () if except_under is None else (f"{except_under.absolute()}{os.sep}",)
         self._noting = False
         self._due: dict[str, tuple[FileState, Stamp | None]] = {}
-        """Path → the state to restore, and the stamp of the file when that was decided."""
+        """Maps a path to the state to restore, and the stamp of the file when that was decided."""
         self._suspect: set[str] = set()
         self._on_lost: Callable[[str], None] = lambda path: None
         self._busy = threading.local()
@@ -252,7 +252,7 @@ class OpenedFiles:
 
         Args:
             states: by path; unchanged files are left alone.
-            on_lost: called with the path of a file that the script reads and that cannot be restored.
+            on_lost: called with the path of a file that the script reads but that cannot be restored.
         """
         for path, state in states.items():
             self._due.pop(path, None)  # an earlier due state is older
@@ -264,7 +264,7 @@ class OpenedFiles:
             tell_of_openings(self.opened)
 
     def tell_when_read(self, paths: Iterable[str]) -> None:
-        """Report when the script reads one of these logs, which hold the lines of repeated steps twice."""
+        """Report when the script reads one of these logs, which contain the lines of repeated steps twice."""
         self._suspect.update(paths)
         self._hook()
 
@@ -286,7 +286,7 @@ class OpenedFiles:
                 self._put_back(state)
 
     def renamed(self, path: Any) -> None:
-        """Handle a file that is about to get this name: an atomic replacement writes a temporary file first."""
+        """Handle a file that is about to get this name, as an atomic replacement first writes a temporary file."""
         if getattr(self._busy, "now", False) or is_reaching():
             return
         full = os.path.abspath(os.fsdecode(path))
@@ -299,7 +299,7 @@ class OpenedFiles:
         return len(self.written) < _MOST_FILES and is_file
 
     def _within(self, action: Callable[..., None], *arguments: Any) -> None:
-        """Run an action that itself opens files, without handling those."""
+        """Run an action that itself opens files, without handling those files."""
         self._busy.now = True
         try:
             action(*arguments)
@@ -334,7 +334,7 @@ class OpenedFiles:
 
 
 def log_files() -> list[str]:
-    """The files that handlers of `logging` append to."""
+    """Return the files that handlers of `logging` append to."""
     handlers = [reference() for reference in getattr(logging, "_handlerList", [])]
     return [str(h.baseFilename) for h in handlers if isinstance(h, logging.FileHandler) and "a" in h.mode]
 

@@ -1,9 +1,9 @@
-"""Requests to end: the script process saves a checkpoint after the current step first.
+"""Handles requests to end: the script process first saves a checkpoint after the current step.
 
-SIGTERM is caught while a fit runs, SIGUSR1 from the first fit on: schedulers send it as a warning, with time to spare.
-Both end the process. Ctrl-C (SIGINT) is caught while a fit runs; once the checkpoint is taken, it becomes the
-KeyboardInterrupt that the script would have got at once. It waits for the step at most `SECONDS_TO_SAVE`, and not at
-all if nothing is unsaved or if it comes a second time.
+SIGTERM is caught while a fit runs, SIGUSR1 once the first fit begins: schedulers send it as a warning, with time to
+spare. Both end the process. Ctrl-C (SIGINT) is caught while a fit runs; once the checkpoint is taken, it becomes the
+KeyboardInterrupt that the script would have got at once. It waits at most `SECONDS_TO_SAVE` for the step, and not at
+all if nothing is unsaved or if it is pressed a second time.
 
 If the script has its own handler, oomph leaves that in place and does nothing.
 """
@@ -29,7 +29,7 @@ SECONDS_TO_SAVE = 10.0
 _ECHO_SECONDS = 0.5
 """Two signals within these seconds are one request, since schedulers signal a job and its steps."""
 _SILENT_SECONDS = 1.0
-"""A wait for more seconds than this is announced."""
+"""A wait longer than these seconds is announced."""
 _POWERS = {
     signal.SIGTERM: Power.CHECKPOINT_ON_TERM,
     signal.SIGUSR1: Power.CHECKPOINT_ON_USR1,
@@ -46,8 +46,8 @@ class Preemption:
     """Catches requests to end; true once this process has been asked to save and end.
 
     Args:
-        pulse: reports to the supervisor which signals are caught here.
-        is_unsaved: returns whether a checkpoint would hold more than the newest one; called in a signal handler.
+        pulse: reports to the supervisor which signals this process catches.
+        is_unsaved: returns True if a checkpoint would contain more than the newest one; called in a signal handler.
         say: prints a line.
     """
 
@@ -56,7 +56,7 @@ class Preemption:
         self.asked = ""
         """The name of the signal received; empty if none was."""
         self.is_hurried = False
-        """True if Ctrl-C did not wait for its checkpoint, so nothing else should wait."""
+        """True if Ctrl-C did not wait for its checkpoint, so that nothing else should wait."""
         self._asked_at = 0.0
 
     def arm(self) -> None:
@@ -66,7 +66,7 @@ class Preemption:
             self._catch(signum)
 
     def disarm(self) -> None:
-        """After a fit, let SIGTERM end the process again; SIGUSR1 stays caught for the next fit.
+        """Let SIGTERM end the process again after a fit; SIGUSR1 stays caught for the next fit.
 
         Raises KeyboardInterrupt if Ctrl-C has waited in vain for another step.
         """
@@ -78,8 +78,8 @@ class Preemption:
     def interrupt(self) -> NoReturn:
         """Raise the KeyboardInterrupt for Ctrl-C, and pass the signal on to the process group.
 
-        A terminal interrupts the whole group at once. Here the others wait too: the script needs its workers until it
-        has saved, and a shell that runs it must not go on to its next command.
+        A terminal interrupts the whole group at once. Here the other processes wait as well: the script needs its
+        workers until it has saved, and a shell that runs it must not go on to its next command.
         """
         self.asked = ""
         self._release(signal.SIGINT)
@@ -100,7 +100,7 @@ class Preemption:
         self._pulse.tell_power(_POWERS[signum])
 
     def _release(self, signum: signal.Signals) -> bool:
-        """Stop catching a signal; True if oomph's handler was in place."""
+        """Stop catching a signal; return True if oomph's handler was in place."""
         if signal.getsignal(signum) != self._receive or os.getpid() != self._pid:
             return False
         try:
@@ -146,7 +146,7 @@ class Preemption:
         os.kill(os.getpid(), signum)
 
     def _limit(self, asked_at: float) -> None:
-        """Report that Ctrl-C waits, and end the wait; runs in its own thread."""
+        """Report that Ctrl-C waits, and limit the wait; runs in its own thread."""
         time.sleep(_SILENT_SECONDS)
         if self._waits_since(asked_at):
             self._say(f"Ctrl-C: saving after this step, within {SECONDS_TO_SAVE:.0f} s; press it again to end at once")

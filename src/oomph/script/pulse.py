@@ -1,6 +1,6 @@
 """Pulse: sends heartbeats from the script process to the supervisor. Standard library only.
 
-It writes a record to a pipe that the supervisor opened: at each change of phase, and within a phase at most every
+It writes a record to a pipe that the supervisor opened, at each change of phase and, within a phase, at most every
 SHORTEST_SECONDS. Between two records, a beat costs one clock read.
 """
 
@@ -57,11 +57,11 @@ class Pulse:
 
     @property
     def silent_seconds(self) -> float:
-        """Seconds since the last progress."""
+        """The time, in seconds, since the last progress."""
         return (time.monotonic_ns() - self._seen_ns) / 1e9
 
     def tell_power(self, power: Power = Power.NONE, has: bool = True) -> None:
-        """Report what this process can or can no longer do; by default, only that it is alive."""
+        """Report what this process can do, or no longer can; by default, only that it is alive."""
         self.powers = self.powers | power if has else self.powers & ~power
         self._tell(self._seen_ns)
 
@@ -92,7 +92,7 @@ class Pulse:
 
 
 def inherited(fd: int | None, inode: int | None) -> int | None:
-    """The descriptor if the supervisor opened it; None if a launcher in between has closed it."""
+    """Return the descriptor if the supervisor opened it; None if a launcher in between has closed it."""
     if fd is None:
         return None
     try:

@@ -35,9 +35,9 @@ from oomph.script.harmless_formats import (
 )
 
 _MOST = 64 << 20
-"""The most bytes unpacked from one content."""
+"""The most bytes to unpack from one content."""
 _MOST_IN_ALL = 4 * _MOST
-"""The most bytes unpacked for all values of a checkpoint, since many small ones could take hours."""
+"""The most bytes to unpack for all values of a checkpoint, since many small ones could take hours."""
 _MOST_OF_DEFLATE = 1032
 """The highest compression ratio of gzip and zlib."""
 _DEEPEST = 3
@@ -68,13 +68,13 @@ def is_run_when_read(content: bytes) -> bool:
 
 
 class Unpacking:
-    """The bytes that may still be unpacked for the values of one checkpoint."""
+    """The number of bytes that may still be unpacked for the values of one checkpoint."""
 
     def __init__(self) -> None:
         self._left = _MOST_IN_ALL
 
     def unpacked(self, content: bytes) -> bytes | None:
-        """The unpacked content; None if nothing was compressed. Raises OverflowError if it is too long."""
+        """Unpack the content; None if nothing was compressed. Raises OverflowError if it is too long."""
         most = min(_MOST, self._left)
         try:
             found = _decompressed(content, most)
@@ -120,7 +120,7 @@ def _is_harmless(content: bytes, deep: int) -> bool:
 
 
 def _is_of_several_forms(content: bytes) -> bool:
-    """True if readers may take a content for another form than its first bytes show, such as an archive at its end."""
+    """True if readers may mistake a content for a form other than its first bytes show, such as a trailing archive."""
     if content.startswith(HDF5):
         return zipfile.is_zipfile(io.BytesIO(content))  # it may hold what was in the memory before, in its gaps
     if _begins_as_tar(content) or (_ZIP_WITHIN in content and not content.startswith(_ZIP)):
@@ -144,7 +144,7 @@ def _begins_as_tar(content: bytes) -> bool:
 
 
 def _unpacked(content: bytes) -> bytes | None:
-    """The unpacked content; None if it is not compressed, `_UNKNOWN` if it cannot be unpacked."""
+    """Unpack the content; None if it is not compressed, `_UNKNOWN` if it cannot be unpacked."""
     try:
         found = _decompressed(content, _MOST)
     except _NOT_COMPRESSED:
@@ -157,7 +157,7 @@ _NOT_COMPRESSED = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 
 def _decompressed(content: bytes, most: int) -> bytes | None:
-    """The decompressed content, up to `most` + 1 bytes; None if not compressed. Raises one of `_NOT_COMPRESSED`."""
+    """Decompress the content, up to `most` + 1 bytes; None if not compressed. Raises one of `_NOT_COMPRESSED`."""
     for mark, opened in _COMPRESSED:
         if content.startswith(mark):
             return bytes(opened(io.BytesIO(content)).read(most + 1))
@@ -189,7 +189,10 @@ def _is_harmless_archive(content: bytes, deep: int) -> bool:
 
 
 def _is_harmless_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, deep: int) -> bool:
-    """True if an archive's member is harmless and as long as stated: reading on, or bz2, would unpack everything."""
+    """True if an archive's member is harmless and as long as stated.
+
+    Reading further, or reading bz2, would unpack everything.
+    """
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         return False
     with archive.open(member) as file:
@@ -235,7 +238,7 @@ def is_of_a_program(path: str) -> bool:
 
 
 def is_hidden(path: str) -> bool:
-    """True for a path with a part that begins with a dot, where programs keep their settings."""
+    """True for a path with a part that begins with a dot, which is where programs keep their settings."""
     return any(part.startswith(".") and part not in (".", "..") for part in path.split(os.sep))
 
 
@@ -243,7 +246,7 @@ def may_be_restored(path: str, content: bytes) -> bool:
     """True if oomph may give this content to a file that the script opens.
 
     Args:
-        path: absolute.
+        path: the absolute path.
     """
     below = os.path.relpath(path) if _is_below(path, os.getcwd()) else path
     is_ours = any(_is_below(path, prefix) for prefix in {sys.prefix, sys.base_prefix} if prefix not in ("/", "/usr"))

@@ -1,7 +1,7 @@
-"""Finds the line of the user's script that a call or an error comes from, and recognises it in a later attempt.
+"""Finds the line of the user's script behind a call or an error, and recognises it in a later attempt.
 
-A line number is not enough, because a script may be edited between two attempts. So the file name, the function and
-the text of the line are compared. Standard library only.
+A line number is not enough, because a script may be edited between two attempts. So the file name, the function and the
+text of the line are compared. Standard library only.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Spot = tuple[FrameType, int]
 
 
 class ScriptLine(NamedTuple):
-    """A line of the script, or else of a library it uses."""
+    """A line of the script, or otherwise of a library it uses."""
 
     file: str
     line: int
     function: str
     source: str
-    """The text of the line, without the white space around it."""
+    """The text of the line, without surrounding white space."""
     before: str = ""
     """The few lines before it in the same function."""
 
@@ -46,29 +46,29 @@ class ScriptLine(NamedTuple):
 
 
 def calling() -> ScriptLine | None:
-    """The line of the script that is running; None when no script code is."""
+    """Return the line of the script that is running; None if no script code is running."""
     return _line_of(_outwards(sys._getframe(1)))
 
 
 def raising(error: BaseException) -> ScriptLine | None:
-    """The line of the script that raised an exception; None when it never passed through the script."""
+    """Return the line of the script that raised an exception; None if it never passed through the script."""
     return _line_of(reversed(list(_inwards(error.__traceback__))))
 
 
 def calling_frames() -> Iterator[FrameType]:
-    """The running frames of the user's own code, innermost first."""
+    """Yield the running frames of the user's own code, innermost first."""
     for frame, _ in _outwards(sys._getframe(1)):
         if is_of_script(frame.f_code.co_filename):
             yield frame
 
 
 def is_of_script(path: str) -> bool:
-    """True for a file of the user's own, not generated code."""
+    """True for one of the user's files, but not for generated code."""
     return is_users(path) and not path.startswith("<") and GENERATED not in path
 
 
 def caller() -> FrameType | None:
-    """The innermost frame outside oomph; it may be in a module of Python itself."""
+    """Return the innermost frame outside oomph; it may be in one of Python's own modules."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(OURS):
         frame = frame.f_back
@@ -76,7 +76,7 @@ def caller() -> FrameType | None:
 
 
 def without_ours(traceback: TracebackType | None) -> TracebackType | None:
-    """The traceback without the frames of oomph. Keras hides them in errors, but not in an interrupt."""
+    """Return the traceback without oomph's frames. Keras hides them in errors, but not in an interrupt."""
     links = list(_links(traceback))
     paths = [each.tb_frame.f_code.co_filename for each in links]
     decorators = zip(paths, [*paths[1:], ""], strict=False)
@@ -94,7 +94,7 @@ def _links(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _line_of(spots: Iterable[Spot]) -> ScriptLine | None:
-    """The innermost line of the user's own code, or else of an installed package."""
+    """Return the innermost line of the user's own code, otherwise of an installed package."""
     installed = None
     for frame, line in spots:
         path = frame.f_code.co_filename

@@ -1,7 +1,7 @@
 """Helps a script that starts a second time, and records what stops it if it refuses.
 
 `begin` runs before the script's first line. In every attempt it records what the script creates. After an earlier
-start, it also lets the script create the same things again, and records at exit what stopped it. Standard library only.
+start, it also lets the script recreate the same things, and records at exit what stopped it. Standard library only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_PATHS = 1000
 
 
 def begin(session: Session) -> None:
-    """Record what the script creates, and let it create again what an earlier attempt has created."""
+    """Record what the script creates, and let it recreate what an earlier attempt has created."""
     if not session.owner or session.run_dir is None:
         return
     try:
@@ -53,7 +53,7 @@ def _begin(session: Session, run_dir: Path) -> None:
 
 
 class _Telling:
-    """Prints the first few creations that count as done; writes an event for more of them."""
+    """Prints the first few creations that count as done; writes an event for the rest."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -66,7 +66,7 @@ class _Telling:
             self._session.journal.write(CreatedBefore(kind=kind, path=path, site=site))
         if self._sites[site] == 1 and len(self._sites) <= _MOST_SAID:
             name = os.path.relpath(path)
-            self._session.say(f"{site}: {name} is there from an earlier attempt, and counts as created")
+            self._session.say(f"{site}: {name} already exists from an earlier attempt, and counts as created")
 
 
 class _Exits:
@@ -92,7 +92,7 @@ class _Exits:
 
 
 def _tell_what_stopped_it(session: Session, earlier: Earlier, creating: Creating, exits: _Exits) -> None:
-    """At exit, record the error or exit that ended the script, for the supervisor."""
+    """Record, at exit, the error or exit that ended the script, for the supervisor."""
     if not session.is_owner_now():
         return
     error = getattr(sys, "last_value", None)
@@ -113,7 +113,7 @@ def _tell_what_stopped_it(session: Session, earlier: Earlier, creating: Creating
 
 
 def _created(error: BaseException | None, message: str, earlier: Earlier, creating: Creating) -> str:
-    """The creation of the path in the way: "now" in this attempt, "before" in an earlier one; empty if unknown."""
+    """Tell when the path in the way was created: "now" in this attempt, "before" in an earlier one; else empty."""
     path = _path_of(error)
     if not path:
         return "before" if any(map(_is_named_in(message), sorted(earlier.paths)[:_MOST_PATHS])) else ""
@@ -121,7 +121,7 @@ def _created(error: BaseException | None, message: str, earlier: Earlier, creati
 
 
 def _path_of(error: BaseException | None) -> str:
-    """The absolute path that an OSError names, the destination if there are two; empty if there is none."""
+    """Return the absolute path that an OSError names, the destination if there are two; empty if there is none."""
     if not isinstance(error, OSError):
         return ""
     path = error.filename if error.filename2 is None else error.filename2
@@ -129,7 +129,7 @@ def _path_of(error: BaseException | None) -> str:
 
 
 def _is_named_in(message: str) -> Any:
-    """A function that returns True if the message contains a path, absolute or relative to the working directory."""
+    """Return a function that is True if the message contains a path, absolute or relative to the working directory."""
 
     def is_named(path: str) -> bool:
         forms = (path, os.path.relpath(path))

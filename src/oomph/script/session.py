@@ -25,7 +25,7 @@ _MESSAGE_CHARACTERS = 2000
 
 @dataclass(frozen=True)
 class Session:
-    """State that code in the script process needs to take part in the run."""
+    """The state that code in the script process needs to take part in the run."""
 
     handover: Handover
     journal: Journal
@@ -35,13 +35,13 @@ class Session:
     """"script" for the owner, "worker<pid>" for processes that it starts."""
     pid: int
     board: ProgressBoard | None
-    """The progress board; None in workers, and in runs without a directory."""
+    """The progress board; None in workers and in runs without a directory."""
     run_dir: Path | None
     pulse: Pulse = field(default_factory=Pulse)
     """Heartbeats to the supervisor; workers send none."""
 
     def say(self, text: str) -> None:
-        """Write one line to stderr; never raises, since the script must not fail over a message of ours."""
+        """Write one line to stderr; never raises, since the script must not fail because of an oomph message."""
         say(text)
 
     def is_owner_now(self) -> bool:
@@ -49,7 +49,7 @@ class Session:
         return self.owner and os.getpid() == self.pid
 
     def in_this_process(self) -> Session:
-        """This session; in a fork, a worker's session with its own journal."""
+        """Return this session; in a fork, return a worker's session with its own journal."""
         pid = os.getpid()
         if pid == self.pid:
             return self
@@ -62,7 +62,7 @@ _joined: Session | None = None
 
 
 def current() -> Session | None:
-    """The session of this process, for code that the script calls; None outside a run."""
+    """Return the session of this process, for code that the script calls; None outside a run."""
     global _joined
     if _joined is not None:
         _joined = _joined.in_this_process()
@@ -77,7 +77,7 @@ def note(fact: Fact) -> None:
 
 
 def say(text: str) -> None:
-    """Write one line to stderr; never raises, since the script must not fail over a message of ours.
+    """Write one line to stderr; never raises, since the script must not fail because of an oomph message.
 
     The supervisor wraps and colours it. On a terminal it begins with a carriage return, by which the supervisor
     recognises it behind a progress bar.
@@ -91,7 +91,7 @@ def say(text: str) -> None:
 
 
 def join(handover: Handover) -> Session:
-    """Join the run: as the owner in the first Python process of the attempt, else as a worker."""
+    """Join the run: as the owner in the first Python process of the attempt, otherwise as a worker."""
     global _joined
     know_secrets(sys.orig_argv, os.environ)
     pid, run_dir = os.getpid(), _reached(handover)
@@ -117,7 +117,7 @@ def join(handover: Handover) -> Session:
 
 
 def _reached(handover: Handover) -> Path | None:
-    """The run directory, reached through its descriptor from now on; None if another folder has its name."""
+    """Return the run directory, reached through its descriptor from now on; None if a different folder has its name."""
     if handover.path is None or handover.run_dir_is is None:
         return handover.path
     try:
@@ -129,7 +129,7 @@ def _reached(handover: Handover) -> Path | None:
 
 
 def _pulse(handover: Handover) -> Pulse:
-    """Set up heartbeats, and stacks on request; a lost pipe ends the stacks if their descriptor is closed."""
+    """Set up heartbeats, and stacks on request, which end if the pipe is lost and their descriptor is closed."""
     beats, fd = inherited(handover.beat_fd, handover.beat_inode), inherited(handover.stacks_fd, handover.stacks_inode)
     if fd is None or handover.stacks_signal is None:
         return Pulse(beats)
@@ -157,7 +157,7 @@ def _keep_lock_from_children(lock_fd: int | None) -> None:
 
 
 def _record_uncaught_exception(session: Session) -> None:
-    """At exit, record the uncaught exception, which CPython leaves in sys.last_value."""
+    """Record, at exit, the uncaught exception, which CPython leaves in sys.last_value."""
     error = getattr(sys, "last_value", None)
     if error is None or not session.is_owner_now():
         return

@@ -19,9 +19,9 @@ _MOST_FILES = 500
 
 
 def script_files() -> dict[str, str]:
-    """Each of the user's Python files imported so far, with a short hash of its content.
+    """Return the user's Python files imported so far, each with a short hash of its content.
 
-    Names are relative to the script's folder. Installed packages are left out: their versions say more.
+    Names are relative to the script's folder. Installed packages are left out, since their versions say more.
     """
     found: dict[str, str] = {}
     folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
@@ -33,7 +33,7 @@ def script_files() -> dict[str, str]:
 
 
 def own_files() -> list[str]:
-    """The paths of the user's Python files imported so far."""
+    """Return the paths of the user's Python files imported so far."""
     return _imported(len(sys.modules), next(reversed(sys.modules)))
 
 
@@ -50,7 +50,7 @@ def _imported(count: int, newest: str) -> list[str]:
 
 
 def code_in(files: Mapping[str, str]) -> dict[str, str]:
-    """A short hash of the code of each of these files, ignoring comments and layout.
+    """Return a short hash of the code of each of these files, ignoring comments and layout.
 
     Args:
         files: names and hashes as `script_files` returns them.
@@ -62,7 +62,7 @@ def code_in(files: Mapping[str, str]) -> dict[str, str]:
 
 @functools.cache
 def _code_hash(path: str, content: str) -> str:
-    """A hash of the code; empty if the file is gone or not Python. `content`, its hash, is the cache key."""
+    """Hash the code; empty if the file is gone or not Python. `content`, its hash, is the cache key."""
     try:
         with open(path, "rb") as file:
             tree = ast.dump(ast.parse(file.read()))
@@ -78,13 +78,13 @@ def _file_of(module: ModuleType | None) -> str | None:
 
 @functools.cache
 def _own_file(given: str) -> str | None:
-    """The absolute path of one of the user's Python files; None for any other. Cached: each fit checks thousands."""
+    """Return the absolute path of one of the user's Python files, otherwise None. Cached: each fit checks thousands."""
     path = os.path.abspath(given)
     return path if path.endswith(".py") and is_users(path) else None
 
 
 def is_own_code(path: str) -> bool:
-    """True if code comes from one of the user's Python files, given the file name that it carries."""
+    """True if code comes from one of the user's Python files, judged by its file name."""
     return _own_file(path) is not None
 
 
@@ -98,6 +98,6 @@ def _hash_of(path: str) -> str | None:
 
 @functools.cache
 def _content_hash(path: str, changed: int, size: int) -> str:
-    """A short hash of a file, cached per version."""
+    """Hash a file briefly, cached per version."""
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""Notices a training that oomph does not guard, at its first step: Keras 2, estimators, TensorFlow 1, other backends.
+"""Detects training that oomph does not guard, at its first step: Keras 2, estimators, TensorFlow 1, other backends.
 
-Each row names a method that every such training calls, before it begins or in its first step. It is replaced
-only until its first call: nothing is measured or changed, and no frame of ours shows in an error.
+Each row names a method that every such training calls, before it begins or in its first step. It is replaced only until
+its first call: nothing is measured or changed, and none of oomph's frames appears in an error.
 
 Source: `Model.make_train_function` in tf_keras/src/engine/training.py, which `fit` and `train_on_batch` call, and
 `_make_train_function` in training_v1.py; `apply_gradients` in optimizers/optimizer.py; `Estimator.train` in
@@ -48,13 +48,13 @@ def _rows() -> Iterator[_Row]:
 
 
 def watching(join: Join) -> dict[str, Callable[[ModuleType], None]]:
-    """Import hooks by module name; `join` is called at the first step of such a training."""
+    """Return import hooks by module name; `join` is called at the first step of such a training."""
     told: set[str] = set()
     return at_first_step(lambda kind: _tell(kind, join, told))
 
 
 def at_first_step(act: Act) -> dict[str, Callable[[ModuleType], None]]:
-    """Import hooks by module; `act` is called with the kind of training at its first step."""
+    """Return import hooks by module; `act` is called with the kind of training at its first step."""
     return {row.module: lambda module, row=row: _watch(module, row, act) for row in _rows()}  # type: ignore[misc]
 
 
@@ -81,7 +81,7 @@ def _watch(module: ModuleType, row: _Row, act: Act) -> None:
 
 
 def _tell(kind: str, join: Join, told: set[str]) -> None:
-    """Report each kind once; an estimator's optimizer does not count again."""
+    """Report each kind once; an estimator's optimizer is not counted again."""
     try:
         session = join()
         if session is None or kind in told or (kind == "tensorflow-1" and told):

@@ -1,4 +1,4 @@
-"""Amounts in words, for people. Pure."""
+"""Formats amounts in words, for people. Pure."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def counted(number: int, what: str, thousands: str = "") -> str:
-    """A number of things: "1 step", "2 steps"; "1,200 steps" with "," between the thousands."""
+    """Format a number of things: "1 step", "2 steps"; "1,200 steps" with "," between the thousands."""
     return f"{number:{thousands}} {what}" if number == 1 else f"{number:{thousands}} {what}s"
 
 
 def times(count: int) -> str:
-    """The count in words: "once", "twice", "3 times"."""
+    """Format the count: "once", "twice", "3 times"."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def as_duration(seconds: float) -> str:
-    """A time span in its two largest units: "2 h 3 min"."""
+    """Format a time span in its two largest units: "2 h 3 min"."""
     whole = int(seconds + 0.5)
     minutes, hours = whole // 60, whole // 3600
     if whole < 60:
@@ -31,11 +31,11 @@ def _two(many: int, unit: str, rest: int, smaller: str) -> str:
 
 
 def as_size(size: float, smallest: str = "B", digits: int | None = None) -> str:
-    """A number of bytes in words: "33 KiB", "1.5 GiB".
+    """Format a number of bytes: "33 KiB", "1.5 GiB".
 
     Args:
         smallest: the smallest unit to use, up to GiB.
-        digits: decimal places; None: one in GiB, none in smaller units.
+        digits: the number of decimal places; None for one in GiB, and none in smaller units.
     """
     unit = _UNITS.index(smallest)
     size /= 1024**unit
@@ -47,7 +47,7 @@ def as_size(size: float, smallest: str = "B", digits: int | None = None) -> str:
 
 
 def in_three_digits(size: float, like: float | None = None) -> str:
-    """A number of bytes: "512 B", "1.5 GiB", "24 GiB"; in the unit of `like`, if given."""
+    """Format a number of bytes with three digits: "512 B", "1.5 GiB", "24 GiB"; in the unit of `like`, if given."""
     unit, of_unit = 0, size if like is None else like
     while of_unit >= 1000 and unit < len(_UNITS) - 1:
         size, of_unit, unit = size / 1024, of_unit / 1024, unit + 1

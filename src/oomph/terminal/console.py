@@ -29,7 +29,7 @@ class Ticking:
         self._due = self._started + _QUIET_SECONDS
 
     def tick(self, what: str) -> None:
-        """Show the line, at most twice a second; never raises."""
+        """Show the line, at most twice a second. Never raises."""
         global _on_screen
         now = time.monotonic()
         if now < self._due:
@@ -66,7 +66,7 @@ def _write(text: str) -> None:
 
 
 def say(text: str, at_line_start: bool = True, hang: int = 0, command: str = "") -> None:
-    """Write one message to stderr; never raises, since no message is worth losing a training.
+    """Write one message to stderr. Never raises, since no message is worth losing a training.
 
     Writes directly to the descriptor, like the script's own stderr: a buffer that cannot be flushed at exit would
     change the exit code. The arguments are those of `message`.
@@ -83,22 +83,22 @@ class Voice:
 
     def __init__(self) -> None:
         self.at_line_start = True
-        """False when the script's last output to stderr lacks its newline."""
+        """False if the script's last output to stderr lacks its newline."""
         self.shared = SharedOutput()
 
     def say(self, text: str, hang: int = 0, command: str = "") -> None:
-        """Write one message to stderr; never raises."""
+        """Write one message to stderr. Never raises."""
         at_line_start, self.at_line_start = self.at_line_start and self.shared.is_at_line_start(), True
         say(text, at_line_start, hang, command)
         self.shared.end_line()
 
 
 _AT_ONCE_SECONDS = 0.1
-"""The longest time between two messages in a row, in seconds."""
+"""The longest time, in seconds, between two messages in a row."""
 
 
 class SharedOutput:
-    """The file or pipe that stdout and stderr share, if any. No terminal: there oomph moves the cursor."""
+    """The file or pipe that stdout and stderr share, if any. Not a terminal, where oomph moves the cursor."""
 
     def __init__(self, out_fd: int = 1, error_fd: int = 2) -> None:
         self._out_fd, self._error_fd = out_fd, error_fd
@@ -132,7 +132,7 @@ class SharedOutput:
             self._written, self._until = there.st_mtime_ns, time.monotonic() + self._at_once
 
     def writers_began(self) -> None:
-        """The script has started, and may write here too."""
+        """Note that the script has started, and may also write here."""
         self._until, self._at_once = 0.0, _AT_ONCE_SECONDS
 
     def writers_ended(self) -> None:
@@ -140,7 +140,7 @@ class SharedOutput:
         self._at_once = math.inf
 
     def _there(self) -> os.stat_result | None:
-        """The common target of both descriptors; None if they differ, or lead to a terminal or another device."""
+        """Return the common target of both descriptors; None if they differ, or lead to a terminal or other device."""
         try:
             out, error = os.fstat(self._out_fd), os.fstat(self._error_fd)
         except OSError:
@@ -150,7 +150,7 @@ class SharedOutput:
 
 
 def _last_byte(fd: int, there: os.stat_result) -> bytes | None:
-    """The byte before the next one written; empty at the beginning, None when it cannot be read."""
+    """Return the byte before the next one written; empty at the beginning, None if it cannot be read."""
     try:
         appends = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND
         place = there.st_size if appends else os.lseek(fd, 0, os.SEEK_CUR)

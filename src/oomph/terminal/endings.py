@@ -1,4 +1,4 @@
-"""The end of a process: as a value, and in the words in which oomph reports it. Pure."""
+"""The end of a process: as a value, and in the words with which oomph reports it. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ProcessEnd(NamedTuple):
     """The end of a process."""
 
     returncode: int
-    """The return code as `subprocess` has it: −n for death by signal n."""
+    """The return code, as in `subprocess`: −n for death by signal n."""
 
     @property
     def exit_code(self) -> int:
@@ -47,12 +47,12 @@ class ProcessEnd(NamedTuple):
 
     @property
     def predicate(self) -> str:
-        """The words after the name of the process: "ended with exit code 0", "was ended by SIGKILL"."""
+        """The words that follow the name of the process: "ended with exit code 0", "was ended by SIGKILL"."""
         return f"ended with {self.name}" if self.returncode >= 0 else f"was ended by {self.name}"
 
     @property
     def in_full(self) -> str:
-        """The end as the pages of faults name it: "ended by signal 9 (SIGKILL)", on every system."""
+        """The end as named in fault pages: "ended by signal 9 (SIGKILL)", on every system."""
         if self.returncode < 0:
             return f"ended by signal {_named(-self.returncode)}"
         number = self.returncode - _FIRST_SIGNAL_CODE

@@ -21,7 +21,7 @@ _FROM_SCRIPT = lazy_pattern(rb"(?:\A|(?<=\n)|\r)oomph: ([^\n]{0,4000})\n")
 
 
 def shown(text: str) -> str:
-    """Clean text of any origin for printing: a file name or a line of a log may hold anything."""
+    """Clean text of any origin for printing: a file name or a log line may contain anything."""
     return escaped(redacted(text))
 
 
@@ -31,18 +31,18 @@ def shown_line(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text with terminal control characters escaped; for text that is already redacted."""
+    """Escape the terminal control characters in text that is already redacted."""
     return text.translate(_STEERING)
 
 
 def message(text: str, screen: Screen, at_line_start: bool = True, hang: int = 0, command: str = "") -> str:
-    """The message with its newline.
+    """Return the message with its newline.
 
     Args:
-        text: what to say; a word in it may be marked.
-        screen: where.
-        at_line_start: whether the cursor is known to be there.
-        hang: where the lines after the first begin, counted from the end of the prefix.
+        text: the text of the message; a word in it may be marked.
+        screen: where to show it.
+        at_line_start: True if the cursor is known to be there.
+        hang: the indentation of the lines after the first, counted from the end of the prefix.
         command: a command in the text, which stays on one line.
     """
     line, command = shown_line(text), shown_line(command)
@@ -54,7 +54,7 @@ def message(text: str, screen: Screen, at_line_start: bool = True, hang: int = 0
 
 
 def start_of_line(screen: Screen, at_line_start: bool) -> str:
-    """The characters that move to the start of a line and keep what is on the screen.
+    """Return the characters that move to the start of a line and keep what is on the screen.
 
     The script's stdout may have left the cursor anywhere. As many blanks as the terminal is wide reach the next line,
     unless they begin at the start of one.
@@ -65,7 +65,7 @@ def start_of_line(screen: Screen, at_line_start: bool) -> str:
 
 
 def from_script(data: bytes, screen: Screen, at_line_start: bool) -> bytes:
-    """The script's stderr, with oomph's messages from the script's process formatted for this screen.
+    """Format oomph's messages in the script's stderr, sent from the script's process, for this screen.
 
     They are recognised at the start of a line and after a carriage return. Everything else stays as it is.
     """
@@ -84,7 +84,7 @@ def from_script(data: bytes, screen: Screen, at_line_start: bool) -> bytes:
 
 
 def laid_out(text: str, screen: Screen, heads: Heads = MappingProxyType({})) -> str:
-    """Clean lines laid out for a screen: wrapped on a terminal, and coloured if possible."""
+    """Lay out clean lines for a screen: wrapped on a terminal, and coloured if possible."""
     if screen.terminal:
         text = "\n".join(_hung(line, screen.width) for line in text.split("\n"))
     return coloured(text, screen, heads)
@@ -99,7 +99,7 @@ def _hung(line: str, width: int) -> str:
 
 
 def _wrapped(text: str, width: int, indent: int, command: str) -> str:
-    """The text that follows the prefix, wrapped."""
+    """Wrap the text that follows the prefix."""
     if len(PREFIX) + len(text) <= width:
         return text
     from oomph.terminal.wrapping import wrapped
@@ -108,5 +108,5 @@ def _wrapped(text: str, width: int, indent: int, command: str) -> str:
 
 
 def coloured(text: str, screen: Screen, heads: Heads = MappingProxyType({})) -> str:
-    """Clean text, coloured if the screen can."""
+    """Colour clean text if the screen supports colour."""
     return painted(text, {_HEAD: CYAN, **heads}) if screen.colour else text

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 BOLD, RED, GREEN, YELLOW, CYAN = "1", "31", "32", "33", "36"
 Heads = Mapping[str, str]
-"""The beginning of a line, or a whole line → its style."""
+"""The style for the beginning of a line, or for a whole line."""
 CHOICES = ("auto", "always", "never")
 """The values of `--color`."""
 USUAL_WIDTH = 80
-"""The width for a pipe, a file, and a terminal that does not report its own."""
+"""The width for a pipe, a file, or a terminal that does not report its own."""
 _NARROWEST, _WIDEST = 40, 100
 _DUMB = ("", "dumb", "unknown")
 
@@ -23,7 +23,7 @@ _chosen = "auto"
 
 
 class Marked(str):
-    """A line with one or several styled words."""
+    """A line with one or more styled words."""
 
     word: str
     style: str
@@ -35,12 +35,12 @@ class Marked(str):
 
 
 def painted(text: str, heads: Heads) -> str:
-    """The text with escape codes for colour. The longest matching head counts."""
+    """Return the text with escape codes for colour. The longest matching head counts."""
     return "\n".join(_line(line, heads) for line in text.split("\n"))
 
 
 def marked(text: str, word: str, style: str) -> str:
-    """The text with the first occurrence of a word in colour."""
+    """Return the text with the first occurrence of a word in colour."""
     before, found, after = text.partition(word)
     return f"{before}{_styled(found, style)}{after}" if found else text
 
@@ -69,7 +69,7 @@ class Screen(NamedTuple):
     """The number of columns that text may fill."""
     terminal: bool = False
     columns: int = 0
-    """The terminal's width in columns; 0 if it is unknown, or if the terminal takes no control characters."""
+    """The terminal's width in columns; 0 if it is unknown, or if the terminal does not support control characters."""
     colour: bool = False
 
 
@@ -80,7 +80,7 @@ def choose(choice: str) -> None:
 
 
 def screen_of(fd: int) -> Screen:
-    """The screen behind a descriptor, as it is now: its window may change."""
+    """Return the screen behind a descriptor, as it is now; its window may change."""
     if not _is_terminal(fd):
         return Screen(colour=_chosen == "always")
     columns = _columns(fd)
@@ -94,7 +94,7 @@ def screen_of(fd: int) -> Screen:
 
 
 def screen_of_stream(stream: object) -> Screen:
-    """The screen behind a stream, which may be closed, or replaced by a stream without a descriptor."""
+    """Return the screen behind a stream, which may be closed, or replaced by a stream without a descriptor."""
     try:
         return screen_of(stream.fileno())  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError):

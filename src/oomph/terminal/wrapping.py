@@ -11,18 +11,18 @@ _GLUE = "\0"  # cannot be in text that is shown
 _LAST_COLUMN = lazy_pattern(r".*\S {2,}(?=\S)")
 _HEAD = lazy_pattern(r" *(?:\d{1,9}\. |[a-z ]{1,20}: )?")
 _LEAST_ROOM = 20
-"""The fewest columns left for the last column of a table if it is to be wrapped."""
+"""The minimum width left for the last column of a table, in columns, for it to be wrapped."""
 
 
 def wrapped(text: str, width: int, hang: str = "", first: str = "", command: str = "") -> str:
-    """The text in lines of at most `width` columns; a longer word has a line of its own.
+    """Wrap the text into lines of at most `width` columns; a longer word gets a line to itself.
 
     Args:
         text: one paragraph.
         width: the columns to fill.
-        hang: what each line after the first begins with.
-        first: what the first line begins with.
-        command: a command in the text: it stays on one line, to be pasted.
+        hang: the beginning of each line after the first.
+        first: the beginning of the first line.
+        command: a command in the text, which stays on one line for pasting.
     """
     if command:
         before, found, after = text.rpartition(command)
@@ -34,7 +34,7 @@ def wrapped(text: str, width: int, hang: str = "", first: str = "", command: str
 
 
 def reflowed(text: str, width: int) -> str:
-    """Lines that are already laid out, wrapped: what overflows continues under the last column of its line."""
+    """Wrap lines that are already laid out; overflow continues under the last column of its line."""
     lines = text.split("\n")
     return "\n".join(line if len(line) <= width else wrapped(line, width, " " * _column(line, width)) for line in lines)
 
@@ -49,15 +49,15 @@ def shortened(text: str, most: int) -> str:
 
 
 def _column(line: str, width: int) -> int:
-    """The offset of a line's last column: after two blanks, or after a head such as "exit codes: " or "1. "."""
+    """Return the offset of a line's last column: after two blanks, or after a head such as "exit codes: " or "1. "."""
     ends = (found.end() for pattern in (_LAST_COLUMN, _HEAD) if (found := pattern.match(line)))
     return next((end for end in ends if end <= width * 3 // 4), len(line) - len(line.lstrip()))
 
 
 def table(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """The lines of a table whose first row holds the heads.
+    """Return the lines of a table whose first row contains the heads.
 
-    A block is the first cell of a row, and below it the others by their heads.
+    A block is the first cell of a row, with the other cells below it by their heads.
     """
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     before = sum(widths[:-1]) + 2 * (len(widths) - 1)

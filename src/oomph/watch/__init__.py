@@ -1,1 +1,1 @@
-"""`oomph watch`: the GPUs, the runs of a folder and what is wrong with them; live, once, or for Prometheus."""
+"""`oomph watch`: the GPUs, and the runs of a folder with their problems; live, once, or for Prometheus."""

@@ -16,8 +16,8 @@ _LONGEST_SHOWN = 80
 def may_be_asked_for(host: str, served: str, own_name: str) -> bool:
     """True if a request for that host is meant for this server.
 
-    A web page can point its own name at this machine and read the answer (DNS rebinding). So the host must be an IP
-    address, which needs no resolving, or a name of this machine.
+    A web page can point its own name at this machine and read the answer (DNS rebinding). The host must therefore be an
+    IP address, which needs no resolving, or a name of this machine.
 
     Args:
         host: the Host header; empty if the client sent none, as only programs do.
@@ -50,7 +50,7 @@ class Address(NamedTuple):
 
 
 def address(text: str) -> Address:
-    """Parse [HOST:]PORT, where an IPv6 host is in brackets; raises UsageError."""
+    """Parse [HOST:]PORT, where an IPv6 host is in brackets. Raises UsageError."""
     host, colon, port = text.rpartition(":")
     text = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
     if host.startswith("[") and host.endswith("]"):

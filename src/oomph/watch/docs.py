@@ -18,7 +18,7 @@ _SCOPES: dict[Scope, str] = {
 
 
 def document() -> str:
-    """The text of the reference, made from the table of metrics."""
+    """Return the text of the reference, generated from the table of metrics."""
     return "\n".join(_lines())
 
 
@@ -28,7 +28,7 @@ def _lines() -> Iterator[str]:
     yield "- *Prometheus*: the series of [`oomph watch --serve`](../how-to/watch-a-training.md)."
     yield "- *Key*: the name in samples and in `oomph watch --json`."
     yield "- *Unit*: a base unit; a ratio goes from 0 to 1."
-    yield "- *OpenTelemetry*: what the semantic conventions for hardware call the same. oomph does not export it.\n"
+    yield "- *OpenTelemetry*: the equivalent in the semantic conventions for hardware. oomph does not export it.\n"
     yield "What cannot be measured is absent, never 0."
     for scope, what in _SCOPES.items():
         yield f"\n## {scope}\n"

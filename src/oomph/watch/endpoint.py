@@ -1,7 +1,7 @@
-"""`oomph watch --serve`: looks once a second, and serves the last look; a scrape never waits for a driver.
+"""`oomph watch --serve`: takes a view once a second and serves the latest; a scrape never waits for a driver.
 
-Each connection has a thread and ten seconds, so a slow scraper delays nobody. The server of prometheus-client
-limits neither connections nor requests, and answers to any host name; so it only formats the text.
+Each connection has a thread and ten seconds, so a slow scraper delays nobody. The server in prometheus-client
+limits neither connections nor requests, and answers to any host name, so it is only used to format the text.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from oomph.watch.view import View
 
 _EVERY_SECONDS = 1.0
 _SECONDS = 10.0
-"""The most seconds that a connection may take."""
+"""The maximum duration of a connection, in seconds."""
 _MOST_CONNECTIONS = 32
 _MOST_BYTES = 16384
-"""The most bytes that a request may take: its line and its headers."""
+"""The maximum size of a request in bytes: its line and its headers."""
 _TEXT = "text/plain; charset=utf-8"
 _Accepted = tuple[socket.socket, Any]
 
 
 def serve(address: Address, look: Callable[[], View], say: Callable[[str], None]) -> int:
-    """Serve until a signal ends it; return 128 + its number. Raises UsageError."""
+    """Serve until a signal ends it, and return 128 + its number. Raises UsageError."""
     server = Server(address, lambda: exposition(seen))
     seen = look()
     server.start()
@@ -53,10 +53,10 @@ def serve(address: Address, look: Callable[[], View], say: Callable[[str], None]
 
 
 def _advice(error: OSError) -> str:
-    """Say which port to choose, if the port is why the address cannot be used."""
+    """Suggest a different port, if the port is the reason that the address cannot be used."""
     if error.errno == errno.EADDRINUSE:
         return "; choose another port, or 0 for a free one"
-    return "; choose a port from 1024 on" if error.errno == errno.EACCES else ""
+    return "; choose port 1024 or higher" if error.errno == errno.EACCES else ""
 
 
 class Server(ThreadingHTTPServer):
@@ -77,7 +77,7 @@ class Server(ThreadingHTTPServer):
         except OSError as error:
             raise UsageError(f"cannot serve at {address}: {error.strerror or error}{_advice(error)}") from error
         except UnicodeError as error:
-            raise UsageError(f"cannot serve at {address}: that is not the name of a host") from error
+            raise UsageError(f"cannot serve at {address}: that is not a valid host name") from error
         self.address = Address(address.host, self.server_address[1])
         """The bound address, with the actual port."""
 
@@ -106,7 +106,7 @@ class Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Called twice a second: closes overdue connections, so that their threads end at once."""
+        """Close overdue connections, so that their threads end at once. Called twice a second."""
         now = time.monotonic()
         with self._lock:
             late = [connection for connection, began in self._open.items() if now - began > _SECONDS]
@@ -121,13 +121,13 @@ class Server(ThreadingHTTPServer):
 
 
 class _Bounded:
-    """The lines of a request, up to `_MOST_BYTES`; then it seems to end."""
+    """The lines of a request, up to `_MOST_BYTES`, after which it seems to end."""
 
     def __init__(self, stream: BufferedIOBase) -> None:
         self._stream, self.left = stream, _MOST_BYTES
 
     def readline(self, most: int = _MOST_BYTES) -> bytes:
-        """The next line, or the part still allowed."""
+        """Return the next line, or the part still allowed."""
         line = self._stream.readline(min(most, self.left))
         self.left -= len(line)
         return line
@@ -154,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self._lines.left <= 0:
             self._answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _TEXT, "the request is too long\n")
         elif len(hosts) > 1 or not may_be_asked_for(hosts[0], self.server.address.host, socket.gethostname()):
-            self._answer(HTTPStatus.MISDIRECTED_REQUEST, _TEXT, "ask for the IP address or the name of this machine\n")
+            self._answer(HTTPStatus.MISDIRECTED_REQUEST, _TEXT, "request the IP address or the name of this machine\n")
         elif self.path.partition("?")[0] == "/metrics":
             self._answer(HTTPStatus.OK, CONTENT_TYPE, self.server.text())
         elif self.path == "/":
@@ -174,4 +174,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """No-op: a scrape every few seconds would fill the terminal."""
+        """Do nothing: a scrape every few seconds would fill the terminal."""

@@ -20,7 +20,7 @@ from oomph.watch.view import View
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _OLD_SECONDS = 30.0
-"""The age in seconds from which values are left out: Prometheus would take them for new."""
+"""The age, in seconds, at which values are left out, because Prometheus would take them for new."""
 
 
 class Family(NamedTuple):
@@ -36,7 +36,7 @@ GPU_INFO = Family("oomph_gpu_info", "The name of each GPU; always 1.", "gauge")
 RESTARTS = Family("oomph_restarts_total", "How often oomph has restarted the script.", "counter")
 ALERT_ACTIVE = Family("oomph_alert_active", "1 for each fault that the monitor finds now.", "gauge")
 OWN = (BUILD_INFO, GPU_INFO, RESTARTS, ALERT_ACTIVE)
-"""The families beyond the table of metrics."""
+"""The families not in the table of metrics."""
 
 _Point = tuple[Mapping[str, str], float]
 _Series = GaugeMetricFamily | CounterMetricFamily
@@ -48,7 +48,7 @@ def exposition(view: View) -> str:
 
 
 def families() -> list[tuple[Family, list[Metric]]]:
-    """The metrics of the table by their Prometheus name."""
+    """Return the metrics of the table by their Prometheus name."""
     by_name: dict[str, list[Metric]] = {}
     for metric in METRICS:
         by_name.setdefault(metric.prometheus, []).append(metric)
@@ -104,5 +104,5 @@ def _series(family: Family, points: list[_Point]) -> _Series:
 
 
 def _encodable(text: str) -> str:
-    """Replace what has no UTF-8, such as half of a surrogate pair in a name."""
+    """Replace what UTF-8 cannot encode, such as half of a surrogate pair in a name."""
     return text.encode(errors="replace").decode()

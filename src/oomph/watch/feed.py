@@ -1,4 +1,4 @@
-"""The feed: looks at the runs and the GPUs when asked, and changes neither."""
+"""The feed: reads the runs and the GPUs on request, and changes neither."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIRST_SECONDS = 6.0
 
 
 class Feed:
-    """Looks at one run, or at all running ones in a folder, or else at its newest."""
+    """Reads one run, or all running ones in a folder, or the newest if none is running."""
 
     def __init__(self, asked: Path | None, folder: Path) -> None:
         self._asked, self._folder = asked, folder
@@ -35,7 +35,7 @@ class Feed:
         self._present = Present()
 
     def look(self) -> View:
-        """Return what there is to see now."""
+        """Return the current view."""
         runs = [run for reader in self._chosen() if (run := reader.read()) is not None]
         samples, problems = self._samples(runs, time.time())
         now = time.time()
@@ -45,7 +45,7 @@ class Feed:
         return view_of(now, samples, [job_of(run) for run in runs], present, problems)
 
     def first_look(self) -> View:
-        """Return what there is to see now, after waiting some seconds for the GPUs: NVML may need that to start."""
+        """Return the current view after waiting some seconds for the GPUs: NVML may need that to start."""
         begin, view = time.monotonic(), self.look()
         while not (view.gpus or view.problems) and time.monotonic() - begin < _FIRST_SECONDS:
             view = self.look()
@@ -58,7 +58,7 @@ class Feed:
             self._machine = None
 
     def _samples(self, runs: Sequence[Run], now: float) -> tuple[Sequence[Sample], dict[str, str]]:
-        """The samples of a running run, of the run asked for, or our own."""
+        """Return the samples of a running run, of the requested run, or our own."""
         fresh = next((run for run in runs if run.going_on and run.samples and not silence(now, run.samples)), None)
         if fresh is not None:
             self.close()
@@ -89,26 +89,26 @@ def _silent(runs: Sequence[Run], now: float) -> dict[str, str]:
 
 
 class MachineFeed:
-    """Measures when asked, waiting half a second at most for the driver."""
+    """Measures on request, waiting half a second at most for the driver."""
 
     def __init__(self) -> None:
         self._thread = GpuThread(Gpus())
         self._gpus, self._host = GpuWatch(self._thread, KernelLog()), Host()
 
     def sample(self) -> Sample:
-        """One sample, without a training."""
+        """Take one sample, without a training."""
         now = time.monotonic()
         self._gpus.ask(now)
         host, gpus = self._host.read(now), self._gpus.gpus(now, lambda pid: False)
         return Sample(time.time(), gpus, host, problems={"nvml": self._gpus.problem} if self._gpus.problem else {})
 
     def close(self) -> None:
-        """Stop measuring; a driver call that never returns keeps its thread until this process ends."""
+        """Stop measuring. A driver call that never returns keeps its thread until this process ends."""
         self._thread.close()
 
 
 class Present:
-    """Gives new samples to the detectors, and remembers their findings."""
+    """Passes new samples to the detectors, and remembers their findings."""
 
     def __init__(self) -> None:
         self._detection = Detection()
@@ -116,7 +116,7 @@ class Present:
         self._told: dict[tuple[str, str, str], ShownIncident] = {}
 
     def take(self, samples: Sequence[Sample]) -> list[ShownIncident]:
-        """The findings present after these samples, of which older ones are known."""
+        """Return the findings present after these samples, of which older ones are known."""
         for sample in samples:
             if sample.time <= self._newest:
                 continue

@@ -1,4 +1,4 @@
-"""ShownIncident: something that happened to a run, or is wrong with a GPU, in one sentence. Pure."""
+"""ShownIncident: an event in a run or a problem of a GPU, in one sentence. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oomph.run.report.found import Found, findings_of
 from oomph.terminal.amounts import counted
 
 _MOST = 100
-"""The number of past incidents of a run to show, beside its current findings."""
+"""The number of past incidents of a run to show, in addition to its current findings."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class ShownIncident:
     finding: bool = False
     """True for the monitor's findings, False for run events."""
     kind: str = ""
-    """Tells apart findings of the same fault and subject."""
+    """Distinguishes findings with the same fault and subject."""
     ended: float | None = None
-    """The Unix time when a finding was last seen; None if it still is. Anything else happens at once."""
+    """The Unix time when a finding was last seen; None if it is still present. Other incidents have no duration."""
 
     @property
     def is_present(self) -> bool:
@@ -42,19 +42,19 @@ class ShownIncident:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The key that the same finding has in another source."""
+        """The key of the same finding in another source."""
         return self.fault, self.subject, self.kind
 
 
 def incident_of(finding: Finding, time: float) -> ShownIncident:
-    """A finding as an incident."""
+    """Convert a finding to an incident."""
     return ShownIncident(
         time, finding.severity, finding.fault, finding.subject, finding.message, finding.remedy, True, finding.kind
     )
 
 
 def incidents_of(events: Sequence[Event], going_on: bool = True) -> tuple[ShownIncident, ...]:
-    """The incidents of a run, oldest first. Its findings end with it."""
+    """Return the incidents of a run, oldest first. Its findings end with it."""
     over = None if going_on or not events else events[-1].time
     told = [each for each in map(_incident, events) if each is not None]
     told += [_found(each, over) for each in findings_of(events)]
@@ -71,7 +71,7 @@ def _found(each: Found, over: float | None) -> ShownIncident:
 
 
 def _incident(event: Event) -> ShownIncident | None:
-    """The incident an event reports; None if none. Findings are collected elsewhere."""
+    """Return the incident that an event reports; None if there is none. Findings are collected elsewhere."""
     match event.fact:
         case Diagnosed(fault=fault):
             about = ("critical", fault, "ended by this fault")

@@ -1,4 +1,4 @@
-"""Job: a run of oomph for display, from what was read at one moment. Pure."""
+"""Job: a run of oomph for display, from a reading at one moment. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oomph.watch.incidents import ShownIncident, incidents_of
 
 _STEPS = "steps_total"
 _SILENT_SECONDS = 5.0
-"""The seconds without a sample after which its source is silent; samples come every second."""
+"""The time, in seconds, without a sample after which its source is silent; samples arrive every second."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Job:
-    """A run for display. A field of None: not known."""
+    """A run for display. A field is None if unknown."""
 
     run: str
     """The path of the run directory."""
@@ -52,22 +52,22 @@ class Job:
     steps: int | None = None
     """The number of steps done in the whole run."""
     eta_seconds: float | None = None
-    """The seconds until the current fit ends."""
+    """The time, in seconds, until the current fit ends."""
     step_seconds: float | None = None
-    """The mean seconds of a step in the last minutes."""
+    """The mean duration of a step in the last minutes, in seconds."""
     input_wait_ratio: float | None = None
-    """The share of the step time spent waiting for the next batch, 0 to 1."""
+    """The share of the step time spent waiting for the next batch, from 0 to 1."""
     micro_batch: int | None = None
     loss: float | None = None
     restarts: int = 0
-    """The number of restarts of the script by oomph; a start by `--resume` does not count."""
+    """The number of times that oomph restarted the script; a start by `--resume` does not count."""
     incidents: tuple[ShownIncident, ...] = ()
     training: Values = field(default_factory=dict)
     process: Values = field(default_factory=dict)
 
 
 def job_of(run: Run) -> Job:
-    """The run as a job for display."""
+    """Convert the run to a job for display."""
     values = run.samples[-1].training if run.samples else {}
     past = _one_attempt(run.samples)
     epoch, epochs, step = _position(run, values)
@@ -95,7 +95,7 @@ def job_of(run: Run) -> Job:
 
 
 def _state(run: Run) -> str:
-    """The state by the name that `oomph explain` gives it."""
+    """Return the state, by the name used in `oomph explain`."""
     status = run.record.status
     if status == RUNNING and not run.going_on:
         return UNFINISHED
@@ -103,7 +103,7 @@ def _state(run: Run) -> str:
 
 
 def silence(now: float, samples: Sequence[Sample]) -> float:
-    """The seconds since the last sample if its source is silent; else 0."""
+    """Return the seconds since the last sample if its source is silent; 0 otherwise."""
     if not samples:
         return 0.0
     age = now - samples[-1].time
@@ -111,8 +111,10 @@ def silence(now: float, samples: Sequence[Sample]) -> float:
 
 
 def _position(run: Run, values: Values) -> tuple[int | None, int | None, int | None]:
-    """The epoch, the number of epochs and the step: the progress board knows them to the step, the samples to the
-    second."""
+    """Return the epoch, the number of epochs and the step.
+
+    The progress board is accurate to the step, the samples to the second.
+    """
     epochs = _whole(values.get("epochs")) or _epochs(run.events)
     if run.progress is not None and run.progress.fit >= 0:
         return run.progress.epoch + 1, epochs, run.progress.step
@@ -125,7 +127,7 @@ def _epochs(events: Sequence[Event]) -> int | None:
 
 
 def _micro_batch(events: Sequence[Event]) -> int | None:
-    """The size that the last out-of-memory error of the current fit led to."""
+    """Return the micro-batch size to which the last out-of-memory error of the current fit led."""
     for event in reversed(events):
         match event.fact:
             case FitStarted():
@@ -136,7 +138,7 @@ def _micro_batch(events: Sequence[Event]) -> int | None:
 
 
 def _one_attempt(samples: Sequence[Sample]) -> Sequence[Sample]:
-    """The samples with steps, since the counters last restarted."""
+    """Return the samples with steps since the counters last restarted."""
     counted = [sample for sample in samples if _STEPS in sample.training]
     steps = [sample.training[_STEPS] for sample in counted]
     begin = max((at for at in range(1, len(steps)) if steps[at] < steps[at - 1]), default=0)
@@ -144,7 +146,7 @@ def _one_attempt(samples: Sequence[Sample]) -> Sequence[Sample]:
 
 
 def _ratio(samples: Sequence[Sample], above: str, below: str) -> float | None:
-    """The growth of one counter per unit of another."""
+    """Return the growth of one counter per unit of another."""
     counted = [sample.training for sample in samples if above in sample.training and below in sample.training]
     grown = counted[-1][below] - counted[0][below] if counted else 0.0
     return (counted[-1][above] - counted[0][above]) / grown if grown > 0 else None
@@ -153,7 +155,7 @@ def _ratio(samples: Sequence[Sample], above: str, below: str) -> float | None:
 def _eta(
     samples: Sequence[Sample], epoch: int | None, epochs: int | None, step: int | None, per_epoch: int | None
 ) -> float | None:
-    """The seconds until the fit's last step, at the pace of the last steps; None if unknown."""
+    """Predict the seconds until the fit's last step, at the pace of the last steps; None if unknown."""
     if epoch is None or epochs is None or step is None or per_epoch is None or not samples:
         return None
     done = samples[-1].training[_STEPS] - samples[0].training[_STEPS]

@@ -1,4 +1,4 @@
-"""The live view: looks once a second, shows it on the whole terminal, obeys keys; leaves the terminal as it was."""
+"""The live view: updates once a second, fills the terminal, obeys keys, and leaves the terminal as it was."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _USUAL_SIZE = (80, 24)
 
 
 def show(look: Callable[[], View]) -> int:
-    """Show what `look` returns until the user quits; returns the exit code: 0, or 128 + n for signal n."""
+    """Show what `look` returns until the user quits. Returns the exit code: 0, or 128 + n for signal n."""
     try:
         return _show(look)
     except OSError as error:
@@ -61,7 +61,7 @@ class _Loop:
         self._choice = ViewChoice()
 
     def run(self) -> int:
-        """Show the view until it ends; returns the exit code."""
+        """Show the view until it ends, and return the exit code."""
         view, due = self._look(), time.monotonic() + _EVERY_SECONDS
         while True:
             self._paint(view)
@@ -87,7 +87,7 @@ class _Loop:
         self._live.update(Text("\n").join(lines), refresh=True)
 
     def _wait(self, seconds: float) -> None:
-        """Wait for a key, a signal, or the next look."""
+        """Wait for a key, a signal, or the next update."""
         sources = [self._signals.fd, *([] if self._keyboard.fd is None else [self._keyboard.fd])]
         ready, _, _ = select.select(sources, [], [], max(seconds, 0.0))
         if self._keyboard.fd in ready:
@@ -98,7 +98,7 @@ class _Loop:
                 self._choice = pressed(self._choice, "q")
 
     def _obey_signals(self) -> int:
-        """Return the signal that ends the view, else 0."""
+        """Return the signal that ends the view; 0 if there is none."""
         for number in self._signals.taken():
             if number in ENDING:
                 return number
@@ -128,7 +128,7 @@ class Keyboard:
 
     def __init__(self) -> None:
         self.fd: int | None = None
-        """File descriptor to wait on; None if there are no keys."""
+        """The file descriptor to wait on; None if there are no keys."""
         self._before: list[Any] | None = None
 
     def __enter__(self) -> Keyboard:
@@ -160,7 +160,7 @@ class Keyboard:
         self._before = self.fd = None
 
     def read(self) -> str:
-        """The keys that were pressed since the last call; raises EOFError if the terminal is gone."""
+        """Return the keys pressed since the last call. Raises EOFError if the terminal is gone."""
         try:
             data = os.read(0, 64)
         except OSError:

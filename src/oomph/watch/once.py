@@ -18,7 +18,7 @@ _MOST_INCIDENTS = 10
 
 
 def as_text(view: View, width: int) -> str:
-    """The text of a view: the runs, the GPUs, their processes, and what happened."""
+    """Return the text of a view: the runs, the GPUs, their processes, and past events."""
     return reflowed("\n".join(_lines(view, width)), width) + "\n"
 
 
@@ -76,7 +76,7 @@ SCHEMA = 1
 
 
 def as_document(view: View) -> dict[str, Any]:
-    """The view as a JSON document. Values are named as in the table of metrics; unmeasured ones are absent."""
+    """Return the view as a JSON document. Values are named as in the table of metrics; unmeasured ones are absent."""
     document = {
         "schema": SCHEMA,
         "time": view.time,
@@ -99,7 +99,7 @@ def _gpu_document(gpu: GpuView) -> dict[str, Any]:
 
 
 def _job_document(job: Job) -> dict[str, Any]:
-    """The job without incidents, which the document has, and without unmeasured values."""
+    """Return the job without incidents, which are in the document, and without unmeasured values."""
     fields = {name: value for name, value in vars(job).items() if value is not None and name != "incidents"}
     return {**fields, "training": dict(job.training), "process": dict(job.process)}
 

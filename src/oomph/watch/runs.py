@@ -1,4 +1,4 @@
-"""Reads the runs of a folder repeatedly, and of each journal only the new part."""
+"""Reads the runs of a folder repeatedly, but only the new part of each journal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oomph.run.directory.run_directory import DEFAULT_PARENT, RUNNING, RunRecord
 from oomph.watch.job import Run, silence
 
 KEPT = 120
-"""The number of newest samples to keep of a run: two minutes."""
+"""The number of newest samples of a run to keep: two minutes."""
 MONITORED, MEASURED = "monitored", "no longer monitored"
 """The states of a training with `oomph.Monitor` that oomph does not run."""
 _MOST_LOOKED_AT = 50
@@ -27,14 +27,14 @@ _HOLDER_BYTES = 512
 
 
 def runs_of(folder: Path) -> list[Path]:
-    """The run directories and the folders of `oomph.Monitor` in a folder, the newest first; at most 50."""
+    """Return the run directories and the folders of `oomph.Monitor` in a folder, newest first; at most 50."""
     files = [*_in_each(folder / DEFAULT_PARENT, "run.json"), *_in_each(folder / MONITORED_PARENT, TAIL)]
     newest_first = sorted(((_changed(file), run) for file, run in files), reverse=True)
     return [run for at, run in islice(newest_first, _MOST_LOOKED_AT) if at]
 
 
 def _in_each(parent: Path, name: str) -> list[tuple[Path, Path]]:
-    """(file, folder) of each folder in `parent`."""
+    """Return (file, folder) for each folder in `parent`."""
     try:
         return [(entry / name, entry) for entry in parent.iterdir()]
     except OSError:
@@ -42,9 +42,9 @@ def _in_each(parent: Path, name: str) -> list[tuple[Path, Path]]:
 
 
 class RunReader:
-    """One run directory, or the folder of an `oomph.Monitor`, which has samples only.
+    """One run directory, or the folder of an `oomph.Monitor`, which has only samples.
 
-    Reading never raises: what is missing or damaged is not shown.
+    Reading never raises: missing or damaged parts are not shown.
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,7 +53,7 @@ class RunReader:
         self._samples: deque[Sample] = deque(latest(path), maxlen=KEPT)
 
     def read(self) -> Run | None:
-        """The run as it is now; None if it has neither a readable run.json nor samples."""
+        """Return the run as it is now; None if it has neither a readable run.json nor samples."""
         sample = newest(self.path)
         if sample is not None and (not self._samples or sample.time > self._samples[-1].time):
             self._samples.append(sample)
@@ -70,7 +70,7 @@ class RunReader:
         )
 
     def _of_monitor(self) -> RunRecord | None:
-        """The record in place of run.json in the folder of an `oomph.Monitor`."""
+        """Return the record that replaces run.json in the folder of an `oomph.Monitor`."""
         if not self._samples:
             return None
         status = MEASURED if silence(time.time(), self._samples) else MONITORED
@@ -78,7 +78,7 @@ class RunReader:
 
 
 def is_going_on(path: Path, record: RunRecord) -> bool:
-    """True if a run seems to be going on; its lock is not tried, which would be in its way."""
+    """True if a run seems to be going on. Its lock is not tried, because that would be in the run's way."""
     if record.status != RUNNING:
         return False
     holder = _holder(path)
@@ -92,7 +92,7 @@ def is_elsewhere(path: Path) -> bool:
 
 
 def going_on(runs: Iterable[Path]) -> list[Path]:
-    """The runs that are still going on."""
+    """Return the runs that are still going on."""
     return [path for path in runs if _is_monitored_or_going_on(path)]
 
 

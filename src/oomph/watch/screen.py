@@ -26,7 +26,7 @@ ORDERS: Mapping[str, Callable[[GpuView], float]] = MappingProxyType(
         "temperature": lambda gpu: -gpu.values.get("temperature_celsius", 0.0),
     }
 )
-"""The name of each order → the key that sorts the GPUs."""
+"""The key that sorts the GPUs, for the name of each order."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class ViewChoice:
     quits: bool = False
 
     def sorted(self, gpus: Sequence[GpuView]) -> list[GpuView]:
-        """The GPUs in the chosen order."""
+        """Return the GPUs in the chosen order."""
         return sorted(gpus, key=ORDERS[self.order])
 
 
 def pressed(choice: ViewChoice, key: str) -> ViewChoice:
-    """The choice after a key; other keys change nothing."""
+    """Return the choice after a key; other keys change nothing."""
     if key in ("q", "Q"):
         return replace(choice, quits=True)
     if key in ("p", "P"):
@@ -56,24 +56,24 @@ def pressed(choice: ViewChoice, key: str) -> ViewChoice:
 
 _HEADS = ("memory", "use", "temp", "power")
 _FIGURES = (13, 4, 6, 6)
-"""The width of each figure, in columns."""
+"""The width of each value, in columns."""
 _INDEX = 4
 _NARROWEST, _WIDEST = 3, 16
-"""The least and the most columns of a sparkline."""
+"""The minimum and maximum width of a sparkline, in columns."""
 _WIDE, _NAME = 100, 25
-"""The columns from which on the name of a GPU is shown, and the columns for the name."""
+"""The screen width at which the name of a GPU is shown, and the width of the name, in columns."""
 _WORST = "bold red"
 
 
 def gpu_head(width: int) -> Text:
-    """The line with the heads of the columns."""
+    """Return the line with the column heads."""
     line = _width_of_line(width)
     cells = (f"{title:<{line + 1 + room}}" for title, room in zip(_HEADS, _FIGURES, strict=True))
     return Text(f"{'GPU':<{_INDEX}}{'  '.join(cells)}", style="bold")
 
 
 def gpu_row(gpu: GpuView, width: int, marks: str) -> Text:
-    """The line of one GPU."""
+    """Return the line of one GPU."""
     text = Text(f"{gpu.label:<{_INDEX}}")
     if gpu.problem:
         return text.append(shown_line(gpu.problem), style=_WORST)
@@ -89,15 +89,17 @@ def gpu_row(gpu: GpuView, width: int, marks: str) -> Text:
 
 
 def _width_of_line(width: int) -> int:
-    """The width of a sparkline in columns: a share of what the figures and, on a wide screen, the name of the GPU
-    leave."""
+    """Return the width of a sparkline in columns.
+
+    It is a share of what the values and, on a wide screen, the name of the GPU leave.
+    """
     fixed = _INDEX + sum(_FIGURES) + len(_FIGURES) + 2 * (len(_FIGURES) - 1)
     name = _NAME if width >= _WIDE else 0
     return min(max((width - fixed - name) // len(_FIGURES), _NARROWEST), _WIDEST)
 
 
 def _top(gpu: GpuView, key: str) -> float:
-    """The value that a full block stands for."""
+    """Return the value for which a full block stands."""
     values, history = gpu.values, gpu.history.get(key, (0.0,))
     known = {
         "memory_used_bytes": values.get("memory_total_bytes"),
@@ -109,7 +111,7 @@ def _top(gpu: GpuView, key: str) -> float:
 
 
 def _style_of_figure(gpu: GpuView, key: str) -> str:
-    """The style of a figure: red for a temperature at the GPU's limit, and for memory nearly used up."""
+    """Return the style of a value: red for a temperature at the GPU's limit, and for memory nearly used up."""
     values = gpu.values
     if key == "temperature_celsius" and values.get(key, 0.0) >= values.get("temperature_slowdown_celsius", 1e9):
         return _WORST
@@ -123,11 +125,11 @@ _STYLES = {"critical": "red", "warning": "yellow", "notice": "cyan"}
 _HANG = " " * 10
 """Blanks as wide as the time of an incident, for the lines below it."""
 _PARTS = ((3, 2), (3, 1), (0, 5), (0, 6), (2, 3), (1, 4), (1, 0))
-"""The least rows and the rank of jobs, GPUs, host, processes, present findings, past incidents and problems."""
+"""The minimum rows and the rank of jobs, GPUs, host, processes, present findings, past incidents and problems."""
 
 
 def lines_of(view: View, choice: ViewChoice, width: int, height: int, marks: str = BLOCKS) -> list[Text]:
-    """The lines, at most `height` of them, none wider than `width`."""
+    """Return the lines, at most `height` of them, none wider than `width`."""
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
         lines = [Text(f"{width}×{height} is too small:"), Text(f"{LEAST_WIDTH}×{LEAST_HEIGHT} needed"), Text("q quit")]
         return [_fitted(line, width) for line in lines[:height]]
@@ -170,7 +172,7 @@ def _footer(choice: ViewChoice) -> Text:
 
 
 def _jobs(jobs: Sequence[Job]) -> list[Text]:
-    """The lines of the jobs: all of the run that was asked for, one line for each other run."""
+    """Return the lines of the jobs: all of the requested run, one line for each other run."""
     if not jobs:
         return [Text("no run of oomph in this folder", style="dim")]
     first, *others = jobs
@@ -201,7 +203,7 @@ def _process(each: Process) -> Text:
 
 
 def _incidents(incidents: Sequence[ShownIncident], width: int) -> list[Text]:
-    """The lines of the incidents: all of the newest with its remedy, one line for each other."""
+    """Return the lines of the incidents: all of the newest with its remedy, one line for each other."""
     if not incidents:
         return []
     newest, *others = incidents
@@ -220,7 +222,7 @@ def _style(incident: ShownIncident) -> str:
 
 
 def _cut(part: Sequence[Text], rows: int) -> list[Text]:
-    """The part in `rows` rows; the last one counts those left out."""
+    """Cut the part to `rows` rows; the last one counts those left out."""
     shown, left = cut(len(part), rows)
     return [*part[:shown], *([Text(f"… {left} more", style="dim")] if left and rows else [])]
 
@@ -231,18 +233,18 @@ def _fitted(line: Text, width: int) -> Text:
 
 
 class Wish(NamedTuple):
-    """The rows that a part would like, and the least it needs."""
+    """The rows that a part would like, and the minimum that it needs."""
 
     rows: int
     least: int
     rank: int
-    """The rank of the part: parts of a lower rank are served first."""
+    """The rank of the part: parts with a lower rank are served first."""
 
 
 def allot(room: int, wishes: Sequence[Wish]) -> list[int]:
-    """The number of rows for each part, in the order given; their sum is at most `room`.
+    """Return the number of rows for each part, in the given order; their sum is at most `room`.
 
-    First each part gets its least while there is room, then the rest of its wish.
+    Each part first gets its minimum while there is room, then the rest of its wish.
     """
     given = [0] * len(wishes)
     by_rank = sorted(range(len(wishes)), key=lambda part: wishes[part].rank)

@@ -1,4 +1,4 @@
-"""Signals as values to wait for: noted on arrival, handled when the current work is done."""
+"""Signals as values to wait for: noted on arrival, handled after the current work."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _NOTED = (*ENDING, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 
 class NotedSignals:
-    """Notes signals while entered; then restores their handlers."""
+    """Notes signals while entered, and restores their handlers on exit."""
 
     def __init__(self) -> None:
         self._before: dict[signal.Signals, Any] = {}
         self._wakeup_before = -1
         self.fd = -1
-        """The descriptor that is readable when a signal has arrived."""
+        """The descriptor that becomes readable when a signal has arrived."""
         self._writer = -1
 
     def __enter__(self) -> NotedSignals:
@@ -47,4 +47,4 @@ class NotedSignals:
 
 
 def _note(number: int, frame: FrameType | None) -> None:
-    """No-op: the wakeup descriptor has the number."""
+    """Do nothing: the wakeup descriptor has the number."""

@@ -1,4 +1,4 @@
-"""View: all that `oomph watch` shows at one moment, as frozen values. Pure.
+"""View: everything that `oomph watch` shows at one moment, as frozen values. Pure.
 
 The live view, `--once`, `--json` and the Prometheus endpoint each show one View, and read nothing else.
 """
@@ -19,9 +19,9 @@ CHARTED = ("memory_used_bytes", "utilization_ratio", "temperature_celsius", "pow
 """The metrics of a GPU that are shown with a curve of their last minutes."""
 _SLOW = frozenset(metric.key for metric in METRICS if metric.every_seconds > 1)
 _SLOW_SECONDS = 25.0
-"""The most seconds for which a slow value is shown: those read every ten seconds may be absent twice."""
+"""The longest time, in seconds, for which a slow value is shown: one read every ten seconds may be absent twice."""
 _PROCESSES_SECONDS = 30.0
-"""The age in seconds from which lists of processes are not shown."""
+"""The age, in seconds, at which process lists are no longer shown."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class GpuView:
     values: Values = field(default_factory=dict)
     history: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     problem: str = ""
-    """The reason the GPU did not answer; it then has no values."""
+    """The reason that the GPU did not answer; it then has no values."""
     instance: int | None = None
     """The number of a MIG instance; None for a whole GPU."""
 
     @property
     def label(self) -> str:
-        """The number of the GPU, and that of the MIG instance: "0", "0:1"."""
+        """The number of the GPU, and of the MIG instance if there is one: "0", "0:1"."""
         return str(self.index) if self.instance is None else f"{self.index}:{self.instance}"
 
 
@@ -53,12 +53,12 @@ class Process:
     name: str
     memory_bytes: int | None
     own: bool
-    """True if it belongs to the script of a run that is shown."""
+    """True if it belongs to the script of a displayed run."""
 
 
 @dataclass(frozen=True)
 class View:
-    """All that is shown at one moment."""
+    """Everything that is shown at one moment."""
 
     time: float
     """The Unix time of the view."""
@@ -66,14 +66,14 @@ class View:
     processes: tuple[Process, ...] = ()
     """The processes, those with the most memory first."""
     jobs: tuple[Job, ...] = ()
-    """The runs, the one asked for first."""
+    """The runs, with the requested one first."""
     incidents: tuple[ShownIncident, ...] = ()
-    """The incidents and current findings, the newest first."""
+    """The incidents and current findings, newest first."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """The source → the reason it has no values."""
+    """The reason that each source named here has no values."""
     host: Values = field(default_factory=dict)
     sampled: float | None = None
-    """The Unix time of the newest GPU sample; None without one."""
+    """The Unix time of the newest GPU sample; None if there is none."""
 
     @property
     def alerts(self) -> tuple[ShownIncident, ...]:
@@ -93,13 +93,13 @@ def view_of(
     present: Sequence[ShownIncident] = (),
     problems: Mapping[str, str] = MappingProxyType({}),
 ) -> View:
-    """The view at one moment.
+    """Return the view at one moment.
 
     Args:
         now: Unix time.
         samples: the last minutes of the GPUs, oldest first.
         jobs: the runs to show.
-        present: what is found wrong in these samples now.
+        present: the current findings in these samples.
         problems: why samples are missing, beyond what they say themselves.
     """
     told = [each for job in jobs for each in job.incidents]
@@ -147,7 +147,10 @@ def _gpu(gpu: GpuSample, instance: int | None, past: Sequence[tuple[float, Value
 
 
 def last_known(past: Sequence[tuple[float, Values]]) -> Values:
-    """The newest values, and the last ones of what is read every ten seconds; `past`: (time, values), oldest first."""
+    """Return the newest values, and the last known ones of metrics read every ten seconds.
+
+    `past` is (time, values), oldest first.
+    """
     now, newest = past[-1]
     found = dict(newest)
     for time, values in reversed(past):
@@ -158,7 +161,7 @@ def last_known(past: Sequence[tuple[float, Values]]) -> Values:
 
 
 def _processes(samples: Sequence[Sample]) -> tuple[Process, ...]:
-    """Return the last list of processes that was read, for each GPU."""
+    """Return the last process list that was read, for each GPU."""
     newest: dict[str, tuple[Process, ...]] = {}
     for sample in reversed(samples):
         if samples[-1].time - sample.time > _PROCESSES_SECONDS:

@@ -16,7 +16,7 @@ UNKNOWN = "-"
 
 
 def memory(values: Values) -> str:
-    """The memory in use and in all: "31.2/80 GiB"."""
+    """Format the memory in use and in total: "31.2/80 GiB"."""
     used, total = values.get("memory_used_bytes"), values.get("memory_total_bytes")
     if used is None:
         return UNKNOWN
@@ -25,17 +25,17 @@ def memory(values: Values) -> str:
 
 
 def percent(ratio: float | None) -> str:
-    """A ratio as a percentage."""
+    """Format a ratio as a percentage."""
     return UNKNOWN if ratio is None or ratio != ratio else f"{ratio * 100:.0f}%"
 
 
 def celsius(value: float | None) -> str:
-    """A temperature."""
+    """Format a temperature."""
     return UNKNOWN if value is None else f"{value:.0f} °C"
 
 
 def watts(value: float | None) -> str:
-    """A power."""
+    """Format a power."""
     return UNKNOWN if value is None else f"{value:.0f} W"
 
 
@@ -50,17 +50,17 @@ def figures(values: Values) -> tuple[str, str, str, str]:
 
 
 def size(size_bytes: int | None) -> str:
-    """A number of bytes."""
+    """Format a number of bytes."""
     return UNKNOWN if size_bytes is None else as_size(size_bytes)
 
 
 def step_time(seconds: float) -> str:
-    """The time of a step in words: "12.3 ms"."""
+    """Format the duration of a step: "12.3 ms"."""
     return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
 def position(at: int | None, of: int | None) -> str:
-    """A position: "3/10"; "3" if its end is unknown."""
+    """Format a position: "3/10"; "3" if its end is unknown."""
     if at is None:
         return UNKNOWN
     return f"{at}/{of}" if of is not None else str(at)
@@ -72,8 +72,10 @@ ASCII = "_.-:=+*#"
 
 
 def sparkline(values: Sequence[float], width: int, top: float, marks: str = BLOCKS) -> str:
-    """A line of marks for the newest `width` values from 0 to `top`, the newest last; blanks where there are none
-    yet."""
+    """Return a line of marks for the newest `width` values from 0 to `top`.
+
+    The newest comes last, with blanks where there are no values yet.
+    """
     shown = values[-width:] if width > 0 else ()
     line = "".join(_mark(value / top if top > 0 else 0.0, marks) for value in shown)
     return line.rjust(max(width, 0))
@@ -89,13 +91,13 @@ _LATE_SECONDS = 3.0
 
 
 def state(job: Job) -> str:
-    """The job and its state, in words."""
+    """Describe the job and its state."""
     attempt = f", attempt {job.attempt}" if job.attempt > 1 else ""
     return shown_line(f"{job.command}  {job.state}{attempt}")
 
 
 def progress(job: Job) -> str:
-    """The progress of the job, in words."""
+    """Describe the progress of the job."""
     parts = []
     if job.epoch is not None:
         parts.append(f"epoch {position(job.epoch, job.epochs)}")
@@ -109,7 +111,7 @@ def progress(job: Job) -> str:
 
 
 def pace(job: Job) -> str:
-    """The pace of the job, in words; empty when nothing is known."""
+    """Describe the pace of the job; empty if nothing is known."""
     parts = []
     if job.step_seconds is not None:
         parts.append(f"{step_time(job.step_seconds)} a step")
@@ -123,27 +125,27 @@ def pace(job: Job) -> str:
 
 
 def host(values: Values) -> str:
-    """The load of the machine on one line; empty when it is not measured."""
+    """Format the load of the machine on one line; empty if it is not measured."""
     if not values:
         return ""
     return f"host  {memory(values)}  CPU {percent(values.get('cpu_ratio'))}"
 
 
 def age(view: View) -> str:
-    """The age of the newest sample, in words; empty when the sample is new."""
+    """Describe the age of the newest sample; empty if the sample is new."""
     seconds = 0.0 if view.sampled is None else view.time - view.sampled
     return f"last sample {as_duration(seconds)} ago" if seconds > _LATE_SECONDS else ""
 
 
 def incident(each: ShownIncident) -> str:
-    """An incident on one line, with its time of day, and how long a finding was there."""
+    """Format an incident on one line, with its time of day, and how long a finding lasted."""
     clock = time.strftime("%H:%M:%S", time.localtime(each.time))
     subject = f"{each.subject}: " if each.subject else ""
     return shown_line(f"{clock}  {each.fault}  {subject}{each.message}{_over(each)}")
 
 
 def remedy(each: ShownIncident) -> str:
-    """The remedy of an incident; empty for a finding that is over."""
+    """Return the remedy of an incident; empty for a finding that is over."""
     return "" if each.ended is not None else shown_line(each.remedy)
 
 

@@ -32,7 +32,7 @@ def read_example(fault: Fault) -> list[Evidence]:
 
 
 @by_code
-def test_example_of_a_page_is_diagnosed_as_the_fault_of_that_page(fault: Fault) -> None:
+def test_page_example_is_diagnosed_as_its_fault(fault: Fault) -> None:
     diagnoses = diagnose(read_example(fault))
     assert diagnoses[0].code == fault.code
     assert diagnoses[0].role == "cause"
@@ -40,7 +40,7 @@ def test_example_of_a_page_is_diagnosed_as_the_fault_of_that_page(fault: Fault) 
 
 
 @by_code
-def test_example_of_any_other_page_is_not_diagnosed_as_this_fault(fault: Fault) -> None:
+def test_page_example_is_not_diagnosed_as_another_fault(fault: Fault) -> None:
     others = [other for other in FAULTS if other is not fault]
     assert [other.code for other in others if diagnose(read_example(other))[0].code == fault.code] == []
 
@@ -61,7 +61,7 @@ def test_every_needed_signature_comes_earlier_on_the_same_page(fault: Fault) -> 
 
 
 @by_code
-def test_unless_and_beside_refer_to_signatures_of_the_same_page(fault: Fault) -> None:
+def test_unless_and_beside_name_signatures_on_the_same_page(fault: Fault) -> None:
     ids = {signature.id for signature in fault.signatures}
     assert ids.issuperset(name for each in fault.signatures for name in (*each.unless, *each.beside))
 
@@ -75,7 +75,7 @@ def test_no_pattern_has_nested_unbounded_repeats(fault: Fault) -> None:
 
 @by_code
 @pytest.mark.parametrize("filler", ["a", " ", "1", "/", "(", "Killed "], ids=repr)
-def test_pattern_is_fast_on_a_long_line_that_almost_matches(fault: Fault, filler: str) -> None:
+def test_pattern_is_fast_on_a_long_near_match(fault: Fault, filler: str) -> None:
     for signature in fault.signatures:
         text = (signature.literal + filler * TEXT_LIMIT)[:TEXT_LIMIT]
         signature.match("")  # compiles the pattern, which is no part of what a line costs
@@ -111,12 +111,12 @@ def test_codes_and_names_are_unique() -> None:
     assert len({fault.code for fault in FAULTS}) == len({fault.name for fault in FAULTS}) == len(FAULTS)
 
 
-def test_consequences_are_faults_of_the_catalogue() -> None:
+def test_consequences_are_faults_in_the_catalogue() -> None:
     names = {fault.name for fault in FAULTS}
     assert {name for fault in FAULTS for name in fault.leads_to} <= names
 
 
-def test_fault_is_found_by_code_or_name_in_upper_or_lower_case() -> None:
+def test_fault_lookup_by_code_or_name_ignores_case() -> None:
     by_name = find("Device-OOM")
     assert by_name is not None
     assert by_name is find("oom101")
@@ -140,7 +140,7 @@ def test_invalid_page_is_refused_with_the_reason(change: tuple[str, str], compla
         parse_page(source.read_text().replace(*change).encode(), source)
 
 
-def test_every_driver_status_number_belongs_to_only_one_fault() -> None:
+def test_driver_status_number_belongs_to_one_fault() -> None:
     numbers = Counter(
         number
         for fault in load()

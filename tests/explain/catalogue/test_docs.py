@@ -20,7 +20,7 @@ PAGE = PAGES / "memory/OOM101-device-oom.md"
 DOCUMENTS = documents(load())
 
 
-def test_the_reference_has_a_page_for_each_fault_and_an_index() -> None:
+def test_reference_has_an_index_and_a_page_for_each_fault() -> None:
     assert set(DOCUMENTS) == {"index.md", *(f"{fault.code}-{fault.name}.md" for fault in load())}
     assert DOCUMENTS["index.md"].count("\n| [") == len(load())
 
@@ -38,7 +38,7 @@ def test_reference_page_contains_the_text_and_remedies_of_its_fault(fault: Fault
         assert remedy.changes in text
 
 
-def test_installed_json_front_matter_equals_that_of_the_pages() -> None:
+def test_installed_json_front_matter_matches_the_pages() -> None:
     """When this fails: .venv/bin/pip install --editable ."""
     assert [
         fault.code for fault in load() if catalogue.made_front(fault.page) != catalogue.parse_front(fault.page)
@@ -56,20 +56,20 @@ def test_front_matter_written_at_installation_covers_every_page(
     assert written == [catalogue.parse_front(fault.page) for fault in load()]
 
 
-def test_page_changed_since_installation_is_parsed_again() -> None:
+def test_changed_page_is_parsed_again() -> None:
     (page,) = (fault for fault in load() if fault.name == "device-oom")
     changed = parse_page(page.page.replace(b'summary = "', b'summary = "Now '), PAGE)
     assert changed.summary == f"Now {page.summary}"
     assert changed.signatures == page.signatures
 
 
-def test_prose_of_a_page_changed_since_installation_is_checked() -> None:
+def test_changed_page_prose_is_checked() -> None:
     with pytest.raises(PageError, match="headings"):
         parse_page(PAGE.read_bytes().replace(b"## Why\n", b"## Because\n"), PAGE)
 
 
 @pytest.mark.parametrize("damage", [None, slice(0, -1), slice(0, 1000), slice(5, None), "a letter"])
-def test_pages_are_read_without_a_valid_json_front_matter_file(
+def test_pages_are_readable_without_valid_json_front_matter(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: slice | str | None
 ) -> None:
     whole, front = catalogue.MADE.read_bytes(), tmp_path / "front.jsonl"
@@ -96,7 +96,7 @@ print(fault._signature.cache_info().currsize)
 """
 
 
-def test_reference_page_of_a_deleted_fault_is_removed(tmp_path: Path) -> None:
+def test_deleted_fault_loses_its_reference_page(tmp_path: Path) -> None:
     (tmp_path / "OLD999-gone.md").write_text("old")
     write(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == documents(load()).keys()

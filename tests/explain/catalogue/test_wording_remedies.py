@@ -48,7 +48,7 @@ def groups(fault: Fault) -> set[str]:
 
 
 @by_code
-def test_remedy_names_known_systems_and_its_text_has_no_full_stop(fault: Fault) -> None:
+def test_remedy_has_known_systems_and_no_final_full_stop(fault: Fault) -> None:
     for remedy in remedies(fault):
         assert set(remedy.where) <= SYSTEMS.keys()
         for text in (remedy.text, remedy.known.replace("{", "").replace("}", "")):
@@ -57,7 +57,7 @@ def test_remedy_names_known_systems_and_its_text_has_no_full_stop(fault: Fault) 
 
 
 @by_code
-def test_remedy_uses_only_captured_values_and_leaves_no_braces(fault: Fault) -> None:
+def test_remedy_fills_all_braces_with_captured_values(fault: Fault) -> None:
     known = groups(fault) | DERIVED
     for remedy in remedies(fault):
         wanted = fields(remedy.known) | fields(remedy.command)
@@ -70,14 +70,14 @@ def test_remedy_uses_only_captured_values_and_leaves_no_braces(fault: Fault) -> 
 
 
 @by_code
-def test_remedy_command_uses_only_values_captured_by_its_own_wording(fault: Fault) -> None:
+def test_remedy_command_uses_only_values_of_its_own_wording(fault: Fault) -> None:
     for signature in fault.signatures:
         own = set(re.compile(signature.pattern).groupindex) | ({"inside"} if signature.inside else set())
         assert all(fields(remedy.command) <= own for remedy in signature.remedies), signature.literal
 
 
 @by_code
-def test_remedies_of_a_wording_are_distinct(fault: Fault) -> None:
+def test_wording_remedies_are_distinct(fault: Fault) -> None:
     for signature in fault.signatures:
         said = [(remedy.text, remedy.where) for remedy in signature.remedies]
         assert len(said) == len(set(said)), signature.literal
@@ -116,7 +116,7 @@ def test_reference_shows_remedies_for_single_wordings_and_systems() -> None:
     ("change", "complaint"),
     [
         (('text = "Use a smaller batch"', 'text = "Use a smaller batch."'), "without a full stop"),
-        (('text = "Use a smaller batch"', 'text = "Use a smaller batch"\nwhere = ["beos"]'), "where must be of"),
+        (('text = "Use a smaller batch"', 'text = "Use a smaller batch"\nwhere = ["beos"]'), "where must be in"),
         (('text = "Use a smaller batch"', 'text = "Use a smaller batch"\nwhen = "now"'), "when"),
         (("confidence = 0.97", 'confidence = 0.97\n\n[[signatures.remedies]]\ntext = "Do."'), "without a full stop"),
         (("confidence = 0.97", 'confidence = 0.97\n\n[[signatures.remedies]]\nuse = "rest"'), "no shared remedy"),
@@ -133,7 +133,7 @@ def test_invalid_remedy_is_refused_with_the_reason(change: tuple[str, str], comp
 
 
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*/*.md")), ids=lambda path: path.stem)
-def test_a_remedy_is_written_once_on_a_page(page: Path) -> None:
+def test_each_remedy_appears_once_on_a_page(page: Path) -> None:
     """A correction in one of several copies would be forgotten in the others."""
     tables = tomllib.loads(split(page.read_text(encoding="utf-8"))[0])
     given = [*tables["remedies"], *(each for table in tables["signatures"] for each in table.get("remedies", ()))]

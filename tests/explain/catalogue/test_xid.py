@@ -33,7 +33,7 @@ def test_xid_catalogue_is_complete() -> None:
     )
 
 
-def test_xid_that_needs_a_reset_is_a_hardware_fault() -> None:
+def test_xid_requiring_a_reset_is_a_hardware_fault() -> None:
     for xid in catalogue().values():
         if xid.immediate in NEED_HARDWARE:
             assert first(xid.code) == "hardware-fault", xid

@@ -87,13 +87,13 @@ def named_in_its_traceback(error: BaseException) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("file", "error"), ERRORS, ids=lambda value: str(value)[:40])
-def test_live_exception_gets_the_same_diagnosis_as_its_traceback(file: str, error: BaseException) -> None:
+def test_live_exception_matches_its_traceback_diagnosis(file: str, error: BaseException) -> None:
     found = caught(raised_in(file, error))
     assert named_live(found) == named_in_its_traceback(found) != []
 
 
 @pytest.mark.parametrize(("file", "error"), ERRORS, ids=lambda value: str(value)[:40])
-def test_live_exception_with_a_cause_gets_the_same_diagnosis_as_its_traceback(file: str, error: BaseException) -> None:
+def test_chained_live_exception_matches_its_traceback_diagnosis(file: str, error: BaseException) -> None:
     found = caught(raised_in(file, error), cause=EXHAUSTED("Out of memory while trying to allocate 1.02GiB."))
     assert named_live(found) == named_in_its_traceback(found) != []
 
@@ -102,7 +102,7 @@ FOLDERS = ("a b", "tensorflow/models", "keras/examples", "checkpoint/oom", "runf
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_live_exception_from_any_folder_gets_the_same_diagnosis_as_its_traceback(folder: str) -> None:
+def test_live_exception_diagnosis_does_not_depend_on_the_folder(folder: str) -> None:
     """The words of a path are words too: where two faults are equally likely, one word more decides."""
     for file, error in ERRORS:
         for cause in (None, EXHAUSTED("Out of memory while trying to allocate 1.02GiB."), KeyError("label")):
@@ -111,7 +111,7 @@ def test_live_exception_from_any_folder_gets_the_same_diagnosis_as_its_traceback
             assert named_live(found) == named_in_its_traceback(found) != []
 
 
-def test_diagnosis_of_a_message_depends_on_the_file_that_raised_it() -> None:
+def test_message_diagnosis_depends_on_the_raising_file() -> None:
     message = "Argument `target` has another rank than `output`, shapes differ"
     names = [diagnose(caught(raised_in(file, ValueError(message))))[0].name for file in (KERAS, OWN)]
     assert names == ["shape-mismatch", "unrelated"]

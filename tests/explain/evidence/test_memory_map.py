@@ -43,7 +43,7 @@ def test_last_chunk_of_a_memory_region_has_the_printed_size() -> None:
     assert diagnose(lines)[0].captured["largest_free"] == "3.00MiB"
 
 
-def test_enough_free_memory_in_too_small_pieces_is_fragmentation() -> None:
+def test_sufficient_free_memory_in_small_pieces_is_fragmentation() -> None:
     found = names(REQUEST + free(40, 10, 40) + FAILURE)
     assert found == [("device-oom-fragmentation", "cause"), ("device-oom", "consequence")]
 
@@ -72,7 +72,7 @@ def test_free_memory_is_computed_from_statistics_without_chunks() -> None:
 
 def test_fragmentation_remedy_states_the_requested_and_free_memory() -> None:
     (found,) = diagnose(read_log(io.BytesIO((LOGS / "eager_fill.log").read_bytes())))
-    assert found.remedies[0].text.startswith("64.00MiB were asked for, 2.00MiB of 512.00MiB were free")
+    assert found.remedies[0].text.startswith("64.00MiB was requested, 2.00MiB of 512.00MiB was free")
 
 
 def test_memory_map_written_by_tensorflow_is_read() -> None:
@@ -148,7 +148,7 @@ WARNING = REQUEST.replace("requested", " The caller indicates that this is not a
 
 
 @pytest.mark.parametrize("end", ["\n", "\r"])
-def test_dump_is_assigned_to_the_request_that_failed(end: str) -> None:
+def test_memory_dump_is_assigned_to_the_failed_request(end: str) -> None:
     lines = (REQUEST + free(40) + WARNING).replace("\n", end).encode()
     assert b"Free chunks: %d bytes, the largest of %d" % (40 << 20, 40 << 20) in condense(free(9).encode() + lines)
 
@@ -162,7 +162,7 @@ def test_dump_is_assigned_to_the_request_that_failed(end: str) -> None:
     ],
     ids=["many requests in a line", "progress bar", "many denials"],
 )
-def test_repeated_request_words_do_not_slow_condensing(line: str) -> None:
+def test_repeated_requests_do_not_slow_condensing(line: str) -> None:
     block = (line + "\n").encode() * 4
     started = time.process_time()
     assert condense(block).count(b"\n") == 4

@@ -44,7 +44,7 @@ def test_repeated_words_are_listed_once_and_compound_names_are_split() -> None:
     assert words(["ResourceExhaustedError: exhausted", "Error 137"]) == ["137", "error", "exhausted", "resource"]
 
 
-def test_most_significant_line_for_a_fault_is_found() -> None:
+def test_most_telling_line_for_a_fault_is_found() -> None:
     learned = Classifier(LEARNED, load())
     oom = next(fault for fault in load() if fault.name == "device-oom")
     told = of("Epoch 1", "memory exhausted", "killed", "exhausted again")
@@ -75,7 +75,7 @@ def test_missing_word_table_gives_no_diagnosis_and_no_error(monkeypatch: pytest.
         trained.cache_clear()
 
 
-def test_every_line_of_the_word_table_gives_a_word_and_weights_of_existing_pages() -> None:
+def test_word_table_lines_have_a_word_and_weights_for_known_pages() -> None:
     codes = {fault.code for fault in load()} | {SOUND}
     lines = [line.split(" ") for line in TABLE.read_text(encoding="ascii").splitlines()]
     assert [word for word, *_ in lines] == sorted({word for word, *_ in lines})

@@ -32,20 +32,20 @@ def general(name: str, text: str, confidence: float = 0.5) -> Diagnosis:
     return Diagnosis(next(f for f in load() if f.name == name), CAUSE, confidence, tuple(of(text)))
 
 
-def test_guess_is_the_likeliest_page_with_the_line_that_supports_it() -> None:
+def test_guess_is_the_likeliest_page_with_its_supporting_line() -> None:
     (first,) = guesses("INFO start of job", PEER).out_of_silence(failed=True, set_aside=())
     assert (first.name, first.evidence[0].text) == ("worker-lost", PEER)
     assert first.confidence <= 0.5
 
 
-def test_wording_in_the_log_refines_the_remedy_of_a_guessed_page() -> None:
+def test_log_wording_refines_the_guessed_pages_remedy() -> None:
     lost = "kernel driver does not appear to be running on this host (login05)"
     page = Likeness("driver-missing", 0.5)
     assert "login05 is a login node" in guesses(lost)._diagnosis(page).remedies[0].text
     assert "login" not in guesses("no driver")._diagnosis(page).remedies[0].text
 
 
-def test_wording_that_depends_on_another_gives_different_advice_alone() -> None:
+def test_dependent_wording_gives_different_advice_alone() -> None:
     keras = next(fault for fault in load() if fault.name == "keras-version-mismatch")
     line = of("Unrecognized keyword arguments passed to LSTM: {'batch_input_shape': (1, 1, 7)}")
     alone, in_company = (narrowed(keras, line, ids)[1] for ids in (frozenset[str](), frozenset({"reads-model"})))
@@ -53,7 +53,7 @@ def test_wording_that_depends_on_another_gives_different_advice_alone() -> None:
     assert not any("Make keras.Input" in signature.advice for signature in in_company)
 
 
-def test_too_few_words_or_a_sound_training_give_no_guess() -> None:
+def test_too_few_words_or_healthy_training_give_no_guess() -> None:
     assert guesses("worker dead").out_of_silence(failed=True, set_aside=()) == []
     sound = ("Epoch 1/2", "313/313 [====] - 2s 6ms/step - loss: 0.31 - accuracy: 0.91 - val_loss: 0.29")
     assert guesses(*sound).out_of_silence(failed=True, set_aside=()) == []
@@ -64,7 +64,7 @@ def test_fault_ruled_out_by_signatures_is_not_guessed() -> None:
     assert guesses(PEER).out_of_silence(failed=True, set_aside=("worker-lost",)) == []
 
 
-def test_general_error_ranks_below_the_page_supported_by_its_words() -> None:
+def test_general_error_ranks_below_a_page_matching_its_words() -> None:
     first, second = guesses(UNKNOWN, PEER).reconsidered([general("unrecognised", UNKNOWN)])
     assert (first.name, second.name) == ("worker-lost", "unrecognised")
     assert second.confidence <= 0.5
@@ -80,7 +80,7 @@ def test_assertion_failure_of_the_program_stays_unrecognised() -> None:
     assert named(guesses(error, PEER).reconsidered([general("unrecognised", error)])) == ["unrecognised"]
 
 
-def test_memory_readings_that_level_off_are_not_guessed_to_be_a_leak() -> None:
+def test_levelling_memory_readings_are_not_guessed_as_a_leak() -> None:
     steady = [f"epoch {n} memory in use: {min(1000 + 200 * n, 1400)} MiB" for n in range(9)]
     assert diagnose(of(*steady)) == ()
 
@@ -112,7 +112,7 @@ def advice(text: str) -> str:
     return "".join(signature.advice for signature in signatures)
 
 
-def test_advice_is_borrowed_from_a_matching_wording_of_another_page() -> None:
+def test_advice_is_borrowed_from_another_page_with_matching_wording() -> None:
     assert "TFTrainer" in advice(ERROR)
 
 
@@ -125,24 +125,24 @@ def test_advice_is_borrowed_from_a_specific_page_before_plain_errors() -> None:
     assert set(captured) <= {"class", "name"}
 
 
-def test_unknown_words_borrow_no_advice() -> None:
+def test_unknown_words_get_no_borrowed_advice() -> None:
     assert advice("ValueError: something of my own") == ""
 
 
-def test_borrowed_advice_comes_first_in_a_guess_without_its_own() -> None:
+def test_guess_without_advice_starts_with_borrowed_advice() -> None:
     (first, *_) = diagnose_log(ERROR.encode())
     assert first.confidence <= 0.5
     assert "TFTrainer" in first.remedies[0].text
 
 
-def test_unrelated_error_also_borrows_advice_from_another_page() -> None:
+def test_unrelated_error_borrows_advice_from_another_page() -> None:
     traceback = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    build()\n'
     (first, *_) = diagnose_log(f"{traceback}ImportError: cannot import name layer_from_config".encode())
     assert first.name == "unrelated"
     assert "deserialize as layer_from_config" in first.remedies[0].text
 
 
-def test_later_lines_of_a_keras_message_are_searched() -> None:
+def test_later_keras_message_lines_are_searched() -> None:
     announced = "OperatorNotAllowedInGraphError: Exception encountered when calling Informer.call()."
     (first, *_) = diagnose_log(f"{announced}\n\nIterating over a symbolic `tf.Tensor` is not allowed.".encode())
     assert "b, h, w = x.shape" in first.remedies[0].text

@@ -34,7 +34,7 @@ def test_literal_is_indexed_under_a_rare_whole_word(literal: str, word: str) -> 
     assert key(literal) == word
 
 
-def test_a_literal_without_a_word_is_refused() -> None:
+def test_literal_without_a_word_is_refused() -> None:
     with pytest.raises(ValueError, match="word"):
         key("(): ")
 
@@ -58,7 +58,7 @@ def test_indexed_reading_finds_the_same_faults_as_full_reading(path: Path) -> No
     assert found(True) == found(False)
 
 
-def test_a_long_log_is_read_at_twenty_megabytes_a_second() -> None:
+def test_long_log_is_read_at_twenty_megabytes_a_second() -> None:
     data = b"2024-01-01 10:00:00,123 INFO trainer: worker 12 did step 1234 in 0.123 s, loss 0.1234 lr 0.001\n" * 50_000
     diagnose([])
 
@@ -76,7 +76,7 @@ def spent(text: str) -> float:
     return time.process_time() - started
 
 
-def test_a_line_of_all_literals_is_read_in_linear_time() -> None:
+def test_line_of_all_literals_is_read_in_linear_time() -> None:
     """Each signature meets a text that is full of the words of every other one."""
     pieces = [signature.literal for fault in load() for signature in fault.signatures if "log" in signature.sources]
     diagnose([])  # the catalogue is read once
@@ -102,7 +102,7 @@ def test_literal_repeated_with_filler_does_not_make_a_pattern_slow(filler: str) 
         st.sampled_from(["CUDA_ERROR", "shape", "[", "(None, 3)", "labels", "loss: nan", "\n", "a" * 50, "=", "1"])
     )
 )
-def test_any_mixture_of_literals_is_read_in_linear_time(parts: list[str]) -> None:
+def test_mixed_literals_are_read_in_linear_time(parts: list[str]) -> None:
     assert spent((" ".join(parts) * 50)[:TEXT_LIMIT]) < SLOWEST
 
 
@@ -122,7 +122,7 @@ def test_no_literal_is_indexed_under_a_word_that_may_continue() -> None:
 
 
 @pytest.mark.parametrize("word", ["hipErrorPeerAccessUnsupported", "miopenStatusVersionMismatch", "librocmsmi64.so"])
-def test_literal_at_the_start_of_a_longer_word_is_found_in_a_long_log(word: str) -> None:
+def test_literal_starting_a_longer_word_is_found_in_a_long_log(word: str) -> None:
     noise = b"INFO step 12 of 5000\n" * 20_000
     found, *_ = diagnose(read_log(io.BytesIO(noise + f"failed with {word}\n".encode() + noise), words=words()))
     assert (found.name, found.evidence[0].line) == ("rocm-failure", 20_001)

@@ -19,7 +19,7 @@ def names(*lines: str) -> list[str]:
     return [found.name for found in diagnose(read_log(io.BytesIO("\n".join(lines).encode())))]
 
 
-def test_vocabulary_refers_only_to_existing_pages() -> None:
+def test_vocabulary_names_only_existing_pages() -> None:
     spoken_for = {name for weights in CLASSES.values() for name in weights}
     spoken_for |= {*WORDS, *COMMON_WORDS, *OPERATIONS, *PATHS, *AT_IMPORT}
     assert spoken_for <= {fault.name for fault in load()}
@@ -48,20 +48,20 @@ FRAMES = ("Traceback (most recent call last):", '  File "train.py", line 2, in <
 KERAS = '  File "/opt/lib/python3.11/site-packages/keras/src/ops/nn.py", line 9, in check'
 
 
-def test_plain_error_is_recognised_when_raised_by_keras_but_not_by_the_script() -> None:
+def test_plain_error_is_recognised_only_when_keras_raised_it() -> None:
     error = "ValueError: the widths have rank 2 and the heights rank 3"
     assert names(*FRAMES, KERAS, error)[0] == "shape-mismatch"
     assert names(*FRAMES, error) == ["unrelated"]
     assert names(*FRAMES, KERAS, "ValueError: mauve") == ["unrelated"]
 
 
-def test_unknown_keras_error_is_followed_by_similar_pages() -> None:
+def test_unknown_keras_error_suggests_similar_pages() -> None:
     error = "ValueError: a variable of a replica belongs to the scope of its strategy"
     assert names(*FRAMES, KERAS, error)[:2] == ["unrelated", "strategy-not-supported"]
     assert names(*FRAMES, error) == ["unrelated"]
 
 
-def test_failed_check_in_gpu_code_is_the_cause_of_an_abort() -> None:
+def test_failed_gpu_check_is_the_cause_of_an_abort() -> None:
     line = "F tensorflow/core/common_runtime/gpu/gpu_bfc_allocator.cc:136] Check failed: this->H2D_stream_->ok()"
     found = diagnose(read_log(io.BytesIO(line.encode())))
     assert (found[0].name, found[0].role) == ("kernel-launch-failure", "cause")
@@ -69,7 +69,7 @@ def test_failed_check_in_gpu_code_is_the_cause_of_an_abort() -> None:
     assert likely_of_check("F tensorflow/core/kernels/check.cc:12] Check failed: x == y (1 vs. 2)") == ()
 
 
-def test_confidence_by_likeness_is_limited_to_a_suspicion() -> None:
+def test_likeness_confidence_is_limited_to_a_suspicion() -> None:
     for text in ("InternalError: CUDA cuDNN cuBLAS NCCL XLA", "InvalidArgumentError: shape dtype label"):
         found = likely(text)
         assert 1 <= len(found) <= MOST
@@ -77,7 +77,7 @@ def test_confidence_by_likeness_is_limited_to_a_suspicion() -> None:
 
 
 @pytest.mark.parametrize("filler", ["a", " ", "[[", "{{node ", "/", "shape ", "(of type "], ids=repr)
-def test_a_long_message_takes_linear_time(filler: str) -> None:
+def test_long_message_takes_linear_time(filler: str) -> None:
     text = f"InvalidArgumentError: {filler * TEXT_LIMIT}"[: 2 * TEXT_LIMIT]
     started = time.process_time()
     likely(text)

@@ -20,7 +20,7 @@ def test_progress_line_is_recognised(line: str) -> None:
 @pytest.mark.parametrize(
     "line", ['callback filepath: "ckpt/{epoch:02d}-{val_loss:.2f}"', "an epoch later", "loss of data"]
 )
-def test_template_or_sentence_is_not_recognised_as_training_progress(line: str) -> None:
+def test_template_or_sentence_is_not_training_progress(line: str) -> None:
     assert not goes_on(line)
 
 
@@ -51,7 +51,7 @@ def test_failing_line_is_recognised_as_a_failure(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", CALM)
-def test_harmless_line_is_not_taken_for_a_failure(line: str) -> None:
+def test_harmless_line_is_not_mistaken_for_a_failure(line: str) -> None:
     assert not tells_of_failure(line)
 
 
@@ -63,7 +63,7 @@ def of(*lines: str) -> list[str]:
 PEER = "E0000 00:00:1795273984.028772   23189 bar.cc:52] the grpc channel to peer task worker 2 is dead: unavailable"
 
 
-def test_unknown_final_error_is_diagnosed_as_the_most_similar_page() -> None:
+def test_unknown_final_error_gets_the_most_similar_page() -> None:
     first, *others = diagnose([Evidence("log", PEER, 1)])
     assert first.name == "worker-lost"
     assert first.confidence <= 0.5

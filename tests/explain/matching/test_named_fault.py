@@ -24,18 +24,18 @@ def texts(
     return [(each.text, each.command) for each in remedies_for(fault, signatures, systems, captured)]
 
 
-def test_remedies_of_the_surest_wording_come_first_and_those_of_the_page_last() -> None:
+def test_surest_wording_remedies_come_first_and_page_remedies_last() -> None:
     sure = Signature("a", advice='[{"text": "first"}]')
     less = Signature("b", confidence=0.5, advice='[{"text": "second"}]')
     assert texts(page(Remedy("last")), sure, less) == [("first", ""), ("second", ""), ("last", "")]
 
 
-def test_remedies_of_a_more_specific_wording_come_first() -> None:
+def test_more_specific_wording_remedies_come_first() -> None:
     sure, narrow = Signature("a", advice='[{"text": "general"}]'), Signature("b", confidence=0, alone=False)
     assert texts(page(), sure, narrow._replace(advice='[{"text": "special"}]')) == [("special", ""), ("general", "")]
 
 
-def test_a_remedy_for_another_system_is_not_shown() -> None:
+def test_remedy_for_another_system_is_hidden() -> None:
     fault = page(Remedy("for Windows", where=("windows",)), Remedy("for Linux", where=("linux", "wsl")), Remedy("all"))
     assert texts(fault) == [("for Linux", ""), ("all", "")]
     assert texts(fault, systems=frozenset({"windows"})) == [("for Windows", ""), ("all", "")]
@@ -43,14 +43,14 @@ def test_a_remedy_for_another_system_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize("system", ["windows", "macos"])
-def test_oomph_run_remedies_are_shown_only_where_it_runs(system: str) -> None:
+def test_oomph_run_remedies_are_shown_only_on_supported_systems(system: str) -> None:
     fault = page(Remedy("restart", "oomph run train.py", action="restart"), Remedy("look"))
     assert texts(fault, systems=frozenset({system})) == [("look", "")]
     assert texts(fault, systems=frozenset({system, "container"})) == [("look", "")]
     assert len(texts(fault, systems=frozenset({"wsl"}))) == 2
 
 
-def test_log_from_a_mac_gets_no_oomph_run_remedy() -> None:
+def test_mac_log_gets_no_oomph_run_remedy() -> None:
     log = b'  File "/Users/me/train.py", line 3, in <module>\nCUDA_ERROR_LAUNCH_FAILED: unspecified launch failure\n'
     first, *_ = diagnose_log(log)
     assert any(remedy.action for remedy in first.fault.remedies)
@@ -73,14 +73,14 @@ def test_remedy_without_captured_values_falls_back_to_its_plain_text() -> None:
     assert texts(fault) == [("install it", "")]
 
 
-def test_value_unsafe_in_a_shell_is_never_put_into_a_command() -> None:
+def test_shell_unsafe_value_never_enters_a_command() -> None:
     fault = page(Remedy("install it", "pip install {package}"))
     for value in ("x; rm -rf ~", "$(reboot)", "`reboot`", "a b", "-rf", "x\nreboot", "x'y"):
         assert texts(fault, package=value) == [("install it", "")]
     assert texts(fault, package="tensorflow_text") == [("install it", "pip install tensorflow_text")]
 
 
-def test_full_stop_at_the_end_of_a_captured_value_is_dropped() -> None:
+def test_trailing_full_stop_of_a_captured_value_is_dropped() -> None:
     fault = page(Remedy("change it", known="change it: {reason}"))
     assert texts(fault, reason="a shape was expected.") == [("change it: a shape was expected", "")]
     assert texts(fault, reason="and so on ...") == [("change it: and so on ...", "")]
@@ -111,7 +111,7 @@ def test_own_command_replaces_the_placeholder_train_py(words: tuple[str, ...], c
     assert OwnCommand((), words).put_into(command) == typed
 
 
-def test_backslash_in_the_command_is_kept() -> None:
+def test_command_backslash_is_kept() -> None:
     assert OwnCommand((), (r"a\1.py",)).put_into("python train.py") == r"python 'a\1.py'"
 
 
@@ -129,7 +129,7 @@ def test_run_options_are_kept_in_the_command() -> None:
         ("76800", "768", "100 times as many: the reshape leaves out the batch"),
         ("50176", "150528", "1 channel and 3 are assumed"),
         ("768", "3072", "half as high and wide"),
-        ("320", "10240", "1/32: the reshape holds a fixed batch size"),
+        ("320", "10240", "1/32: the reshape contains a fixed batch size"),
         ("1379040", "12675", "number of classes or anchors"),
         ("0", "768", "empty"),
         ("6220800", "0", "empty"),

@@ -62,7 +62,7 @@ def test_surest_sign_of_a_system_wins_in_either_order() -> None:
     assert systems(wsl, windows) == systems(windows, wsl) == {"wsl"}
 
 
-def test_advice_to_use_wsl_is_not_taken_as_running_in_wsl() -> None:
+def test_advice_to_use_wsl_is_not_mistaken_for_running_in_wsl() -> None:
     assert systems(r'File "C:\train.py", line 1', "please use WSL2") == {"windows"}
 
 
@@ -70,7 +70,7 @@ def test_slurm_and_container_are_recognised_together() -> None:
     assert systems("srun: job 12 queued", "Pulling nvcr.io/nvidia/tensorflow:24.02") == {"slurm", "container"}
 
 
-def test_kaggle_is_not_called_a_container() -> None:
+def test_kaggle_is_not_recognised_as_a_container() -> None:
     assert systems('File "/kaggle/lib/x.py", line 1', "LD_LIBRARY_PATH: /usr/local/nvidia/lib") == {"colab"}
 
 

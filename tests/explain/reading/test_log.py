@@ -32,7 +32,7 @@ def test_log_reader_never_raises(data: bytes) -> None:
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=50), max_size=30))
-def test_line_numbers_match_those_of_an_editor(lines: list[str]) -> None:
+def test_line_numbers_match_an_editor(lines: list[str]) -> None:
     wanted = [number for number, line in enumerate(lines, 1) if clean(line)]
     assert [number for number, _ in texts("\n".join(lines).encode())] == wanted
 
@@ -59,7 +59,7 @@ def test_progress_bar_updates_share_one_line_number() -> None:
         ("\b\b\b\b5/9", "5/9"),
     ],
 )
-def test_text_added_by_launchers_and_terminals_is_removed(raw: str, text: str) -> None:
+def test_launcher_and_terminal_additions_are_removed(raw: str, text: str) -> None:
     assert clean(raw) == text
 
 
@@ -88,7 +88,7 @@ def test_utf_16_logs_without_a_byte_order_mark_are_read(encoding: str) -> None:
 
 @pytest.mark.parametrize("stray", [b"\xff\xfe", b"\xfe\xff"])
 @pytest.mark.parametrize("text", ["KeyError: 'x'\nand more", "Fehler: größer\nals der Speicher"])
-def test_two_stray_bytes_at_the_start_hide_no_text(stray: bytes, text: str) -> None:
+def test_two_stray_initial_bytes_hide_no_text(stray: bytes, text: str) -> None:
     for encoding in ("utf-8", "latin-1"):
         (_, first), _ = texts(stray + text.encode(encoding) + b"\0" * 100)
         assert first[:6] == text[:6]
@@ -98,7 +98,7 @@ def test_runs_of_nul_bytes_in_a_log_are_ignored() -> None:
     assert texts(b"\0" * 300_000 + b"one\n" + b"\0" * 600_000 + b"two\n\0\0") == [(1, "one"), (2, "two")]
 
 
-def test_log_of_only_color_codes_gives_no_text() -> None:
+def test_log_of_only_color_codes_has_no_text() -> None:
     assert texts(b"\x1b[0m" * CHUNK_BYTES) == []
 
 
@@ -150,7 +150,7 @@ def test_memory_does_not_grow_with_the_log(block: bytes) -> None:
         b"",
     ],
 )
-def test_text_is_not_taken_for_binary(text: bytes) -> None:
+def test_text_is_not_mistaken_for_binary(text: bytes) -> None:
     assert not looks_binary(text)
 
 

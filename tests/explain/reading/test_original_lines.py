@@ -40,7 +40,7 @@ from oomph.explain.reading.original_lines import apart, from_json, without_prefi
         ("2026-01-01T00:00:00.123456789Z stderr F (main pid=4) [rank1]: ", "(main pid=4)"),
     ],
 )
-def test_line_prefix_is_removed_and_its_speaker_kept(raw: str, speaker: str) -> None:
+def test_line_prefix_is_removed_but_its_speaker_kept(raw: str, speaker: str) -> None:
     assert without_prefixes(f"{raw}ValueError: x") == ("ValueError: x", speaker)
 
 

@@ -42,7 +42,7 @@ def test_fifo_in_place_of_a_file_does_not_block_the_reader(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("ending", "sources"), [({"preempted": "SIGTERM"}, []), ({"stopped": True}, []), ({}, ["exit"])]
 )
-def test_kill_by_oomph_on_request_is_not_reported_as_a_kill(
+def test_requested_kill_by_oomph_is_not_reported_as_a_kill(
     tmp_path: Path, ending: dict[str, object], sources: list[str]
 ) -> None:
     journal = Journal(tmp_path, 1, "supervisor")

@@ -36,7 +36,7 @@ def found(*parts):
     ("share", "severity"),
     [(0.0, None), (0.04, None), (0.06, "notice"), (0.19, "notice"), (0.21, "warning"), (0.9, "warning")],
 )
-def test_share_of_waiting_decides_the_severity(share, severity):
+def test_waiting_share_decides_the_severity(share, severity):
     findings = found(samples(share))
     assert [finding.severity for finding in findings] == ([] if severity is None else [severity])
     if severity:
@@ -46,12 +46,12 @@ def test_share_of_waiting_decides_the_severity(share, severity):
         assert f"{share:.0%} of the time" in finding.message
 
 
-def test_the_message_says_what_a_step_loses():
+def test_message_states_the_time_lost_per_step():
     (finding,) = found(samples(0.5))
     assert finding.message == "the training waits for its data for 50% of the time (50 ms of each 100 ms step)"
 
 
-def test_first_half_minute_is_not_judged():
+def test_first_half_minute_is_not_evaluated():
     assert not found(samples(0.5, seconds=30))
 
 
@@ -60,11 +60,11 @@ def test_busy_gpu_suppresses_the_finding(busy, own, told):
     assert len(found(samples(0.5, gpu=busy, own=own))) == told
 
 
-def test_training_without_measured_waiting_is_not_judged():
+def test_training_without_measured_waiting_is_not_evaluated():
     assert not found(Sample(float(n), training={"steps_total": n, "step_seconds_total": n}) for n in range(90))
 
 
-def test_a_restarted_script_is_judged_by_its_own_counters():
+def test_restarted_script_is_judged_by_its_own_counters():
     """The counters of another process begin at 0: the difference would be nonsense."""
     before = list(samples(0.5, seconds=25, begin=10000))
     after = [Sample(25 + s.time, training=s.training) for s in samples(0.0, seconds=60)]

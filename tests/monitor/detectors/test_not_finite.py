@@ -23,7 +23,7 @@ def test_non_finite_weights_with_a_finite_loss_are_found():
     assert finding.message == "1,200 weights are NaN or infinite at epoch 2, step 7 although the loss is 0.25"
 
 
-def test_non_finite_loss_is_reported_without_a_separate_finding_for_the_weights():
+def test_non_finite_loss_gets_no_separate_weight_finding():
     findings = found({"not_finite_loss": 1.0}, {"not_finite_loss": 1.0, "not_finite_weights": 1.0})
     assert [finding.subject for finding in findings] == ["loss"]
     (both,) = found({"not_finite_loss": 1.0, "not_finite_weights": 1.0})

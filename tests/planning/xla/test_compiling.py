@@ -58,7 +58,7 @@ def test_last_printed_sizes_are_returned(child) -> None:
         ("print('{\"argument\": null}')", "gave no sizes"),
     ],
 )
-def test_missing_sizes_raise_with_their_reason(child, text: str, why: str) -> None:
+def test_missing_sizes_raise_an_error_with_the_reason(child, text: str, why: str) -> None:
     child(text)
     with pytest.raises(NotCompiledError, match=why):
         compile_step(b"step", "target", 30, ROOM)
@@ -161,7 +161,7 @@ def test_targets_are_in_ascending_order_of_capability() -> None:
     assert all(one.capability < other.capability for one, other in itertools.pairwise(TARGETS))
 
 
-def test_every_gpu_from_pascal_on_has_a_target() -> None:
+def test_every_gpu_since_pascal_has_a_target() -> None:
     without = {gpu.capability for gpu in gpus() if choose(gpu.capability) is None}
     assert without <= {"3.7", "5.2", "5.3"}
 

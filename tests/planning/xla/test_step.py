@@ -28,14 +28,14 @@ def step(*sizes: int, convolution: int = 0) -> CompiledStep:
 
 
 @pytest.mark.parametrize("batch", [1, 8, 20, 32, 100])
-def test_the_items_add_up_to_the_peak(batch: int) -> None:
+def test_compiled_items_add_up_to_the_peak(batch: int) -> None:
     total = Interval(0, 0, 0)
     for item in step(8, 32).items(batch):
         total = total + item.size
     assert total == step(8, 32).peak(batch)
 
 
-def test_compiled_size_lies_within_its_bounds_and_counts_nothing_twice() -> None:
+def test_compiled_size_is_within_its_bounds_and_counts_nothing_twice() -> None:
     peak, total = step(8, 32).peak(32), compiled(32).total
     assert peak.low < total <= peak.expected < peak.high
     assert peak.expected == total + inputs(32)  # a batch that waits
@@ -50,7 +50,7 @@ def test_upper_bound_beyond_the_compiled_sizes_is_above_the_true_peak() -> None:
     assert step(8, 32).peak(1).high > compiled(1).total
 
 
-def test_a_large_convolution_widens_the_bound_and_a_step_without_one_has_no_cudnn() -> None:
+def test_large_convolution_widens_the_bound_and_adds_cudnn() -> None:
     names = [item.name for item in step(8).items(8)]
     assert "cuDNN workspace" not in names
     small, large = (step(8, convolution=size).peak(8) for size in (1, 200 * MIB))
@@ -58,7 +58,7 @@ def test_a_large_convolution_widens_the_bound_and_a_step_without_one_has_no_cudn
     assert large.expected == small.expected
 
 
-def test_share_of_a_step_keeps_the_whole_workspaces() -> None:
+def test_partial_step_keeps_full_workspaces() -> None:
     whole = step(8, 32, convolution=1)
     assert whole.peak_of_share(32, 1.0) == whole.peak(32)
     spaces = Interval(0, 64 * MIB, (64 + 512) * MIB)

@@ -39,7 +39,7 @@ def test_equal_steps_and_epochs_are_counted():
     assert (found.steps, found.epochs, found.difference, found.pending, found.noise) == (8, 3, None, False, 0.0)
 
 
-def test_steps_before_the_checkpoint_are_not_awaited():
+def test_comparison_does_not_wait_for_steps_before_the_checkpoint():
     found = seen(at=(1, 2))
     assert found.awaits(STEP, 1, 2)
     assert not found.awaits(STEP, 1, 1)
@@ -55,7 +55,7 @@ def test_steps_without_an_earlier_witness_prove_nothing():
     assert not seen(before=[]).pending
 
 
-def test_witnesses_of_another_fit_are_not_compared():
+def test_witnesses_from_another_fit_are_not_compared():
     found = seen(step(0)._replace(key=8), before=[step(0)._replace(key=8)])
     assert (found.pending, found.steps) == (False, 0)
 
@@ -105,7 +105,7 @@ def test_different_rate_or_random_numbers_are_ignored_while_results_are_equal():
     ("kind", "words"),
     [(EPOCH, "the state differs after epoch 2"), (END, "the final state differs after epoch 2")],
 )
-def test_differing_state_is_named_by_its_epoch(kind, words):
+def test_differing_state_is_reported_with_its_epoch(kind, words):
     assert str(seen(end_of(1, kind, result=1)).difference) == words
 
 
@@ -129,7 +129,7 @@ def test_difference_within_the_measured_noise_counts_as_equal():
     assert (found.steps, found.difference, found.noise) == (1, None, 1e-7)
 
 
-def test_noise_may_accumulate_over_steps_but_excuses_no_larger_difference():
+def test_accumulated_noise_excuses_no_larger_difference():
     before = [step(n) for n in range(5)]
     drifting = [step(n, result=1, loss=1 + 9e-7 * (n + 1)) for n in range(5)]
     assert seen(*drifting, before=before, noise=1e-7).steps == 5
@@ -169,7 +169,7 @@ def test_state_bits_are_not_compared_where_steps_are_noisy():
     assert seen(end_of(0, result=1), noise=0.0).difference is not None
 
 
-def test_different_data_are_never_noise():
+def test_different_data_is_never_noise():
     assert seen(step(0, batch=1), noise=1.0).difference is not None
 
 

@@ -27,7 +27,7 @@ def test_large_end_states_are_reported_at_each_doubling():
     assert FinalCheckpoints().add(1 << 40), "a single one that is large"
 
 
-def test_replacement_of_a_damaged_checkpoint_is_named():
+def test_replacement_for_a_damaged_checkpoint_is_named():
     (said,) = of_steps([("step-2", BROKEN)], "step-1")
     assert said == f"checkpoint step-2 ({BROKEN}) refused; using the previous one, step-1"
     assert of_steps([], "step-1") == of_steps([], None) == of_end_states([]) == []
@@ -40,7 +40,7 @@ def test_fit_without_a_readable_checkpoint_is_reported_to_start_over():
     assert both == f"none of the 2 checkpoints can be read: step-2 ({BROKEN}), step-1 ({BROKEN})"
     assert begins == again == "the interrupted fit starts over"
     (again,) = of_end_states([("finished-fit3", BROKEN)])
-    assert again == f"end state finished-fit3 cannot be read ({BROKEN}): that fit is trained again"
+    assert again == f"end state finished-fit3 cannot be read ({BROKEN}): that fit trains again"
 
 
 TWENTY_FITS = """

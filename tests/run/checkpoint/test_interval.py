@@ -46,7 +46,7 @@ def test_first_checkpoint_of_the_default_interval_is_due_after_a_few_seconds():
 
 
 @given(stall=st.floats(0, 1e5), write=st.floats(0, 1e5), between_faults=st.floats(1, 1e7))
-def test_default_interval_keeps_checkpoints_within_their_share_of_the_time(stall, write, between_faults):
+def test_default_interval_keeps_checkpoints_within_their_time_share(stall, write, between_faults):
     between = CheckpointInterval().seconds_between(Cost(stall, write, between_faults))
     assert between >= SHORTEST_SECONDS
     assert stall / between <= SHARE * (1 + 1e-9)
@@ -59,14 +59,14 @@ def lost(between: float, cost: float, between_faults: float) -> float:
 
 
 @given(cost=st.floats(0.01, 100), ratio=st.floats(10, 1e5))
-def test_no_other_interval_loses_noticeably_less(cost, ratio):
+def test_no_other_interval_loses_significantly_less(cost, ratio):
     between_faults = cost * ratio
     best = optimal_seconds(cost, between_faults)
     for other in (best * 0.5, best * 0.9, best * 1.1, best * 2):
         assert lost(best, cost, between_faults) <= lost(other, cost, between_faults) * (1 + 1e-3)
 
 
-def test_optimal_interval_follows_young_for_cheap_checkpoints_and_daly_for_costly_ones():
+def test_optimal_interval_follows_young_if_cheap_and_daly_if_costly():
     assert optimal_seconds(0.001, 1e6) == pytest.approx(math.sqrt(2 * 0.001 * 1e6), rel=1e-3)
     assert optimal_seconds(20, 10) == 10
 
@@ -91,7 +91,7 @@ def test_interval_rule_is_described_in_words(rule, words):
     assert rule.describe(Cost(1)) == words
 
 
-def test_described_share_of_time_is_not_promised_for_a_short_run():
+def test_short_run_is_not_promised_a_share_of_time():
     after_the_first = Cost(1.7, trained_seconds=6.7, spent_seconds=1.7, is_rough=True)
     assert CheckpointInterval().describe(after_the_first) == "in 25 s, in the long run at most 2% of the time"
 
@@ -106,7 +106,7 @@ def test_described_share_of_time_is_not_promised_for_a_short_run():
         (CheckpointInterval(seconds=60), 0.5, 9.0, True),
     ],
 )
-def test_end_states_are_kept_while_all_together_stay_within_their_share_of_the_time(interval, seconds, spent, due):
+def test_end_states_are_kept_within_their_share_of_the_time(interval, seconds, spent, due):
     assert interval.end_state_is_due(seconds, spent, expected=0.02) is due
 
 
@@ -172,7 +172,7 @@ def test_slow_first_checkpoint_does_not_delay_the_second_of_a_young_run(first):
 
 
 @pytest.mark.parametrize("end_state", [0.7, 1.9])
-def test_end_state_does_not_delay_the_first_checkpoint_of_the_next_training(end_state):
+def test_end_state_does_not_delay_the_next_trainings_first_checkpoint(end_state):
     cost = Cost(end_state, trained_seconds=12.0, spent_seconds=end_state, is_rough=True)
     assert CheckpointInterval().seconds_between(cost) <= EARLY_SECONDS
 
@@ -184,7 +184,7 @@ def test_next_checkpoint_waits_ten_times_as_long_as_the_last_one_took():
 
 
 @given(st.lists(st.sampled_from([0.05, 0.3, 3.0, 30.0]), min_size=1))
-def test_long_run_stays_within_its_share_whatever_single_checkpoints_take(stalls):
+def test_long_run_stays_within_its_share_despite_slow_checkpoints(stalls):
     """Also where most are short and some long, so that the typical one says little."""
     now = saved_at = spent = 0.0
     seen: list[float] = []

@@ -50,22 +50,22 @@ def test_metadata_of_a_wrong_type_is_refused_by_name(name):
     assert meta_trouble({**META, name: object()}, 47).startswith(f"its {name} is invalid: ")
 
 
-def test_trouble_with_a_manifest_is_described_in_one_short_line():
+def test_manifest_problem_is_described_in_one_short_line():
     assert len(meta_trouble({"callbacks": "x" * 10**6}, 0)) == 200
     assert len(position_trouble({"fit": "x" * 10**6})) == 200
 
 
 @pytest.mark.parametrize(("steps", "taken", "right"), [(0, 1000, True), (0, 1001, False), (100, 2000, True)])
-def test_batches_taken_must_roughly_match_the_steps(steps, taken, right):
+def test_number_of_batches_must_roughly_match_the_steps(steps, taken, right):
     assert (meta_trouble({"taken": taken}, steps) is None) == right
 
 
 ENTRY = {"name": "model/0", "dtype": "float32", "shape": [2, 3], "offset": 8, "nbytes": 24}
 
 
-def test_tensors_must_lie_within_their_file():
+def test_tensors_must_fit_within_their_file():
     assert tensors_trouble([ENTRY, {**ENTRY, "name": "model/1", "shape": [], "nbytes": 4}], 32) is None
-    assert tensors_trouble([ENTRY, ENTRY], 32) == "two tensors have one name"
+    assert tensors_trouble([ENTRY, ENTRY], 32) == "two tensors share a name"
     assert "is of another size than its bytes" in tensors_trouble([{**ENTRY, "shape": [1 << 40, 3]}], 32)
     assert tensors_trouble([], 0) is None
     assert "is outside its file" in tensors_trouble([ENTRY], 31)
@@ -93,7 +93,7 @@ def test_impossible_tensor_is_refused(change):
     assert tensors_trouble({"a": ENTRY}, 32) == tensors_trouble([5], 32) == "its tensors are not a table"
 
 
-def test_manifest_claiming_more_memory_than_is_ever_saved_is_refused():
+def test_manifest_claiming_impossible_memory_is_refused():
     """A tensor file may have holes: its size costs its author nothing."""
     size = 9 << 30
     for under in ("object/", "data/", "file/", "own/"):
@@ -121,12 +121,12 @@ def test_manifest_claiming_more_memory_than_is_ever_saved_is_refused():
         ({"moment": {"objects": None}, "objects": None, "opened": [], "files": []}, None),
     ],
 )
-def test_tensor_that_the_metadata_refer_to_must_exist(meta, missing):
+def test_tensor_named_in_the_metadata_must_exist(meta, missing):
     """Otherwise the fit would find out while it begins, and run without its guard."""
     assert missing_tensor(meta, {"object/0", "data/0", "file/0"}) == missing
     assert missing_tensor(meta, {"object/0", "data/0", "file/0", missing}) is None
 
 
 @pytest.mark.parametrize(("seed", "right"), [(None, True), (-7, True), (2**63 - 1, True), (2**63, False), (1.5, False)])
-def test_seed_must_be_none_or_one_that_tensorflow_accepts(seed, right):
+def test_seed_must_be_none_or_valid_for_tensorflow(seed, right):
     assert (meta_trouble({"random": {"tensorflow_seed": seed}}, 0) is None) == right

@@ -80,13 +80,13 @@ def test_last_two_checkpoints_are_kept(store, tmp_path):
     assert latest.position.steps == 5
 
 
-def test_newest_checkpoint_is_the_one_written_last_even_at_an_earlier_position(store):
+def test_last_written_checkpoint_is_newest_even_at_an_earlier_position(store):
     save(store, 9)
     save(store, 3)
     assert store.latest_step().position.step == 3
 
 
-def test_checkpoint_numbers_continue_in_the_next_process_even_after_a_refusal(store, tmp_path):
+def test_checkpoint_numbers_continue_across_processes_and_refusals(store, tmp_path):
     save(store, 1)
     save(store, 2)
     (tmp_path / "checkpoints" / names(tmp_path)[1] / "tensors.bin").write_bytes(b"")
@@ -117,7 +117,7 @@ def test_absurd_checkpoint_number_does_not_make_names_too_long(store, tmp_path):
     assert third.latest_step().position.step == 3
 
 
-def test_end_state_remains_when_the_step_checkpoints_of_its_fit_are_dropped(store, tmp_path):
+def test_end_state_outlives_the_step_checkpoints_of_its_fit(store, tmp_path):
     save(store, 1)
     store.draft_finished(Position(0, 2, 0, 30)).complete(Meta(stop_training=True), write)
     store.drop_steps(Position(0, 2, 0, 30))
@@ -126,7 +126,7 @@ def test_end_state_remains_when_the_step_checkpoints_of_its_fit_are_dropped(stor
     assert store.finished(1) is None
 
 
-def test_each_fit_keeps_its_last_two_checkpoints_whatever_other_fits_save(store, tmp_path):
+def test_each_fit_keeps_its_own_last_two_checkpoints(store, tmp_path):
     for step in range(1, 5):
         save(store, step, fit=0)
     for step in range(1, 5):
@@ -140,7 +140,7 @@ def test_each_fit_keeps_its_last_two_checkpoints_whatever_other_fits_save(store,
     assert [name.partition("-fit")[2] for name in names(tmp_path)] == kept[:2], "those of another fit stay"
 
 
-def test_checkpoint_with_more_steps_is_never_deleted_for_one_with_fewer(store, tmp_path):
+def test_checkpoint_is_never_deleted_for_one_with_fewer_steps(store, tmp_path):
     for step in (40, 50):
         save(store, step)
     for step in (1, 2, 3, 4):  # the fit has begun again
@@ -161,7 +161,7 @@ def test_checkpoint_with_more_steps_is_never_deleted_for_one_with_fewer(store, t
     assert [name.partition("-step")[2] for name in names(tmp_path)] == ["60", "70"]
 
 
-def test_checkpoints_the_finished_run_never_reached_are_reported_as_unused(store, tmp_path):
+def test_checkpoints_beyond_the_finished_run_are_reported_as_unused(store, tmp_path):
     for fit, step in ((0, 40), (1, 10), (2, 30)):
         save(store, step, fit=fit)
     store.draft_finished(Position(3, 2, 0, 60)).complete(Meta(), write)
@@ -174,7 +174,7 @@ def test_checkpoints_the_finished_run_never_reached_are_reported_as_unused(store
     assert left({0: 40, 1: 10, 2: 31, 3: 60}) == []
 
 
-def test_previous_checkpoint_is_of_the_same_fit_and_undamaged(store, refused, tmp_path):
+def test_previous_checkpoint_is_intact_and_from_the_same_fit(store, refused, tmp_path):
     before = save(store, 1, fit=0)
     save(store, 2, fit=1)
     newest = save(store, 3, fit=0)
@@ -186,7 +186,7 @@ def test_previous_checkpoint_is_of_the_same_fit_and_undamaged(store, refused, tm
     assert store.latest_step(0).name == newest.name
 
 
-def test_previous_checkpoint_is_found_across_a_change_in_the_number_of_digits(store):
+def test_previous_checkpoint_is_found_across_a_new_number_of_digits(store):
     store._number = 999_998
     older, newer = save(store, 1), save(store, 2)
     assert (older.name[:11], newer.name[:12]) == ("step-999999", "step-1000000")
@@ -234,7 +234,7 @@ def test_newer_end_state_replaces_the_older_one(store):
 
 @pytest.mark.parametrize("name", ["tensors.bin", "manifest.json", "SHA256SUMS", "iterator.index"])
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "gone", "emptied", "longer"])
-def test_damaged_checkpoint_is_refused_and_the_previous_one_used(store, refused, tmp_path, name, damage):
+def test_damaged_checkpoint_falls_back_to_the_previous_one(store, refused, tmp_path, name, damage):
     save(store, 1)
     newest = save(store, 2).name
     spoil(tmp_path / "checkpoints" / newest / name, damage)
@@ -290,7 +290,7 @@ def test_damaged_end_state_is_refused(store, refused, tmp_path, name):
     assert refused[0][0] == "finished-fit0"
 
 
-def test_checkpoint_format_begins_at_1(store, tmp_path):
+def test_checkpoint_format_starts_at_1(store, tmp_path):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     assert json.loads((folder / "manifest.json").read_text())["schema"] == 1
 
@@ -306,7 +306,7 @@ def test_checkpoint_of_another_format_is_refused_naming_both_formats(store, tmp_
 
 
 @pytest.mark.parametrize("schema", [0, 2, 99])
-def test_checkpoint_of_another_format_stays_in_place_for_the_oomph_that_reads_it(store, refused, tmp_path, schema):
+def test_checkpoint_of_another_format_stays_in_place(store, refused, tmp_path, schema):
     assert foreign_format(tmp_path / "checkpoints") is None
     folder = tmp_path / "checkpoints" / save(store, 1).name
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -319,7 +319,7 @@ def test_checkpoint_of_another_format_stays_in_place_for_the_oomph_that_reads_it
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "no json", '{"schema": 1}', '{"schema": 1, "position": 3}'])
-def test_foreign_manifest_is_refused_in_words(store, tmp_path, text):
+def test_foreign_manifest_is_refused_with_a_message(store, tmp_path, text):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     (folder / "manifest.json").write_text(text)
     _reseal(folder)
@@ -327,7 +327,7 @@ def test_foreign_manifest_is_refused_in_words(store, tmp_path, text):
         read_checkpoint(folder)
 
 
-def test_checksums_pointing_out_of_the_folder_are_refused(store, tmp_path):
+def test_checksums_pointing_outside_the_folder_are_refused(store, tmp_path):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     with (folder / "SHA256SUMS").open("a") as sums:
         sums.write(f"{'0' * 64}  ../../secret\n")
@@ -343,7 +343,7 @@ def _reseal(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("theirs"), KeyboardInterrupt()])
-def test_failed_save_leaves_no_trace_and_keeps_the_older_checkpoints(store, tmp_path, error):
+def test_failed_save_keeps_older_checkpoints_and_leaves_no_trace(store, tmp_path, error):
     save(store, 1)
     before = names(tmp_path)
 
@@ -360,7 +360,7 @@ def test_failed_save_leaves_no_trace_and_keeps_the_older_checkpoints(store, tmp_
     assert store.latest_step().position.step == 3
 
 
-def test_end_state_that_cannot_be_written_leaves_the_older_one(store):
+def test_unwritable_end_state_leaves_the_older_one(store):
     store.draft_finished(Position(0, 0, 0, 10)).complete(Meta(), write)
 
     def fail(writer: CheckpointWriter) -> None:
@@ -417,7 +417,7 @@ def test_only_the_last_two_refused_checkpoints_are_kept(store, tmp_path):
 
 @pytest.mark.parametrize("failure", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
 @pytest.mark.parametrize("failures", [1, 2, 99])
-def test_brief_read_failure_of_the_file_system_sets_no_checkpoint_aside(store, refused, monkeypatch, failure, failures):
+def test_brief_file_system_read_failure_sets_no_checkpoint_aside(store, refused, monkeypatch, failure, failures):
     save(store, 1)
     name = save(store, 2).name
     left, read = [failures], checkpoint_module._digest
@@ -437,7 +437,7 @@ def test_brief_read_failure_of_the_file_system_sets_no_checkpoint_aside(store, r
 
 
 @pytest.mark.parametrize("failure", [errno.EINVAL, errno.ENOTSUP])
-def test_checkpoint_is_saved_on_a_file_system_that_cannot_flush_folders(store, monkeypatch, failure):
+def test_checkpoint_is_saved_without_folder_flush_support(store, monkeypatch, failure):
     flush = os.fsync
 
     def picky(fd):
@@ -519,7 +519,7 @@ def test_checkpoint_with_a_file_missing_from_its_checksums_is_refused(store, ref
 
 
 @pytest.mark.parametrize(("limit", "words"), [("_MOST_PARTS", "values"), ("_MOST_OF_MANIFEST", "larger than expected")])
-def test_oversized_manifest_is_refused_before_it_is_parsed(store, tmp_path, monkeypatch, limit, words):
+def test_oversized_manifest_is_refused_before_parsing(store, tmp_path, monkeypatch, limit, words):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     manifest = (folder / "manifest.json").read_text()
     (folder / "manifest.json").write_text(manifest[:-1] + ',"more":[' + "{}," * 10_000 + "0]}")
@@ -532,7 +532,7 @@ def test_oversized_manifest_is_refused_before_it_is_parsed(store, tmp_path, monk
             read(folder)
 
 
-def test_a_manifest_is_compared_with_its_checksum_before_it_is_parsed(store, tmp_path):
+def test_manifest_checksum_is_verified_before_parsing(store, tmp_path):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     with (folder / "manifest.json").open("a") as file:
         file.write(" ")
@@ -541,7 +541,7 @@ def test_a_manifest_is_compared_with_its_checksum_before_it_is_parsed(store, tmp
             read(folder)
 
 
-def test_manifest_too_large_to_be_read_again_is_not_written(store, tmp_path, monkeypatch):
+def test_manifest_too_large_to_read_back_is_not_written(store, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint_module, "_MOST_PARTS", 10)
     with pytest.raises(CheckpointError, match="it would not be read again"):
         save(store, 1)

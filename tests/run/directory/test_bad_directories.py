@@ -38,21 +38,21 @@ def test_run_of_another_format_is_refused_in_one_sentence(tmp_path: Path) -> Non
         RunDirectory.reopen(tmp_path)
 
 
-def test_run_json_with_an_invalid_format_is_called_damaged(tmp_path: Path) -> None:
+def test_run_json_with_an_invalid_format_is_reported_as_damaged(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(RECORD.to_json().replace('"schema": 1', '"schema": "1"'))
     with pytest.raises(RunDirectoryError, match=r"its run\.json is incomplete or damaged"):
         RunDirectory.reopen(tmp_path)
 
 
 @pytest.mark.parametrize("attempts", ["Infinity", "NaN", "-1", '"3"', "2.5", "null", "10000000000", "1" + "0" * 400])
-def test_a_run_json_with_an_impossible_number_of_attempts_is_refused(tmp_path: Path, attempts: str) -> None:
+def test_run_json_with_an_impossible_attempt_count_is_refused(tmp_path: Path, attempts: str) -> None:
     (tmp_path / "run.json").write_text(RECORD.to_json().replace('"attempts": 0', f'"attempts": {attempts}'))
     with pytest.raises(RunDirectoryError, match=r"its run\.json is incomplete or damaged"):
         RunDirectory.reopen(tmp_path)
 
 
 @pytest.mark.parametrize("command", ["[]", '"train.py"', "{}"])
-def test_a_run_json_without_a_command_is_refused(tmp_path: Path, command: str) -> None:
+def test_run_json_without_a_command_is_refused(tmp_path: Path, command: str) -> None:
     document = {**json.loads(RECORD.to_json()), "command": json.loads(command)}
     (tmp_path / "run.json").write_text(json.dumps(document))
     with pytest.raises(RunDirectoryError, match=r"its run\.json is incomplete or damaged"):
@@ -88,11 +88,11 @@ def test_damaged_lines_of_a_journal_are_skipped_and_counted(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "snapshot", [5, "x", {"nvml": 5}, {"nvml": {"devices": 5}}, {"nvml": {"devices": [{"total_bytes": "x"}]}}]
 )
-def test_damaged_machine_snapshot_gives_no_statement_about_gpus(snapshot: object) -> None:
+def test_damaged_machine_snapshot_makes_no_claim_about_gpus(snapshot: object) -> None:
     assert other_gpus(snapshot, {"nvml": {"devices": [{"name": "T4", "total_bytes": 1}]}}) == ""
 
 
-def test_unlocked_lock_file_with_another_process_id_blocks_nothing(tmp_path: Path) -> None:
+def test_unlocked_lock_file_of_another_process_blocks_nothing(tmp_path: Path) -> None:
     """What counts is the lock and not the number: it may belong to somebody else by now."""
     RunDirectory.create(tmp_path, RECORD).close()
     (tmp_path / "lock").write_text(f"{os.getppid()}\n")
@@ -200,7 +200,7 @@ def test_run_whose_record_cannot_be_written_continues(work) -> None:
     assert b"Traceback" not in again.stderr
 
 
-def test_only_one_of_two_starts_after_a_finished_run_moves_it(tmp_path: Path) -> None:
+def test_only_one_of_two_concurrent_starts_moves_a_finished_run(tmp_path: Path) -> None:
     """Both have seen that it is finished; the later one must not move the new run of the other."""
     finished = RunDirectory.create(tmp_path / "run", RECORD)
     finished.update(status="finished")
@@ -213,7 +213,7 @@ def test_only_one_of_two_starts_after_a_finished_run_moves_it(tmp_path: Path) ->
     assert launch._set_aside(tmp_path / "run") == "", "not finished"
 
 
-def test_directory_moved_while_its_lock_is_taken_is_refused(tmp_path: Path, monkeypatch) -> None:
+def test_directory_moved_during_locking_is_refused(tmp_path: Path, monkeypatch) -> None:
     RunDirectory.create(tmp_path / "run", RECORD).close()
     lock = fcntl.flock
 
@@ -238,7 +238,7 @@ def test_file_content_is_synced_before_it_replaces_the_old_file(tmp_path: Path, 
     assert order == [str(tmp_path / "run.json.partial"), "run.json"]
 
 
-def test_partial_line_on_a_full_disk_does_not_spoil_the_next_one(tmp_path: Path) -> None:
+def test_partial_line_on_a_full_disk_does_not_corrupt_the_next_one(tmp_path: Path) -> None:
     journal = Journal(tmp_path, 1, "script")
     journal.write(GpuMemoryHeld())
     size = next((tmp_path / "journal").iterdir()).stat().st_size
@@ -253,7 +253,7 @@ def test_partial_line_on_a_full_disk_does_not_spoil_the_next_one(tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", ["symbolic link", "FIFO", "nothing"])
-def test_run_with_a_missing_journal_is_not_reported_without_a_fault(work, kind: str) -> None:
+def test_run_with_a_missing_journal_is_not_reported_as_faultless(work, kind: str) -> None:
     work.script("")
     assert work.run("--run-dir=run", "train.py").returncode == 0
     folder = work.folder / "run"

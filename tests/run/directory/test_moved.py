@@ -58,7 +58,7 @@ def test_ended_process_is_not_considered_alive() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "\n", "\0" * 20])
-def test_malformed_text_is_no_process_identity(text: str) -> None:
+def test_malformed_text_is_not_a_process_identity(text: str) -> None:
     assert ProcessIdentity.from_text(text) is None
 
 
@@ -80,7 +80,7 @@ def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fcntl, "flock", refuse)
 
 
-def test_second_oomph_on_the_same_machine_is_refused_even_without_locks(tmp_path, without_locks, capfd) -> None:
+def test_second_oomph_on_a_machine_is_refused_even_without_locks(tmp_path, without_locks, capfd) -> None:
     RunDirectory.create(tmp_path / "run", RECORD).close()
     assert "has no locks: make sure that no other machine uses" in capfd.readouterr().err
     with subprocess.Popen(["sleep", "50"]) as other:
@@ -91,7 +91,7 @@ def test_second_oomph_on_the_same_machine_is_refused_even_without_locks(tmp_path
     RunDirectory.reopen(tmp_path / "run").close()
 
 
-def test_without_locks_processes_of_another_machine_or_boot_block_nothing(tmp_path, without_locks) -> None:
+def test_other_machines_and_boots_block_nothing_without_locks(tmp_path, without_locks) -> None:
     RunDirectory.create(tmp_path / "run", RECORD).close()
     mine = ProcessIdentity.here(os.getppid())
     for stranger in (replace(mine, host="elsewhere"), replace(mine, boot="another"), replace(mine, began="1")):
@@ -153,7 +153,7 @@ def test_gpu_excluded_on_another_machine_hides_no_gpu_here() -> None:
 # -- another oomph ----------------------------------------------------------------------------------------------------
 
 
-def test_a_journal_of_another_format_is_refused_in_one_sentence(work) -> None:
+def test_journal_of_another_format_is_refused_in_one_sentence(work) -> None:
     work.script("raise SystemExit(1)")
     work.run("--run-dir=there", "train.py")
     (work.folder / "there" / "journal" / "2-0-script.jsonl").write_text('{"schema": 2, "event": "x"}\n{"sch')
@@ -165,7 +165,7 @@ def test_a_journal_of_another_format_is_refused_in_one_sentence(work) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", '{"schema": 1, "ev', "[]\n", "\0\0\0", '{"event": "x"}\n'])
-def test_damaged_journal_is_not_taken_for_another_format(tmp_path: Path, text: str) -> None:
+def test_damaged_journal_is_not_mistaken_for_another_format(tmp_path: Path, text: str) -> None:
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / "1-0-script.jsonl").write_text(text)
     assert foreign_format(tmp_path) is None
@@ -220,7 +220,7 @@ oomph.journal.journal.time.time = lambda: real() + next(jumps)
 """
 
 
-def test_clock_jumps_change_neither_order_nor_sums(work) -> None:
+def test_clock_jumps_change_neither_order_nor_totals(work) -> None:
     work.script(
         TRAINING + JUMPING + "committed(12 * handover.attempt, 10)\n"
         "journal.write(Recovered(fit=0, micro_batch=64 // handover.attempt, seconds=1.0))\n"
@@ -235,7 +235,7 @@ def test_clock_jumps_change_neither_order_nor_sums(work) -> None:
     assert 0 < summary["seconds"] < 60
 
 
-def test_lost_attempt_lasted_no_longer_than_its_clock_can_show(tmp_path: Path) -> None:
+def test_lost_attempt_duration_is_limited_by_its_clock(tmp_path: Path) -> None:
     (tmp_path / "journal").mkdir()
     times = (1000.0, 1010.0, 3e8, 3e8 + 5, 2000.0, 2001.0)  # set forward by years, and back
     lines = [Event.named("x", {}, 1, 0, "script", number, at).to_json() for number, at in enumerate(times)]

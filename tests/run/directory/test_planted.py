@@ -126,7 +126,7 @@ def test_planted_fifo_device_or_folder_is_not_waited_for(tmp_path, name, kind):
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o277, 0o777])
-def test_run_is_private_whatever_the_umask(tmp_path, umask):
+def test_run_directory_is_private_whatever_the_umask(tmp_path, umask):
     before = os.umask(umask)
     try:
         run = RunDirectory.create(tmp_path / "run", RECORD)
@@ -203,8 +203,8 @@ def test_run_writable_by_others_is_not_resumed(tmp_path, monkeypatch, capfd, mod
     if taken:
         RunDirectory.reopen(run).close()
     else:
-        assert "others may write to it; check its content, then: chmod go-w" in capfd.readouterr().err
-        with pytest.raises(RunDirectoryError, match="others may write to it"):
+        assert "others can write to it; check its contents, then: chmod go-w" in capfd.readouterr().err
+        with pytest.raises(RunDirectoryError, match="others can write to it"):
             RunDirectory.reopen(run)
 
 
@@ -238,7 +238,7 @@ def test_link_among_the_runs_is_not_resumed(tmp_path, capfd):
     assert "it is a symbolic link" in capfd.readouterr().err
 
 
-def test_end_of_a_run_removes_nothing_behind_a_link(tmp_path):
+def test_run_end_removes_nothing_behind_a_link(tmp_path):
     run, elsewhere = made(tmp_path / "run"), tmp_path / "elsewhere" / "finished-fit0"
     elsewhere.mkdir(parents=True)
     (elsewhere / "thesis.tex").write_text(CONTENT)

@@ -17,7 +17,7 @@ from oomph.run.directory.run_directory import RunDirectory, RunRecord, read_reco
 RECORD = RunRecord(("train.py", "--epochs", "3"), sys.executable, "/here", "2026-11-21T07:00:39+0000")
 
 
-def test_new_run_writes_what_is_needed_to_find_it_again(tmp_path: Path) -> None:
+def test_new_run_writes_what_is_needed_to_find_it(tmp_path: Path) -> None:
     RunDirectory.create(tmp_path / "run", RECORD).close()
     document = json.loads((tmp_path / "run" / "run.json").read_text())
     assert document["schema"] == 1
@@ -46,7 +46,7 @@ def test_run_name_is_turned_into_a_valid_file_name(tmp_path: Path, monkeypatch: 
     run.close()
 
 
-def test_second_oomph_is_refused_with_the_process_that_holds_the_directory(tmp_path: Path) -> None:
+def test_second_oomph_is_refused_naming_the_process_that_holds_the_run(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run", RECORD)
     with pytest.raises(RunDirectoryError, match=f"in use by another oomph run, process {os.getpid()}"):
         RunDirectory.create(tmp_path / "run", RECORD)
@@ -117,7 +117,7 @@ def test_record_with_a_missing_field_is_not_read(tmp_path: Path, field: str) -> 
     assert read_record(tmp_path / "run") is None
 
 
-def test_directory_that_cannot_be_made_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_uncreatable_directory_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunDirectoryError, match="cannot be written: Not a directory"):
         RunDirectory.create(tmp_path / "file" / "run", RECORD)

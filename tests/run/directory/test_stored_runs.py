@@ -31,5 +31,5 @@ def test_untrusted_run_is_skipped_and_named_once(tmp_path: Path, capfd) -> None:
     mine, open_to_all = made(tmp_path, "0", "failed", 100), made(tmp_path, "1", "failed", 200)
     open_to_all.path.chmod(0o777)
     assert first_trusted(unfinished_runs(str(tmp_path))) == mine
-    assert capfd.readouterr().err.count("others may write to it") == 1
+    assert capfd.readouterr().err.count("others can write to it") == 1
     assert first_trusted([]) is None

@@ -40,7 +40,7 @@ PARTS = ["run.json", "journal", "journal/1-0-script.jsonl", "checkpoints", "chec
 
 @needs_root
 @pytest.mark.parametrize("part", PARTS)
-def test_run_with_a_part_of_another_user_is_not_trusted(tmp_path, part):
+def test_run_with_another_users_files_is_not_trusted(tmp_path, part):
     run = made(tmp_path / "run")
     os.chown(run / part, STRANGER, STRANGER)
     assert why_not_trusted(run) == f"{part} in it belongs to another user"
@@ -49,16 +49,16 @@ def test_run_with_a_part_of_another_user_is_not_trusted(tmp_path, part):
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_run_with_a_part_writable_by_others_is_not_trusted(tmp_path, part):
+def test_run_with_files_writable_by_others_is_not_trusted(tmp_path, part):
     run = made(tmp_path / "run")
     (run / part).chmod(0o777)
     assert why_not_trusted(run) is None, "nobody else gets into the folder"
     run.chmod(0o755)
-    assert f"others may write to {part} in it; check it, then: chmod -R go-w" in str(why_not_trusted(run))
+    assert f"others can write to {part} in it; check it, then: chmod -R go-w" in str(why_not_trusted(run))
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_run_with_a_link_as_a_part_is_not_trusted(tmp_path, part):
+def test_run_containing_a_link_is_not_trusted(tmp_path, part):
     run = made(tmp_path / "run")
     (run / part).rename(tmp_path / "elsewhere")
     (run / part).symlink_to(tmp_path / "elsewhere")
@@ -167,7 +167,7 @@ def planted_folder(cwd: Path, kind: str, owner: int) -> None:
 @needs_root
 @pytest.mark.parametrize("user", ["root", "nobody"])
 @pytest.mark.parametrize("kind", ["0777", "1777", "a link", "unreadable"])
-def test_another_users_folder_is_named_in_one_line_and_the_script_runs(tmp_path, kind, user):
+def test_foreign_folder_is_reported_in_one_line_and_the_script_runs(tmp_path, kind, user):
     if user == "nobody" and not _may_be_run_by_all(sys.executable):
         pytest.skip(reason="needs a Python in a folder that other users may read")
     cwd = Path("/tmp") / f"oomph-test-{os.getpid()}-{tmp_path.name[:40]}"

@@ -32,7 +32,7 @@ def over(timings: Timings, phase: Phase, seconds: float, idle: float = 0.0, **op
 
 
 @given(st.lists(st.floats(0.001, 500), min_size=1, max_size=300))
-def test_timed_phase_may_last_five_times_its_99th_percentile_but_at_least_the_floor(durations: list[float]) -> None:
+def test_timed_phase_limit_is_five_times_its_99th_percentile_or_the_floor(durations: list[float]) -> None:
     timings = timed(Phase.STEP, *durations)
     ranked = sorted(durations)
     exact = ranked[math.ceil(0.99 * len(ranked)) - 1]
@@ -66,11 +66,11 @@ def test_slow_epoch_starts_and_fast_steps_do_not_affect_each_other() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "idle", "expected"), [(3000, 100, False), (3000, 3000, True), (500, 500, False)])
-def test_own_code_of_the_script_is_suspected_only_after_ten_idle_minutes(seconds, idle, expected):
+def test_script_code_is_suspected_only_after_ten_idle_minutes(seconds, idle, expected):
     assert over(Timings(), Phase.OWN_CODE, seconds, idle) is expected
 
 
-def test_working_loop_is_given_ten_minutes_and_an_idle_one_its_own_limit() -> None:
+def test_working_loop_gets_ten_minutes_but_an_idle_one_its_own_limit() -> None:
     timings = timed(Phase.LOOP, *[0.1] * 30)
     assert over(timings, Phase.LOOP, 60, idle=55)
     assert not over(timings, Phase.LOOP, 300, idle=5)
@@ -78,7 +78,7 @@ def test_working_loop_is_given_ten_minutes_and_an_idle_one_its_own_limit() -> No
 
 
 @pytest.mark.parametrize("phase", [Phase.TRACING, Phase.FIRST_STEP, Phase.EPOCH_START, Phase.VALIDATION_START])
-def test_phases_of_unpredictable_length_are_given_ten_minutes_while_they_work(phase) -> None:
+def test_unpredictable_phases_get_ten_minutes_while_working(phase) -> None:
     """Small functions were traced before, and now a large one is, on a busy machine."""
     timings = timed(phase, *[0.1] * 200)
     assert not over(timings, phase, 300, idle=5)
@@ -87,7 +87,7 @@ def test_phases_of_unpredictable_length_are_given_ten_minutes_while_they_work(ph
     assert not over(timed(phase, 200), phase, 900, idle=0), "it has taken long before"
 
 
-def test_recovery_from_out_of_memory_is_not_judged_by_earlier_step_times() -> None:
+def test_out_of_memory_recovery_is_not_judged_by_earlier_step_times() -> None:
     timings = timed(Phase.STEP, *[0.01] * 500)
     assert not over(timings, Phase.RECOVERING, 300, idle=11)
     assert over(timings, Phase.RECOVERING, 62, idle=61)
@@ -120,7 +120,7 @@ def pipe():
     os.close(opened.write_fd)
 
 
-def test_phase_changes_are_reported_and_beats_between_them_are_merged(pipe: Pipe, monkeypatch) -> None:
+def test_phase_changes_are_reported_and_beats_in_between_merged(pipe: Pipe, monkeypatch) -> None:
     pulse, now = Pulse(pipe.write_fd), 0
     monkeypatch.setattr("oomph.script.pulse.time.monotonic_ns", lambda: now)
     pulse._told_ns = pulse._seen_ns = 0
@@ -143,7 +143,7 @@ def test_pipe_that_is_not_read_loses_only_heartbeats(pipe: Pipe) -> None:
     assert pipe.beats()[-1].phase is Phase.LOOP
 
 
-def test_fork_sends_no_heartbeat_for_its_parent(pipe: Pipe) -> None:
+def test_forked_child_sends_no_heartbeat_for_its_parent(pipe: Pipe) -> None:
     pulse = Pulse(pipe.write_fd)
     pid = os.fork()
     if pid == 0:
@@ -153,7 +153,7 @@ def test_fork_sends_no_heartbeat_for_its_parent(pipe: Pipe) -> None:
     assert pipe.beats() == []
 
 
-def test_reused_descriptor_is_not_taken_for_the_pipe(pipe: Pipe, tmp_path) -> None:
+def test_reused_descriptor_is_not_mistaken_for_the_pipe(pipe: Pipe, tmp_path) -> None:
     inode = os.fstat(pipe.write_fd).st_ino
     assert inherited(pipe.write_fd, inode) == pipe.write_fd
     assert inherited(pipe.write_fd, inode + 1) is None
@@ -177,11 +177,11 @@ def test_garbage_in_the_pipe_is_skipped() -> None:
         (Phase.RECOVERING, Phase.STEP, True),
     ],
 )
-def test_duration_of_a_phase_is_learned_only_if_it_ended_normally(before: Phase, after: Phase, timed: bool) -> None:
+def test_phase_duration_is_learned_only_after_a_normal_end(before: Phase, after: Phase, timed: bool) -> None:
     assert has_been_timed(before, after) is timed
 
 
-def test_hang_ended_by_a_signal_is_not_learned_as_a_timing() -> None:
+def test_hang_ended_by_a_signal_is_not_learned() -> None:
     """SIGTERM ends a sleep: the step that goes on then has not taken as long as steps take."""
     timings = Timings()
     watch = Watch(timings, floor=0.5)
@@ -204,7 +204,7 @@ def test_hang_ended_by_a_signal_is_not_learned_as_a_timing() -> None:
     watch.close()
 
 
-def test_time_in_which_the_supervisor_was_suspended_is_not_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suspended_supervisor_time_is_not_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """After SIGSTOP or a sleep of the machine: the script could not run either."""
     watch = Watch(Timings(), floor=3.0)
     pulse = Pulse(os.dup(watch.beat_fd))

@@ -99,7 +99,7 @@ Thread $4 (idle): \\"MainThread\\"
         ),
     ],
 )
-def test_line_of_a_hang_is_named_from_the_output_of_py_spy(work, program):
+def test_hanging_line_is_named_from_py_spy_output(work, program):
     work.script(SCRIPT)
     path = Path(work.folder / "bin" / "py-spy")
     path.parent.mkdir()

@@ -129,12 +129,12 @@ def test_function_returns_its_result():
     assert (outcome.error, outcome.diagnoses, outcome.returncode) == (None, (), 0)
 
 
-def test_large_inputs_and_outputs_pass():
+def test_large_inputs_and_outputs_are_transferred():
     data = os.urandom(5_000_000)
     assert isolate(add, (data, data), timeout=SECONDS).result() == data + data
 
 
-def test_exception_of_the_function_is_kept_with_its_traceback():
+def test_function_exception_is_kept_with_its_traceback():
     outcome = isolate(fail, ("no such key",), timeout=SECONDS)
     assert not outcome.ok
     assert isinstance(outcome.error, KeyError)
@@ -212,7 +212,7 @@ def test_function_that_ignores_sigterm_is_killed():
     assert isolate(ignore_sigterm, timeout=1.5).returncode == -signal.SIGKILL
 
 
-def test_children_of_the_function_end_with_it(tmp_path):
+def test_child_processes_end_with_the_function(tmp_path):
     pid = isolate(leave_a_child, (str(tmp_path / "pid"),), timeout=SECONDS).result()
     assert not is_alive(pid)
 
@@ -240,7 +240,7 @@ def is_alive(pid, seconds=5):
     return False
 
 
-def test_function_gets_its_arguments_and_environment_and_its_stderr_is_kept(capfd):
+def test_function_gets_arguments_and_environment_and_its_stderr_is_kept(capfd):
     outcome = isolate(speak, ("hello",), timeout=SECONDS, environ={"ISOLATED_TEST": "yes"})
     assert outcome.result() == ("yes", sys.argv)
     assert outcome.stderr.startswith("hello\n")
@@ -249,7 +249,7 @@ def test_function_gets_its_arguments_and_environment_and_its_stderr_is_kept(capf
     assert "ISOLATED_TEST" not in os.environ
 
 
-def test_no_descriptor_and_no_process_is_left_behind():
+def test_no_descriptor_or_process_is_left_behind():
     isolate(add, (1,), timeout=SECONDS)
     before = len(os.listdir("/proc/self/fd"))
     isolate(add, (1,), timeout=SECONDS)
@@ -308,13 +308,13 @@ if __name__ == "__main__":
 """
 
 
-def test_a_function_of_a_script_works_without_cloudpickle(tmp_path):
+def test_script_function_works_without_cloudpickle(tmp_path):
     (tmp_path / "script.py").write_text(_SCRIPT.format(source=str(SOURCE)))
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
     assert (done.returncode, done.stdout) == (0, "True 4 8\n"), done.stderr
 
 
-def test_function_of_a_notebook_without_cloudpickle_is_refused_with_advice():
+def test_notebook_function_without_cloudpickle_is_refused_with_advice():
     code = _SCRIPT.format(source=str(SOURCE))
     done = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 1
@@ -405,7 +405,7 @@ def test_isolate_returns_despite_an_endless_writer_on_its_stderr(tmp_path):
         assert caller.stdout.read() == b"returned\n"
 
 
-def test_function_is_not_called_if_its_caller_died_before_it_began(tmp_path):
+def test_function_is_not_called_if_its_caller_died_first(tmp_path):
     call = isolated_call.pack_call(os.mkdir, (str(tmp_path / "called"),), {})
     code = "import sys; from oomph.process.isolation.isolated_call import main; main()"
     for caller, called in ((os.getpid() + 1, False), (os.getpid(), True)):

@@ -37,17 +37,17 @@ def play(
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 93, 255])
-def test_exit_code_of_the_script_is_passed_on(code: int) -> None:
+def test_script_exit_code_is_passed_on(code: int) -> None:
     assert decide(Ending(code, "unrelated"), Ledger()) == Finish(code)
 
 
 @pytest.mark.parametrize("signum", [1, 2, 13, 15])
-def test_intended_signal_ends_the_run_with_the_exit_code_of_a_shell(signum: int) -> None:
+def test_intended_signal_ends_the_run_with_the_shells_exit_code(signum: int) -> None:
     assert decide(Ending(-signum, "x"), Ledger()) == Finish(128 + signum)
 
 
 @pytest.mark.parametrize("signum", [4, 6, 7, 8, 9, 11])
-def test_crash_is_answered_with_a_restart(signum: int) -> None:
+def test_crash_leads_to_a_restart(signum: int) -> None:
     assert decide(Ending(-signum, "crash", steps=5), Ledger()) == Restart("crash")
 
 
@@ -78,7 +78,7 @@ def test_sigterm_between_two_attempts_of_a_training_requeues_it(signum, code) ->
     assert decide(Ending(-11, "crash", steps=5, called_off=signum), Ledger()).exit_code == code
 
 
-def test_same_fault_without_progress_is_given_up_after_the_budget() -> None:
+def test_repeated_fault_without_progress_is_given_up_after_the_budget() -> None:
     actions = play([Ending(-9, "killed", steps=12)] * 10)
     assert [type(action) for action in actions] == [Restart] * MOST_SAME + [GiveUp]
     assert actions[-1] == GiveUp("killed 4 times without any progress in between", 93)
@@ -100,7 +100,7 @@ def test_repeated_steps_do_not_refill_the_budget() -> None:
     assert len(actions) == MOST_SAME + 1
 
 
-def test_progress_never_saved_in_a_checkpoint_is_given_up_eventually() -> None:
+def test_unsaved_progress_is_eventually_given_up() -> None:
     actions = play(Ending(-9, "killed", steps=steps, saved=0) for steps in range(1, 100))
     assert isinstance(actions[-1], GiveUp)
     assert len(actions) == MOST_WITHOUT_CHECKPOINT + 1
@@ -118,7 +118,7 @@ def test_successful_start_resets_the_count_of_failed_starts() -> None:
 
 
 @pytest.mark.parametrize("returncode", [0, 1, 86, -6])
-def test_restart_requested_by_the_guard_follows_whatever_the_exit_code(returncode: int) -> None:
+def test_guard_requested_restart_happens_whatever_the_exit_code(returncode: int) -> None:
     ending = Ending(returncode, "device-oom", steps=5, restart_requested="out of memory in the update")
     assert decide(ending, Ledger()) == Restart("out of memory in the update")
 
@@ -154,7 +154,7 @@ GPU = Conditions(gpus=("GPU-a", "GPU-b"), xla=True, samples=64, resumed_from="st
         ("killed", [SAME] * MOST_SAME),
     ],
 )
-def test_the_ladder_of_a_fault_is_climbed_one_change_at_a_time(fault: str, expected: list[str]) -> None:
+def test_fault_ladder_is_climbed_one_change_at_a_time(fault: str, expected: list[str]) -> None:
     actions = play([Ending(-6, fault, steps=5)] * 20, GPU)
     assert changes(actions) == expected
     assert isinstance(actions[-1], GiveUp)
@@ -195,7 +195,7 @@ def test_changes_stay_in_effect_after_progress() -> None:
     assert ledger.changes == (Change("no-xla"),)
 
 
-def test_broken_gpu_is_excluded_and_the_last_one_requires_another_machine() -> None:
+def test_broken_gpu_is_excluded_but_the_last_needs_another_machine() -> None:
     broken = Ending(-6, "hardware-fault", steps=5)
     conditions = Conditions(gpus=("GPU-a", "GPU-b"), broken_gpu="GPU-a")
     assert decide(broken, Ledger(), conditions) == Restart("hardware-fault", Change("exclude-gpu", "GPU-a"), 0)
@@ -217,7 +217,7 @@ def test_step_failing_twice_on_the_same_data_is_a_poison_step(fault: str) -> Non
 
 
 @pytest.mark.parametrize("fault", ["device-oom", "device-oom-fragmentation"])
-def test_step_that_runs_out_of_memory_twice_is_reported_as_lack_of_memory(fault: str) -> None:
+def test_step_out_of_memory_twice_is_reported_as_a_memory_shortage(fault: str) -> None:
     ending = Ending(93, fault, steps=5, place=(0, 1, 5), same_data=True, restart_requested=fault)
     assert play([ending] * 5)[-1] == GiveUp(
         "fit 1, epoch 2, step 6 ran out of memory twice, with nothing left to change: it needs a smaller batch or more"
@@ -225,7 +225,7 @@ def test_step_that_runs_out_of_memory_twice_is_reported_as_lack_of_memory(fault:
     )
 
 
-def test_poison_step_is_answered_with_changes_before_giving_up() -> None:
+def test_poison_step_leads_to_changes_before_giving_up() -> None:
     ending = Ending(-6, "abort", steps=5, place=(0, 1, 5), same_data=True)
     assert changes(play([ending] * 5, GPU)) == [SAME, "no-xla", "older-checkpoint"]
 
@@ -238,19 +238,19 @@ def test_poison_batch_is_skipped_only_if_allowed() -> None:
 
 
 @pytest.mark.parametrize("fault", ["killed", "host-oom", "worker-lost"])
-def test_external_fault_makes_no_poison_step(fault: str) -> None:
+def test_external_fault_is_not_a_poison_step(fault: str) -> None:
     ending = Ending(-9, fault, steps=5, place=(0, 1, 5), same_data=True)
     assert len(changes(play([ending] * 9))) > 1
 
 
-def test_different_data_or_faults_make_no_poison_step() -> None:
+def test_different_data_or_faults_are_not_a_poison_step() -> None:
     other_data = Ending(-6, "abort", steps=5, place=(0, 1, 5), same_data=False)
     assert changes(play([other_data] * 9)) == [SAME] * 3
     faults = [Ending(-6, fault, steps=5, place=(0, 1, 5), same_data=True) for fault in ("abort", "hang", "abort")]
     assert changes(play(faults)) == [SAME] * 3
 
 
-def test_change_of_the_mathematics_needs_its_flag() -> None:
+def test_mathematical_change_needs_its_flag() -> None:
     endings = [Ending(-6, "device-oom", steps=5)] * 20
     assert "precision" not in changes(play(endings, GPU))
     assert changes(play(endings, GPU, allowed=("precision",)))[-1] == "precision"
@@ -275,7 +275,7 @@ def test_xla_compile_failure_is_retried_once_without_xla() -> None:
     assert decide(replace(ending, not_compiled=False), Ledger(), GPU) == Finish(1)
 
 
-def test_fragmented_memory_gets_another_allocator_before_the_run_is_given_up() -> None:
+def test_fragmented_memory_gets_another_allocator_before_giving_up() -> None:
     ending = Ending(1, "device-oom-fragmentation", gave_up="one sample does not fit", in_pieces=True)
     assert changes(actions := play([ending] * 9, GPU)) == [SAME, "allocator"]
     assert actions[-1] == GiveUp("one sample does not fit")

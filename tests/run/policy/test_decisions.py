@@ -75,7 +75,7 @@ def test_decision_that_differs_on_replay_is_reported() -> None:
     assert "this oomph would decide differently: start again, nothing changed" in text
 
 
-def test_resumed_run_follows_recorded_decisions_despite_changed_ladders(monkeypatch) -> None:
+def test_resumed_run_follows_recorded_decisions_despite_new_ladders(monkeypatch) -> None:
     """An oomph that was upgraded has other ladders: what was not done is not counted as done."""
     killed = (Ending(-6, "device-oom", steps=5), Conditions(xla=True, samples=64))
     events, actions = written([killed] * 3)
@@ -107,7 +107,7 @@ def test_skipped_changes_are_explained() -> None:
     assert "start again, with one change: without XLA" in text
 
 
-def test_ledger_of_an_interrupted_run_continues_and_that_of_a_given_up_one_is_new() -> None:
+def test_interrupted_run_keeps_its_ledger_and_a_given_up_one_does_not() -> None:
     killed = (Ending(-9, "killed", steps=5), Conditions())
     events, _ = written([killed] * 2)
     assert decisions.ledger_of(events).restarts == {"killed": 2}
@@ -142,7 +142,7 @@ def test_resumed_finished_run_starts_with_an_empty_ledger() -> None:
     assert decisions.ledger_of(events) == Ledger()
 
 
-def test_partial_line_at_the_end_of_a_journal_spoils_no_other_line(tmp_path: Path) -> None:
+def test_partial_final_journal_line_corrupts_no_other_line(tmp_path: Path) -> None:
     first = Journal(tmp_path, 1, "supervisor")
     first.write(GpuMemoryHeld())
     first.close()
@@ -154,7 +154,7 @@ def test_partial_line_at_the_end_of_a_journal_spoils_no_other_line(tmp_path: Pat
     assert [event.name for event in read_journal(tmp_path)] == ["gpu-memory-held", "gpu-memory-back"]
 
 
-def test_clock_set_back_does_not_reorder_the_events_of_one_writer(tmp_path: Path, monkeypatch) -> None:
+def test_clock_set_back_does_not_reorder_a_writers_events(tmp_path: Path, monkeypatch) -> None:
     journal = Journal(tmp_path, 1, "script")
     facts = (GpuMemoryHeld(), GpuMemoryBack(), RunEnded())
     for fact, now in zip(facts, (1000.0, 400.0, 401.0), strict=True):

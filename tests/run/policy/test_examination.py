@@ -45,7 +45,7 @@ def test_kill_is_a_preemption_only_after_a_scheduler_signal() -> None:
     assert (names[0].name, ending.preempted) == ("killed", "")
 
 
-def test_crash_between_two_epochs_leads_to_no_skipped_batch() -> None:
+def test_crash_between_epochs_skips_no_batch() -> None:
     """A callback ends the process twice: no batch is at fault."""
     for is_over, place in ((True, "the end of epoch 2 of fit 1"), (False, "fit 1, epoch 2, step 11")):
         at = Progress(epoch=1, step=10, steps=20, fit=0, is_epoch_over=is_over)
@@ -66,7 +66,7 @@ def test_restart_line_names_the_smaller_micro_batch() -> None:
     assert restart_line(ending, at, 2, smaller).endswith("from the last checkpoint, micro-batches of at most 2")
 
 
-def test_compiler_error_caught_by_the_script_is_not_taken_as_its_end() -> None:
+def test_compiler_error_caught_by_the_script_is_not_its_end() -> None:
     """TensorFlow has logged it; the script's own mistake comes later."""
     detected = "Detected unsupported operations when trying to compile graph __inference_f_8[] on XLA_GPU_JIT: AsString"
     log = f"2026-11-28 11:58:00 W tensorflow/core/framework/op_kernel.cc:1882] INVALID_ARGUMENT: {detected}\n".encode()
@@ -89,7 +89,7 @@ def test_fragmentation_is_recognised_when_the_guard_gave_up() -> None:
         assert (ending.fault, ending.in_pieces) == (found, found != "device-oom")
 
 
-def test_signal_is_a_preemption_only_once_a_training_has_begun() -> None:
+def test_signal_is_a_preemption_only_once_training_has_started() -> None:
     for signum in (signal.SIGTERM, signal.SIGUSR1):
         name = signal.Signals(signum).name
         again = Trail(-signum, 0, b"", stopped=True, events=[], progress=None, asked=name, went_further=True)

@@ -12,7 +12,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "explanation" / "decisions.md").rea
 
 
 @pytest.mark.parametrize("fault", LADDERS)
-def test_documented_ladder_of_a_fault_matches_the_code(fault: str) -> None:
+def test_documented_fault_ladder_matches_the_code(fault: str) -> None:
     (row,) = [line for line in PAGE.splitlines() if line.startswith("|") and f"`{fault}`" in line.split("|")[1]]
     assert row.split("|")[2].strip() == ", ".join(LADDERS[fault])
 

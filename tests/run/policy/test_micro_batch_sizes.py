@@ -71,7 +71,7 @@ def test_failure_with_a_single_sample_is_hopeless():
 
 @settings(max_examples=500, deadline=None)
 @given(given=too_large())
-def test_one_failure_is_enough_with_linear_measured_memory(given):
+def test_one_failure_suffices_with_linear_measured_memory(given):
     device, batch = given
     pieces = device.map(batch)
     for _ in range(3):  # the first batch may be too short for the whole search
@@ -108,7 +108,7 @@ def test_tight_size_is_reduced_by_at_most_half():
 
 @settings(max_examples=500, deadline=None)
 @given(given=too_large(most=128))
-def test_two_failures_are_enough_without_measurements(given):
+def test_two_failures_suffice_without_measurements(given):
     device, batch = given
     device.measures = False
     pieces = device.map(batch)
@@ -119,7 +119,7 @@ def test_two_failures_are_enough_without_measurements(given):
 
 
 @given(given=too_large())
-def test_size_after_an_error_that_names_the_need_fits(given):
+def test_size_after_an_error_stating_the_need_fits(given):
     device, batch = given
     device = Device(device.limit - device.constant, 0, device.each, names_its_need=True)
     pieces = device.map(batch)
@@ -140,7 +140,7 @@ def test_fitting_size_is_found_however_large_the_batch(given, measures):
 
 
 @given(each=st.integers(1, 1000), batch=st.integers(1, 1000))
-def test_search_ends_if_not_even_one_sample_fits(each, batch):
+def test_search_ends_if_no_single_sample_fits(each, batch):
     assert Device(each - 1, 0, each).map(batch) is None
 
 
@@ -194,7 +194,7 @@ def test_size_is_halved_and_kept_after_an_unexpected_failure():
         pieces = pieces.after_fit(44, 23, 60)
 
 
-def test_parts_of_a_batch_are_equal_and_as_few_as_possible():
+def test_batch_parts_are_equal_and_as_few_as_possible():
     assert MicroBatchSearch(failed=300, size=100).micro_batch(201) == 67
     assert MicroBatchSearch(failed=300, size=100).micro_batch(200) == 100
     assert MicroBatchSearch(failed=300, size=100).micro_batch(99) == 99

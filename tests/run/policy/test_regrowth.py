@@ -29,7 +29,7 @@ def test_larger_size_is_never_tried_soon_after_a_failure(known, now, room):
 
 
 @given(known=known, room=rooms)
-def test_larger_size_is_tried_in_time_if_others_held_memory_or_room_has_grown(known, room):
+def test_larger_size_is_tried_if_others_held_memory_or_room_has_grown(known, room):
     larger = known.larger(1e12, room)
     has_room = bool(known.room_bytes and room and room >= 1.25 * known.room_bytes)
     assert (larger is not None) == (known.others_hold or has_room)
@@ -46,7 +46,7 @@ def test_slightly_grown_room_does_not_justify_another_shape():
     assert Regrowth(8, 1000, 0.0, 1.0).larger(1e9, 1250) == 10
 
 
-def test_trial_waits_a_hundred_times_the_cost_of_a_failure():
+def test_trial_waits_a_hundred_times_a_failures_cost():
     known = Regrowth(8, None, 0.0, cost=10.0, others_hold=True)
     assert known.larger(999.0, None) is None
     assert known.larger(1000.0, None) == 16

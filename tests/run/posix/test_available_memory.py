@@ -48,7 +48,7 @@ MEMINFO = "MemTotal:  1000 kB\nMemFree:  10 kB\nMemAvailable:  500 kB\n"
         ({"meminfo": MEMINFO, "job_limit": "1000\n", "job_used": "900\n", "job_stat": "inactive_file 800\n"}, 900),
     ],
 )
-def test_available_memory_is_the_smaller_of_machine_and_container(root, files, expected):
+def test_available_memory_is_the_minimum_of_machine_and_container(root, files, expected):
     assert available_bytes(root(**files)) == expected
 
 
@@ -63,7 +63,7 @@ def test_memory_limit_does_not_depend_on_its_use(root):
     assert limit_bytes(root(job_limit="1024\n")) == 1024
 
 
-def test_total_memory_is_the_smaller_of_machine_and_limit(root):
+def test_total_memory_is_the_minimum_of_machine_and_limit(root):
     assert total_bytes(root()) is None
     assert total_bytes(root(meminfo=MEMINFO)) == 1000 * 1024
     assert total_bytes(root(job_limit=f"{2000 * 1024}\n")) == 1000 * 1024

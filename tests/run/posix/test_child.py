@@ -46,7 +46,7 @@ def test_finished_child_returns_its_output_and_exit_code():
     assert finished("import os; os.kill(os.getpid(), 11)") == Finished(b"", -signal.SIGSEGV)
 
 
-def test_stderr_of_a_child_is_dropped_or_joined_to_its_output(tmp_path):
+def test_child_stderr_is_dropped_or_merged_into_its_output(tmp_path):
     code = "import os, sys; sys.stderr.write(os.getcwd())"
     assert finished(code) == Finished(b"", 0)
     assert finished(code, stderr=subprocess.STDOUT, cwd=tmp_path) == Finished(os.fsencode(tmp_path), 0)
@@ -65,7 +65,7 @@ def test_output_written_before_the_deadline_is_kept():
         assert child.returncode is None
 
 
-def test_child_that_closes_its_output_is_still_waited_for():
+def test_parent_waits_for_a_child_that_closes_its_output():
     code = "import os, time; os.write(1, b'one'); os.close(1); time.sleep({}); os._exit(5)"
     assert finished(code.format(0.3)) == Finished(b"one", 5)
     with pytest.raises(TimeoutError):
@@ -73,7 +73,7 @@ def test_child_that_closes_its_output_is_still_waited_for():
 
 
 @pytest.mark.parametrize("then", ["time.sleep(60)", "", "sys.exit(1)"])
-def test_children_of_a_child_end_with_it(then):
+def test_grandchildren_end_with_the_child(then):
     with Child(python(STARTS_ANOTHER.format(then=then)), os.environ) as child:
         other = int(child.read(LIMIT))
         child.wait(0.5)
@@ -105,7 +105,7 @@ def test_missing_program_raises_file_not_found():
         run(["no-such-program-of-oomph"], os.environ, LIMIT)
 
 
-def test_lines_are_complete_except_for_the_last_and_too_long_ones_are_dropped(monkeypatch):
+def test_lines_are_complete_and_overlong_ones_are_dropped(monkeypatch):
     monkeypatch.setattr(module, "_LONGEST_LINE", 10)
     code = (
         "import os, time\nfor data in (b'a\\nb', b'c\\n', b'x' * 20, b'd\\n', b'e'): os.write(1, data); time.sleep(0.1)"
@@ -151,7 +151,7 @@ def test_ended_child_keeps_its_exit_code():
     assert child.returncode == 7
 
 
-def test_pid_of_a_child_is_not_released_before_it_is_closed():
+def test_child_pid_is_not_released_before_closing():
     with Child(python("raise SystemExit(7)"), os.environ) as child:
         assert child.wait(LIMIT)
         assert returncode_of(child.pid) == child.returncode == 7
@@ -159,7 +159,7 @@ def test_pid_of_a_child_is_not_released_before_it_is_closed():
     assert not psutil.pid_exists(child.pid)
 
 
-def test_child_reaped_by_others_has_ended_and_is_not_signalled(monkeypatch):
+def test_child_reaped_elsewhere_has_ended_and_is_not_signalled(monkeypatch):
     monkeypatch.setattr(os, "killpg", None)
     with Child(python("raise SystemExit(7)"), os.environ) as child:
         os.waitpid(child.pid, 0)
@@ -167,7 +167,7 @@ def test_child_reaped_by_others_has_ended_and_is_not_signalled(monkeypatch):
         assert child.returncode == 0
 
 
-def test_fork_of_the_parent_does_not_end_the_child():
+def test_forked_parent_does_not_end_the_child():
     with Child(python(HEARS), os.environ) as child:
         child.read(LIMIT)
         fork = os.fork()

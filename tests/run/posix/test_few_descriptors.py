@@ -15,7 +15,7 @@ def limited(count):
 
 
 @pytest.mark.parametrize("count", [8, 10, 12, 15, 20, 31, 32, 40, 64])
-def test_script_runs_however_low_the_limit_of_open_files(work, count):
+def test_script_runs_with_any_open_file_limit(work, count):
     work.script("import sys; print('out'); print('err', file=sys.stderr); open('kept', 'w').write('1'); sys.exit(3)")
     plain = work.plain("train.py", preexec_fn=limited(count))
     ours = work.run("train.py", preexec_fn=limited(count))

@@ -12,7 +12,7 @@ from oomph.process import stderr
 from oomph.process.stderr import KeptFile
 
 
-def test_kept_file_holds_the_end_and_is_never_twice_as_long(tmp_path):
+def test_kept_file_contains_the_end_and_stays_under_twice_its_size(tmp_path):
     file = KeptFile(OwnFile(tmp_path, "log"), kept_bytes=100)
     for number in range(1000):
         file.feed(b"%04d\n" % number)
@@ -21,7 +21,7 @@ def test_kept_file_holds_the_end_and_is_never_twice_as_long(tmp_path):
     assert (tmp_path / "log").read_bytes() == b"".join(b"%04d\n" % number for number in range(980, 1000))
 
 
-def test_content_of_the_kept_file_is_not_held_in_memory(tmp_path):
+def test_kept_file_content_is_not_held_in_memory(tmp_path):
     file, line = KeptFile(OwnFile(tmp_path, "log"), kept_bytes=16 << 20), b"a line of a report\n" * 1000
     tracemalloc.start()
     try:

@@ -62,7 +62,7 @@ def test_watchdog_ends_a_script_that_has_closed_every_descriptor(begin, wait_unt
     assert_all_end(wait_until, alive, pids)
 
 
-def test_script_ends_when_the_supervisor_is_killed_just_after_its_watchdog(begin, wait_until, alive):
+def test_script_ends_when_watchdog_and_then_supervisor_are_killed(begin, wait_until, alive):
     process, watchdog, pids = begin()
     watchdog.kill()
     time.sleep(0.05)

@@ -79,7 +79,7 @@ def may_trace() -> bool:
 pytestmark = pytest.mark.skipif(not may_trace(), reason="a container may forbid tracing: no such process is to be had")
 
 
-def test_unkillable_script_is_abandoned_after_a_while_and_not_started_again(work, let_go, monkeypatch, capfd):
+def test_unkillable_script_is_abandoned_and_not_restarted(work, let_go, monkeypatch, capfd):
     work.script(
         HOLD + "open('count', 'a').write('x')\nhold(os.getpid(), 'held')\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nos.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(50)"

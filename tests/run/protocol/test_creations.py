@@ -89,7 +89,7 @@ def test_creation_by_an_earlier_attempt_is_recognised_at_the_same_line(first):
     assert second.told == [(DIRECTORY, str(Path.cwd() / "out"), f"test_creations.py:{line}")]
 
 
-def test_folder_made_at_another_line_or_a_second_time_is_refused(first):
+def test_folder_created_elsewhere_or_twice_is_refused(first):
     make(first)
     first.on()
     second = again()
@@ -109,7 +109,7 @@ def test_folder_older_than_the_run_is_refused(first):
         make(again())
 
 
-def test_folder_replaced_by_another_process_is_not_created_again(first):
+def test_folder_replaced_by_another_process_is_not_recreated(first):
     make(first)
     first.on()
     os.rename("out", "old")
@@ -122,7 +122,7 @@ def test_folder_replaced_by_another_process_is_not_created_again(first):
         make(again())
 
 
-def test_folder_that_the_script_failed_to_make_is_not_taken_for_its_own(first):
+def test_folder_the_script_failed_to_create_is_not_its_own(first):
     with pytest.raises(FileNotFoundError):
         make(first, "no/out")
     first.on()
@@ -136,7 +136,7 @@ def test_note_of_a_creation_survives_an_immediate_kill(first):
     make(again())
 
 
-def test_loop_can_make_each_of_its_folders_again(first):
+def test_loop_can_recreate_each_of_its_folders(first):
     for number in range(3):
         make(first, f"out{number}")
     first.on()
@@ -149,7 +149,7 @@ def test_loop_can_make_each_of_its_folders_again(first):
     make(again(3), "out1")
 
 
-def test_folder_made_and_removed_repeatedly_can_be_made_again(first):
+def test_repeatedly_created_and_removed_folder_can_be_recreated(first):
     for _ in range(2):
         make(first)
         first.on()
@@ -163,7 +163,7 @@ def test_folder_made_and_removed_repeatedly_can_be_made_again(first):
     make(second)
 
 
-def test_file_made_again_is_emptied_and_looks_new(first):
+def test_recreated_file_is_emptied_and_looks_new(first):
     write(first, "first attempt\n")
     first.on()
     inode = os.stat("log").st_ino
@@ -172,7 +172,7 @@ def test_file_made_again_is_emptied_and_looks_new(first):
     assert (file.name, file.mode, os.stat("log").st_ino) == ("log", "x", inode)
 
 
-def test_descriptor_made_again_is_emptied(first):
+def test_recreated_descriptor_is_emptied(first):
     def lock(attempt):
         return attempt.os_open("lock", _NEW)
 
@@ -185,7 +185,7 @@ def test_descriptor_made_again_is_emptied(first):
     os.close(fd)
 
 
-def test_file_since_replaced_by_the_script_can_be_created_again(first):
+def test_file_replaced_by_the_script_can_be_recreated(first):
     write(first, "first")
     first.on()
     Path("new").write_text("whole")
@@ -206,7 +206,7 @@ def test_link_put_in_place_of_a_file_is_not_followed(first):
     assert Path("precious").read_text() == "kept"
 
 
-def test_link_is_created_again_with_its_new_target(first):
+def test_link_is_recreated_with_its_new_target(first):
     def link(attempt, target):
         attempt.symlink(target, "latest")
 
@@ -248,13 +248,13 @@ def test_audit_hook_never_raises(first, args):
         first.on()
 
 
-def test_fork_writes_no_notes(first):
+def test_forked_child_writes_no_notes(first):
     first.creating._pid -= 1
     make(first)
     assert not list(Path("run").glob("created-*"))
 
 
-def test_notes_are_for_the_owner_of_the_run_alone(first):
+def test_notes_are_only_for_the_run_owner(first):
     make(first)
     (notes,) = Path("run").iterdir()
     assert notes.name == "created-1.jsonl"
@@ -289,7 +289,7 @@ def test_number_of_notes_read_is_limited(first, monkeypatch):
     assert len(again().earlier.paths) == 5
 
 
-def test_notes_of_the_same_attempt_are_ignored(first):
+def test_notes_from_the_same_attempt_are_ignored(first):
     make(first)
     first.on()
     with pytest.raises(FileExistsError):
@@ -361,14 +361,14 @@ def test_notes_do_not_match_an_older_or_later_file(tmp_path, exact, ended):
     assert earlier.is_still(str(own), own.stat().st_ino)
 
 
-def test_unfinished_note_matches_a_file_born_at_once(tmp_path):
+def test_unfinished_note_matches_a_file_created_immediately(tmp_path):
     path = tmp_path / "log"
     Notes(tmp_path, 1).about_to(NOTE._replace(path=str(path)))
     path.touch()
     assert Earlier.read(tmp_path).is_still(str(path), path.stat().st_ino)
 
 
-def test_file_systems_without_birth_times_make_every_creation_fail(first, monkeypatch):
+def test_creations_fail_without_file_birth_times(first, monkeypatch):
     make(first)
     first.on()
     monkeypatch.setattr(creations, "born_at", lambda path: None)
@@ -376,7 +376,7 @@ def test_file_systems_without_birth_times_make_every_creation_fail(first, monkey
         make(again())
 
 
-def test_hard_link_is_made_again_only_to_the_same_file(first, monkeypatch, exact):
+def test_hard_link_is_recreated_only_to_the_same_file(first, monkeypatch, exact):
     def link(attempt, source):
         attempt.link(source, "latest")
 
@@ -395,7 +395,7 @@ def test_hard_link_is_made_again_only_to_the_same_file(first, monkeypatch, exact
         link(again(), "old")
 
 
-def test_notes_of_a_later_attempt_are_set_aside(tmp_path):
+def test_notes_from_a_later_attempt_are_set_aside(tmp_path):
     for number in (1, 2, 3):
         Notes(tmp_path, number).about_to(NOTE)
     creations.refuse_later(tmp_path, 2)

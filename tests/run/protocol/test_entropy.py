@@ -42,14 +42,14 @@ def test_every_run_gets_a_different_entropy():
     int(fresh(), 16)
 
 
-def test_attempts_of_one_run_draw_the_same_numbers_and_other_runs_draw_others():
+def test_attempts_of_a_run_draw_the_same_numbers_but_runs_differ():
     first, second = "0" * 31 + "1", "f" * 32
     assert drawn(first) == drawn(first)
     assert drawn(first) != drawn(second)
     assert drawn("") != drawn(""), "no run, no help"
 
 
-def test_script_that_sets_its_own_seeds_draws_as_under_plain_python():
+def test_seeded_script_draws_as_under_plain_python():
     seeds = ("random.seed(3)", "np.random.seed(4)")
     alone = "import random, numpy as np\nrandom.seed(3); np.random.seed(4)\nprint(random.random(), np.random.rand(3))"
     ours = SEEDED + "print(random.random(), np.random.rand(3))"
@@ -104,7 +104,7 @@ def test_secrets_and_temporary_names_differ_between_attempts():
     assert not set(one) & set(other)
 
 
-def test_nothing_is_seeded_without_an_entropy():
+def test_nothing_is_seeded_without_entropy():
     assert seeding("") == {}
     assert set(seeding("a" * 32)) == {"random", "numpy.random", "tensorflow.python.data.util.random_seed"}
 

@@ -37,7 +37,7 @@ def test_board_of_another_length_is_refused(tmp_path: Path, change) -> None:
     assert read_progress(tmp_path) is None
 
 
-def test_restart_after_an_epoch_is_placed_at_its_end_and_not_in_the_next(tmp_path: Path) -> None:
+def test_restart_after_an_epoch_is_placed_at_its_end(tmp_path: Path) -> None:
     board = ProgressBoard(tmp_path, 1)
     board.write(fit=0, epoch=9, step=55, steps=550, saved=500, is_epoch_over=True)
     killed = Ending(-9, "killed")

@@ -31,7 +31,7 @@ def dump_of(tmp_path: Path, text: str, *arguments: str) -> str:
     ).stdout.partition("\n")[2]
 
 
-def test_innermost_line_of_the_script_is_named_with_the_call_it_waits_in(tmp_path: Path) -> None:
+def test_innermost_script_line_is_named_with_its_waiting_call(tmp_path: Path) -> None:
     threads = parse(
         dump_of(
             tmp_path,
@@ -48,7 +48,7 @@ def test_innermost_line_of_the_script_is_named_with_the_call_it_waits_in(tmp_pat
     assert "threading.py" in line or "queue.py" in line
 
 
-def test_blocking_thread_of_the_script_is_blamed(tmp_path: Path) -> None:
+def test_blocking_script_thread_is_blamed(tmp_path: Path) -> None:
     threads = parse(
         dump_of(
             tmp_path,
@@ -88,7 +88,7 @@ def test_stack_inside_a_loop_is_distinguished_from_one_outside(tmp_path: Path) -
     assert not stands_in(outside, [(script, 8, 10)])
 
 
-def test_lines_of_the_loops_around_a_call_are_found_in_the_source(tmp_path: Path) -> None:
+def test_enclosing_loop_lines_are_found_in_the_source(tmp_path: Path) -> None:
     path = tmp_path / "loops.py"
     path.write_text(
         "def inner(take):\n    return take()\n"
@@ -118,7 +118,7 @@ Current thread 0x00007f66bc4c9b80 (most recent call first):
 """
 
 
-def test_main_thread_inside_tensorflow_is_blamed_on_the_script_code_it_waits_for() -> None:
+def test_main_thread_inside_tensorflow_blames_the_script_code() -> None:
     threads = parse(KERAS)
     assert stands_in_machinery(threads)
     assert waits_for_the_script(threads, OURS)
@@ -154,7 +154,7 @@ Thread 23700 (idle): "MainThread"
 """
 
 
-def test_stacks_of_py_spy_are_read_without_those_of_other_processes() -> None:
+def test_py_spy_stacks_are_read_without_other_processes() -> None:
     threads = parse(_SPIED)
     assert len(threads) == 2
     assert blocking_line(threads, OURS) == "train.py:5 in <lambda>"
@@ -162,6 +162,6 @@ def test_stacks_of_py_spy_are_read_without_those_of_other_processes() -> None:
     assert stands_in(threads, [("/home/me/my code/train.py", 4, 5)])
 
 
-def test_stacks_of_faulthandler_are_preferred_to_those_of_py_spy() -> None:
+def test_faulthandler_stacks_are_preferred_to_py_spy() -> None:
     ours = 'Current thread 0x00007f0c2c9fd6c0 (most recent call first):\n  File "/home/me/a.py", line 3 in wait\n'
     assert blocking_line(parse(ours + _SPIED), OURS) == "a.py:3 in wait"

@@ -64,7 +64,7 @@ REASONS = [
     (lost("callback Own.rows", "an array of V12", RECORDS), "callback Own.rows (an array of V12)", "arrays of numbers"),
     (
         because("object-unseen", where="callback Own.table"),
-        "callback Own.table: there was no time to look at it",
+        "callback Own.table: there was no time to examine it",
         "let it hold less",
     ),
     (
@@ -80,7 +80,7 @@ REASONS = [
     (because("not-in-first-state", where="state[2] (Mine)"), "state[2] (Mine), which was not saved", "first start"),
     (
         because("changed-by-loop", name="best"),
-        "best, which the loop changes and state= does not hold",
+        "best, which the loop changes but state= does not contain",
         'kept["best"] = ...',
     ),
     (because("history", name="loss", error="a lock"), "loss in the History (a lock)", "the logs of a callback"),
@@ -91,7 +91,7 @@ REASONS = [
     ),
     (
         because("file-read", path="log.csv"),
-        "the file log.csv is read, and is not what it was at the checkpoint",
+        "the file log.csv is read, but is not what it was at the checkpoint",
         "read back from log.csv in an attribute",
     ),
     *(
@@ -222,12 +222,12 @@ REASONS = [
     ),
     (
         because("finished-not-reached", number=1),
-        "fit 1 was finished by an earlier attempt, and not reached again",
+        "fit 1 was finished by an earlier attempt, but not reached again",
         "the same fits in the same order",
     ),
     (
         because("begun-not-reached", number=1),
-        "fit 1 was begun by an earlier attempt, and not reached again",
+        "fit 1 was started by an earlier attempt, but not reached again",
         "the same fits in the same order",
     ),
     (
@@ -242,7 +242,7 @@ REASONS = [
     ),
     (
         because("another-training", what="fit", differences="values of x: a → b"),
-        "the checkpoint is of another fit: values of x: a → b",
+        "the checkpoint belongs to a different fit: values of x: a → b",
         "build the same model and the same data",
     ),
     (
@@ -296,7 +296,7 @@ REASONS = [
     ),
     (
         because("none-repeated"),
-        "those that were match the original ones, but a fit resumed where it had stopped, with no step to compare",
+        "those that were match the original ones, but one fit resumed where it had stopped, with no step to compare",
         "nothing to change",
     ),
     (because("no-records"), "the repeated steps had left no record of their results", "checkpoints more often"),
@@ -354,7 +354,7 @@ def test_reason_keeps_its_sentence_and_remedy_through_json(reason, sentence, men
     assert "\n" not in read.remedy
 
 
-def test_every_code_but_the_free_text_one_is_covered_by_the_examples():
+def test_every_code_except_free_text_is_covered_by_examples():
     assert {reason.code for reason, *_ in REASONS} == {*TABLE} - {"in-words"}
 
 
@@ -365,7 +365,7 @@ def test_each_sentence_is_used_by_only_one_reason():
     assert len(shown) == len(set(shown))
 
 
-def test_an_object_whose_place_is_unknown_gets_the_general_remedy():
+def test_object_at_an_unknown_place_gets_the_general_remedy():
     assert lost("something else").remedy == GENERAL
 
 

@@ -66,14 +66,14 @@ def test_closing_line_names_what_stopped_the_run():
     )
 
 
-def test_earlier_error_of_the_script_is_described_in_words():
+def test_earlier_script_error_is_described_in_words():
     failed = [*ended(1, 1), Event.named("diagnosed", {"fault": "unrelated"}, attempt=1)]
     lines = closing([*failed, *ended(2, 130, stopped=True, interrupted=True)], 130)
-    assert lines[0] == "what happened  an error of the script's own once"
+    assert lines[0] == "what happened  an error in the script itself once"
     assert any(line.startswith("the end        stopped by Ctrl-C (SIGINT), exit code 130, ") for line in lines)
 
 
-def test_only_the_newest_attempt_is_reported_as_stopped_even_with_damaged_decisions():
+def test_only_the_newest_attempt_is_reported_as_stopped():
     assert (
         stopped([*ended(1, 130, stopped=True, interrupted=True), Event.named("attempt-started", {}, attempt=2)]) == ""
     )

@@ -31,7 +31,7 @@ def spans(*events: Event) -> list[tuple[float, float | None, float]]:
     return [(each.begin, each.end, each.seconds) for each in findings_of(events)]
 
 
-def test_finding_lasts_from_its_beginning_to_its_end():
+def test_finding_lasts_from_its_start_to_its_end():
     assert spans(found(100), ended(200, until=140)) == [(100, 140, 40)]
 
 
@@ -41,7 +41,7 @@ def test_open_finding_ends_with_its_attempt():
     assert spans(found(100), Event.named("attempt-started", {}, 2, time=180)) == [(100, 180, 80)], "killed with oomph"
 
 
-def test_finding_that_returns_soon_is_continued_without_counting_the_gap():
+def test_finding_that_recurs_soon_continues_without_the_gap():
     back = found(300, again=True, severity="notice")
     assert spans(found(100), ended(200, until=140), back) == [(100, None, 40)]
     assert spans(found(100), ended(200, until=140), back, ended(1000, until=310)) == [(100, 310, 50)]
@@ -49,7 +49,7 @@ def test_finding_that_returns_soon_is_continued_without_counting_the_gap():
     assert (each.severity, each.message, each.since) == ("warning", "since 300", 300)
 
 
-def test_finding_that_returns_later_is_a_second_one():
+def test_finding_that_recurs_later_is_a_second_one():
     assert spans(found(100), ended(200, until=140), found(2000), ended(2100, until=2005)) == [
         (100, 140, 40),
         (2000, 2005, 5),
@@ -61,7 +61,7 @@ def test_finding_that_becomes_more_severe_remains_one_finding():
     assert (each.begin, each.end, each.seconds, each.severity) == (100, 200, 100, "critical")
 
 
-def test_findings_of_other_kinds_or_attempts_stay_separate():
+def test_findings_of_different_kinds_or_attempts_stay_separate():
     events = [found(100), found(110, kind="power brake"), ended(200, until=120), found(300, attempt=2)]
     assert spans(*events) == [(100, 120, 20), (110, 300, 190), (300, None, 0)]
     assert [(each.kind, each.begin, each.seconds) for each in each_once(findings_of([*events, over(330, 2)]))] == [
@@ -70,7 +70,7 @@ def test_findings_of_other_kinds_or_attempts_stay_separate():
     ]
 
 
-def test_damaged_and_unmatched_events_are_no_error():
+def test_damaged_and_unmatched_events_cause_no_error():
     assert findings_of([ended(5, until=4)]) == []
     assert spans(found(100), ended(200, until="nan")) == [(100, 200, 100)]  # type: ignore[arg-type]
     (each,) = findings_of([Event.named("finding", {"fault": 3, "severity": "loud"})])
@@ -88,4 +88,4 @@ def test_summary_lists_each_finding_once_without_notices():
 
 def test_findings_that_differ_only_in_kind_are_merged_in_the_last_line():
     summary = summarise([found(100), found(110, kind="power brake"), over(200)], 0)
-    assert account(summary, None)[-1] == "found on the way: thermal-throttle (GPU 0)"
+    assert account(summary, None)[-1] == "found in the run: thermal-throttle (GPU 0)"

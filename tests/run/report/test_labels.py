@@ -77,7 +77,7 @@ def test_stopped_or_running_run_is_not_labelled_failed(code):
 @pytest.mark.parametrize(
     ("guard", "label"), [("exact", "exact"), ("approximate", "approximate"), ("smaller batches", "not-equal")]
 )
-def test_micro_batches_get_the_label_of_their_guard(guard, label):
+def test_micro_batches_get_their_guards_label(guard, label):
     began = happened(1, "fit-started", guard=guard)
     assert labels(began).label == "exact", "nothing was divided"
     assert labels(began, happened(1, "recovered", micro_batch=8)).label in (label, "exact")
@@ -93,7 +93,7 @@ def test_split_batches_are_named_as_the_reason():
     )
 
 
-def test_generator_used_by_a_resumed_fit_makes_the_next_fit_not_equal():
+def test_generator_shared_with_a_resumed_fit_makes_the_next_not_equal():
     told = happened(2, "passed-on", reason="fit at train.py:9 goes on with a generator")
     found = labels(killed(), resumed(), happened(2, "compared", **EQUAL), told)
     assert found == Labelled("not-equal", ("fit at train.py:9 goes on with a generator",))
@@ -108,7 +108,7 @@ def test_approximate_run_states_its_reason():
     assert labels(started, probed, recovered, divided).reasons == ("random numbers that cannot be drawn again",)
 
 
-def test_approximate_probe_makes_a_run_of_an_exact_guard_approximate():
+def test_approximate_probe_makes_an_exactly_guarded_run_approximate():
     probed = [Event.named("probed", {"fit": 0, "kind": kind}, attempt=1) for kind in ("exact", "approximate")]
     found = labels(Event.named("fit-started", {"fit": 0, "guard": "exact"}, attempt=1), probed)
     assert found.label == "approximate"
@@ -172,7 +172,7 @@ def test_equal_state_at_the_end_of_an_epoch_covers_its_steps() -> None:
     assert labels(begun, resumed(), compared) == ("verified", (words,))
 
 
-def test_steps_of_a_killed_attempt_need_comparison_only_up_to_its_last_checkpoint() -> None:
+def test_killed_attempt_is_compared_only_up_to_its_last_checkpoint() -> None:
     begun = [happened(1, "fit-started"), happened(1, "attempt-ended", steps=686, saved=400)]
     early = happened(2, "compared", steps=100, covered=100, repeated=286, equal=True)
     saved = [*resumed(), early, happened(2, "checkpoint"), happened(2, "attempt-ended", steps=600, saved=500)]
@@ -183,7 +183,7 @@ def test_steps_of_a_killed_attempt_need_comparison_only_up_to_its_last_checkpoin
     assert labels(begun, resumed(), early, later, again).label == "unverified"
 
 
-def test_attempt_that_left_nothing_does_not_make_a_later_comparison_unverified() -> None:
+def test_attempt_without_traces_leaves_a_later_comparison_verified() -> None:
     nothing = [*resumed(), happened(2, "attempt-ended", steps=400, saved=400)]
     assert labels(killed(), nothing, resumed(attempt=3), happened(3, "compared", **EQUAL)).label == "verified"
     assert labels(killed(), nothing).label == "unverified"
@@ -220,24 +220,24 @@ def test_restarted_epoch_is_not_equal():
     assert found == Labelled("not-equal", ("the interrupted epoch was restarted",))
 
 
-def test_a_comparison_of_another_fit_or_another_attempt_proves_nothing():
+def test_comparison_of_another_fit_or_attempt_proves_nothing():
     assert labels(killed(), resumed(), happened(2, "compared", "b-0", **EQUAL)).label == "unverified"
     assert labels(killed(), happened(1, "compared", **EQUAL), resumed()).label == "unverified"
     assert labels(killed(), resumed(), happened(2, "compared", role="worker-7", **EQUAL)).label == "unverified"
 
 
-def test_label_is_that_of_the_worst_attempt():
+def test_run_gets_the_label_of_its_worst_attempt():
     twice = [*resumed(), happened(2, "compared", **EQUAL), *resumed(attempt=3)]
     assert labels(killed(), twice).label == "unverified"
     assert labels(killed(), twice, happened(3, "compared", **EQUAL)).label == "verified"
 
 
-def test_a_fit_without_a_checkpoint_is_started_over_even_if_its_first_steps_were_equal():
+def test_fit_without_a_checkpoint_is_started_over_despite_equal_steps():
     assert labels(killed(), happened(2, "fit-started")).label == "started-over"
     assert labels(killed(), happened(2, "fit-started"), happened(2, "compared", **EQUAL)).label == "started-over"
 
 
-def test_an_approximate_recovery_is_not_hidden_by_a_verified_resume():
+def test_verified_resume_does_not_hide_an_approximate_recovery():
     divided = happened(1, "fit-finished", micro_batch=8, guard="approximate")
     assert labels(killed(), divided, resumed(), happened(2, "compared", **EQUAL)).label == "approximate"
 
@@ -255,7 +255,7 @@ def test_an_approximate_recovery_is_not_hidden_by_a_verified_resume():
         (None, "verified", ()),
     ],
 )
-def test_change_of_the_mathematics_is_not_equal_despite_equal_earlier_steps(change, label, reasons):
+def test_mathematical_change_is_not_equal_despite_equal_earlier_steps(change, label, reasons):
     decided = Event.named("decided", {"action": "restart", "change": change}, attempt=1)
     assert labels(killed(), decided, resumed(), happened(2, "compared", **EQUAL)) == Labelled(label, reasons)
 
@@ -263,7 +263,7 @@ def test_change_of_the_mathematics_is_not_equal_despite_equal_earlier_steps(chan
 # -- several fits -----------------------------------------------------------------------------------------------------
 
 
-def test_fit_after_a_returned_finished_one_gets_the_label_of_its_comparison():
+def test_fit_after_a_returned_one_gets_the_label_of_its_comparison():
     first, second = killed("a-0", "b-0", finished=("a-0",)), happened(2, "fit-started", "b-0")
     assert labels(first, returned(), second).label == "unverified"
     assert labels(first, returned(), second, happened(2, "compared", "b-0", **EQUAL)).label == "verified"
@@ -279,7 +279,7 @@ def test_finished_fit_skipped_by_the_script_makes_the_next_one_not_equal():
     """`if not os.path.exists(weights): fit; save`, then the real training: its random numbers are other ones."""
     first = killed("a-0", finished=("a-0",))
     found = labels(first, happened(2, "fit-started", "b-0"))
-    assert found == Labelled("not-equal", ("fit 1 was finished by an earlier attempt, and not reached again",))
+    assert found == Labelled("not-equal", ("fit 1 was finished by an earlier attempt, but not reached again",))
     both = killed("a-0", "b-0", finished=("a-0",))
     assert labels(both, resumed("b-0")).label == "unverified", "a checkpoint of its own has all that it needs"
     assert labels(both, resumed("b-0"), happened(2, "compared", "b-0", **EQUAL)).label == "verified"
@@ -289,14 +289,14 @@ def test_finished_fit_skipped_by_the_script_makes_the_next_one_not_equal():
 def test_interrupted_fit_never_reached_again_makes_the_run_not_equal():
     """The call of fit was edited, say: it is another one now."""
     first = killed("a-0")
-    why = ("fit 1 was begun by an earlier attempt, and not reached again",)
+    why = ("fit 1 was started by an earlier attempt, but not reached again",)
     assert labels(first, happened(2, "fit-started", "b-0")) == Labelled("not-equal", why)
     assert labels(first, happened(2, "fit-started", "b-0"), code=75).label == "unverified", "it may still come to it"
     both = [happened(2, "fit-started", "b-0"), *resumed("a-0")]
     assert labels(first, both, happened(2, "compared", **EQUAL)).label == "verified"
 
 
-def test_finished_fit_reached_again_only_after_a_new_one_makes_the_run_not_equal():
+def test_finished_fit_reached_after_a_new_one_makes_the_run_not_equal():
     first = killed("a-0", "b-0", finished=("a-0", "b-0"))
     assert labels(first, returned("a-0"), returned("b-0"), happened(2, "fit-started", "c-0")).label == "unverified"
     assert labels(first, returned("a-0"), happened(2, "fit-started", "c-0"), returned("b-0")).label == "not-equal"
@@ -339,7 +339,7 @@ def test_short_fit_without_a_kept_end_state_trains_again_and_is_compared():
     assert labels(kept, again, second, *proofs).label == "started-over"
 
 
-def test_fit_killed_before_its_first_step_does_not_spoil_earlier_comparisons():
+def test_fit_killed_before_its_first_step_keeps_earlier_comparisons():
     first = [happened(1, "fit-started", "a-0", fit=0)]
     first += [happened(1, "fit-finished", "a-0", fit=0, too_dear=True, reached=12)]
     begun = happened(1, "fit-started", "b-0", fit=1)
@@ -351,7 +351,7 @@ def test_fit_killed_before_its_first_step_does_not_spoil_earlier_comparisons():
     assert labels(first, begun, before, again[:1], second).label == "unverified", "nothing was compared"
 
 
-def test_checkpoint_after_an_edited_fit_is_recognised_as_older_than_the_edit():
+def test_checkpoint_after_an_edited_fit_counts_as_before_the_edit():
     """The edit changes the key and the number of the fit."""
     first = [happened(1, "fit-started", "a-0", fit=0), happened(1, "fit-finished", "a-0", fit=0)]
     first.append(happened(1, "fit-started", "b-0", fit=1))
@@ -384,7 +384,7 @@ def test_resumption_of_the_owner_does_not_cover_fits_of_other_processes():
 
 
 @pytest.mark.parametrize(("restored", "label"), [(0, "started-over"), (10, "unverified")])
-def test_loop_beside_a_fit_is_labelled_by_whether_it_was_restored(restored, label):
+def test_loop_alongside_a_fit_is_labelled_by_its_restoration(restored, label):
     loop = [
         Event.named("loop-seen", {"restored": 0, "guarded": True}, attempt=1),
         Event.named("attempt-ended", {"steps": 11}, attempt=1),
@@ -422,7 +422,7 @@ def test_worst_label_does_not_depend_on_the_order(found, shuffled):
 # -- attempts that leave nothing, and calls that were edited ----------------------------------------------------------
 
 
-def test_attempt_that_could_not_resume_and_left_nothing_does_not_affect_the_next_one():
+def test_failed_resume_without_traces_does_not_affect_the_next_attempt():
     refused = [happened(2, "fit-started", guard="exact"), happened(2, "resume-postponed")]
     last = [*resumed(attempt=3), happened(3, "compared", **EQUAL)]
     assert labels(killed(), refused, last).label == "verified"
@@ -483,7 +483,7 @@ REASON = ("nothing is recorded of an earlier attempt",)
 
 
 @pytest.mark.parametrize("before", [[ENDED], [], [happened(3, "attempt-ended")]])
-def test_training_after_an_attempt_without_a_journal_has_started_over(before):
+def test_training_after_an_attempt_without_a_journal_is_started_over(before):
     attempt = max((event.attempt for event in before), default=1) + 1
     fit = [happened(attempt, "fit-started", guard="exact"), happened(attempt, "fit-finished")]
     assert labels(before, fit) == Labelled("started-over", REASON)
@@ -497,5 +497,5 @@ def test_fit_resumed_from_an_attempt_without_a_journal_is_unverified_at_best():
     assert lossy.label == "not-equal"
 
 
-def test_verified_resume_is_unaffected_by_the_end_of_the_killed_attempt():
+def test_verified_resume_is_unaffected_by_the_killed_attempts_end():
     assert labels(killed(), resumed(), happened(2, "compared", **EQUAL)).label == "verified"

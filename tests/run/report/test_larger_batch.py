@@ -20,7 +20,7 @@ def fit(**data: Any) -> Event:
     return Event.named("fit-finished", known | data, attempt=1)
 
 
-def test_larger_batch_may_fill_the_room_beside_what_is_kept() -> None:
+def test_larger_batch_may_fill_the_room_next_to_kept_memory() -> None:
     found = larger_batch([fit()])
     assert found is not None
     assert found == LargerBatch(times=4.0, batch=64, samples=256, limit_bytes=1000 * MIB)
@@ -35,7 +35,7 @@ def test_suggested_batch_needs_at_most_nine_tenths_of_the_limit(kept: int, peak:
         assert kept + found.samples / 64 * (peak - kept) <= 0.9 * limit + 1e-6
 
 
-def test_largest_need_of_several_fits_decides_and_no_batch_is_named_if_they_differ() -> None:
+def test_largest_need_decides_and_differing_fits_name_no_batch() -> None:
     found = larger_batch([fit(), fit(batch_size=32, device_peak_bytes=400 * MIB)])
     assert found is not None
     assert (found.batch, found.samples, found.times) == (None, None, 2.67)
@@ -64,7 +64,7 @@ def test_suggested_batch_is_at_most_sixteen_times_the_current_one() -> None:
         [fit(kept_bytes=1000 * MIB, device_peak_bytes=1000 * MIB)],
     ],
 )  # fmt: skip
-def test_insufficient_figures_suggest_no_larger_batch(fits: list[Event]) -> None:
+def test_insufficient_measurements_suggest_no_larger_batch(fits: list[Event]) -> None:
     assert larger_batch(fits) is None
 
 

@@ -19,7 +19,7 @@ def test_records_of_several_fits_are_named_once():
     assert str(left_out(events)) == "left out 3 corrupt records: a, b, c"
 
 
-def test_many_left_out_records_are_abbreviated():
+def test_long_list_of_left_out_records_is_abbreviated():
     records = [f"{number}.jpg" for number in range(7)]
     assert str(left_out([_event(records=records, complete=True)])).endswith("4.jpg and 2 more")
 

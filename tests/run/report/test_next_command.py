@@ -22,7 +22,7 @@ def test_only_numeric_and_boolean_variables_are_shown_with_their_values():
     assert variables_read([], ENVIRON) == Variables()
 
 
-def test_resume_command_begins_with_the_variables_shown():
+def test_resume_command_starts_with_the_shown_variables():
     typed = ("--run-dir", "r", "--checkpoint-every", "7")
     assert command_to_go_on(typed, ("train.py", "a b"), "r", ("EPOCHS=30",)) == (
         "EPOCHS=30 oomph run --resume=r --checkpoint-every 7 train.py 'a b'"

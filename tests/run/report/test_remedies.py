@@ -65,7 +65,7 @@ def test_cause_of_a_missing_checkpoint_decides_the_remedy():
     assert causes("started-over", [event("checkpoint", iterator="saved")]) == ()
 
 
-def test_an_earlier_checkpoint_is_advised_where_one_would_have_helped():
+def test_earlier_checkpoint_is_suggested_if_it_would_have_helped():
     def over(steps: int, saved: int = 0, **run: Any) -> list[Event]:
         ended = event("attempt-ended", returncode=-9, steps=steps, saved=saved)
         return [ended, event("run-started", attempt=2, **run), event("fit-started", attempt=2)]

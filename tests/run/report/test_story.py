@@ -69,7 +69,7 @@ def test_fault_between_two_epochs_is_placed_at_the_end_of_the_first():
     assert incident.place == "the end of epoch 10 of fit 1"
 
 
-def test_saving_is_shown_as_a_command_that_can_be_pasted():
+def test_saving_is_shown_as_a_pastable_command():
     repeated = [event("fit-started", 2), event("resumed", 2, steps=40)]
     story = told([*RECOVERED, *KILLED, *repeated, *FINISHED], typed=("--run-dir", "r", "--verify", "2"))
     assert [shlex.split(saving.command) for saving in story.savings] == [
@@ -78,7 +78,7 @@ def test_saving_is_shown_as_a_command_that_can_be_pasted():
     ]
 
 
-def test_option_already_given_or_saving_little_is_not_advised():
+def test_used_or_unhelpful_option_is_not_suggested():
     assert told([*RECOVERED, *KILLED, *FINISHED], typed=("--micro-batch=32",)).savings == ()
     quick = [*RECOVERED[:2], event("recovered", batch=256, micro_batch=64, seconds=0.4, **PLACE)]
     assert told([*quick, *FINISHED]).savings == ()
@@ -92,7 +92,7 @@ def test_option_already_given_or_saving_little_is_not_advised():
         ({"during": "train_on_batch", "micro_batch": 32}, True),
     ],
 )  # fmt: skip
-def test_micro_batch_of_training_is_not_advised_for_other_calls(elsewhere, is_training):
+def test_training_micro_batch_is_not_suggested_for_other_calls(elsewhere, is_training):
     events = [RECOVERED[0], event("recovered", batch=256, seconds=21.0, **elsewhere)]
     savings = [saving.command for saving in told(events).savings]
     assert savings == ["oomph run --micro-batch=32 train.py --epochs 10"] * is_training
@@ -106,7 +106,7 @@ def test_forged_times_too_large_to_add_suggest_no_saving():
     assert told([*KILLED, event("fit-started", 2), long, *FINISHED]).savings == ()
 
 
-def test_repeated_steps_after_a_forged_attempt_0_still_suggest_a_saving():
+def test_repeated_steps_after_a_forged_attempt_still_suggest_a_saving():
     before = [event("fit-started", 0), event("attempt-ended", 0, returncode=-9, seconds=9.0, steps=50, saved=0)]
     again = [event("fit-started", 1), event("fit-finished", 1, steps=50, seconds=100.0)]
     (saving,) = told([*before, *again]).savings
@@ -143,18 +143,18 @@ def test_repeated_steps_after_a_forged_attempt_0_still_suggest_a_saving():
         ),
     ],
 )  # fmt: skip
-def test_end_of_an_attempt_is_named_as_in_the_journal(events, fault, shown, done):
+def test_attempt_end_is_named_as_in_the_journal(events, fault, shown, done):
     (incident,) = told(events, 1).incidents
     assert (incident.fault, incident.shown_by) == (fault, shown)
     assert incident.done.startswith(done)
 
 
-def test_requested_end_is_no_fault():
+def test_requested_end_is_not_a_fault():
     ended = [event("attempt-ended", returncode=-15, steps=9, saved=9), decided("requeue", ending={"stopped": True})]
     assert told(ended, 75).incidents == ()
 
 
-def test_story_of_a_recorded_run_agrees_with_its_summary():
+def test_recorded_runs_story_agrees_with_its_summary():
     events = read_journal(RUN)
     summary = summarise(events, 0)
     story = story_of(events, summary, (), ("train.py",))
@@ -180,7 +180,7 @@ def test_result_of_the_story_matches_the_closing_lines():
     assert told(events).result == "exact: as if nothing had happened, within rounding"
     not_finite = [*events, event("checkpoint-skipped", reason="dense/kernel is not finite")]
     result = told(not_finite).result
-    assert result == "not finite: the weights hold NaN or infinity, or held them during training"
+    assert result == "not finite: the weights contain NaN or infinity, or did during training"
     assert f"the result     {result}" in account(summarise([*not_finite, event("decided", 2)], 0), None)
 
 
@@ -202,7 +202,7 @@ def test_result_of_the_story_matches_the_closing_lines():
         ),
     ],
 )  # fmt: skip
-def test_handling_of_a_batch_that_did_not_fit_is_worded_for_its_call(data, place, done):
+def test_oversized_batch_handling_is_worded_for_its_call(data, place, done):
     (incident,) = told([RECOVERED[0], event("recovered", batch=256, seconds=21.0, **data)]).incidents
     assert (incident.place, incident.done) == (place, done)
 
@@ -217,14 +217,14 @@ def test_probe_decides_how_smaller_batches_outside_a_fit_are_worded():
 CAUGHT = event("oom", phase="elsewhere", site="train.py:8", message=OOM)
 
 
-def test_error_caught_by_the_script_is_not_shown_as_the_cause_of_a_kill():
+def test_error_caught_by_the_script_is_not_the_cause_of_a_kill():
     (killed,) = told([CAUGHT, *KILLED], 137).incidents
     assert (killed.fault, killed.shown_by) == ("killed", "death by signal 9")
     ended = event("attempt-ended", returncode=3, steps=5, saved=0)
     assert told([CAUGHT, ended], 3).incidents == (), "nothing names it as the end"
 
 
-def test_uncaught_error_outside_a_guarded_step_is_shown_as_the_cause_of_the_end():
+def test_uncaught_error_outside_a_guarded_step_is_the_cause_of_the_end():
     ended = [event("attempt-ended", returncode=1, steps=5, saved=0), event("diagnosed", fault="device-oom")]
     (incident,) = told([CAUGHT, *ended], 1).incidents
     assert (incident.fault, incident.shown_by) == ("device-oom", OOM)
@@ -233,7 +233,7 @@ def test_uncaught_error_outside_a_guarded_step_is_shown_as_the_cause_of_the_end(
     assert incident.shown_by == "ResourceExhaustedError: another", "training went on after the first"
 
 
-def test_error_caught_before_a_recovery_is_not_shown_as_its_cause():
+def test_error_caught_before_a_recovery_is_not_its_cause():
     (incident,) = told([CAUGHT._replace(fact=CAUGHT.fact.with_fields(message="its own")), *RECOVERED]).incidents
     assert (incident.shown_by, incident.cost) == (OOM, "21 s, 2 out-of-memory errors")
 
@@ -254,7 +254,7 @@ def skipped(**data: Any) -> Event:
         ([skipped()], "took no checkpoint of it"),  # in a journal of an older oomph
     ],
 )
-def test_non_finite_state_is_one_fault_listing_the_checkpoints_actually_kept(events, done):
+def test_non_finite_state_is_one_fault_listing_the_kept_checkpoints(events, done):
     (incident,) = told(events).incidents
     assert (incident.fault, incident.place, incident.done) == ("nan-loss", "fit 1, epoch 1, step 5", done)
 
@@ -289,11 +289,11 @@ def test_duration_of_a_finding_is_shown_where_it_is_known():
     assert "   shown by it runs at 60 % of its clock\n   lasted   3 min 5 s\n   to do    Clean the fan\n" in text
 
 
-def test_run_with_a_finding_is_not_reported_as_without_a_fault():
+def test_run_with_a_finding_is_not_reported_as_faultless():
     ended = event("attempt-ended", returncode=0, seconds=20.0, steps=9, saved=9)
     lines = account(summarise([found(), ended], 0), "RUN")
     assert not any("without a fault" in line for line in lines)
-    assert lines[-1] == "found on the way: thermal-throttle (GPU 0); what to do: oomph explain RUN"
+    assert lines[-1] == "found in the run: thermal-throttle (GPU 0); what to do: oomph explain RUN"
 
 
 def test_notice_is_listed_but_not_counted_as_a_fault():
@@ -303,7 +303,7 @@ def test_notice_is_listed_but_not_counted_as_a_fault():
 
 
 @pytest.mark.parametrize(("shares", "expected"), [([0.25], "input wait 25%"), ([0.0], "input wait 0%"), ([None], "")])
-def test_last_line_states_a_large_share_of_time_spent_waiting_for_batches(shares, expected):
+def test_last_line_states_a_large_input_wait(shares, expected):
     events = [
         event("attempt-ended", returncode=0, seconds=20.0, steps=9, saved=9, input_wait=share) for share in shares
     ]

@@ -46,7 +46,7 @@ def killed_once(kind: str | None = "exact", guard: str = "exact") -> list[Event]
     return [*events, happened(2, "attempt-ended", returncode=0, seconds=10.0, steps=500, saved=500)]
 
 
-def test_run_without_a_fault_is_summed_up_in_one_line() -> None:
+def test_run_without_a_fault_is_summarised_in_one_line() -> None:
     summary = summarise(undisturbed(), 0)
     assert summary.steps == 120
     assert (summary.checkpoints.count, summary.checkpoints.bytes, summary.checkpoints.share) == (2, 4096, 0.01)
@@ -100,7 +100,7 @@ def test_suggested_command_says_which_variables_the_run_had() -> None:
     assert saving.text.endswith("; set BATCH as in this run")
 
 
-def test_peak_memory_is_that_of_the_largest_fit_even_if_unfinished() -> None:
+def test_peak_memory_comes_from_the_largest_fit_even_if_unfinished() -> None:
     *before, ended, decided = undisturbed()
     larger = happened(1, "attempt-ended", **{**ended.data, "device_peak_bytes": 5 << 30})
     assert summarise([*before, larger, decided], 1).device_peak_bytes == 5 << 30
@@ -109,13 +109,13 @@ def test_peak_memory_is_that_of_the_largest_fit_even_if_unfinished() -> None:
 
 
 @pytest.mark.parametrize("name", ["loop-seen", "trained-outside-fit", "unguarded"])
-def test_peak_memory_is_not_shown_for_a_fit_beside_another_training(name: str) -> None:
+def test_peak_memory_is_not_shown_for_a_fit_alongside_another_training(name: str) -> None:
     summary = summarise([*undisturbed(), happened(1, name, site="train.py:9", kind="estimator")], 0)
     assert summary.device_peak_bytes is None
     assert any("peak memory 1.0 GiB" in line for line in account(summary, None))
 
 
-def test_time_lost_to_unrecovered_out_of_memory_errors_is_counted_too() -> None:
+def test_unrecovered_out_of_memory_errors_count_as_lost_time() -> None:
     """The seconds of an error are those since its step began."""
     failed = [happened(1, "oom", seconds=seconds, phase="compute") for seconds in (11.0, 12.0)]
     recovered = [*failed, happened(1, "recovered", seconds=13.0, micro_batch=8)]
@@ -124,7 +124,7 @@ def test_time_lost_to_unrecovered_out_of_memory_errors_is_counted_too() -> None:
     assert summarise([*undisturbed(), *failed, *failed, happened(2, "oom", seconds=5.0)], 93).seconds_recovering == 29
 
 
-def test_steps_missing_for_lack_of_data_are_counted_once_per_epoch() -> None:
+def test_steps_missing_due_to_exhausted_data_count_once_per_epoch() -> None:
     short = [
         happened(1, "data-ended", fit=0, epoch=2, step=4, wanted=8),
         happened(2, "data-ended", fit=0, epoch=2, step=4, wanted=8),  # the restart repeated the epoch
@@ -135,16 +135,16 @@ def test_steps_missing_for_lack_of_data_are_counted_once_per_epoch() -> None:
     assert "120 steps (12 fewer than asked for: the data ran out), 100 s" in " ".join(account(summary, "runs/x"))
 
 
-def test_error_of_the_script_is_reported_in_one_line_with_the_next_command() -> None:
+def test_script_error_is_reported_in_one_line_with_the_next_command() -> None:
     events = [happened(1, "attempt-started"), happened(1, "attempt-ended", returncode=3, seconds=1.0)]
     assert account(summarise(events, 3), "runs/x") == ["ended with exit code 3, 1 s"]
     events.append(happened(1, "diagnosed", fault="unrelated"))
     assert account(summarise(events, 3), "runs/x") == [
-        "the script failed with an error of its own, exit code 3, 1 s; the cause: oomph explain runs/x"
+        "the script failed with its own error, exit code 3, 1 s; the cause: oomph explain runs/x"
     ]
 
 
-def test_script_that_resumes_by_itself_repeats_only_the_steps_after_its_own_position() -> None:
+def test_self_resuming_script_repeats_only_steps_after_its_position() -> None:
     begun = [happened(1, "fit-started"), happened(1, "attempt-ended", steps=360, saved=195)]
     again = [happened(2, "fit-started"), happened(2, "resumed-itself", steps=340)]
     again.append(happened(2, "attempt-ended", steps=600, saved=600))
@@ -188,7 +188,7 @@ def test_repeated_steps_are_those_between_the_checkpoint_and_the_kill() -> None:
     assert repeated_in(killed_once()) == 12
 
 
-def test_fully_compared_steps_are_not_reported_as_lacking_records() -> None:
+def test_fully_compared_steps_are_not_reported_as_unrecorded() -> None:
     """The fit that was repeated matches; the other one resumed at its last step, so it is unverified."""
     begun = [happened(1, "fit-started", fit=0, key="a"), happened(1, "fit-finished", fit=0, key="a", too_dear=True)]
     begun += [happened(1, "fit-started", fit=1, key="b"), happened(1, "attempt-ended", steps=60, saved=60)]
@@ -236,7 +236,7 @@ def test_text_shows_the_first_reasons_and_the_document_all() -> None:
 
 
 @pytest.mark.parametrize("label", sorted(set(ORDER) - {"failed"}))
-def test_only_an_exact_run_is_described_as_if_nothing_had_happened(label: str) -> None:
+def test_only_an_exact_run_is_described_as_undisturbed(label: str) -> None:
     summary = replace(summarise(killed_once(), 0), exactness=label)
     (row,) = [row for row in account(summary, None) if row.startswith("the result")]
     assert ("as if nothing had happened" in row) is (label == "exact")
@@ -269,7 +269,7 @@ def test_unfinished_run_gets_no_result_line() -> None:
         assert not any(word in text for word in ("exact", "verified"))
     own = [*killed_once("exact"), happened(2, "diagnosed", fault="unrelated")]
     rows = account(summarise(own, 1), "runs/x")
-    assert any(row.startswith("the end        the script failed with an error of its own, exit code 1") for row in rows)
+    assert any(row.startswith("the end        the script failed with its own error, exit code 1") for row in rows)
 
 
 def test_batches_split_into_separate_updates_are_never_called_micro_batches() -> None:
@@ -319,13 +319,13 @@ def test_stopped_run_with_a_fault_reports_how_many_steps_are_not_saved(saved: in
     assert rows[-1] == "next           again"
 
 
-def test_steps_reached_only_by_an_earlier_attempt_are_not_counted_as_lost_by_the_stop() -> None:
+def test_steps_of_an_earlier_attempt_are_not_counted_as_lost_by_a_stop() -> None:
     """Its own line has said that 405 of 405 steps are saved."""
     checkpoint = happened(2, "checkpoint", seconds=0.1, bytes=10)
     stopped = happened(2, "attempt-ended", seconds=3.0, steps=405, saved=405)
     summary = summarise([*killed_once()[:-1], checkpoint, stopped], 75)
     assert (summary.steps, summary.steps_reached, summary.steps_saved) == (412, 405, 405)
-    assert end_of(summary).endswith("; 405 of 412 steps are saved: an earlier attempt had come further")
+    assert end_of(summary).endswith("; 405 of 412 steps are saved: an earlier attempt got further")
     idle = happened(3, "attempt-ended", seconds=1.0, steps=0, saved=0)
     assert summarise([*killed_once()[:-1], checkpoint, stopped, idle], 75).steps_reached == 405
 
@@ -355,7 +355,7 @@ def test_stopped_run_shows_the_command_that_resumes_it() -> None:
     assert account(summarise(without, 130), "runs/x", again)[-1].endswith("so there is nothing to resume from")
 
 
-def test_error_of_the_script_is_summed_up_in_a_single_line() -> None:
+def test_script_error_is_summarised_in_a_single_line() -> None:
     events = [happened(1, "attempt-started"), happened(1, "diagnosed", fault="unrelated")]
     summary = summarise(events, 1)
     assert summary.faults == {"unrelated": 1}
@@ -372,7 +372,7 @@ def test_run_given_up_states_the_reason() -> None:
     assert "killed 4 times" in "\n".join(account(summarise(events, 93), None))
 
 
-def test_the_document_has_a_schema_and_survives_json() -> None:
+def test_summary_document_has_a_schema_and_survives_json() -> None:
     document = json.loads(summarise(killed_once(), 0).to_json())
     assert document["schema"] == 1
     assert document["faults"] == {"killed": 1}
@@ -385,7 +385,7 @@ def test_summary_text_uses_singular_and_plural() -> None:
     assert str(replace(once, steps=2, restarts=2)).endswith(" 2 restarts")
 
 
-def test_an_empty_journal_gives_an_empty_summary() -> None:
+def test_empty_journal_gives_an_empty_summary() -> None:
     summary = summarise([], None)
     assert isinstance(summary, Summary)
     assert account(summary, None)
@@ -418,7 +418,7 @@ def loop_killed_once(restored: int) -> list[Event]:
     ]
 
 
-def test_restarted_loop_has_repeated_its_steps_and_a_restored_one_has_not() -> None:
+def test_restarted_loop_repeats_steps_but_a_restored_one_does_not() -> None:
     anew = summarise(loop_killed_once(restored=0), 0)
     assert (anew.steps, anew.steps_repeated, anew.exactness) == (30, 11, "unguarded")
     gone_on = summarise(loop_killed_once(restored=10), 0)
@@ -432,7 +432,7 @@ def test_failed_checkpoints_are_reported_in_the_single_line() -> None:
     assert "1 checkpoint could not be written" in line
 
 
-def test_forged_attempt_number_is_handled_without_counting_up_to_it():
+def test_forged_attempt_number_is_not_counted_up_to():
     """Counting one by one up to it would take all the memory there is."""
     events = [*undisturbed(), happened(10**18, "attempt-started")]
     assert summarise(events, 0).unrecorded == 10**18 - 2
@@ -460,7 +460,7 @@ def finished(attempt: int, steps: int = 40) -> list[Event]:
     ]
 
 
-def test_user_resume_after_an_outside_kill_is_not_counted_as_a_restart() -> None:
+def test_resume_after_an_external_kill_is_not_counted_as_a_restart() -> None:
     summary = summarise([*cut_off_and_resumed(), *finished(2)], 0)
     assert (summary.attempts, summary.restarts, summary.resumes, summary.cut_off) == (2, 0, 1, 1)
     lines = account(summary, "run")
@@ -481,7 +481,7 @@ def test_restarts_and_resumes_are_counted_separately() -> None:
 
 
 @pytest.mark.parametrize(("reached", "repeated"), [(0, 0), (30, 0), (31, 1), (32, 2)])
-def test_stopped_attempt_has_repeated_only_the_steps_it_reached(reached: int, repeated: int) -> None:
+def test_stopped_attempt_repeats_only_the_steps_it_reached(reached: int, repeated: int) -> None:
     stopped = happened(2, "attempt-ended", returncode=-15, seconds=9.0, steps=reached, saved=30)
     assert repeated_in([*cut_off_and_resumed(), stopped]) == repeated
     later = [happened(3, "fit-started", fit=0), happened(3, "resumed", fit=0, steps=30), *finished(3)]

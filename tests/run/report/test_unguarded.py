@@ -44,7 +44,7 @@ def test_missing_guard_is_explained(events: Sequence[Event], guard: bool, loaded
     assert unguarded(events, guard, loaded) == said
 
 
-def test_custom_loop_is_advised_to_become_resumable() -> None:
+def test_custom_loop_gets_advice_to_become_resumable() -> None:
     said = unguarded([STARTED, event("loop-seen", site="train.py:9")], guard=True, loaded=True)
     assert said.startswith("unguarded: the training loop at train.py:9 ")
     assert SUPERVISED in said
@@ -52,7 +52,7 @@ def test_custom_loop_is_advised_to_become_resumable() -> None:
 
 
 @pytest.mark.parametrize("beside", [FIT, event("loop-seen", site="train.py:5", guarded=True)])
-def test_custom_loop_beside_a_guarded_training_is_reported_and_labelled(beside: Event) -> None:
+def test_custom_loop_alongside_a_guarded_training_is_labelled(beside: Event) -> None:
     events = [STARTED, beside, event("loop-seen", site="train.py:9"), event("attempt-ended", seconds=9.0)]
     reason = "the training loop at train.py:9 does not iterate over oomph.steps"
     assert worded(label_of(events, 0)) == (UNGUARDED, (reason,))
@@ -94,7 +94,7 @@ def test_steps_outside_a_fit_are_reported_as_recovered_but_not_resumed(beside: S
     assert "oomph.steps(" in said
 
 
-def test_steps_outside_a_fit_make_the_run_unguarded_once_a_restart_lost_them() -> None:
+def test_outside_steps_lost_in_a_restart_make_the_run_unguarded() -> None:
     why = ("train.py:7 trains outside a resumable fit",)
     assert worded(label_of([STARTED, OUTSIDE], 0)) == (UNGUARDED, why)
     assert label_of([STARTED, FIT, OUTSIDE], 0).label == "exact", "nothing was lost"
@@ -121,7 +121,7 @@ def test_only_the_first_line_of_a_guard_error_is_shown() -> None:
 
 
 @pytest.mark.parametrize("kind", UNGUARDED_KINDS)
-def test_unguarded_training_is_never_reported_as_without_a_fault(kind: str) -> None:
+def test_unguarded_training_is_never_reported_as_faultless(kind: str) -> None:
     events = [STARTED, event("unguarded", kind=kind, site="train.py:12"), event("attempt-ended", seconds=9.0)]
     first, second = account(summarise(events, 0), "runs/x", unguarded=unguarded(events, guard=True, loaded=True))
     assert first == "finished, 9 s"
@@ -130,7 +130,7 @@ def test_unguarded_training_is_never_reported_as_without_a_fault(kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", UNGUARDED_KINDS)
-def test_remedy_of_an_unguarded_label_is_the_one_shown_in_the_report(kind: str) -> None:
+def test_unguarded_label_remedy_matches_the_report(kind: str) -> None:
     label, reasons = label_of([event("unguarded", kind=kind, site="train.py:12")], 0)
     assert [remedy.text for remedy in remedies(label, reasons)] == [UNGUARDED_KINDS[kind].instead]
 
@@ -143,7 +143,7 @@ def test_script_that_trains_nothing_is_reported_in_one_line() -> None:
     assert account(summarise(events, 3), "runs/x", unguarded=NONE_SEEN) == ["ended with exit code 3, 9 s"]
 
 
-def test_unguarded_training_beside_a_guarded_fit_makes_the_run_unguarded() -> None:
+def test_unguarded_training_alongside_a_guarded_fit_makes_the_run_unguarded() -> None:
     assert label_of([FIT], 0).label == "exact"
     assert worded(label_of([FIT, KERAS_2], 0)) == (UNGUARDED, ("train.py:12 trains with Keras 2",))
     assert label_of([FIT, event("unguarded", kind="of-a-later-oomph", site="a.py:1")], 0).label == UNGUARDED
@@ -155,7 +155,7 @@ def test_command_without_python_gets_no_advice_about_python() -> None:
     assert "its Python" not in said
 
 
-def test_report_states_what_is_unknown_if_the_script_could_record_nothing() -> None:
+def test_report_names_unknowns_if_the_script_recorded_nothing() -> None:
     said = unguarded([], guard=True, loaded=True, recorded=False)
     assert said == UNKNOWN
     (line,) = account(summarise([event("attempt-ended", seconds=9.0)], 0), None, unguarded=said)

@@ -57,7 +57,7 @@ def test_repeated_append_in_a_later_attempt_is_reported_once(attempt, script, tm
     assert told == [("results.csv", "train.py:4")]
 
 
-def test_append_that_no_earlier_attempt_made_is_not_reported(attempt, script, tmp_path):
+def test_append_new_to_this_attempt_is_not_reported(attempt, script, tmp_path):
     files, _ = attempt(1)
     script["rows"](tmp_path / "other.csv", 1)
     ended(files)

@@ -20,7 +20,7 @@ def test_background_result_is_returned_once():
     assert not background.busy
 
 
-def test_taking_a_background_result_does_not_block_by_default():
+def test_reading_a_background_result_does_not_block_by_default():
     background: Background[None] = Background()
     may_end = threading.Event()
     background.start(lambda: may_end.wait(60) and None)
@@ -30,7 +30,7 @@ def test_taking_a_background_result_does_not_block_by_default():
     assert background.take(wait=True) is not None
 
 
-def test_error_of_background_work_is_returned_as_its_outcome():
+def test_background_error_is_returned_as_the_outcome():
     background: Background[None] = Background()
 
     def fail() -> None:

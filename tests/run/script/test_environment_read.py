@@ -49,7 +49,7 @@ os.getenv("SLURM_JOB_ID")
     assert read("os.environ['EPOCHS']", GIVEN | {"EPOCHS": "31"})[0]["EPOCHS"] != script["EPOCHS"]
 
 
-def test_variables_read_by_libraries_or_only_copied_do_not_count(read):
+def test_variables_read_by_libraries_or_copied_do_not_count(read):
     script, job = read("""
 import subprocess, tempfile
 tempfile.gettempdir(), os.path.expanduser("~"), os.path.expandvars("$PLAIN")
@@ -65,14 +65,14 @@ subprocess.run(["true"], env={**os.environ})
     assert (script, job) == ({}, {})
 
 
-def test_value_is_kept_as_a_digest_and_a_secret_not_at_all(read):
+def test_values_are_kept_as_digests_but_secrets_not_at_all(read):
     script, _ = read("os.environ['MY_API_KEY'], os.environ['PLAIN'], os.environ['EPOCHS']")
     assert script["MY_API_KEY"] == "set"
     assert len(script["EPOCHS"]) == 8
     assert read("os.environ['MY_API_KEY']", GIVEN | {"MY_API_KEY": "another"})[0]["MY_API_KEY"] == "set"
 
 
-def test_missing_variable_raises_its_error_without_frames_of_oomph(read):
+def test_missing_variable_error_has_no_oomph_frames(read):
     assert read("""
 import traceback
 try:

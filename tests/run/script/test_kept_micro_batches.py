@@ -9,7 +9,7 @@ import pytest
 from oomph.script.kept_micro_batches import MicroBatches, Start
 
 
-def test_kept_micro_batch_is_found_under_each_of_its_names(tmp_path):
+def test_kept_micro_batch_is_found_under_every_name(tmp_path):
     MicroBatches(tmp_path).keep(["fit 0", "a-model"], Start(16))
     MicroBatches(tmp_path).keep(["fit 1", "another"], Start(4, guessed=True))
     known = MicroBatches(tmp_path)
@@ -25,7 +25,7 @@ def test_guess_that_fitted_becomes_a_known_size(tmp_path):
     assert (known.of(["fit 0"]), known.of(["a-model"])) == (Start(24), Start(4, guessed=True))
 
 
-def test_micro_batch_file_of_an_older_oomph_is_read(tmp_path):
+def test_micro_batch_file_from_an_older_oomph_is_read(tmp_path):
     (tmp_path / "micro_batch.json").write_text(json.dumps({"schema": 1, "micro_batch": {"fit 0": 8}}))
     assert MicroBatches(tmp_path).of(["fit 0"]) == Start(8)
 

@@ -50,7 +50,7 @@ def arranged(files, path, before="one\n", now="one\ntwo\n", copied=True):
     return lost
 
 
-def test_restoring_a_file_keeps_its_mode_and_the_files_beside_it(files, tmp_path):
+def test_restoring_a_file_keeps_its_mode_and_neighbouring_files(files, tmp_path):
     """Others may write to a folder of logs: a link there would lead to any file of the user's."""
     other, log = tmp_path / "other", tmp_path / "log.csv"
     other.write_text("precious")
@@ -127,7 +127,7 @@ def test_file_opened_by_tensorflow_is_restored_first(files, tmp_path):
     assert lost == []
 
 
-def test_new_fit_forgets_the_files_written_before(files, tmp_path):
+def test_new_fit_forgets_previously_written_files(files, tmp_path):
     files.begin()
     (tmp_path / "a").write_text("")
     files.begin()
@@ -220,7 +220,7 @@ def test_invalid_path_raises_the_usual_error(files):
     sys.audit("open", None, None, None)
 
 
-def test_log_file_is_not_restored_but_reported_when_the_script_reads_it(files, tmp_path):
+def test_log_file_read_by_the_script_is_reported_but_not_restored(files, tmp_path):
     log = logging.FileHandler(tmp_path / "training.log")
     other = logging.FileHandler(tmp_path / "emptied.log", mode="w")
     try:
@@ -373,7 +373,7 @@ def test_files_in_proc_are_not_read(monkeypatch):
     assert not FileState("/proc/self/environ", (0, 1), b"x").holds_now()
 
 
-def test_large_file_is_not_read_to_compare_it_with_small_content(tmp_path, monkeypatch):
+def test_large_file_is_not_read_for_comparison_with_small_content(tmp_path, monkeypatch):
     path = tmp_path / "large"
     path.touch()
     os.truncate(path, 1 << 40)
@@ -400,7 +400,7 @@ def test_checkpoint_cannot_plant_programs_settings_or_pickles(files, tmp_path, n
     assert (path.read_text(), lost) == ("mine", [str(path)])
 
 
-def test_unrelated_file_named_by_a_checkpoint_is_left_alone(files, tmp_path, monkeypatch):
+def test_unrelated_file_named_in_a_checkpoint_is_left_alone(files, tmp_path, monkeypatch):
     """The script reads its data: a checkpoint has no say in them."""
     monkeypatch.setattr("oomph.script.opened_files._TICK_NS", 0)
     data, other = tmp_path / "data.csv", tmp_path / "log.csv"
@@ -451,7 +451,7 @@ def archive_that_lies(method):
     ],
     ids=["deflated", "bzip2", "lzma", "operations", "lists"],
 )
-def test_compressed_content_is_examined_with_little_time_and_memory(made):
+def test_compressed_content_is_examined_cheaply(made):
     content = made()
     tracemalloc.start()
     began = time.process_time()

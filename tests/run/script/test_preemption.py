@@ -43,7 +43,7 @@ def ended(script: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def test_ctrl_c_waits_for_the_end_of_the_step_and_raises_keyboard_interrupt():
+def test_ctrl_c_raises_keyboard_interrupt_after_the_step():
     script = """
         press()
         print("a step goes on", asked.asked)
@@ -83,7 +83,7 @@ def test_repeated_signals_count_as_one():
     assert ended("press(); press(); press(signal.SIGUSR1)\nprint(asked.asked)\nos._exit(0)") == (0, "SIGINT\n")
 
 
-def test_ctrl_c_during_a_long_step_is_raised_after_an_announced_limit():
+def test_ctrl_c_in_a_long_step_is_raised_after_an_announced_limit():
     script = """
         press()
         began = time.monotonic()
@@ -135,7 +135,7 @@ def test_child_of_the_script_is_interrupted_only_together_with_the_script():
     assert ended(script) == (INTERRUPTED, "None\nend\n")
 
 
-def test_fork_is_interrupted_at_once():
+def test_forked_child_is_interrupted_at_once():
     script = """
         pid = os.fork()
         if not pid:

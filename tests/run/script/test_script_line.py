@@ -17,7 +17,7 @@ def _called_by(path: str):
     return names["call"]
 
 
-def test_an_interrupt_shows_no_frame_of_ours():
+def test_interrupt_shows_no_oomph_frame():
     ours, theirs = _called_by(os.path.join(PACKAGE, "fit.py")), _called_by(PACKAGE + "-trainings/train.py")
 
     def interrupted():
@@ -32,9 +32,9 @@ def test_an_interrupt_shows_no_frame_of_ours():
     except KeyboardInterrupt as error:
         frames = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
         files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-    assert frames == ["test_an_interrupt_shows_no_frame_of_ours", "<lambda>", "call", "<lambda>", "interrupted"]
+    assert frames == ["test_interrupt_shows_no_oomph_frame", "<lambda>", "call", "<lambda>", "interrupted"]
     assert not any(file.startswith(PACKAGE + os.sep) for file in files)
 
 
-def test_missing_traceback_is_left_as_none():
+def test_missing_traceback_stays_none():
     assert without_ours(None) is None

@@ -56,7 +56,7 @@ HELPED = {
 
 
 @pytest.mark.parametrize("creates", HELPED.values(), ids=HELPED)
-def test_folder_or_file_of_an_earlier_attempt_can_be_created_again(work, creates):
+def test_folder_or_file_from_an_earlier_attempt_can_be_recreated(work, creates):
     work.script(f"{_HEAD}{creates}\n{_KILLED_ONCE}\nprint('through')")
     plain = subprocess.run([sys.executable, "train.py"], cwd=_fresh(work, "plain"), capture_output=True, timeout=60)
     assert plain.returncode == -9
@@ -65,7 +65,7 @@ def test_folder_or_file_of_an_earlier_attempt_can_be_created_again(work, creates
     ended = work.run("train.py")
     assert ended.returncode == 0, ended.stderr.decode()
     assert ended.stdout == b"through\n"
-    assert b"is there from an earlier attempt, and counts as created" in ended.stderr
+    assert b"already exists from an earlier attempt, and counts as created" in ended.stderr
     assert work.document("summary.json")["restarts"] == 1
     assert [event for event in read_journal(work.run_dir) if event.name == "created-before"]
 
@@ -102,7 +102,7 @@ def test_error_unrelated_to_the_restart_is_attributed_to_the_script(work, body):
 
 
 @pytest.mark.parametrize("attempts", [1, 2])
-def test_folder_older_than_the_run_is_never_taken(work, attempts):
+def test_folder_older_than_the_run_is_never_reused(work, attempts):
     (work.folder / "out").mkdir()
     kill = _KILLED_ONCE if attempts == 2 else ""
     work.script(f'{_HEAD}{kill}\nos.makedirs("out")\nprint("through")')
@@ -111,7 +111,7 @@ def test_folder_older_than_the_run_is_never_taken(work, attempts):
     assert "unrelated" in work.document("summary.json")["faults"]
 
 
-def test_folders_made_by_child_processes_cannot_be_created_again(work):
+def test_folders_created_by_child_processes_cannot_be_recreated(work):
     child = 'import os; os.mkdir("by-child")'
     work.script(f'{_HEAD}subprocess.run([sys.executable, "-c", {child!r}], check=True)\n{_KILLED_ONCE}')
     ended = work.run("train.py")
@@ -119,7 +119,7 @@ def test_folders_made_by_child_processes_cannot_be_created_again(work):
     assert b"by-child" in ended.stderr
 
 
-def test_folders_made_by_a_fork_cannot_be_created_again(work):
+def test_folders_created_by_a_fork_cannot_be_recreated(work):
     fork = 'if os.fork() == 0:\n    os.mkdir("by-fork")\n    os._exit(0)\nassert os.wait()[1] == 0'
     work.script(f"{_HEAD}{fork}\n{_KILLED_ONCE}")
     ended = work.run("train.py")
@@ -127,7 +127,7 @@ def test_folders_made_by_a_fork_cannot_be_created_again(work):
     assert b"AssertionError" in ended.stderr
 
 
-def test_resumed_run_can_create_its_folders_again(work):
+def test_resumed_run_can_recreate_its_folders(work):
     work.script(f'{_HEAD}os.mkdir("out")\nif len(sys.argv) > 1: os.kill(os.getpid(), signal.SIGTERM)\nprint("through")')
     (work.folder / "first.py").write_text("x")
     ended = work.run("train.py", "stop")
@@ -143,7 +143,7 @@ def test_first_attempt_leaves_builtin_functions_unreplaced(work):
     assert work.run("train.py").stdout.split() == [b"builtin_function_or_method"] * 3
 
 
-def test_restart_replaces_only_functions_whose_creations_were_noted(work):
+def test_restart_replaces_only_functions_with_noted_creations(work):
     work.script(f'{_HEAD}os.mkdir("out")\n{_KILLED_ONCE}\nprint(type(open).__name__, type(os.mkdir).__name__)')
     assert work.run("train.py").stdout.split()[0] == b"builtin_function_or_method"
 
@@ -191,13 +191,13 @@ IMPOSSIBLE = {
     ),
     "rename": (
         'os.makedirs("tmp")\nopen("tmp/a", "w").close()\nos.rename("tmp", "out")',
-        "Directory not empty: 'tmp' -> 'out'; remove what is in its place first",
+        "Directory not empty: 'tmp' -> 'out'; first remove what is in its place",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("body", "said"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_script_that_cannot_start_twice_is_named_with_its_line_and_remedy(work, body, said):
+def test_unrestartable_script_is_reported_with_line_and_remedy(work, body, said):
     (work.folder / "data").mkdir()
     work.script(f"{_HEAD}{body}\n{_TRAINS}\n{_KILLED_ONCE}")
     ended = work.run("--run-dir=run", "train.py")
@@ -213,7 +213,7 @@ def test_script_that_cannot_start_twice_is_named_with_its_line_and_remedy(work, 
     assert f"1. {NAME} (CRS205)" in explained.stdout
 
 
-def test_error_of_a_first_start_is_not_blamed_on_a_second_start(work):
+def test_first_start_error_is_not_blamed_on_a_restart(work):
     (work.folder / "out").mkdir()
     for body, _ in list(IMPOSSIBLE.values())[:5]:
         work.script(f"{_HEAD}{body}\n{_TRAINS}")
@@ -295,7 +295,7 @@ def trail(**changes):
     return Trail(**{**facts, "went_further": True, "events": [Event(StoppedAt(**STOPPED))], **changes})
 
 
-def test_requested_end_is_no_refusal():
+def test_requested_end_is_not_a_refusal():
     assert examine(trail())[1].gave_up
     assert examine(trail())[0][0].code == find(NAME).code
     for changes in ({"stopped": True}, {"hung": True}, {"again": False}, {"returncode": -9}, {"returncode": 0}):

@@ -69,7 +69,7 @@ def test_uncaught_exception_is_recorded_at_exit(start, tmp_path, ending, expecte
     assert events == ([] if expected is None else [expected])
 
 
-def test_fork_of_the_owner_does_not_record_its_exception(start, tmp_path):
+def test_owners_fork_does_not_record_its_exception(start, tmp_path):
     script = """
         import os, sys
         pid = os.fork()
@@ -81,7 +81,7 @@ def test_fork_of_the_owner_does_not_record_its_exception(start, tmp_path):
     assert named(tmp_path, "uncaught-exception") == []
 
 
-def test_script_that_replaces_itself_by_exec_remains_the_owner(start, tmp_path):
+def test_script_that_execs_itself_remains_the_owner(start, tmp_path):
     script = """
         import os, sys
         if "AGAIN" not in os.environ:
@@ -99,7 +99,7 @@ def test_consecutive_pythons_own_the_run_in_turn(tmp_path, start):
     assert [event.role for event in named(tmp_path, "process-started")] == ["script", "script"]
 
 
-def test_second_python_running_beside_the_owner_is_a_worker(start, tmp_path):
+def test_second_python_alongside_the_owner_is_a_worker(start, tmp_path):
     script = """
         import os, subprocess, sys
         environ = {k: v for k, v in os.environ.items() if k != "OOMPH_OWNER"}

@@ -29,7 +29,7 @@ def files_of(folder: Path) -> dict[str, str]:
     return found
 
 
-def test_only_files_of_the_script_are_listed_and_edits_change_their_digests(tmp_path):
+def test_only_script_files_are_listed_and_edits_change_their_digests(tmp_path):
     (tmp_path / "package").mkdir()
     (tmp_path / "site-packages").mkdir()
     names = {"helper.py", "package/__init__.py", "package/deep.py", "site-packages/other.py"}

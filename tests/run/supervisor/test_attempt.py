@@ -69,12 +69,12 @@ def test_module_and_command_behave_as_under_plain_python(work):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1, signal.SIGPIPE, signal.SIGQUIT])
-def test_death_by_a_signal_other_than_a_crash_gives_the_exit_code_of_a_shell(work, signum):
+def test_non_crash_signal_gives_the_shells_exit_code(work, signum):
     work.script(f"import os, signal; signal.signal({signum:d}, 0); os.kill(os.getpid(), {signum:d})")
     assert work.run("train.py").returncode == 128 + signum
 
 
-def test_large_stdout_is_identical_and_not_slowed_by_oomph(work):
+def test_large_stdout_is_identical_and_not_slowed(work):
     megabytes = 200
     work.script(
         f"import sys, hashlib\nblock = bytes(range(256)) * 4096\n"
@@ -126,7 +126,7 @@ def test_closed_reader_of_stderr_does_not_end_the_script(work):
     assert process.returncode == 0
 
 
-def test_end_of_the_script_is_noticed_at_once_even_if_a_child_holds_stderr(work):
+def test_script_end_is_noticed_even_if_a_child_holds_stderr(work):
     work.script(
         "import subprocess, sys\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(50)'], stdout=subprocess.DEVNULL)\n"
@@ -143,7 +143,7 @@ def test_end_of_the_script_is_noticed_at_once_even_if_a_child_holds_stderr(work)
     assert b"end\n" in (work.folder / "errors").read_bytes()
 
 
-def test_stderr_of_a_child_after_the_end_of_the_script_is_still_passed_on(work):
+def test_child_stderr_is_passed_on_after_the_script_ends(work):
     work.script(
         "import subprocess, sys\n"
         "subprocess.Popen([sys.executable, '-c', "
@@ -154,7 +154,7 @@ def test_stderr_of_a_child_after_the_end_of_the_script_is_still_passed_on(work):
     assert result.stderr.endswith(b"late\n")
 
 
-def test_end_of_a_script_is_noticed_within_two_seconds(work):
+def test_script_end_is_noticed_within_two_seconds(work):
     work.script("import time; open('ended', 'w').write('%r\\n' % time.time())")
     process = work.start("train.py")
     process.communicate(timeout=LIMIT)
@@ -221,7 +221,7 @@ def terminal(work):
         one.close()
 
 
-def test_script_on_a_terminal_sees_a_terminal_and_receives_typed_answers(work, terminal):
+def test_script_on_a_terminal_receives_typed_answers(work, terminal):
     work.script(
         "import os, sys\n"
         "print([os.isatty(fd) for fd in (0, 1, 2)], os.get_terminal_size(2) == os.get_terminal_size(0))\n"
@@ -332,7 +332,7 @@ def test_tail_that_cannot_be_written_to_disk_is_kept_in_memory(tmp_path: Path) -
         ("4:memory:/job\n", "memory/memory.oom_control", "oom_kill 2\n"),
     ],
 )
-def test_counter_of_oom_kills_is_found_in_both_cgroup_versions(tmp_path: Path, membership, counter, content) -> None:
+def test_oom_kill_counter_is_found_in_both_cgroup_versions(tmp_path: Path, membership, counter, content) -> None:
     (tmp_path / "proc" / "self").mkdir(parents=True)
     (tmp_path / "proc" / "self" / "cgroup").write_text(membership)
     path = tmp_path / "sys" / "fs" / "cgroup" / counter
@@ -345,7 +345,7 @@ def test_missing_oom_kill_counter_gives_none(tmp_path: Path) -> None:
     assert oom_kills(tmp_path) is None
 
 
-def test_resource_limits_are_those_of_plain_python(work):
+def test_resource_limits_match_plain_python(work):
     """Core dumps among them: whoever wants them of a crash has set the limit."""
     work.script(
         "import resource as r\nprint({n: r.getrlimit(getattr(r, n)) for n in dir(r) if n.startswith('RLIMIT_')})"

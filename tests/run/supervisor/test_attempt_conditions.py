@@ -58,7 +58,7 @@ def test_cuda_visible_devices_decides_the_visible_gpus(wanted, expected) -> None
     assert [gpu.index for gpu in visible(GPUS, environ)] == expected
 
 
-def test_memory_is_considered_freed_when_almost_as_much_is_free_as_before() -> None:
+def test_memory_counts_as_freed_when_almost_all_of_it_is_free_again() -> None:
     more = (Gpu(0, "GPU-aa", "", (1 << 30) + (400 << 20)), Gpu(1, "GPU-bb", "", 0))
     assert memory_is_back(GPUS, more)
     assert not memory_is_back(GPUS, (Gpu(1, "GPU-bb", "", 600 << 20),))
@@ -88,7 +88,7 @@ def test_changes_are_translated_into_environment_variables() -> None:
     assert effects.for_the_script([Change("no-xla"), Change("growth")]) == (("no-xla", ""),)
 
 
-def test_every_change_of_every_ladder_is_implemented() -> None:
+def test_every_ladder_change_is_implemented() -> None:
     rungs = {rung for ladder in LADDERS.values() for rung in ladder} | set(OPT_IN)
     in_environment = {"allocator", "growth", "no-onednn", "exclude-gpu"}
     known = in_environment | set(effects._IN_THE_SCRIPT) | {SAME, "micro-batch", "older-checkpoint"}
@@ -120,7 +120,7 @@ def test_conditions_are_derived_from_the_events_of_the_script(tmp_path: Path) ->
     assert (newer.resumed_from, newer.older_checkpoints) == ("", 0)
 
 
-def test_segmentation_fault_in_onednn_is_answered_by_disabling_it() -> None:
+def test_segmentation_fault_in_onednn_disables_it() -> None:
     machine = Machine({"CUDA_VISIBLE_DEVICES": ""})
     there = conditions(machine, "", [], None, -11)
     machine.close()
@@ -140,7 +140,7 @@ def test_segmentation_fault_in_onednn_is_answered_by_disabling_it() -> None:
         ({"TF_FORCE_GPU_ALLOW_GROWTH": "false"}, []),
     ],
 )
-def test_environment_set_by_the_user_counts_as_changes_in_effect(environ: dict[str, str], expected: list[str]) -> None:
+def test_user_environment_counts_as_changes_in_effect(environ: dict[str, str], expected: list[str]) -> None:
     machine = Machine({"CUDA_VISIBLE_DEVICES": "", **environ})
     there = conditions(machine, "", [], None, -11)
     half = conditions(machine, "", [Event.named("fit-started", {"precision": "float16"})], None, -11)
@@ -168,7 +168,7 @@ def test_child_reaped_by_the_kernel_causes_no_error() -> None:
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
-def test_fork_closes_descriptors_beyond_the_limit_too() -> None:
+def test_fork_also_closes_descriptors_beyond_the_limit() -> None:
     code = (
         "import os, resource\nfrom oomph.process.descriptors import close_all_but\n"
         "high, kept = os.dup2(0, 900), os.dup2(1, 800)\n"

@@ -20,7 +20,7 @@ from oomph.run.supervisor.chronicle import Chronicle
         (3600.0, {"stopped": True}, False),
     ],
 )
-def test_script_interrupted_at_once_is_not_called_unguarded(tmp_path, seconds, ending, guarded):
+def test_script_interrupted_at_once_is_not_reported_as_unguarded(tmp_path, seconds, ending, guarded):
     chronicle = Chronicle(tmp_path, 0)
     chronicle.write(AttemptEnded(returncode=-2, seconds=seconds))
     chronicle.write(Decided(action="finish", ending=ending))

@@ -42,7 +42,7 @@ def test_invalid_change_reads_as_none(name, value):
     assert change_of(name, value) is None
 
 
-def test_changes_of_ladders_are_read_back():
+def test_ladder_changes_are_read_back():
     changes = [("micro-batch", "8"), ("older-checkpoint", "step-000004-fit0-epoch2-step0"), ("no-xla", "")]
     assert [change_of(*each) for each in changes] == [Change(*each) for each in changes]
     assert most_samples([change_of("micro-batch", "8")]) == 8

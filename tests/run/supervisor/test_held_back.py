@@ -51,7 +51,7 @@ def taken(held: HeldBack, *chunks: bytes) -> bytes:
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1 << 16])
 @pytest.mark.parametrize("lines", [DUMP, OLDER], ids=["2.21", "2.12"])
-def test_report_is_held_however_it_is_chunked(size, lines):
+def test_report_is_held_back_however_it_is_chunked(size, lines):
     data, held = b"".join(lines), HeldBack()
     assert taken(held, *(data[at : at + size] for at in range(0, len(data), size))) == b""
     assert held.lines == len(lines)
@@ -59,7 +59,7 @@ def test_report_is_held_however_it_is_chunked(size, lines):
     assert held.lines == 0
 
 
-def test_real_log_passes_except_for_its_allocator_report():
+def test_real_log_passes_through_without_its_allocator_report():
     data, held = (LOGS / "oomgraph.log").read_bytes(), HeldBack()
     passed = taken(held, data) + held.stop_waiting()[0]
     assert b"_allocator.cc" not in passed
@@ -76,7 +76,7 @@ def test_report_in_a_real_log_is_released_before_the_traceback():
 
 
 @pytest.mark.parametrize("line", OWN)
-def test_line_not_about_memory_passes_at_once(line):
+def test_unrelated_line_passes_at_once(line):
     held = HeldBack()
     assert taken(held, line) + held.stop_waiting()[0] == line
     assert held.lines == 0
@@ -108,7 +108,7 @@ def test_traceback_is_shown_after_the_report_that_explains_it():
 
 
 @given(st.lists(st.sampled_from([*DUMP, *OWN, *OLDER]), max_size=30), st.integers(1, 200))
-def test_every_byte_is_passed_on_or_held_in_its_order(lines, size):
+def test_every_byte_is_passed_on_or_held_in_order(lines, size):
     data, held = b"".join(lines), HeldBack()
     passed, kept = b"", b""
     for at in range(0, len(data), size):
@@ -157,7 +157,7 @@ def test_progress_bar_after_a_report_is_shown_at_once():
     assert not held.waits
 
 
-def test_line_that_never_ends_is_not_collected_without_limit():
+def test_endless_line_is_collected_only_up_to_a_limit():
     held, begin, more = HeldBack(), b"I0000 00:00:1795237229.045565     889 device.cc:1] ", b"x" * 4096
     passed = taken(held, begin, *[more] * 100)
     assert held.take(b"")[0] == b""
@@ -165,7 +165,7 @@ def test_line_that_never_ends_is_not_collected_without_limit():
     assert passed + held.stop_waiting()[0] == begin + 100 * more
 
 
-def test_empty_line_after_a_pause_belongs_to_the_script():
+def test_blank_line_after_a_pause_belongs_to_the_script():
     held = HeldBack()
     assert taken(held, DUMP[0]) == b""
     held.stop_waiting()

@@ -75,7 +75,7 @@ def test_command_is_started_unchanged() -> None:
         ("--", ""),
     ],
 )
-def test_program_is_named_without_its_arguments(words: str, named: str) -> None:
+def test_program_name_excludes_its_arguments(words: str, named: str) -> None:
     assert what_runs(words.split()) == tuple(named.split())
 
 
@@ -156,7 +156,7 @@ def test_python_running_oomph_is_the_default() -> None:
 
 
 @pytest.mark.parametrize("where", ["VIRTUAL_ENV", "CONDA_PREFIX", "PATH"])
-def test_an_oomph_without_tensorflow_uses_the_active_environment_and_says_so_once(
+def test_oomph_without_tensorflow_announces_the_active_environment_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     said: list[str] = []
@@ -193,7 +193,7 @@ def test_python_named_in_a_command_line_is_not_replaced(tmp_path: Path, monkeypa
     assert len(said) == 1
 
 
-def test_module_is_looked_for_without_being_imported(tmp_path: Path) -> None:
+def test_module_is_located_without_an_import(tmp_path: Path) -> None:
     assert has_module(sys.executable, "json")
     assert not has_module(sys.executable, "no_such_module_here")
     assert not has_module(str(tmp_path / "no-python"), "json")
@@ -209,7 +209,7 @@ def test_missing_tensorflow_is_recognised() -> None:
     assert missing_module([uncaught("ValueError", "No module named 'tensorflow'")]) is None
 
 
-def test_python_that_has_the_missing_module_is_named_with_the_command_to_use(
+def test_python_with_the_missing_module_is_suggested_with_a_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -258,7 +258,7 @@ def test_python_already_in_use_is_not_a_candidate(tmp_path: Path) -> None:
         "sh -c 'python3 - < train.py'",
     ],
 )
-def test_command_that_names_what_python_runs_is_accepted(line):
+def test_command_naming_what_python_runs_is_accepted(line):
     assert parse_command(["--", *shlex.split(line)]).form == "command"
 
 

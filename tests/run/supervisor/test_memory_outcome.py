@@ -48,7 +48,7 @@ def test_events_before_a_report_do_not_decide_its_outcome(tmp_path):
     assert memory.now() is OutOfMemoryOutcome.RECOVERING
 
 
-def test_recovery_of_one_process_does_not_decide_for_another(tmp_path):
+def test_recovery_in_one_process_does_not_decide_for_another(tmp_path):
     memory = MemoryOutcome(tmp_path, 1)
     owner, worker = Journal(tmp_path, 1, "script"), Journal(tmp_path, 1, "worker77")
     worker.write(Oom(phase="compute"))
@@ -59,7 +59,7 @@ def test_recovery_of_one_process_does_not_decide_for_another(tmp_path):
     assert memory.now() is OutOfMemoryOutcome.LEFT
 
 
-def test_events_of_other_attempts_and_the_supervisor_are_ignored(tmp_path):
+def test_events_from_other_attempts_and_the_supervisor_are_ignored(tmp_path):
     for attempt, role in ((2, "script"), (11, "script"), (1, "supervisor")):
         Journal(tmp_path, attempt, role).write(Recovered())
     assert MemoryOutcome(tmp_path, 1).now() is OutOfMemoryOutcome.UNKNOWN
@@ -79,7 +79,7 @@ def test_each_line_of_a_long_journal_is_read_only_once(tmp_path, monkeypatch):
     assert len(parsed) == 1
 
 
-def test_partial_lines_links_and_pipes_cause_no_error(tmp_path):
+def test_partial_lines_links_and_pipes_cause_no_errors(tmp_path):
     journal, memory = Journal(tmp_path, 1, "script"), MemoryOutcome(tmp_path, 1)
     path = tmp_path / "journal" / "1-0-script.jsonl"
     os.mkfifo(tmp_path / "journal" / "1-0-worker5.jsonl")

@@ -52,7 +52,7 @@ def begun(monkeypatch, tmp_path):
     )
 
 
-def test_finding_is_recorded_and_reported_even_the_last_one(begun):
+def test_every_finding_is_recorded_and_reported_including_the_last(begun):
     watching, started, events, said = begun
     for _ in range(3):
         watching.attend(41)
@@ -66,7 +66,7 @@ def test_finding_is_recorded_and_reported_even_the_last_one(begun):
     assert len(started) == 1
 
 
-def test_returned_or_ended_finding_is_recorded_silently(begun):
+def test_recurring_or_ended_finding_is_recorded_silently(begun):
     watching, started, events, said = begun
     watching.attend(41)
     started[0].waiting = FindingChanges(
@@ -98,9 +98,9 @@ def test_fragmentation_in_an_allocator_report_is_reported_once(begun):
     assert (type(ended), ended.fault, ended.seconds) == (FindingOver, page.name, 0)
     assert (event.fault, event.code, event.figures["fragmentation"]) == (page.name, page.code, 0.5)
     assert said == [
-        "TensorFlow's memory: 1.0 GiB did not fit, although 1.5 GiB were free: the largest piece had 768 MiB"
+        "TensorFlow's memory: 1.0 GiB did not fit, although 1.5 GiB was free: the largest piece was 768 MiB"
         " (device-oom-fragmentation, OOM102). Set TF_GPU_ALLOCATOR=cuda_malloc_async: CUDA's own allocator can join"
-        " pieces that lie apart"
+        " pieces that are apart"
     ]
 
 
@@ -119,7 +119,7 @@ def test_short_script_starts_no_sampler(monkeypatch, tmp_path):
     watching.close()
 
 
-def test_finding_without_a_remedy_gets_the_first_one_of_its_page():
+def test_finding_without_a_remedy_gets_its_pages_first():
     text = in_words(Finding("memory-leak", "device memory", "12 MiB an epoch"))
     assert text.startswith("device memory: 12 MiB an epoch (memory-leak, OOM104). ")
     assert "{" not in text

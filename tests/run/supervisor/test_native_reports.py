@@ -103,7 +103,7 @@ def test_output_of_a_script_without_keras_keeps_its_order(script):
     assert script.reports.end() == b""
 
 
-def test_report_of_a_recovered_step_is_kept_in_a_file_named_once(script):
+def test_recovered_step_report_is_kept_in_a_file_named_once(script):
     for _ in range(2):
         assert script.runs_out() + script.recovers() == b""
     assert script.reports.end() == b""
@@ -127,13 +127,13 @@ def test_report_is_shown_when_the_guard_gives_up(script):
     assert script.told == script.read == []
 
 
-def test_report_of_an_error_outside_a_guarded_step_is_shown_at_once(script):
+def test_report_of_an_unguarded_error_is_shown_at_once(script):
     script.turn(REPORT)
     script.journal.write(Oom(phase="elsewhere"))
     assert script.turn() == REPORT
 
 
-def test_report_of_an_error_not_recorded_by_the_guard_is_shown(script):
+def test_report_of_an_unrecorded_error_is_shown(script):
     script.turn(REPORT)
     script.phase = Phase.RECOVERING
     assert script.turns(60) == b""
@@ -148,7 +148,7 @@ def test_partial_report_is_shown_after_a_crash(script):
     assert script.reports.end() == REPORT[:-20]
 
 
-def test_report_before_a_restart_requested_by_the_guard_is_not_shown(script):
+def test_report_before_a_guard_requested_restart_is_hidden(script):
     script.turn(REPORT)
     script.journal.write(RestartRequested(fault="device-oom"))
     assert script.reports.end() == b""
@@ -180,14 +180,14 @@ def test_recovery_whose_report_was_shown_does_not_hide_the_next_report(script):
     assert script.reports.end() == REPORT
 
 
-def test_recovery_of_one_process_does_not_hide_the_report_of_another(script):
+def test_recovery_in_one_process_does_not_hide_anothers_report(script):
     script.turn(REPORT)
     script.worker.write(Oom(phase="compute"))
     assert script.runs_out(b"") + script.recovers() + script.turns(5) == b""
     assert script.reports.end() == REPORT
 
 
-def test_rest_of_a_report_read_after_its_recovery_is_kept_with_it(script):
+def test_remainder_of_a_report_read_after_its_recovery_is_kept_with_it(script):
     script.turn(REPORT[:100])
     script.journal.write(Oom(phase="compute"))
     script.journal.write(Recovered())
@@ -204,7 +204,7 @@ def test_report_read_long_after_its_recovery_is_kept(script):
     assert script.told == [len(DUMP)]
 
 
-def test_report_of_an_error_no_guard_handles_is_shown_after_a_moment(script):
+def test_report_of_an_unhandled_error_is_shown_after_a_moment(script):
     script.phase = Phase.OWN_CODE
     script.turn()
     assert script.turns(0.4, b"") + script.turn(REPORT) + script.turns(0.3) == b""
@@ -280,7 +280,7 @@ def test_unreadable_journal_holds_back_no_output(script, monkeypatch):
     assert script.reports.end() == REPORT
 
 
-def test_output_of_leftover_processes_is_shown_after_the_end(script):
+def test_leftover_process_output_is_shown_after_the_end(script):
     script.turn(REPORT)
     script.journal.write(RestartRequested(fault="device-oom"))
     assert script.reports.end() == b""

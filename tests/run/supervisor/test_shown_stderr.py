@@ -62,7 +62,7 @@ def own(stderr: bytes) -> list[bytes]:
     return [line for line in stderr.splitlines(keepends=True) if not line.startswith(b"oomph: ")]
 
 
-def test_report_of_a_recovered_step_is_replaced_by_one_line_naming_its_file(work, guarded):
+def test_recovered_step_report_becomes_one_line_naming_its_file(work, guarded):
     ours = guarded("recover(); say(b'its own\\n')")
     assert own(ours.stderr) == [b"its own\n"]
     named = f"TensorFlow's report of the failed allocation (2,000 lines) is in {work.run_dir.relative_to(work.folder)}"
@@ -70,7 +70,7 @@ def test_report_of_a_recovered_step_is_replaced_by_one_line_naming_its_file(work
     assert len((work.run_dir / "stderr" / "1-memory.log").read_bytes().splitlines()) == 2000
 
 
-def test_report_of_a_later_fatal_error_is_shown(guarded):
+def test_later_fatal_error_report_is_shown(guarded):
     ours = guarded("recover()\nif FIRST: say(REPORT + FATAL); os.abort()\nsay(b'the end\\n')")
     assert ours.returncode == 0
     assert len(own(ours.stderr)) == 2002, "the report, the line it died of, the end"
@@ -83,7 +83,7 @@ def test_report_interrupted_by_a_kill_is_shown(guarded):
     assert len(own(ours.stderr)) == 2001
 
 
-def test_output_of_leftover_processes_is_shown_before_a_restart(guarded):
+def test_leftover_process_output_is_shown_before_a_restart(guarded):
     """The worker writes while the supervisor ends the group: after it has seen the end of the script."""
     ours = guarded(
         "if FIRST:\n"
@@ -131,7 +131,7 @@ def test_report_is_shown_even_if_the_script_prints_without_pauses_or_newlines(wo
             end = end[-200:] + os.read(process.stderr.fileno(), 65536)
 
 
-def test_error_in_oomph_loses_neither_the_exit_code_nor_the_output(capfd, monkeypatch):
+def test_oomph_error_loses_neither_exit_code_nor_output(capfd, monkeypatch):
     def fails(*_):
         raise MemoryError
 

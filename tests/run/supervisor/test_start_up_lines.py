@@ -33,7 +33,7 @@ def again(first: bytes, second: bytes) -> bool:
 
 @pytest.mark.parametrize("heads", HEADS, ids=["2.21", "2.12"])
 @pytest.mark.parametrize(("severity", "text"), REPEATED)
-def test_start_up_lines_are_compared_without_time_thread_and_addresses(heads, severity, text):
+def test_start_up_lines_are_compared_ignoring_time_thread_and_addresses(heads, severity, text):
     first, second = (head % severity + text for head in heads)
     assert again(first, second)
     assert again(first, second.replace(b"0x7f0bf803f1a0", b"0x7fab00000010"))

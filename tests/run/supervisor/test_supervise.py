@@ -52,7 +52,7 @@ def named(run_dir: Path, name: str):
     return [event for event in read_journal(run_dir) if event.name == name]
 
 
-def test_run_without_a_fault_prints_one_line_at_the_start_and_one_at_the_end(work):
+def test_faultless_run_prints_one_line_at_the_start_and_the_end(work):
     work.script("print('hello')")
     result = work.run("train.py")
     said = lines(result.stderr)
@@ -76,7 +76,7 @@ def test_run_without_a_fault_prints_one_line_at_the_start_and_one_at_the_end(wor
     ]
 
 
-def test_command_is_recorded_with_the_python_it_names(work):
+def test_command_is_recorded_with_its_python(work):
     for words, python in ((["sh", "-c", "echo hello"], ""), ([sys.executable, "-c", "print('hello')"], sys.executable)):
         run_dir = work.folder / f"run {len(words[0])}"
         assert work.run("--run-dir", str(run_dir), "--", *words).stdout == b"hello\n"
@@ -84,7 +84,7 @@ def test_command_is_recorded_with_the_python_it_names(work):
         assert [event.data["python"] for event in named(run_dir, "attempt-started")] == [python]
 
 
-def test_script_failing_from_its_own_error_is_not_restarted(work):
+def test_script_failing_by_its_own_error_is_not_restarted(work):
     work.script("open('count', 'a').write('x'); raise ValueError('its own')")
     assert work.run("train.py").returncode == 1
     assert (work.folder / "count").read_text() == "x"
@@ -111,7 +111,7 @@ def test_crashed_script_is_restarted_and_completes(work, signum):
     assert again.data["returncode"] == 0
 
 
-def test_a_run_crashing_repeatedly_without_progress_gives_up_with_exit_code_93(work):
+def test_repeated_crashes_without_progress_give_up_with_exit_code_93(work):
     work.script(_TRAINING + "open('count', 'a').write('x')\ncommitted(12)\nkilled()")
     result = work.run("train.py")
     assert result.returncode == 93
@@ -136,13 +136,13 @@ def test_a_script_that_crashes_before_any_training_is_tried_twice(work):
     assert (work.folder / "count").read_text() == "xx"
 
 
-def test_an_unguarded_run_still_limits_restarts_after_the_same_crash(work):
+def test_unguarded_run_also_limits_restarts_after_the_same_crash(work):
     work.script("import os; open('count', 'a').write('x'); os.abort()")
     assert work.run("--no-guard", "train.py").returncode == 93
     assert (work.folder / "count").read_text() == "xxxx"
 
 
-def test_a_restart_requested_by_the_guard_happens_whatever_the_exit_code(work):
+def test_guard_requested_restart_happens_for_any_exit_code(work):
     work.script(
         _TRAINING + "committed(5, 5)\nif handover.attempt == 1:\n"
         "    journal.write(RestartRequested(fault='device-oom', reason='out of memory in the update')); os._exit(1)"
@@ -171,7 +171,7 @@ def test_a_crash_behind_a_shell_is_recognised(work):
     assert (result.returncode, result.stdout) == (0, b"end\n")
 
 
-def test_workers_left_behind_by_a_crash_are_ended_before_the_restart(work, alive):
+def test_workers_of_a_crashed_script_are_ended_before_the_restart(work, alive):
     work.script(
         _TRAINING + "import subprocess\ncommitted(5)\n"
         "if handover.attempt == 1:\n"
@@ -198,7 +198,7 @@ def test_the_first_ctrl_c_is_handled_by_the_script(work):
     assert (out, process.returncode) == (b"saved\n", 5)
 
 
-def test_an_unhandled_ctrl_c_ends_the_script_as_under_plain_python(work):
+def test_unhandled_ctrl_c_ends_the_script_like_plain_python(work):
     work.script("import time; f = open('ready', 'w'); f.write('x\\n'); f.close(); time.sleep(50)")
     process = work.start("train.py")
     work.wait_for("ready")
@@ -277,7 +277,7 @@ def test_sigterm_is_passed_on_and_ends_the_run(work):
     assert work.document("run.json")["attempts"] == 1
 
 
-def test_a_script_that_answers_sigterm_keeps_its_exit_code(work):
+def test_script_that_handles_sigterm_keeps_its_exit_code(work):
     work.script(
         "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *a: sys.exit(9))\n"
         "f = open('ready', 'w'); f.write('x\\n'); f.close()\ntime.sleep(50)"
@@ -307,7 +307,7 @@ def test_other_signals_reach_the_script(work, signum):
 
 
 @pytest.mark.parametrize(("end", "is_told"), [("os.kill(os.getpid(), signal.SIGUSR2)", True), ("sys.exit(140)", False)])
-def test_only_a_script_ended_by_sigusr2_gets_the_hint_about_signals(work, end, is_told):
+def test_only_a_script_ended_by_sigusr2_gets_the_signal_hint(work, end, is_told):
     work.script(f"import os, signal, sys\n{end}")
     result = work.run("train.py")
     assert result.returncode == 140
@@ -349,7 +349,7 @@ def test_a_second_run_in_the_same_directory_is_refused(work):
         ]
 
 
-def test_resume_with_nothing_to_resume_starts_anew(work):
+def test_resume_without_an_earlier_run_starts_a_new_one(work):
     work.script("print('anew')")
     for words in (["--resume"], ["--resume=there"]):
         result = work.run(*words, "train.py")
@@ -405,7 +405,7 @@ def test_ctrl_c_prints_the_command_that_resumes_the_run(work):
     assert work.run(*again).stdout == b"went on ['--epochs', '3']\n"
 
 
-def test_resume_of_another_module_is_refused(work):
+def test_resuming_another_module_is_refused(work):
     work.script("raise SystemExit(1)", "one.py")
     work.script("print('anew')", "other.py")
     work.run("--run-dir", "there", "-m", "one")
@@ -414,7 +414,7 @@ def test_resume_of_another_module_is_refused(work):
     assert "is a run of -m one, not of -m other" in lines(result.stderr)[0]
 
 
-def test_resume_of_another_script_run_by_the_same_python_is_refused(work):
+def test_resuming_another_script_with_the_same_python_is_refused(work):
     work.script("raise SystemExit(1)", "one.py")
     work.script("print('anew')", "other.py")
     work.run("--run-dir", "there", "--", sys.executable, "one.py")
@@ -422,7 +422,7 @@ def test_resume_of_another_script_run_by_the_same_python_is_refused(work):
     assert (result.returncode, result.stdout) == (2, b"")
 
 
-def test_resume_with_other_arguments_suggests_the_command_of_the_old_run(work):
+def test_resume_with_other_arguments_suggests_the_old_command(work):
     work.script("import sys; print(sys.argv[1:]); sys.exit('3' in sys.argv)")
     work.run("--micro-batch=2", "train.py", "--epochs", "3")
     (old,) = (work.folder / ".oomph" / "runs").iterdir()
@@ -440,7 +440,7 @@ def test_resume_with_other_arguments_suggests_the_command_of_the_old_run(work):
     )
 
 
-def test_another_run_of_a_sweep_is_not_offered_for_resume_while_it_runs(work):
+def test_active_run_of_a_sweep_is_not_offered_for_resume(work):
     work.script("import sys, time; open('ready', 'w').write('x\\n')\nif '1' in sys.argv: time.sleep(50)\nprint('end')")
     first = work.start("--resume", "train.py", "--rate", "1")
     try:
@@ -459,10 +459,10 @@ def test_an_untrusted_run_is_reported_only_once(work):
     (old,) = (work.folder / ".oomph" / "runs").iterdir()
     old.chmod(0o777)
     result = work.run("--resume", "train.py")
-    assert result.stderr.count(b"others may write to it") == 1
+    assert result.stderr.count(b"others can write to it") == 1
 
 
-def test_resume_of_another_script_is_refused(work):
+def test_resuming_another_script_is_refused(work):
     work.script("raise SystemExit(1)", "other.py")
     work.run("--run-dir", "there", "other.py")
     work.script("print('anew')")
@@ -482,7 +482,7 @@ def test_an_unwritable_default_directory_only_causes_a_warning(work):
     )
 
 
-def test_an_explicit_directory_that_can_not_be_made_is_an_error(work):
+def test_uncreatable_explicit_directory_is_an_error(work):
     (work.folder / "file").write_text("")
     work.script("print('never')")
     result = work.run("--run-dir", "file/run", "train.py")
@@ -518,7 +518,7 @@ def test_a_run_started_within_a_run_gets_its_own_run_directory(work):
         assert [event.role for event in named(run_dir, "process-started")] == ["script"]
 
 
-def test_a_kernel_oom_kill_is_diagnosed_as_host_oom_and_not_as_a_kill(work, monkeypatch, tmp_path):
+def test_kernel_oom_kill_is_diagnosed_as_host_oom(work, monkeypatch, tmp_path):
     from oomph.process.command import Command
     from oomph.run.directory.run_directory import RunDirectory, RunRecord
     from oomph.run.supervisor import supervise
@@ -544,7 +544,7 @@ def test_descriptors_opened_by_the_shell_are_passed_to_the_script(work):
     assert result.stdout == b"inside\n\n"
 
 
-def test_removing_the_run_directory_mid_run_keeps_the_scripts_exit_code(work):
+def test_removing_the_run_directory_keeps_the_scripts_exit_code(work):
     work.script("import shutil; shutil.rmtree('.oomph'); print('end'); raise SystemExit(4)")
     result = work.run("train.py")
     assert (result.returncode, result.stdout) == (4, b"end\n")
@@ -570,7 +570,7 @@ def test_no_process_is_left_after_a_run(work):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_stop_signal_reaches_the_shell_that_outlives_the_training(work, signum):
+def test_stop_signal_reaches_a_shell_that_outlives_the_training(work, signum):
     """The process that could save is gone, and its number may be another's.
 
     A child that the shell has just forked can lose the signal before it runs `sleep`: it must not hold our pipe open.

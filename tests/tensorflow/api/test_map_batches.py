@@ -52,14 +52,14 @@ def test_every_sample_is_mapped_once_and_in_order_for_any_memory_limit(fits, sou
     assert sum(size > fits for size in fn.calls) <= 2
 
 
-def test_batches_are_those_of_a_plain_loop_when_everything_fits(capfd):
+def test_batches_match_a_plain_loop_when_everything_fits(capfd):
     fn = Fn(1000)
     mapped(fn, range(250), 100)
     assert fn.calls == [100, 100, 50]
     assert capfd.readouterr().err == ""
 
 
-def test_map_batches_keeps_using_the_size_it_found(capfd):
+def test_map_batches_reuses_the_size_it_found(capfd):
     fn = Fn(40)
     mapped(fn, range(1000), 100)
     kept = fn.calls[-4]

@@ -37,7 +37,7 @@ def test_plan_reports_memory_needs_and_leaves_the_model_unchanged(model, monkeyp
     assert "jit_compile=False" in plan.why_open
     assert next(saver.line for saver in plan.savers if saver.name == "without XLA").startswith("jit_compile=False")
     assert plan.engine == "graph"
-    assert "; no compiler; to know without it, " in plan.why_open
+    assert "; no compiler; to find out without it, " in plan.why_open
     assert not any("no compiler" in note for note in plan.notes)
     assert model.optimizer is optimizer
     assert int(optimizer.iterations) == 0
@@ -46,7 +46,7 @@ def test_plan_reports_memory_needs_and_leaves_the_model_unchanged(model, monkeyp
     model.fit(X, Y, verbose=0)
 
 
-def test_a_plan_without_xla_is_certain_and_offers_xla_as_a_saver(model) -> None:
+def test_plan_without_xla_is_certain_and_offers_xla_as_a_saver(model) -> None:
     model.layers[0].supports_jit = False
     model.jit_compile = False
     plan = oomph.plan(model, X, Y, batch_size=20, gpu="1GiB")

@@ -35,7 +35,7 @@ TWO_EPOCHS = [("a", 0, 0, 0, False), ("b", 0, 1, 1, True), ("a", 1, 0, 2, False)
 @pytest.mark.parametrize(
     "dataset", ["ab", ("a", "b"), lambda: iter("ab"), lambda: ["a", "b"]], ids=["text", "tuple", "iterators", "lists"]
 )
-def test_steps_yields_the_plain_loop_with_its_position(dataset):
+def test_steps_yields_the_plain_loops_batches_with_positions(dataset):
     dataset = list(dataset) if isinstance(dataset, str) else dataset
     assert places(oomph.steps(dataset, 2, state=[[]])) == TWO_EPOCHS
 
@@ -56,7 +56,7 @@ def test_a_loop_may_be_run_again():
     assert places(steps) == places(steps) == TWO_EPOCHS
 
 
-def test_the_end_of_a_tf_dataset_is_known_from_its_length_without_reading_ahead():
+def test_tf_dataset_end_is_known_without_reading_ahead():
     taken = []
     dataset = tf.data.Dataset.range(4).batch(2)
     steps = oomph.steps(dataset, state=[[]])
@@ -65,7 +65,7 @@ def test_the_end_of_a_tf_dataset_is_known_from_its_length_without_reading_ahead(
     assert taken == [(1, False), (2, True)]
 
 
-def test_data_without_a_length_are_read_ahead_only_when_ends_epoch_is_asked():
+def test_data_without_a_length_is_read_ahead_only_for_ends_epoch():
     made = []
 
     def source():
@@ -121,7 +121,7 @@ def test_errors_from_the_data_and_the_loop_body_reach_the_script_unchanged():
         (TypeError, "int, which cannot be iterated over", (3,)),
         (TypeError, "dataset is a str", ("abc",)),
         (TypeError, "dataset is a dict", ({"x": 1},)),
-        (ValueError, "can be iterated only once, and epochs is 2", (iter([1]), 2)),
+        (ValueError, "can be iterated only once, but epochs is 2", (iter([1]), 2)),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -252,11 +252,11 @@ def test_variables_that_cannot_be_recreated_are_named():
     with pytest.raises(CheckpointError, match=r"state\[0\]\.w does not exist yet"):
         variables_of(late).make_as_before(found.made_by())
     late.v = tf.Variable(1.0)
-    with pytest.raises(CheckpointError, match=r"it does not hold state\[0\]\.v"):
+    with pytest.raises(CheckpointError, match=r"it does not contain state\[0\]\.v"):
         variables_of(late).make_as_before(variables_of(Late()).made_by())
 
 
-def test_an_infinite_best_value_is_not_taken_for_a_broken_weight():
+def test_infinite_best_value_is_not_mistaken_for_a_broken_weight():
     best = tf.Variable(float("inf"))
     assert variables_of(best).finite == frozenset()
 
@@ -305,7 +305,7 @@ def carried(body, tmp_path):
     ],
     ids=str,
 )
-def test_names_read_before_assignment_in_a_loop_body_count_as_carried_over(body, names, tmp_path):
+def test_loop_names_read_before_assignment_count_as_carried_over(body, names, tmp_path):
     assert carried(body, tmp_path) == names
 
 
@@ -394,7 +394,7 @@ def test_functions_using_random_kernels_with_hidden_counters_are_named():
     ],
     ids=str,
 )
-def test_a_recorded_loop_is_recognised_only_if_its_facts_match(change, another_path, verdict):
+def test_recorded_loop_is_recognised_only_by_matching_facts(change, another_path, verdict):
     before = {
         "script": {"train.py": "a"},
         "structure": {"weights of state[0]": "float32[3]"},

@@ -46,7 +46,7 @@ def test_batch_size_is_the_number_of_samples_in_its_tensors(batch):
 
 
 @pytest.mark.parametrize("other", [tf.constant(X[:4]), tf.constant(3.0)])
-def test_a_batch_of_parts_of_different_sizes_has_no_size(other):
+def test_batch_with_parts_of_different_sizes_has_no_size(other):
     assert batches.size_of((tf.constant(X), other)) is None
 
 
@@ -64,7 +64,7 @@ def test_an_empty_optional_becomes_none():
     assert batches.without_optionals(batch)[0] is batch[0]
 
 
-def test_numeric_arrays_stay_on_the_host_and_all_else_becomes_tensors():
+def test_only_numeric_arrays_stay_on_the_host():
     x, words = np.ones((4, 2), "float32"), np.array(["a", "b", "c", "d"])
     held = batches.held(({"x": x, "words": words}, [1.0, 2.0, 3.0, 4.0], None))
     assert held[0]["x"] is x
@@ -73,7 +73,7 @@ def test_numeric_arrays_stay_on_the_host_and_all_else_becomes_tensors():
     assert held[2] is None
 
 
-def test_host_arrays_become_tensors_of_equal_values_on_the_device():
+def test_host_arrays_become_equal_device_tensors():
     x = np.arange(12).reshape(6, 2).astype("float64")[::2]
     given = batches.on_device((x, tf.constant([1.0]), None))
     np.testing.assert_array_equal(given[0], x)
@@ -82,7 +82,7 @@ def test_host_arrays_become_tensors_of_equal_values_on_the_device():
     assert batches.specs_of((x, None)) == (tf.TensorSpec((3, 2), tf.float64), None)
 
 
-def test_parts_and_samples_of_arrays_equal_those_of_tensors():
+def test_array_parts_and_samples_match_tensors():
     x = np.arange(20).reshape(10, 2)
     for take in (lambda batch: batches.part_of(batch, 3, 7), lambda batch: batches.sample_of(batch, 4)):
         ours, theirs = take((x, None)), take((tf.constant(x), None))

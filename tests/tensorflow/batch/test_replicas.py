@@ -17,7 +17,7 @@ def replicas(request):
     return Replicas(made)
 
 
-def test_local_values_put_together_again_are_unchanged(replicas):
+def test_reassembled_local_values_are_unchanged(replicas):
     batch = ({"x": tf.ones((3, 2)), "none": None}, [tf.constant([1, 2, 3])])
     (own,) = replicas.local(batch)
     assert own[0]["none"] is None
@@ -48,7 +48,7 @@ def test_a_function_runs_in_every_replica_with_its_own_arguments(replicas):
     ("sizes", "parts"),
     [([16], [6, 6, 4]), ([16, 16], [5, 5, 5, 1]), ([16, 4], [6, 6, 4]), ([8, 0], [3, 3, 2]), ([4, 7], [7])],
 )
-def test_cuts_cover_every_sample_of_every_replica_exactly_once(sizes, parts):
+def test_cuts_cover_every_replica_sample_exactly_once(sizes, parts):
     starts = np.cumsum([0, *parts[:-1]])
     taken = [cuts(sizes, int(start), part) for start, part in zip(starts, parts, strict=True)]
     for replica, size in enumerate(sizes):
@@ -75,7 +75,7 @@ def is_distributed(variable) -> bool:
 
 @pytest.mark.parametrize("kind", ["mirrored", "one device", "default"])
 @pytest.mark.parametrize("nested", [False, True])
-def test_variables_are_distributed_again_after_the_block(kind, nested):
+def test_variables_are_redistributed_after_the_block(kind, nested):
     strategy = strategy_of(kind)
     with strategy.scope(), strategy.scope() if nested else contextlib.nullcontext():
         before = tf.distribute.get_strategy()

@@ -66,7 +66,7 @@ def test_batches_keep_the_structure_of_their_elements(make):
     assert leaves[0][1].dtype == Y.dtype
 
 
-def test_ragged_and_sparse_tensors_are_sliced_too():
+def test_ragged_and_sparse_tensors_are_sliced():
     ragged, sparse = tf.ragged.constant([[1], [2, 3], []]), tf.sparse.from_dense(X[:3])
     first, last = in_batches((ragged, sparse), 2)
     assert first[0].to_list() + last[0].to_list() == ragged.to_list()
@@ -76,11 +76,11 @@ def test_ragged_and_sparse_tensors_are_sliced_too():
 @pytest.mark.parametrize(
     "empty", [[], iter(()), X[:0], (X[:0], Y[:0]), tf.data.Dataset.from_tensor_slices(X[:0]), {"x": []}]
 )
-def test_empty_data_give_no_batches(empty):
+def test_empty_data_yields_no_batches(empty):
     assert list(in_batches(empty, 4)) == []
 
 
-def test_a_generator_is_read_lazily_and_no_further_than_needed():
+def test_generator_is_read_only_as_far_as_needed():
     read = []
     batches = in_batches((read.append(i) or i for i in range(10**9)), 3)
     assert read == []
@@ -89,18 +89,18 @@ def test_a_generator_is_read_lazily_and_no_further_than_needed():
 
 
 @pytest.mark.parametrize("wrong", [(X, Y[:9]), {"x": X, "y": np.float32(1)}, np.float32(1), (), (X, 3.0)])
-def test_arrays_without_a_common_number_of_samples_are_refused_at_once(wrong):
+def test_arrays_with_different_sample_counts_are_refused_at_once(wrong):
     with pytest.raises(ValueError, match="first dimension"):
         in_batches(wrong, 4)
 
 
 @pytest.mark.parametrize("wrong", [3, None, "text", b"bytes", object()])
-def test_data_without_samples_are_refused_at_once(wrong):
+def test_data_without_samples_is_refused_at_once(wrong):
     with pytest.raises(TypeError, match=type(wrong).__name__):
         in_batches(wrong, 4)
 
 
 @pytest.mark.parametrize("second", [(1, 2, 3), {"a": 1}, None, 4])
-def test_elements_of_different_structure_are_refused(second):
+def test_elements_with_different_structures_are_refused(second):
     with pytest.raises(ValueError, match="structure"):
         list(in_batches([(1, 2), second], 4))

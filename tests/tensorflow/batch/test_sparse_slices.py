@@ -80,7 +80,7 @@ def shown(found):
     return list(zip(found.indices.numpy().tolist(), found.values.numpy()[:, 0].tolist(), strict=True))
 
 
-def test_each_piece_is_joined_in_its_own_way():
+def test_each_piece_is_joined_by_its_own_rule():
     joined = JoinedSlices([Piece(SAMPLES), Piece(SAME), Piece(DISTINCT)])
     joined.keep(slices([7, 7, 0, 1, 5, 6], [1, 2, 3, 4, 5, 6]), tf.constant([2, 2, 2], tf.int64))
     joined.keep(slices([8, 0, 1, 6], [10, 20, 30, 40]), tf.constant([1, 2, 1], tf.int64))
@@ -210,7 +210,7 @@ def made(way, optimizer, **compiled):
         ),  # "both": see the next test
     ],
 )
-def test_embedding_tables_train_as_in_keras_for_every_kind_of_lookup(as_keras, way, eagerly):
+def test_embedding_tables_train_as_in_keras_with_every_lookup(as_keras, way, eagerly):
     make = made(way, lambda: keras.optimizers.Adam(0.1, global_clipnorm=0.1), run_eagerly=eagerly)
     as_keras(make, (TEXT, Y), SIZES, probe=True)
 
@@ -233,7 +233,7 @@ CLIPPINGS = ({}, {"clipnorm": 0.05}, {"clipvalue": 0.001}, {"global_clipnorm": 0
     ],
     ids=str,
 )
-def test_sparse_gradients_are_clipped_as_for_the_whole_batch(as_keras, way, clipping):
+def test_sparse_gradients_are_clipped_as_in_the_whole_batch(as_keras, way, clipping):
     as_keras(made(way, lambda: keras.optimizers.Adam(0.1, **clipping)), (TEXT, Y), SIZES)
 
 

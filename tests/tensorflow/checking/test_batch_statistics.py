@@ -36,7 +36,7 @@ def model(scale: float, trainable: bool = True, dropout: float = 0.0) -> keras.M
         (model(0.0, dropout=0.5), False),  # noise is no difference between samples
     ],
 )
-def test_layers_whose_output_differs_between_equal_samples_in_training_are_found(built, expected):
+def test_layers_with_differing_output_for_equal_samples_are_found(built, expected):
     assert np.ptp(np.asarray(built(X, training=False)), axis=0).max() < 1e-6
     assert differ_in_training(built, X) == expected
     assert not any("call" in vars(layer) for layer in built.layers)

@@ -72,17 +72,17 @@ def drawn(**seed):
         (in_python, PARTLY, "PyFunc is stateful", "without a Python generator"),
     ],
 )
-def test_whether_a_pipeline_position_is_saved_is_reported_with_reason_and_remedy(small_model, make, state, why, better):
+def test_pipeline_position_report_gives_reason_and_remedy(small_model, make, state, why, better):
     found = data_of(small_model(), make())
     assert (found.state, why in found.text, better in found.better) == (state, True, True), found
 
 
-def test_unrepeatable_draws_are_reported_with_the_labels_reason(small_model):
+def test_unrepeatable_draws_get_the_reason_of_the_label(small_model):
     model, reason = small_model(), because("data-unseeded")
     try:
         tf.random.set_seed(None)
         found = data_of(model, drawn())
     finally:
         tf.random.set_seed(0)
-    said = f"a resumed run gets other batches: {reason}"
+    said = f"a resumed run gets different batches: {reason}"
     assert (found.state, found.text, found.better) == (LOST, said, reason.remedy)

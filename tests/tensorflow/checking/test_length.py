@@ -23,7 +23,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_the_length_of_a_dataset_is_known_despite_ignore_errors(shape):
+def test_dataset_length_is_known_despite_ignore_errors(shape):
     ignoring = NUMBERS.ignore_errors()
     plain, guarded = shape(NUMBERS), shape(ignoring)
     assert int(guarded.cardinality()) in (tf.data.UNKNOWN_CARDINALITY, tf.data.INFINITE_CARDINALITY)

@@ -46,7 +46,7 @@ def test_data_loaders_are_read_as_keras_reads_them(make):
     assert [type(part) for part in looked.batch] == [np.ndarray] * 2
 
 
-def test_endless_grain_data_are_read_for_one_epoch():
+def test_endless_grain_data_is_read_for_one_epoch():
     found = look_at(of_grain(lambda data: data.repeat()), limits=Limits(epoch=5, reads_on=True)).data
     assert (found.batches, found.failed) == (None, "")
     assert found.parts[0].sample.rows == 40
@@ -62,7 +62,7 @@ class Unreadable:
 
 
 @pytest.mark.parametrize("make", [sparse_of_scipy, Unreadable], ids=["scipy", "unreadable"])
-def test_unreadable_data_are_reported_by_type_and_not_as_empty(make):
+def test_unreadable_data_is_reported_by_type_instead_of_empty(make):
     data = look_at(make()).data
     assert (data.kind, data.batches, data.unread) == (OTHER, None, type(make()).__name__)
 
@@ -75,5 +75,5 @@ def test_a_distributed_dataset_is_read_like_the_original_dataset():
 
 
 @pytest.mark.parametrize("make", [list, lambda: np.zeros((0, 4))], ids=["list", "array"])
-def test_empty_data_are_reported_as_zero_batches(make):
+def test_empty_data_is_reported_as_zero_batches(make):
     assert (look_at(make()).data.kind, look_at(make()).data.batches) == (ARRAYS, 0)

@@ -52,14 +52,14 @@ def test_swapped_loss_arguments_are_found(calls):
     assert not facts(model(), calls).model.swapped_loss  # of another model
 
 
-def test_a_loss_between_student_and_teacher_is_not_called_swapped(calls):
+def test_student_teacher_loss_is_not_reported_as_swapped(calls):
     student, teacher = model("sigmoid"), model("sigmoid")
     keras.losses.KLDivergence()(teacher(X), student(X))
     assert not facts(student, calls).model.swapped_loss
     assert not facts(teacher, calls).model.swapped_loss
 
 
-def test_an_output_with_two_losses_is_assigned_neither(calls):
+def test_output_with_two_losses_is_assigned_neither(calls):
     made = model("sigmoid")
     keras.losses.BinaryCrossentropy()(Y, made(X))
     keras.losses.MeanSquaredError()(Y, made(X))
@@ -76,7 +76,7 @@ def difference(first, second):
     )
 
 
-def test_pairwise_differences_within_one_tensor_are_not_reported_as_a_broadcast():
+def test_pairwise_differences_in_one_tensor_are_not_a_broadcast():
     step = tf.function(lambda scores: tf.reduce_mean(tf.nn.relu(1 - (scores - tf.expand_dims(scores, 1)))))
     graph = step.get_concrete_function(tf.TensorSpec((20,))).graph
     assert loop_facts(model(), {}, "", keras.optimizers.SGD(), (), graph).trial.broadcasts == ""

@@ -28,7 +28,7 @@ def language_model(**attention):
     return keras.Model(given, keras.layers.Dense(VOCABULARY)(hidden))
 
 
-def test_attention_is_found_to_read_ahead_without_a_causal_mask():
+def test_attention_without_a_causal_mask_reads_ahead():
     assert reads_ahead(language_model(), TEXT[:, :-1], TEXT[:, 1:])
     assert not reads_ahead(language_model(use_causal_mask=True), TEXT[:, :-1], TEXT[:, 1:])
 
@@ -43,7 +43,7 @@ def test_a_recurrent_network_reads_ahead_only_if_bidirectional():
         assert reads_ahead(model, TEXT[:, :-1], TEXT[:, 1:]) is ahead
 
 
-def test_a_stateful_model_is_not_judged():
+def test_stateful_model_is_not_tested_for_reading_ahead():
     given = keras.Input(batch_shape=(16, LENGTH), dtype="int32")
     hidden = keras.layers.LSTM(8, return_sequences=True, stateful=True)(keras.layers.Embedding(VOCABULARY, 8)(given))
     assert not reads_ahead(keras.Model(given, keras.layers.Dense(VOCABULARY)(hidden)), TEXT[:, :-1], TEXT[:, 1:])

@@ -25,7 +25,7 @@ def test_reading_stops_exactly_at_its_batch_limit():
     assert next(source)[1][0] == 3
 
 
-def test_data_ending_before_the_limit_are_marked_as_completely_read():
+def test_data_ending_before_the_limit_is_marked_as_complete():
     assert read(batches(2), USUAL).is_whole
 
 
@@ -59,7 +59,7 @@ def test_a_full_reading_of_arrays_sees_every_row():
 
 
 @pytest.mark.parametrize("epoch", [None, 7])
-def test_endless_data_are_read_for_an_epoch(epoch):
+def test_endless_data_is_read_for_one_epoch(epoch):
     import tensorflow as tf
 
     endless = tf.data.Dataset.from_tensors((np.zeros(3, "float32"), 1)).repeat().batch(2)
@@ -89,5 +89,5 @@ def test_batches_read_before_an_error_in_the_data_are_kept():
         (0, 10, 0.0, "reading the data: 0 of 10 batches (0%), about 0 s left"),
     ],
 )
-def test_reading_progress_is_put_into_words(read_so_far, whole, seconds, words):
+def test_reading_progress_is_described_in_words(read_so_far, whole, seconds, words):
     assert in_words(read_so_far, whole, seconds) == words

@@ -56,7 +56,7 @@ def test_a_batch_size_fixed_by_drop_remainder_is_static(jit_compile):
     )  # three times (500 * 4 + 4) numbers, and counts
 
 
-def test_a_batch_size_left_open_by_the_data_is_not_static():
+def test_open_batch_size_is_not_static():
     model, arguments = SizeAsFloat(), given(drops=False)
     model.compile("adam")
     assert held_line(model).startswith("weights, without the slots of the optimizer, take")

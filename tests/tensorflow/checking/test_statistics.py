@@ -18,7 +18,7 @@ OF_TOTALS = (
 FLOATS = st.floats(width=32) | st.integers(-3, 3).map(float)
 
 
-def test_nan_is_counted_by_rows_and_left_out_of_other_statistics():
+def test_nan_rows_are_counted_and_excluded_from_other_statistics():
     sample = sample_of(np.array([[1, 2], [np.nan, 3], [np.inf, np.nan]], "float32"))
     assert (sample.nan_rows, sample.first_nan, sample.infinite_rows) == (2, 1, 1)
     assert (sample.minimum, sample.maximum, sample.mean) == (1, 3, 2)
@@ -53,7 +53,7 @@ def test_one_hot_rows_are_counted_as_classes():
         np.array([]),
     ],
 )
-def test_rows_that_are_not_one_hot_are_not_taken_for_classes(rows):
+def test_rows_that_are_not_one_hot_are_not_treated_as_classes(rows):
     assert classes_of(rows) is None
 
 
@@ -72,7 +72,7 @@ def test_constant_features_and_features_that_reveal_the_target_are_found():
     assert features.like_target == (2,)
 
 
-def test_a_feature_merely_close_to_the_target_is_not_reported_as_revealing_it():
+def test_feature_close_to_the_target_does_not_reveal_it():
     rng = np.random.default_rng(0)
     target = rng.normal(size=500)
     features = sample_of(target[:, None] + rng.normal(size=(500, 1)) / 20, target).features
@@ -80,7 +80,7 @@ def test_a_feature_merely_close_to_the_target_is_not_reported_as_revealing_it():
     assert features.like_target == ()
 
 
-def test_duplicates_are_rows_that_are_the_same_in_every_part():
+def test_duplicate_rows_are_equal_in_every_part():
     x, y = np.array([[1, 2], [1, 2], [3, 4], [1, 2]]), np.array([0, 0, 1, 1])
     assert same_rows({"x": x, "y": y})[0] == 1
     assert same_rows({"x": x})[0] == 2
@@ -89,7 +89,7 @@ def test_duplicates_are_rows_that_are_the_same_in_every_part():
 
 @settings(max_examples=200, deadline=None)
 @given(arrays(np.float32, array_shapes(min_dims=1, max_dims=3, max_side=6), elements=FLOATS), st.integers(1, 4))
-def test_totals_over_batches_equal_those_of_the_whole_array(array, batch):
+def test_batch_totals_match_the_whole_array(array, batch):
     totals = Totals()
     for start in range(0, len(array), batch):
         totals.add(array[start : start + batch])
@@ -111,7 +111,7 @@ def test_a_feature_is_constant_only_if_constant_in_all_merged_data():
     assert merged.rows == 10
 
 
-def test_an_outlier_is_recorded_beside_the_usual_values():
+def test_outlier_is_recorded_alongside_the_usual_values():
     column = np.random.default_rng(0).normal(size=(1000, 2)).astype("float32")
     column[17, 1] = -9999
     features = sample_of(column).features

@@ -49,7 +49,7 @@ def lines(dataset, epochs=1):
     return [attempt.line for attempt in attempts_for(linear(dataset), known(dataset), epochs)]
 
 
-def test_a_slow_map_is_named_as_the_main_cause_of_input_wait():
+def test_slow_map_is_named_as_the_main_cause_of_input_wait():
     dataset = ROWS.map(slowly).batch(8)
     waiting = measure(dataset, known(dataset), trainer())
     assert waiting is not None

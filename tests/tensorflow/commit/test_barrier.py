@@ -31,7 +31,7 @@ def test_a_method_is_replaced_on_one_object_and_only_within_the_block():
     assert type(one).apply is type(other).apply
 
 
-def test_a_method_is_put_back_after_an_error():
+def test_method_is_restored_after_an_error():
     optimizer = keras.optimizers.SGD()
     with pytest.raises(ZeroDivisionError), replaced(optimizer, "apply", lambda *a: None):
         raise ZeroDivisionError
@@ -39,7 +39,7 @@ def test_a_method_is_put_back_after_an_error():
 
 
 @pytest.mark.parametrize("options", [{}, {"use_ema": True, "weight_decay": 0.1}, {"global_clipnorm": 0.5}])
-def test_an_update_behind_the_barrier_equals_that_of_keras(commits, options):
+def test_update_behind_the_barrier_matches_keras(commits, options):
     def train(behind):
         variables = [keras.Variable(np.ones((2, 3), "float32")), keras.Variable(np.full((3,), 2.0, "float32"))]
         optimizer = optimizer_for(variables, **options)

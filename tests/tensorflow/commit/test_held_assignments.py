@@ -20,7 +20,7 @@ def failing(value, good):
         return tf.identity(value)
 
 
-def test_held_back_assignments_give_the_same_values_and_one_commit_per_step(commits):
+def test_held_back_assignments_give_equal_values_and_one_commit_per_step(commits):
     a, b = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
 
     @tf.function
@@ -130,7 +130,7 @@ def test_a_step_without_assignments_is_not_counted_as_a_commit(commits):
     assert int(commits) == 0
 
 
-def test_sparse_updates_and_branches_are_held_back_too(commits):
+def test_sparse_updates_and_branches_are_held_back(commits):
     table, once = tf.Variable(tf.ones((4, 2))), tf.Variable(0.0)
 
     @tf.function
@@ -185,7 +185,7 @@ def test_held_back_updates_of_every_optimizer_are_bit_identical_to_keras(commits
 
 
 @pytest.mark.parametrize("options", [{}, {"global_clipnorm": 1.0, "weight_decay": 0.1}, {"use_ema": True}])
-def test_assigning_one_by_one_gives_the_same_values_with_fewer_computed_at_once(options):
+def test_one_by_one_assignment_gives_equal_values_with_fewer_at_once(options):
     def trained(how):
         variables = [tf.Variable(tf.fill([4], float(n))) for n in range(1, 4)]
         optimizer = keras.optimizers.Adam(0.1, **options)

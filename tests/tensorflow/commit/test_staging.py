@@ -42,7 +42,7 @@ def batches(*signs):
     return iter(tf.data.Dataset.from_tensor_slices(np.stack([sign * (X + 1) for sign in signs])))
 
 
-def test_a_step_that_succeeds_leaves_nothing_behind(guarded, counter):
+def test_successful_step_leaves_nothing_behind(guarded, counter):
     step, hold = guarded
     iterator = batches(1, 1)
     assert (float(step(iterator)), float(step(iterator))) == (21, 21)

@@ -119,7 +119,7 @@ def test_a_divided_step_is_exact_with_and_without_sample_weights(guard, watch, m
 
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
 @pytest.mark.parametrize("calls", [(with_both, with_one, with_both), (with_one, with_both, with_one)])
-def test_weights_of_an_optional_input_train_only_when_the_input_is_given(guard, watch, memory, needs, calls):
+def test_optional_input_weights_train_only_with_that_input(guard, watch, memory, needs, calls):
     expected = steps_of(optional_input(tf.identity), calls)
     made = optional_input(needs())
     guard(made)
@@ -139,7 +139,7 @@ def test_each_batch_layout_gets_its_own_probe(guard, watch, memory, needs):
     assert [said.partition(":")[0] for said in watch.verdicts] == ["exact", "refused"]
 
 
-def test_evaluate_and_test_on_batch_lay_their_batches_out_differently(guard_evaluation, watch, memory):
+def test_evaluate_and_test_on_batch_use_different_batch_layouts(guard_evaluation, watch, memory):
     class Taking(keras.layers.Layer):
         def call(self, x):
             taken = tf.numpy_function(memory.take, [tf.shape(x)[0]], tf.int32)

@@ -65,7 +65,7 @@ def unknown():
         (3, known, {"run_eagerly": True}),
     ],
 )
-def test_ten_batches_train_as_under_keras_to_the_last_bit(guard, watch, steps, data, options, monkeypatch):
+def test_ten_batches_train_bit_identically_to_keras(guard, watch, steps, data, options, monkeypatch):
     monkeypatch.setattr(full_batch_step, "_PAYS_AFTER", 0)  # the first step holds its values, the others do not
     theirs = trained(model(steps_per_execution=steps, **options), data)
     ours = model(steps_per_execution=steps, **options)
@@ -90,7 +90,7 @@ def test_ten_batches_train_as_under_keras_to_the_last_bit(guard, watch, steps, d
         pytest.param((), 1, True, marks=pytest.mark.slow),
     ],
 )
-def test_fits_with_other_batch_sizes_train_as_under_keras_to_the_last_bit(guard, steps, jit, before):
+def test_other_batch_sizes_train_bit_identically_to_keras(guard, steps, jit, before):
     """Keras traces the second size for any size. A trace for that size alone is optimized, and rounds, differently."""
     x, y = np.random.default_rng(5).normal(size=(2, 192, 4)).astype("float32")
     y = y[:, :1]
@@ -141,7 +141,7 @@ def test_a_step_failing_before_its_commit_returns_its_batch_unchanged(memory, ne
 
 
 @pytest.mark.parametrize("can_go_back", [True, False])
-def test_without_a_memory_limit_only_the_first_steps_hold_back_assignments(memory, needs, monkeypatch, can_go_back):
+def test_only_first_steps_hold_back_assignments_without_a_memory_limit(memory, needs, monkeypatch, can_go_back):
     """Such a failure is rare, and holding every value costs time. Without checkpoints it is held all the same."""
     monkeypatch.setattr(FullBatchStep, "_is_limited", lambda step: False)
     monkeypatch.setattr(full_batch_step, "_PAYS_AFTER", 0)
@@ -238,7 +238,7 @@ def test_a_failure_within_the_commit_is_reported_as_a_commit_failure(memory):
     assert any((one != other).any() for one, other in zip(values(made), before, strict=True))
 
 
-def test_other_errors_are_raised_and_leave_no_batch_held(needs):
+def test_other_errors_are_raised_without_holding_a_batch(needs):
     made = model()
     whole, _ = step_of(made)
     data = known().map(lambda x, y: (tf.debugging.check_numerics(x, "mine"), y))
@@ -273,7 +273,7 @@ def test_a_library_error_counts_as_out_of_memory_only_if_memory_was_short(monkey
             attempt(fails)
 
 
-def test_objects_of_a_failed_step_are_freed_before_the_next_try(memory):
+def test_failed_step_objects_are_freed_before_the_retry(memory):
     held = []
 
     def step():

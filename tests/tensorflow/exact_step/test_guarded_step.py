@@ -57,7 +57,7 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize("options", [{}, {"run_eagerly": True}, {"steps_per_execution": 3}])
-def test_a_guarded_step_divides_from_the_first_step_on(guard, watch, memory, needs, options):
+def test_guarded_step_divides_from_the_first_step(guard, watch, memory, needs, options):
     dropout = partial(keras.layers.Dropout, seed=5)
     expected = trained(model(needs(), dropout(0.3), **options))
     made = model(needs(), dropout(0.3), **options)
@@ -99,7 +99,7 @@ def test_callbacks_see_a_divided_step_as_one_step(guard, memory, needs):
     assert calls.losses == pytest.approx(expected.losses, rel=1e-10)
 
 
-def test_batch_sizes_already_traced_are_not_traced_again(guard, watch, memory, needs):
+def test_traced_batch_sizes_are_not_retraced(guard, watch, memory, needs):
     """Neither by the ragged batch at the end of each epoch, nor by a second fit."""
     traced = []
 
@@ -142,7 +142,7 @@ def test_a_step_failing_at_any_point_is_recovered_exactly(guard, watch, memory, 
     assert int(made.optimizer.iterations.numpy()) == 10
 
 
-def test_a_size_given_beforehand_is_probed_and_taken_from_the_first_step_on(guard, watch, memory, needs):
+def test_preset_size_is_probed_and_used_from_the_first_step(guard, watch, memory, needs):
     expected = undisturbed()
     made = model(needs())
     guard(made).begin_with(Start(7))
@@ -161,7 +161,7 @@ class Centred(keras.layers.Layer):
         return x - keras.ops.mean(x, axis=0)
 
 
-def test_a_batch_whose_samples_depend_on_each_other_is_not_divided(guard, watch, memory, needs):
+def test_batch_of_dependent_samples_is_not_divided(guard, watch, memory, needs):
     made = model(needs(), Centred())
     guard(made)
     memory.fail_at = 3
@@ -199,7 +199,7 @@ def test_allowed_smaller_batches_train_as_in_plain_keras(guard, watch, memory, n
 
 
 @pytest.mark.parametrize("options", [{}, {"run_eagerly": True}, {"steps_per_execution": 3}])
-def test_a_failing_smaller_batch_is_reduced_without_training_any_sample_twice(guard, watch, memory, needs, options):
+def test_failing_smaller_batch_shrinks_without_repeating_samples(guard, watch, memory, needs, options):
     made = model(needs(), Centred(), **options)
     guard(made, None, True).begin_with(Start(10))
     made.fit(X[:20], Y[:20], batch_size=20, verbose=0)  # probed
@@ -243,7 +243,7 @@ def test_a_new_process_is_requested_when_the_first_probe_runs_out_of_memory(guar
     assert (watch.suggested, watch.verdicts) == (Start(1, guessed=True), [])
 
 
-def test_a_step_is_refused_when_a_new_process_has_no_memory_for_a_probe(guard, watch, memory, needs):
+def test_step_is_refused_if_a_new_process_cannot_fit_a_probe(guard, watch, memory, needs):
     def sum_of_squares(y, p):
         return tf.reduce_sum((y - p) ** 2)
 
@@ -296,7 +296,7 @@ def test_a_single_sample_that_does_not_fit_ends_the_training(guard, watch, memor
     assert int(made.optimizer.iterations.numpy()) == 0
 
 
-def test_memory_need_of_one_sample_is_reported_in_a_fitting_unit(guard, watch, memory, needs, monkeypatch):
+def test_single_sample_memory_is_reported_in_a_fitting_unit(guard, watch, memory, needs, monkeypatch):
     monkeypatch.setenv("TF_CPU_ALLOCATOR_USE_BFC", "1")
     monkeypatch.setenv("TF_CPU_BFC_MEM_LIMIT_IN_MB", "60")
     made = model(needs())
@@ -309,8 +309,8 @@ def test_memory_need_of_one_sample_is_reported_in_a_fitting_unit(guard, watch, m
 @pytest.mark.parametrize(
     ("peak", "told"),
     [
-        ((60 << 20) - 200, "of which 60 MiB were in use (1 KiB by weights and optimizer slots)"),
-        (10 << 20, "at most 10 MiB were in use, and the rest is in smaller pieces or held by others"),
+        ((60 << 20) - 200, "of which 60 MiB was in use (1 KiB by weights and optimizer slots)"),
+        (10 << 20, "at most 10 MiB was in use, and the rest is in smaller pieces or held by others"),
     ],
 )
 def test_out_of_memory_with_apparently_enough_device_memory_is_explained(
@@ -335,7 +335,7 @@ def test_a_failure_in_the_input_phase_names_the_micro_batch_size(guard, watch, m
     assert watch.failures == [("input", None, 5)]
 
 
-def test_a_new_process_starts_with_few_samples_and_increases_them_as_memory_allows(guard, watch, memory, needs):
+def test_new_process_starts_small_and_grows_as_memory_allows(guard, watch, memory, needs):
     expected = undisturbed()
     made = model(needs())
     guard(made).begin_with(Start(1, guessed=True))
@@ -347,7 +347,7 @@ def test_a_new_process_starts_with_few_samples_and_increases_them_as_memory_allo
     assert 4 < max(memory.seen) <= 16
 
 
-def test_an_update_without_memory_suggests_smaller_parts_for_a_new_process(guard, watch, memory, needs):
+def test_update_out_of_memory_suggests_smaller_parts(guard, watch, memory, needs):
     """Such parts have fitted. Larger ones would only leave the update less."""
     made = model(needs())
     step = guard(made)
@@ -380,7 +380,7 @@ class Forward(keras.layers.Layer):
 
 
 @pytest.mark.parametrize(("batch", "in_parts"), [(95, True), (24, False)])
-def test_an_evaluation_is_divided_at_once_when_training_did_not_fit(
+def test_evaluation_is_divided_at_once_if_training_did_not_fit(
     guard, guard_evaluation, watch, memory, needs, batch, in_parts
 ):
     made = model(needs(), forward := Forward())
@@ -398,7 +398,7 @@ def test_an_evaluation_is_divided_at_once_when_training_did_not_fit(
     assert found == pytest.approx(plain.evaluate(X, Y, batch_size=batch, verbose=0), rel=1e-9)
 
 
-def test_an_evaluation_that_fitted_undivided_is_not_divided_later(guard, guard_evaluation, memory, needs):
+def test_evaluation_that_fitted_whole_is_not_divided_later(guard, guard_evaluation, memory, needs):
     made = model(needs(), forward := Forward())
     guard(made)
     evaluation = guard_evaluation(made)
@@ -412,7 +412,7 @@ def test_an_evaluation_that_fitted_undivided_is_not_divided_later(guard, guard_e
 
 
 @pytest.mark.parametrize(("layer", "expected"), [(keras.layers.LSTM, True), (keras.layers.GlobalMaxPooling1D, False)])
-def test_only_a_step_containing_a_loop_is_expected_to_leave_memory_gaps(guard, memory, needs, layer, expected):
+def test_only_steps_with_loops_are_expected_to_leave_memory_gaps(guard, memory, needs, layer, expected):
     first = keras.layers.Reshape((4, 1)), keras.layers.Dense(2)
     made = keras.Sequential([keras.Input((4,)), *first, layer(*[3] * expected), needs(), keras.layers.Dense(1)])
     made.compile("sgd", "mse", jit_compile=False)

@@ -106,14 +106,14 @@ def test_samples_that_depend_on_each_other_change_the_gradients(find, make):
     assert not finding.equal
 
 
-def test_state_differing_through_sample_counting_is_named(find):
+def test_state_that_counts_samples_is_named(find):
     finding = find(model(Counts()))
     assert finding.gradients < 1e-12
     assert finding.state == pytest.approx(1 - (14 * 14 + 6 * 6) / N / N)  # the parts' mean, by their shares
     assert finding.worst.endswith("/seen")
 
 
-def test_a_metric_that_is_not_additive_is_named_in_the_finding(find):
+def test_non_additive_metric_is_named_in_the_finding(find):
     finding = find(model(weighted_metrics=[RootOfMean(name="root")]))
     assert finding.gradients < 1e-12 < finding.tolerance < finding.state
     assert finding.worst.startswith("metric root/")
@@ -131,7 +131,7 @@ def test_samples_coupled_by_the_loss_are_found_despite_batch_normalization(find)
     assert (both.normalises, both.equal) == (True, False)
 
 
-def test_random_numbers_from_a_hidden_state_are_found_before_anything_runs(find):
+def test_hidden_random_state_is_found_before_anything_runs(find):
     class Noise(keras.layers.Layer):
         def call(self, x):
             return x + tf.random.normal(tf.shape(x), dtype=tf.float64)
@@ -207,7 +207,7 @@ def keras_model_of(*layers):
     ("of_batch", "adds_up"), [(keras.ops.mean, True), (keras.ops.sum, True), (keras.ops.std, False)]
 )
 @pytest.mark.parametrize("eagerly", [False, True])
-def test_a_returned_number_computed_as_neither_mean_nor_sum_is_found(find, of_batch, adds_up, eagerly):
+def test_returned_number_that_is_neither_mean_nor_sum_is_found(find, of_batch, adds_up, eagerly):
     class Returns(keras.Sequential):
         def train_step(self, data):
             return {**super().train_step(data), "own": of_batch(data[0] ** 2)}

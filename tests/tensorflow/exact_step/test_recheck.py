@@ -92,7 +92,7 @@ def test_rounding_is_not_reported_as_a_fault(rechecked):
     assert (found, len(clean)) == ([], 3)
 
 
-def test_nan_is_reported_as_a_difference_only_if_recomputation_gives_no_nan(rechecked):
+def test_nan_is_a_difference_only_if_recomputation_has_none(rechecked):
     _, _, found, _ = rechecked(keras.layers.Dense(3), Device(3, by=np.nan).layer())
     assert [one.difference for one in found] == [np.inf]
     _, _, found, clean = rechecked(keras.layers.Dense(3), Device(2, 3, by=np.nan).layer())
@@ -100,7 +100,7 @@ def test_nan_is_reported_as_a_difference_only_if_recomputation_gives_no_nan(rech
 
 
 @pytest.mark.parametrize(("every", "steps", "due"), [(1, 1, 8), (3, 1, 2), (3, 4, 8), (100, 4, 0)])
-def test_recheck_is_due_every_n_steps_whatever_the_steps_per_execution(small_model, every, steps, due):
+def test_recheck_interval_does_not_depend_on_steps_per_execution(small_model, every, steps, due):
     recheck = Recheck(small_model(), None, every, None, None)
     assert sum(recheck.is_due(steps) for _ in range(8)) == due
 

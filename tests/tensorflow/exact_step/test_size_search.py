@@ -132,13 +132,13 @@ def test_a_smaller_size_is_chosen_when_memory_gaps_are_expected(memory, clock):
     assert search.known == MicroBatchSearch(gaps=True)
 
 
-def test_extra_memory_of_the_parts_is_subtracted_from_the_room(memory, clock):
+def test_extra_memory_for_the_parts_reduces_the_room(memory, clock):
     search = SizeSearch()
     search.learn(FAILED, 200, 1.0, extra_bytes=300)
     assert search.room_bytes == 600
 
 
-def test_memory_need_named_by_xla_gives_the_size_at_once(memory, clock):
+def test_memory_need_stated_by_xla_gives_the_size_at_once(memory, clock):
     search, memory.peak = SizeSearch(), 150
     oom = DeviceOutOfMemory("line", 1950, whole_step=True)
     search.learn(Failed(oom, ERROR, "compute"), 200, 1.0)
@@ -146,7 +146,7 @@ def test_memory_need_named_by_xla_gives_the_size_at_once(memory, clock):
     assert search.room_bytes == 900
 
 
-def test_half_of_a_refused_request_counts_as_room_when_others_hold_memory(memory, clock):
+def test_half_of_a_refused_request_is_room_if_others_hold_memory(memory, clock):
     search, memory.peak = SizeSearch(), 400
     search.learn(FAILED, 200, 1.0)  # 256 bytes were asked for, and 600 should have been free
     assert search.room_bytes == 400 + 256 // 2 - 100
@@ -171,7 +171,7 @@ def test_no_size_is_left_when_a_single_sample_does_not_fit(memory, clock):
     assert (search.is_whole, search.next_size(64)) == (True, 64)
 
 
-def test_a_size_given_beforehand_is_used_without_a_search():
+def test_preset_size_is_used_without_a_search():
     search = SizeSearch()
     search.begin(Start(16))
     assert (search.is_whole, search.next_size(64), search.next_size(9)) == (False, 16, 9)
@@ -204,7 +204,7 @@ def test_whole_batches_return_when_memory_is_free_again(memory, clock):
     assert taken(search, memory, 200) == [200]
 
 
-def test_slightly_more_memory_enlarges_the_parts_without_returning_to_whole_batches(memory, clock):
+def test_slightly_more_memory_only_enlarges_the_parts(memory, clock):
     search = settled(memory, clock)
     before = search.chosen
     memory.limit_bytes = 1450
@@ -227,7 +227,7 @@ def test_memory_is_checked_only_every_few_seconds(memory, clock):
     assert search.is_whole
 
 
-def test_a_failed_trial_of_a_larger_size_is_undone_and_delays_the_next_one(memory, clock):
+def test_failed_larger_size_trial_is_undone_and_delays_the_next_one(memory, clock):
     search = settled(memory, clock)
     search._regrowth = Regrowth(search.chosen, None, clock.now, 1.0, others_hold=True)
     good = search.chosen

@@ -25,7 +25,7 @@ def after(action, result, before=None, **observed):
     return next_plan(plan, result, Observed(**{"size": 8, "next_size": 2, **observed}))
 
 
-def test_a_new_batch_is_tried_whole_unless_batches_are_split_already():
+def test_new_batch_is_tried_whole_unless_already_splitting():
     assert StepPlan.first(8, is_whole=True).action is Action.WHOLE
     assert StepPlan.first(8, is_whole=False).action is Action.PROBE
     assert StepPlan.first(0, is_whole=False).action is Action.WHOLE, "nothing to split"
@@ -60,7 +60,7 @@ def test_a_failure_that_may_have_changed_variables_requires_a_new_process(action
     assert plan.begin == Start(2)
 
 
-def test_a_new_process_may_enlarge_parts_only_after_a_full_batch_failed():
+def test_new_process_enlarges_parts_only_after_a_full_batch_failed():
     assert after(Action.WHOLE, failed(COMMIT)).begin == Start(2, guessed=True)
     assert after(Action.DIVIDED, failed(COMMIT, samples=4)).begin == Start(2)
     assert after(Action.WHOLE, failed(INPUT), size=None).begin is None
@@ -90,6 +90,6 @@ def test_an_unsplittable_batch_is_tried_whole_unless_it_has_already_failed():
 def test_plan_restarts_when_no_single_sample_fits(action, result):
     plan = after(action, result, failed(), next_size=None, fresh=FRESH, need=": it needs 4 GiB")
     assert (plan.action, plan.begin) == (Action.RESTART, FRESH)
-    assert plan.reason == "one sample does not fit beside what the full batch left allocated"
+    assert plan.reason == "one sample does not fit on top of what the full batch left allocated"
     plan = after(action, result, failed(), next_size=None, need=": it needs 4 GiB")
     assert (plan.action, plan.begin, plan.reason) == (Action.RESTART, None, "one sample does not fit: it needs 4 GiB")

@@ -27,7 +27,7 @@ NORMALISES = ProbeFinding(16, 1e-8, 1e-8, "", 1e-3, normalises=True)
 RETURNED = ProbeFinding(16, 1e-8, 1e-8, "", 1e-3, returned=0.2)
 HIDDEN = ProbeFinding(0, conclusive=False, hidden_draws=True)
 FAILS = ProbeFinding(0, conclusive=False, failure="shapes")
-OBSTACLE = ProbeFinding(0, conclusive=False, obstacle="the step assigns weights by itself")
+OBSTACLE = ProbeFinding(0, conclusive=False, obstacle="the step assigns weights itself")
 
 
 @pytest.mark.parametrize(
@@ -77,15 +77,15 @@ def test_infinite_differences_are_described_in_words(finding):
         (
             UNKNOWN,
             NO_FIGURE,
-            "the update depends on which samples are together (probe: the micro-batches look up a different number)",
+            "the update depends on which samples share a batch (probe: the micro-batches look up a different number)",
         ),
-        (UNKNOWN, COUPLED, "the update depends on which samples are together (probe: relative difference 0.2)"),
-        (UNKNOWN, MOVED, "layer/state depends on which samples are together"),
-        (UNKNOWN, ZERO, "custom loss mine, and a probe could not tell"),
+        (UNKNOWN, COUPLED, "the update depends on which samples share a batch (probe: relative difference 0.2)"),
+        (UNKNOWN, MOVED, "layer/state depends on which samples share a batch"),
+        (UNKNOWN, ZERO, "custom loss mine, and a probe was inconclusive"),
         (KNOWN, EQUAL, ""),
     ],
 )
-def test_the_reason_names_the_cause_and_for_a_refusal_the_option_to_accept_it(promise, finding, reason):
+def test_reason_names_the_cause_and_any_option_to_accept_it(promise, finding, reason):
     assert judge(promise, finding, Choice("allow")).reason == reason
     if reason:
         assert judge(promise, finding, Choice()).reason == f"{reason}; --inexact=allow accepts that"
@@ -101,7 +101,7 @@ def test_a_step_failing_on_parts_is_refused_without_suggesting_options(smaller_b
     assert judge(KNOWN, FAILS, Choice(smaller_batch=True)) == Promise(SMALLER, reason)
 
 
-def test_a_refusal_that_no_option_can_lift_suggests_no_option():
+def test_unavoidable_refusal_suggests_no_option():
     assert judge(KNOWN, OBSTACLE, Choice()) == Promise(REFUSED, OBSTACLE.obstacle)
     assert "--inexact" not in judge(KNOWN, NORMALISES, Choice("refuse")).reason
 
@@ -118,7 +118,7 @@ def test_a_refused_batch_becomes_smaller_batches_when_allowed():
             assert after == before
 
 
-def test_a_returned_number_that_is_no_mean_is_the_reason_given_in_the_verdict():
+def test_returned_number_that_is_not_a_mean_is_the_verdicts_reason():
     assert judge(KNOWN, RETURNED, Choice()).reason == "a number that the step returns is not a mean over samples"
 
 
@@ -164,7 +164,7 @@ class Sums(keras.Sequential):
 
 @pytest.mark.parametrize("normalises", [False, True])
 @pytest.mark.parametrize("cls", [keras.Sequential, Sums])
-def test_losses_the_probe_recognises_as_sums_are_summed_in_divided_steps(guarded, float64, cls, normalises):
+def test_losses_probed_as_sums_are_summed_in_divided_steps(guarded, float64, cls, normalises):
     layers = [keras.layers.BatchNormalization()] if normalises else []
     model = cls([keras.Input((3,)), *layers, *([] if cls is Sums else [Penalty()]), keras.layers.Dense(1)])
     model.compile(keras.optimizers.SGD(0.05), "mse", jit_compile=False)

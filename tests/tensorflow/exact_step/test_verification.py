@@ -66,7 +66,7 @@ def test_a_value_finite_in_only_one_result_is_a_difference(made, theirs, ours):
     assert "more than rounding" in verified_in_words(found)
 
 
-def test_nan_on_both_sides_is_no_difference(made):
+def test_nan_on_both_sides_is_not_a_difference(made):
     assert verified(made, np.float32(np.nan), np.float32(np.nan)).weights == 0
 
 
@@ -92,7 +92,7 @@ def test_differences_in_bfloat16_are_measured():
     assert (found.type, found.only_rounding) == ("bfloat16", True)
 
 
-def test_text_and_booleans_that_a_step_returns_are_compared(made):
+def test_text_and_booleans_returned_by_a_step_are_compared(made):
     assert verified(made, 1.5, 1.5, logs=("a", "a")).same
     assert verified(made, 1.5, 1.5, logs=("a", "b")).of_log == 1
     assert verified(made, 1.5, 1.5, logs=(True, False)).of_log == 1
@@ -111,7 +111,7 @@ def test_a_step_that_fails_in_plain_keras_is_not_reported_as_compared(made):
     assert verified_in_words(found) == f"no step was compared with plain Keras; {OUT_OF_MEMORY}"
 
 
-def test_rounding_tolerance_follows_the_coarsest_type_of_any_layer(small_model):
+def test_rounding_tolerance_follows_the_coarsest_layer_type(small_model):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2), keras.layers.Dense(1, dtype="mixed_float16")])
     model.compile("sgd", "mse")
     assert (verified(model, 1.5, 1.5).type, verified(model, 1.5, 1.5).rounding) == ("float16", 0.05)

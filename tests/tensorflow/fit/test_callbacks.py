@@ -56,7 +56,7 @@ def test_early_stopping_resumes_with_its_wait_count_and_best_weights(saved):
     assert float(new.best_weights[1]) == 3
 
 
-def test_more_than_ten_best_weights_are_restored_in_their_order(saved):
+def test_more_than_ten_best_weights_are_restored_in_order(saved):
     """Their names are numbers, and as words 10 comes before 2."""
     old = keras.callbacks.EarlyStopping(restore_best_weights=True)
     old.best_weights = [np.float32(number) for number in range(23)]
@@ -73,7 +73,7 @@ def test_reduce_lr_on_plateau_resumes_with_its_wait_count_and_cooldown(saved):
     assert (new.wait, new.best, new.cooldown_counter) == (2, 0.25, 4)
 
 
-def test_the_users_own_callbacks_are_left_alone(saved):
+def test_custom_callbacks_are_left_alone(saved):
     class Mine(keras.callbacks.Callback):
         count = 0
 
@@ -83,7 +83,7 @@ def test_the_users_own_callbacks_are_left_alone(saved):
     assert (new.count, hasattr(new, "best_weights")) == (0, False)
 
 
-def test_each_callback_of_an_edited_list_gets_its_own_state_back(saved):
+def test_edited_callback_list_restores_each_callbacks_state(saved):
     def made(*waits):
         found = [keras.callbacks.EarlyStopping() for _ in waits]
         for callback, wait in zip(found, waits, strict=True):
@@ -148,7 +148,7 @@ def test_a_failing_set_state_is_reported_and_training_continues(saved, told):
     assert [*map(str, told)] == ["callback Fragile: set_state failed (KeyError: 'wait')"]
 
 
-def test_state_that_a_user_class_inherits_from_keras_is_restored(saved):
+def test_state_inherited_from_keras_is_restored(saved):
     class Mine(keras.callbacks.EarlyStopping):
         pass
 
@@ -207,7 +207,7 @@ def test_a_resumed_csv_logger_appends_and_writes_no_second_header(tmp_path, save
     assert [row[:5] for row in rows] == ["0,1.0", "1,0.5"]
 
 
-def test_csv_lines_of_epochs_to_be_repeated_are_dropped(tmp_path):
+def test_csv_lines_for_epochs_to_repeat_are_dropped(tmp_path):
     log = tmp_path / "log.csv"
     log.write_bytes(b"epoch,loss\r\n0,1.0\r\n1,0.5\r\n2,0.4\r\n")
     callbacks.continue_logs([keras.callbacks.CSVLogger(str(log))], 1, {})
@@ -215,7 +215,7 @@ def test_csv_lines_of_epochs_to_be_repeated_are_dropped(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
 
 
-def test_csv_lines_of_another_run_are_kept(tmp_path):
+def test_csv_lines_from_another_run_are_kept(tmp_path):
     """Whatever a checkpoint says of its epoch, and of what the file held."""
     log = tmp_path / "log.csv"
     before = b"epoch,loss\n0,9\n1,8\n2,7\n"
@@ -226,7 +226,7 @@ def test_csv_lines_of_another_run_are_kept(tmp_path):
         assert log.read_bytes() == before + kept
 
 
-def test_a_users_csv_logger_is_not_touched():
+def test_custom_csv_logger_is_left_alone():
     class CSVLogger:
         append = False
 

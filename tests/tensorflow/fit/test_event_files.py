@@ -93,7 +93,7 @@ def test_a_restarted_fit_drops_only_its_own_events(board, tmp_path):
     assert logged(Path(board.log_dir)) == [0]
 
 
-def test_files_of_other_processes_and_of_this_attempt_are_left_alone(board, tmp_path):
+def test_files_of_this_attempt_and_other_processes_are_left_alone(board, tmp_path):
     journal(tmp_path / "run", 1, 4711)
     journal(tmp_path / "run", 2, os.getpid())
     log(board, 1)
@@ -106,7 +106,7 @@ def test_files_of_other_processes_and_of_this_attempt_are_left_alone(board, tmp_
     assert logged(ours.parent.parent) == [1]
 
 
-def test_an_open_event_file_is_left_alone_when_a_dead_attempt_had_its_pid(board, tmp_path):
+def test_open_event_file_with_a_dead_attempts_pid_is_left_alone(board, tmp_path):
     """In a container every attempt may have the same pid; what is written on after a rename is lost."""
     journal(tmp_path / "run", 1, os.getpid())
     a_dead_attempt(board, tmp_path / "run")
@@ -119,7 +119,7 @@ def test_an_open_event_file_is_left_alone_when_a_dead_attempt_had_its_pid(board,
     assert logged(Path(board.log_dir)) == [7, 8]
 
 
-def test_event_files_of_an_older_training_are_unchanged_even_if_the_journal_is_forged(board, tmp_path):
+def test_forged_journal_does_not_change_older_event_files(board, tmp_path):
     """A run directory from elsewhere may name every process that there can be."""
     run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     a_dead_attempt(board, elsewhere)

@@ -58,7 +58,7 @@ def test_a_trainable_layer_within_a_frozen_one_is_restored(small_model):
     ]
 
 
-def test_trainable_flags_stay_unchanged_unless_the_checkpoint_fits_the_model(small_model):
+def test_trainable_flags_change_only_if_the_checkpoint_fits_the_model(small_model):
     model = frozen_head(small_model)
     for kept in (None, {}, {"layers": [True]}, {"layers": [True, True, False, True]}, "x"):
         restore_changes(model, kept)

@@ -66,7 +66,7 @@ def test_a_resumed_fit_that_repeats_its_steps_is_verified(attempt):
     assert [each.steps for each in fit.notes] == [1, 2]
 
 
-def test_a_differing_result_is_reported_once_with_the_state_not_restored(attempt):
+def test_differing_result_is_reported_once_with_the_lost_state(attempt):
     _, first = attempt()
     for number in range(6):
         first.step(0, number, taken(number))
@@ -123,7 +123,7 @@ def test_a_state_too_slow_to_fingerprint_is_skipped(attempt, tmp_path):
     assert WitnessBoard(tmp_path, 9).before == []
 
 
-def test_every_step_records_its_loss_but_only_some_their_rate_and_random_state(attempt, tmp_path):
+def test_every_step_records_its_loss_but_only_some_their_random_state(attempt, tmp_path):
     _, proof = attempt()
     for number in range(6):
         proof.step(0, number, taken(number))

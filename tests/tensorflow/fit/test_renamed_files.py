@@ -22,7 +22,7 @@ IN_TMP = os.path.join(tempfile.gettempdir(), "tmpab12", "best.keras")
         (IN_TMP, IN_TMP.replace("ab12", "cd34"), None),
     ],
 )
-def test_an_old_file_is_matched_to_its_new_name_by_pattern(old: str, pattern: str, new: str | None):
+def test_renamed_file_is_matched_by_pattern(old: str, pattern: str, new: str | None):
     assert new_names([old], [pattern]) == {new or pattern: [old]}
     assert new_names([old], ["/a/other", pattern, pattern]) == {new or pattern: [old]}
 

@@ -32,7 +32,7 @@ from oomph.script.session import Session
         (RESTART_ONLY, False, "restart only: BatchNormalization"),
     ],
 )
-def test_a_fit_is_not_called_approximate_before_a_batch_is_split(kind, is_split, words):
+def test_fit_is_not_approximate_before_a_batch_is_split(kind, is_split, words):
     assert announced(Promise(kind, "BatchNormalization"), is_split) == words
 
 
@@ -67,18 +67,18 @@ def told(monkeypatch):
     return tell
 
 
-def test_lack_of_memory_to_hold_back_an_update_is_reported(told):
+def test_memory_shortage_for_a_held_back_update_is_reported(told):
     _, held = told(step=Unheld())
     assert held.startswith("too little of the device's memory is free to hold back the update of a step: ")
 
 
-def test_only_the_first_five_fits_and_differently_guarded_ones_are_announced(told):
+def test_first_five_and_differently_guarded_fits_are_announced(told):
     sites = [f"train.py:{number}" for number in range(8)]
     usual = Promise(TO_BE_PROBED, "custom loss huber")
     assert [told(site, usual) for site in sites[:5]] == [
         [f"guarding fit at {site} (probed before a batch is divided: custom loss huber)"] for site in sites[:5]
     ]
-    more = ["guarding more fits in these ways; only a fit that is guarded otherwise gets a line"]
+    more = ["guarding more fits in these ways; only a fit that is guarded differently gets a line"]
     assert [told(site, usual) for site in sites] == [[]] * 5 + [more, [], []]
     (other,) = told("train.py:9", Promise(RESTART_ONLY, "custom make_train_function"))
     assert other == "guarding fit at train.py:9 (restart only: custom make_train_function)"
@@ -100,7 +100,7 @@ def started(first_epoch: int, key: str = "a-0", fit: int = 0, attempt: int = 1) 
         ([started(0, fit=3)], 17, 3),
     ],
 )
-def test_a_fit_begun_at_a_later_epoch_is_recognised_as_resumed_by_the_script(earlier, epoch, fit):
+def test_fit_starting_at_a_later_epoch_is_resumed_by_the_script(earlier, epoch, fit):
     assert begun_before(earlier, "a-0", epoch) == fit
 
 
@@ -117,7 +117,7 @@ def test_steps_of_earlier_fits_are_included_in_the_steps_before_an_epoch():
     assert steps_before(Progress(1, fit=2, epoch=3, step=5, steps=1065), 2, 1, 20) == 1020
 
 
-def test_steps_before_an_epoch_are_zero_without_an_earlier_position_in_the_fit():
+def test_steps_before_an_epoch_are_zero_without_an_earlier_position():
     assert steps_before(None, 0, 17, 20) == 0
     assert steps_before(Progress(1, fit=1, epoch=17, step=8, steps=348), 0, 17, 20) == 0
     assert steps_before(Progress(1, fit=0, epoch=17, step=8, steps=10), 0, 1, 20) == 0

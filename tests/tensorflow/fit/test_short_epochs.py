@@ -70,7 +70,7 @@ def test_check_predicts_the_steps_that_keras_takes(small_model, kind, per_epoch)
     assert _steps_of_epochs(BATCHES, per_epoch, 6, data) == counted.steps
 
 
-def test_an_epoch_with_fewer_steps_than_were_asked_for_is_short():
+def test_epoch_with_fewer_steps_than_requested_is_short():
     short = ShortEpochs()
     assert [short.end(epoch, steps, 8) for epoch, steps in enumerate((8, 8))] == [None, None]
     assert short.end(2, 4, 8) == ShortEpoch(2, 4, 8)
@@ -80,7 +80,7 @@ def test_an_epoch_with_fewer_steps_than_were_asked_for_is_short():
     assert short.finding().message == words
 
 
-def test_only_exhausted_data_make_an_epoch_short_not_varying_lengths():
+def test_only_exhausted_data_makes_an_epoch_short():
     data = ShortEpochs()
     assert [data.end(epoch, steps, None) for epoch, steps in enumerate((20, 18, 19))] == [None] * 3
     assert data.end(3, 0, None) == ShortEpoch(3, 0, 20)

@@ -35,14 +35,14 @@ def caught_up(validation, checkpoint, trained_on):
 
 
 @pytest.mark.parametrize("epochs", [0, 1, 3])
-def test_the_next_validation_order_is_that_of_an_undisturbed_run(epochs):
+def test_next_validation_order_matches_an_undisturbed_run(epochs):
     expected = [order(dataset) for dataset in [shuffled()] for _ in range(epochs + 1)][-1]
     dataset = shuffled()
     caught_up(*made(dataset, *([epoch + 1, 1] for epoch in range(epochs))), trained_on=epochs)
     assert order(dataset) == expected
 
 
-def test_a_shuffle_after_a_cache_resumes_at_the_order_of_an_undisturbed_run():
+def test_shuffle_after_a_cache_resumes_in_the_undisturbed_order():
     def data():
         return shuffled().cache().shuffle(16)
 
@@ -52,7 +52,7 @@ def test_a_shuffle_after_a_cache_resumes_at_the_order_of_an_undisturbed_run():
     assert order(dataset) == expected
 
 
-def test_validation_iterators_are_remade_in_their_original_order():
+def test_validation_iterators_are_recreated_in_their_original_order():
     validation, checkpoint = made(shuffled(), [1, 1], [1, 0], [3, 1])
     for trained_on, count in ((0, 0), (1, 2), (2, 2), (3, 3), (9, 3)):
         caught_up(validation, checkpoint, trained_on)
@@ -71,7 +71,7 @@ def test_validation_iterators_are_recorded_with_whether_keras_used_them():
 
 
 @pytest.mark.parametrize("data", [None, (), np.zeros(3), (np.zeros(3), np.zeros(3)), tf.data.Dataset.range(3)])
-def test_iterators_of_validation_data_without_a_changing_order_are_not_tracked(data):
+def test_validation_iterators_with_a_fixed_order_are_not_tracked(data):
     validation, checkpoint = made(data, [1, 1])
     validation.note_made(1)
     caught_up(validation, checkpoint, 5)

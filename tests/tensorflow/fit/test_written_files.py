@@ -57,7 +57,7 @@ def test_an_unchanged_file_is_left_alone(finished, best):
 
 
 @pytest.mark.parametrize("harm", [lambda path: path.unlink(), lambda path: path.write_bytes(b"worse")])
-def test_a_small_missing_or_changed_file_is_put_back(finished, best, harm):
+def test_small_missing_or_changed_file_is_restored(finished, best, harm):
     checkpoint = finished([keeps(best)])
     harm(best)
     assert written_files.changed_since(checkpoint) == []
@@ -66,7 +66,7 @@ def test_a_small_missing_or_changed_file_is_put_back(finished, best, harm):
 
 
 @pytest.mark.parametrize("content", [b"\x80\x04K\x01.", bytes(range(256))])
-def test_a_missing_file_with_unsafe_content_is_reported_instead_of_restored(finished, best, content):
+def test_missing_file_with_unsafe_content_is_only_reported(finished, best, content):
     """So the fit trains again, and writes it."""
     best.write_bytes(content)
     checkpoint = finished([keeps(best)])
@@ -92,7 +92,7 @@ def test_a_file_that_a_callback_only_reads_is_left_alone(finished, best, tmp_pat
         assert labels.read_bytes() == b"mine"
 
 
-def test_a_kernel_file_named_by_a_checkpoint_counts_as_changed_without_being_read(finished, best):
+def test_kernel_file_named_in_a_checkpoint_counts_as_changed_unread(finished, best):
     checkpoint = finished([keeps(best)])
     checkpoint.meta.files[0] |= {"path": "/proc/self/pagemap", "size": 0}
     assert written_files.changed_since(checkpoint) != []
@@ -129,7 +129,7 @@ def test_a_checkpoint_cannot_choose_a_file_to_write(finished, best, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == []
 
 
-def test_files_matching_a_callbacks_pattern_are_put_back(finished, tmp_path):
+def test_files_matching_a_callbacks_pattern_are_restored(finished, tmp_path):
     for epoch in (1, 2):
         (tmp_path / f"e{epoch:02d}-0.5.weights.h5").write_bytes(b"%d" % epoch)
     (tmp_path / "else.weights.h5").write_bytes(b"x")
@@ -143,7 +143,7 @@ def test_files_matching_a_callbacks_pattern_are_put_back(finished, tmp_path):
     assert (tmp_path / "e02-0.5.weights.h5").read_bytes() == b"2"
 
 
-def test_special_characters_of_a_pattern_are_literal(finished, tmp_path):
+def test_special_pattern_characters_are_literal(finished, tmp_path):
     folder = tmp_path / "[run] *1+(a)"
     folder.mkdir()
     (folder / "e1.h5").write_bytes(b"1")
@@ -177,7 +177,7 @@ class Odd(keras.callbacks.Callback):
         raise RuntimeError(name)
 
 
-def test_attributes_that_name_no_regular_file_are_ignored(finished, tmp_path):
+def test_attributes_not_naming_a_regular_file_are_ignored(finished, tmp_path):
     odd = Odd()
     odd.folder, odd.fifo = str(tmp_path), str(tmp_path / "fifo")
     os.mkfifo(tmp_path / "fifo")
@@ -223,7 +223,7 @@ def changed(checkpoint, callbacks):
 
 
 @pytest.mark.parametrize("old_ones", ["stay", "are gone"])
-def test_files_are_put_back_under_their_callbacks_current_names(of_old, tmp_path, old_ones):
+def test_files_are_restored_under_their_callbacks_current_names(of_old, tmp_path, old_ones):
     callbacks = named_after(tmp_path, NEW)
     if old_ones == "are gone":
         for path in tmp_path.glob(f"*{OLD}*"):
@@ -242,7 +242,7 @@ def test_an_unrelated_file_with_the_new_name_is_not_overwritten(of_old, tmp_path
     assert other.read_bytes() == b"of another training"
 
 
-def test_a_renamed_file_too_large_to_copy_is_restored_from_its_old_path(finished, tmp_path, monkeypatch):
+def test_large_renamed_file_is_restored_from_its_old_path(finished, tmp_path, monkeypatch):
     monkeypatch.setattr(written_files, "_MOST_COPIED", 3)
     old, callbacks = tmp_path / f"log-{OLD}.csv", named_after(tmp_path, NEW)
     old.write_bytes(b"epoch,loss")
@@ -257,7 +257,7 @@ def test_a_renamed_file_too_large_to_copy_is_restored_from_its_old_path(finished
     assert not (tmp_path / f"log-{NEW}.csv").exists()
 
 
-def test_renaming_lets_no_checkpoint_choose_a_file_to_write_or_read(of_old, tmp_path):
+def test_renaming_does_not_let_a_checkpoint_choose_a_file(of_old, tmp_path):
     """A forged path has a new name only below a callback of this process, and a file is copied only by its digest."""
     secret = tmp_path / f"log-{OLD}.csv"
     secret.write_bytes(b"a secret that the checkpoint does not hold")

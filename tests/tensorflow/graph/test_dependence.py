@@ -86,7 +86,7 @@ LOSSES |= {"of a loss": over_valid_of_a_loss, "mean of a loss": mean_of_a_loss, 
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_a_loss_divided_by_a_count_trains_in_parts_as_on_the_whole_batch(as_keras, name):
+def test_loss_divided_by_a_count_trains_in_parts_as_a_whole(as_keras, name):
     def make():
         model = keras.Sequential([keras.Input((LENGTH, 3)), keras.layers.Dense(4)])
         loss = Loss() if name == "class" else LOSSES[name]

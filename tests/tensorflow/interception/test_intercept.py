@@ -28,9 +28,7 @@ def beats():
 
 
 @pytest.mark.parametrize(("error", "raised"), [(ValueError("ours"), False), (SystemExit(93), True)])
-def test_a_fit_failing_to_begin_leaves_no_signal_handler_or_callback_behind(
-    small_model, monkeypatch, beats, error, raised
-):
+def test_fit_that_fails_to_start_leaves_no_handler_or_callback(small_model, monkeypatch, beats, error, raised):
     """A phase without steps would be taken for a hang, and a handler that nobody asks would swallow SIGTERM."""
 
     def fail(fits, fit):

@@ -115,9 +115,9 @@ def test_a_later_predict_call_starts_with_the_size_already_found(watch):
 @pytest.mark.parametrize(
     ("outputs", "reason"),
     [
-        (lambda x: tf.reduce_sum(x, axis=0), "its outputs are not one for each sample"),
-        (tf.reduce_sum, "its outputs are not one for each sample"),
-        (lambda x: (x, tf.ones((3,))), "its outputs are not one for each sample"),
+        (lambda x: tf.reduce_sum(x, axis=0), "it does not return one output for each sample"),
+        (tf.reduce_sum, "it does not return one output for each sample"),
+        (lambda x: (x, tf.ones((3,))), "it does not return one output for each sample"),
         (lambda x: x - tf.reduce_mean(x, axis=0), "the outputs of a sample depend on its neighbours"),
         (lambda x: tf.sort(x, axis=0)[::-1], "the outputs of a sample depend on its neighbours"),
         (lambda x: x * share_of_large(x), "the outputs of a sample depend on its neighbours"),
@@ -143,7 +143,7 @@ def test_a_refusal_to_divide_also_applies_to_the_next_predict_call(watch):
     assert not watch.recoveries
 
 
-def test_predictions_depending_on_neighbouring_samples_are_divided_when_allowed(watch):
+def test_dependent_predictions_are_divided_when_allowed(watch):
     predict = GuardedPredict(Plain(10, lambda x: x - tf.reduce_mean(x, axis=0)), ONE, watch, UNKNOWN, "allow")
     assert predict([batch()]).shape == (20, 2)
     assert watch.recoveries
@@ -182,7 +182,7 @@ def coupled(x):
 
 
 @pytest.mark.parametrize("promise", [UNKNOWN, Promise(EXACT)], ids=["unknown", "exact by construction"])
-def test_a_verdict_says_that_memory_did_not_suffice_for_a_probe(watch, promise):
+def test_verdict_says_that_a_probe_did_not_fit_in_memory(watch, promise):
     """The first error is the batch's own, the next are those of the probe: with few samples, and with two."""
     plain = Full(3, coupled if promise is UNKNOWN else lambda x: 2 * x)
     predict = GuardedPredict(plain, ONE, watch, promise)
@@ -193,7 +193,7 @@ def test_a_verdict_says_that_memory_did_not_suffice_for_a_probe(watch, promise):
         assert [(verdict.kind, verdict.reason) for verdict in watch.verdicts] == [("refused", reason)]
     else:
         np.testing.assert_array_equal(predict([batch()]), 2 * X)
-        reason = "each sample is treated by itself, but there was no memory for a probe"
+        reason = "each sample is treated independently, but there was no memory for a probe"
         assert [(verdict.kind, verdict.reason) for verdict in watch.verdicts] == [("approximate", reason)]
 
 

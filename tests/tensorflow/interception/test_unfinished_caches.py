@@ -62,7 +62,7 @@ def test_a_cache_still_written_by_a_running_process_is_left_alone(watched, tmp_p
     assert removed == []
 
 
-def test_parts_without_a_lock_of_tensorflow_and_links_are_left_alone(watched, tmp_path):
+def test_unlocked_cache_parts_and_links_are_left_alone(watched, tmp_path):
     removed, name = watched(2), left(tmp_path, "train_0.index")
     (tmp_path / "cache" / "lock").write_text("Created at: 1")
     os.symlink("lock", f"{name}_0.lockfile")
@@ -89,7 +89,7 @@ def test_cache_parts_older_than_the_run_are_left_alone(watched, tmp_path):
     assert removed == []
 
 
-def test_first_attempts_and_complete_caches_remove_nothing(watched, tmp_path):
+def test_first_attempt_or_complete_cache_removes_nothing(watched, tmp_path):
     removed, name = watched(1), left(tmp_path, "train_0.lockfile")
     tf.data.Dataset.range(3).cache(name)
     watched(2)

@@ -141,7 +141,7 @@ class Tells(Network):
         *(pytest.param(cls, True, marks=pytest.mark.slow) for cls in (Target, Added, Clips)),
     ],
 )
-def test_three_divided_steps_leave_the_same_state_as_three_whole_ones(guarded, cls, jit_compile):
+def test_three_divided_steps_match_three_whole_ones(guarded, cls, jit_compile):
     def made():
         keras.utils.set_random_seed(0)
         return cls(jit_compile=jit_compile)
@@ -159,7 +159,7 @@ def test_three_divided_steps_leave_the_same_state_as_three_whole_ones(guarded, c
     assert sum(np.any(value != weight.numpy()) for value, (weight, _) in zip(begun, pairs, strict=True)) >= 4
 
 
-def test_a_reported_counter_is_counted_once_per_divided_step(guarded):
+def test_reported_counter_advances_once_per_divided_step(guarded):
     keras.utils.set_random_seed(0)
     ours = guarded(Counts(), (X, Y))
     for _ in range(3):

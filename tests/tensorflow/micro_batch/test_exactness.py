@@ -102,7 +102,7 @@ def test_layers_treating_each_sample_separately_are_exact(small_model, layers):
         lambda make: make(keras.layers.Dropout(0.5)),
     ],
 )
-def test_models_of_plain_keras_parts_are_exact(small_model, make):
+def test_models_with_only_keras_parts_are_exact(small_model, make):
     assert before(make(small_model)) == Promise(EXACT)
 
 

@@ -136,7 +136,7 @@ def test_nothing_is_assigned_before_the_commit(guarded):
     assert any(np.any(value != variable.numpy()) for value, variable in zip(before, variables, strict=True))
 
 
-def test_the_share_of_a_part_scales_its_loss_or_else_its_gradients():
+def test_part_share_scales_its_loss_or_otherwise_its_gradients():
     scaling, plain = keras.optimizers.SGD(loss_scale_factor=8), keras.optimizers.SGD()
     applied = GradientCapture(MicroBatchSlice.of(0, 1, 4))
     variable = keras.Variable(np.ones(2))

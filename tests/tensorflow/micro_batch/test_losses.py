@@ -68,7 +68,7 @@ def test_masked_sequences_are_divided_by_the_valid_entries_of_the_batch(as_keras
     as_keras(make, (words, numbers(N, 4, 1), *([heavy] if weighted else [])), SIZES)
 
 
-def test_a_part_without_any_valid_entry_or_weight_adds_nothing(as_keras, linear):
+def test_part_without_a_valid_entry_or_weight_adds_nothing(as_keras, linear):
     heavy = weights()
     heavy[:5] = 0
     loss = keras.losses.MeanSquaredError(reduction="mean_with_sample_weight")
@@ -124,7 +124,7 @@ class Penalty(keras.layers.Layer):
 
 
 @pytest.mark.parametrize("how", [keras.ops.mean, keras.ops.sum])
-def test_an_added_loss_is_recognised_as_a_mean_or_sum_beside_a_regulariser(as_keras, how):
+def test_added_loss_with_a_regulariser_is_recognised_as_mean_or_sum(as_keras, how):
     def make():
         dense = keras.layers.Dense(2, kernel_regularizer="l2", activity_regularizer="l1")
         model = keras.Sequential([keras.Input((3,)), dense, Penalty(how), keras.layers.Dense(2)])

@@ -54,7 +54,7 @@ def linear(*metrics, kind="metrics", **options):
 
 
 @pytest.mark.parametrize("eagerly", [False, True])
-def test_a_metric_function_returning_one_number_counts_each_batch_once(as_keras, eagerly):
+def test_scalar_metric_function_counts_each_batch_once(as_keras, eagerly):
     ours = as_keras(linear(number, "mae", run_eagerly=eagerly), batch(), SIZES)
     counts = {v.path: float(v.numpy()) for v in ours.model.metrics_variables if "count" in v.path}
     assert sorted(counts.values()) == [2, 2 * N, 2 * N]  # two batches; the loss and the rows by samples
@@ -65,12 +65,12 @@ def test_a_foreign_metric_sees_the_whole_batch_once(as_keras):
     assert [float(v.numpy()) for v in ours.model.metrics_variables if "batches" in v.path] == [2]
 
 
-def test_weighted_metrics_add_up_the_weights_of_their_samples(as_keras):
+def test_weighted_metrics_sum_their_sample_weights(as_keras):
     weights = np.random.default_rng(5).uniform(0, 9, N)
     as_keras(linear("mae", kind="weighted_metrics"), (*batch(), weights), SIZES)
 
 
-def test_counting_keras_metrics_updated_part_by_part_give_the_same_results(as_keras):
+def test_counting_keras_metrics_are_exact_part_by_part(as_keras):
     def make():
         model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, activation="sigmoid")])
         auc = keras.metrics.AUC(num_thresholds=20, name="auc")
@@ -82,7 +82,7 @@ def test_counting_keras_metrics_updated_part_by_part_give_the_same_results(as_ke
 
 
 @pytest.mark.parametrize("static", [True, False])
-def test_losses_of_several_outputs_are_weighted_as_in_keras(guarded, static):
+def test_multiple_output_losses_are_weighted_as_in_keras(guarded, static):
     def make():
         keras.utils.set_random_seed(0)
         inputs = keras.Input((3,))
@@ -126,7 +126,7 @@ class OwnStep(keras.Model):
         return {"by_hand": loss, "doubled": 2 * self.tracker.result(), "tracker": self.tracker.result()}
 
 
-def test_logs_of_a_custom_train_step_equal_those_of_the_batch(guarded):
+def test_custom_train_step_logs_match_the_whole_batch(guarded):
     def make():
         keras.utils.set_random_seed(0)
         model = OwnStep()
@@ -144,7 +144,7 @@ def test_logs_of_a_custom_train_step_equal_those_of_the_batch(guarded):
         np.testing.assert_allclose(one.numpy(), other.numpy(), 1e-11)
 
 
-def test_evaluating_in_parts_gives_the_same_results_without_a_commit(guarded):
+def test_evaluation_in_parts_gives_equal_results_without_a_commit(guarded):
     def make():
         keras.utils.set_random_seed(0)
         return linear(number, "mae")()
@@ -165,7 +165,7 @@ class Returning(keras.Sequential):
         return {**logs, "pair": self.pair.result(), "features": keras.ops.mean(data[0], axis=0)}
 
 
-def test_vectors_of_static_length_are_merged_and_not_joined(guarded):
+def test_static_length_vectors_are_merged_instead_of_joined(guarded):
     def make():
         keras.utils.set_random_seed(0)
         model = Returning([keras.Input((3,)), keras.layers.Dense(1)])
@@ -192,7 +192,7 @@ class Summing(keras.Sequential):
         return {**logs, "sum": keras.ops.sum(data[0]), "mean": keras.ops.mean(data[0])}
 
 
-def test_a_returned_sum_is_added_up_and_a_mean_is_not(as_keras):
+def test_returned_sum_is_added_up_but_a_mean_is_not(as_keras):
     def make():
         return compiled(Summing([keras.Input((3,)), keras.layers.Dense(1)]))
 

@@ -65,7 +65,7 @@ def test_a_metric_is_foreign_when_its_own_code_updates_it(metric, foreign):
     assert is_foreign(metric) == foreign
 
 
-def test_metric_scalars_and_summed_weights_are_handed_over_but_sample_rows_are_not(model):
+def test_metric_scalars_are_handed_over_but_sample_rows_are_not(model):
     mean, total = keras.metrics.Mean(), keras.metrics.Sum()
     made = model()
     part = MicroBatchMetrics(made)

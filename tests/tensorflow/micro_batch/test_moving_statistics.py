@@ -54,7 +54,7 @@ def test_dropout_seeds_advance_once_per_divided_step(as_keras):
 
 
 @pytest.mark.parametrize("sizes", [SIZES, [9, 1], [1] * N])
-def test_moving_mean_and_variance_equal_those_of_the_whole_batch(guarded, sizes):
+def test_moving_mean_and_variance_match_the_whole_batch(guarded, sizes):
     model = made(lambda: keras.layers.BatchNormalization(momentum=0.7))()
     ours = guarded(model, (X, X[:, :1]))
     ours.take(sizes)
@@ -88,7 +88,7 @@ def test_a_value_equal_in_all_parts_is_kept_bit_for_bit(value):
 
 
 @pytest.mark.parametrize("value", [tf.constant([2**63 - 1, 3]), tf.constant(True), tf.constant([4, 5], tf.uint32)])
-def test_integer_states_are_taken_from_the_first_part(value):
+def test_integer_state_comes_from_the_first_part(value):
     assert moved([value, value], [3, 1]) == value.numpy().tolist()
 
 

@@ -70,7 +70,7 @@ class Slow(keras.utils.PyDataset):
 
 
 @pytest.mark.parametrize("kind", ["PyDataset", "generator"])
-def test_input_wait_is_measured_for_data_made_in_python(small_model, numbers, measured, kind):
+def test_input_wait_is_measured_for_python_data(small_model, numbers, measured, kind):
     """TensorFlow makes a batch ahead of them, so the wait for it is shorter by what the step takes."""
     slow = Slow(numbers)
     data = slow if kind == "PyDataset" else (slow[number] for number in range(BATCHES))
@@ -246,7 +246,7 @@ def test_functions_traced_earlier_still_run_under_deterministic_operations(deter
     wait.stop()
 
 
-def test_no_batch_is_lost_when_measuring_input_wait_fails(monkeypatch):
+def test_failed_input_wait_measurement_loses_no_batch(monkeypatch):
     monkeypatch.setattr(input_wait, "_time", lambda: 1 / 0)
     wait, fetch = listened()
     assert [int(fetch()) for _ in range(3)] == [0, 1, 2]

@@ -100,7 +100,7 @@ def test_a_failing_meter_reports_once_and_lets_training_continue(meter, clock, t
         clock.now += 5
         meter.count()
         meter.end_epoch()
-    assert told == ["ZeroDivisionError: division by zero; the training is not measured any more"]
+    assert told == ["ZeroDivisionError: division by zero; the training is no longer measured"]
 
 
 def test_a_forked_process_does_not_write_to_its_parents_board(meter, clock, board, monkeypatch):
@@ -112,7 +112,7 @@ def test_a_forked_process_does_not_write_to_its_parents_board(meter, clock, boar
     assert board() == before
 
 
-def test_without_a_board_nothing_is_measured(told):
+def test_nothing_is_measured_without_a_board(told):
     meter = Meter(None, told.append)
     meter.begin()
     meter.count()
@@ -131,7 +131,7 @@ class Memory:
         return {"allocator_in_use_bytes": 1000, "allocator_peak_bytes": 2000, "allocator_limit_bytes": None}
 
 
-def test_memory_is_recorded_each_second_at_first_and_at_the_end_of_each_epoch(meter, clock, tmp_path, monkeypatch):
+def test_memory_is_recorded_each_second_at_first_and_per_epoch(meter, clock, tmp_path, monkeypatch):
     monkeypatch.setattr("oomph.monitor.live.meter.FullestDevice", Memory)
     for _ in range(500):
         clock.now += 0.01
@@ -148,7 +148,7 @@ def test_memory_is_recorded_each_second_at_first_and_at_the_end_of_each_epoch(me
     assert "allocator_limit_bytes" not in values
 
 
-def test_later_memory_is_recorded_every_200_steps_or_fiftieth_of_the_elapsed_time(meter, clock, tmp_path, monkeypatch):
+def test_later_memory_is_recorded_every_200_steps_or_by_elapsed_time(meter, clock, tmp_path, monkeypatch):
     monkeypatch.setattr("oomph.monitor.live.meter.FullestDevice", Memory)
     meter.begin()
     clock.now += 1000.0
@@ -173,7 +173,7 @@ def test_metrics_of_a_fit_are_measured(small_model, numbers, measured):
     assert values["recent_loss"] == pytest.approx(history.history["loss"][-1], rel=0.5)
 
 
-def test_nan_weights_behind_a_finite_loss_are_counted(small_model, numbers, measured):
+def test_nan_weights_with_a_finite_loss_are_counted(small_model, numbers, measured):
     """A ReLU makes 0 of NaN, so the loss stays finite, and nothing but the weights shows it."""
     x, y = numbers
     model = small_model(keras.layers.Dense(8, activation=lambda x: tf.where(x > 0, x, 0.0)), optimizer="sgd")
@@ -220,7 +220,7 @@ def test_infinities_of_both_signs_are_counted():
     assert not_finite([tf.Variable([np.inf, -np.inf, 1.0])]) == 2
 
 
-def test_no_variables_count_as_no_nonfinite_weights():
+def test_model_without_variables_has_no_nonfinite_weights():
     assert not_finite([]) == 0
 
 
@@ -242,7 +242,7 @@ def test_slow_weight_checks_are_made_less_often(monkeypatch):
     assert seen > 10
 
 
-def test_weight_checks_stop_after_running_out_of_device_memory(monkeypatch):
+def test_weight_checks_stop_when_device_memory_runs_out(monkeypatch):
     def full(_):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
 

@@ -108,7 +108,7 @@ def test_an_uncreatable_monitor_folder_is_reported_and_training_continues(small_
     ]
 
 
-def test_a_monitor_within_a_guarded_run_does_no_watching_of_its_own(small_model, numbers, said, tmp_path, monkeypatch):
+def test_monitor_within_a_guarded_run_does_not_watch_separately(small_model, numbers, said, tmp_path, monkeypatch):
     class Joined:
         run_dir = tmp_path
         say = staticmethod(said.append)
@@ -120,7 +120,7 @@ def test_a_monitor_within_a_guarded_run_does_no_watching_of_its_own(small_model,
 
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "hooks.example/x", "ftp://example.org/x", "https://"])
-def test_a_webhook_that_is_no_web_address_is_refused_at_once(address):
+def test_invalid_webhook_address_is_refused_at_once(address):
     with pytest.raises(ValueError, match="https://"):
         oomph.Monitor(webhook=address)
 
@@ -159,7 +159,7 @@ def test_a_failing_alert_is_reported_once_without_the_webhook_address(server, sa
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation")  # of Keras' own callback
-def test_monitor_figures_are_written_to_the_users_tensorboard_folder(small_model, numbers, said, tmp_path, monkeypatch):
+def test_monitor_metrics_are_written_to_the_users_tensorboard_folder(small_model, numbers, said, tmp_path, monkeypatch):
     written = []
     monkeypatch.setattr(callback, "Scalars", lambda folder: written.append(folder))
     board = keras.callbacks.TensorBoard(tmp_path / "logs")
@@ -179,7 +179,7 @@ def sample(steps, waited=0.0):
     return Sample(1.0, gpus=gpus, training=training)
 
 
-def test_tensorboard_figures_cover_the_time_since_the_last_sample():
+def test_tensorboard_metrics_cover_the_time_since_the_last_sample():
     found = dict(figures(sample(30.0, 1.5), sample(10.0, 0.5).training))
     assert found == pytest.approx({
         "training/step_seconds": 0.1, "training/input_wait_ratio": 0.5, "training/examples_per_second": 320,
@@ -187,7 +187,7 @@ def test_tensorboard_figures_cover_the_time_since_the_last_sample():
     })  # fmt: skip
 
 
-def test_monitor_figures_are_written_to_a_tensorboard_event_file(tmp_path):
+def test_monitor_metrics_are_written_to_a_tensorboard_event_file(tmp_path):
     scalars = Scalars(tmp_path)
     scalars.write(sample(10.0))
     scalars.write(sample(20.0, 0.5))
@@ -198,7 +198,7 @@ def test_monitor_figures_are_written_to_a_tensorboard_event_file(tmp_path):
     assert {event.step for event in events} == {0, 10, 20}
 
 
-def test_a_full_disk_stops_only_the_tensorboard_figures_not_the_alerts(said, tmp_path, monkeypatch):
+def test_full_disk_stops_tensorboard_metrics_but_not_alerts(said, tmp_path, monkeypatch):
     class Full:
         def write(self, sample):
             raise OSError("no space")

@@ -82,7 +82,7 @@ def test_an_attribute_is_found_under_its_alias(row, alias):
 
 
 @pytest.mark.parametrize(("row", "alias"), ATTRIBUTES, ids=lambda value: getattr(value, "name", value))
-def test_an_attribute_with_several_names_is_read_by_the_first(row, alias):
+def test_attribute_with_several_names_is_read_by_its_first(row, alias):
     holder = holding(**{alias: 1, row.name: 2})
     assert (row.of(holder), row.get(holder), row.name_on(holder)) == (2, 2, row.name)
     row.put(holder, 3)

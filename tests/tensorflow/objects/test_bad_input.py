@@ -174,7 +174,7 @@ def _coroutine():
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("name", ODD)
-def test_other_attributes_are_restored_beside_an_unusual_object(name):
+def test_other_attributes_are_restored_despite_an_unusual_object(name):
     RAN.clear()
 
     def make():
@@ -199,7 +199,7 @@ def test_other_attributes_are_restored_beside_an_unusual_object(name):
     assert time.monotonic() - started < 5
 
 
-def test_values_are_restored_beside_a_newly_created_lock():
+def test_values_are_restored_alongside_a_new_lock():
     """A lock or the like that is made on the way is made by the new process as well."""
     global GLOBAL_LOCK, GLOBAL_COUNT
 
@@ -240,7 +240,7 @@ def closed_over(lock):
     return lambda: lock
 
 
-def test_a_list_that_holds_a_lock_is_reported_as_lost():
+def test_list_containing_a_lock_is_reported_as_lost():
     first, second = Holder([1]), Holder([1])
     before = Picture.of([("holder", first)])
     first.value.extend([threading.Lock(), 2])
@@ -251,7 +251,7 @@ def test_a_list_that_holds_a_lock_is_reported_as_lost():
     assert second.value == [1]
 
 
-def test_changes_beside_an_unserializable_value_are_restored():
+def test_changes_next_to_an_unserializable_value_are_restored():
     def make():
         return Holder({"variant": tf.data.experimental.to_variant(tf.data.Dataset.range(3)), "n": 1})
 
@@ -317,7 +317,7 @@ def nested(length):
 
 @pytest.mark.alone
 @pytest.mark.parametrize("make", [chain, nested], ids=["objects", "lists"])
-def test_a_chain_of_any_length_takes_bounded_time_and_memory(make):
+def test_object_chain_of_any_length_takes_bounded_time_and_memory(make):
     spent, left, now = looked_at(make(15_000))
     assert spent < 10
     assert left < 100 << 20
@@ -326,7 +326,7 @@ def test_a_chain_of_any_length_takes_bounded_time_and_memory(make):
 
 
 @pytest.mark.alone
-def test_very_many_objects_are_examined_only_in_part():
+def test_huge_number_of_objects_is_examined_only_in_part():
     spent, left, now = looked_at([Holder(n) for n in range(100_000)])
     assert spent < 10
     assert left < 200 << 20
@@ -340,7 +340,7 @@ def test_the_walk_over_objects_stops_at_its_time_limit():
     assert graph.unseen
 
 
-def test_objects_left_out_for_lack_of_time_are_named():
+def test_objects_left_out_at_the_time_limit_are_named():
     things = [Holder([n]) for n in range(10_000)]
     before = Picture.of([("root", things)], seconds=60)
     now = Picture.of([("root", things)], before, seconds=0)
@@ -357,7 +357,7 @@ def test_objects_left_out_for_lack_of_time_are_named():
     ],
     ids=["contiguous", "broadcast", "strided"],
 )
-def test_an_array_of_gigabytes_is_neither_read_nor_copied(array):
+def test_gigabyte_array_is_neither_read_nor_copied(array):
     spent, left, _ = looked_at(Holder(array), seconds=30)
     assert spent < 10
     assert left < 200 << 20
@@ -458,7 +458,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("value", HOSTILE, ids=str)
-def test_a_checkpoint_from_elsewhere_can_neither_run_code_nor_break_the_fit(value):
+def test_foreign_checkpoint_cannot_run_code_or_break_the_fit(value):
     holder = Holder([1])
     picture = Picture.of([("root", holder)])
     name = picture.contents["root"][0]

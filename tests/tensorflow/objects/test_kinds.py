@@ -329,7 +329,7 @@ ITERATORS = {
 
 
 @pytest.mark.parametrize("name", ITERATORS)
-def test_an_iterator_resumes_where_it_was(resume, name):
+def test_iterator_resumes_at_its_position(resume, name):
     def take_four(holder):
         for _ in range(4):
             next(holder.value)
@@ -339,7 +339,7 @@ def test_an_iterator_resumes_where_it_was(resume, name):
     assert [next(found.resumed.value) for _ in range(2)] == [next(found.killed.value) for _ in range(2)]
 
 
-def test_an_iterator_over_a_new_or_growing_list_resumes_where_it_was(resume):
+def test_iterator_over_a_new_or_growing_list_resumes_at_its_position(resume):
     def change(holder):
         holder.over_new, holder.over_old = iter([[1], 2, 3]), iter(holder.value)
         holder.value.extend([1, 2, 3])
@@ -415,7 +415,7 @@ def test_long_lists_of_numbers_are_restored_with_their_types(resume, name, make)
     assert kept.dtype == object or kept.tobytes() == back.tobytes()
 
 
-def test_a_million_numpy_numbers_are_saved_in_little_more_than_their_bytes(resume):
+def test_million_numpy_numbers_are_saved_compactly(resume):
     def put(holder):
         holder.a = [np.float32(0.1)] * 10**6
 
@@ -434,7 +434,7 @@ def test_a_new_array_is_restored_with_its_memory_order(resume):
     assert [each.tolist() for each in back] == [[[0, 1, 2], [3, 4, 5]], [[0, 1, 2], [3, 4, 5]], 1.5]
 
 
-def test_id_keys_are_restored_as_the_ids_of_the_new_objects(resume):
+def test_id_keys_become_the_ids_of_the_new_objects(resume):
     def make():
         holder = Holder([Slotted(), Slotted()])
         holder.seen = {id(each): 0 for each in holder.value}
@@ -471,7 +471,7 @@ def test_changes_beyond_the_walks_limit_are_reported_as_lost(monkeypatch, change
     change(holder.value)
     found = changes_between(before, Picture.of([("holder", holder)], before, seconds=60))
     assert bool(found.lost) is is_lost
-    assert all("there was no time to look at it" in str(line) for line in found.lost)
+    assert all("there was no time to examine it" in str(line) for line in found.lost)
 
 
 def test_digests_distinguish_shared_containers_and_accept_circular_ones():
@@ -640,7 +640,7 @@ def closure():
         lambda f: [{"deep": (f,)}],
     ],
 )
-def test_closure_variables_are_restored_however_the_function_is_wrapped(resume, wrapped):
+def test_closure_variables_are_restored_from_wrapped_functions(resume, wrapped):
     def make():
         function = closure()
         return Holder([function, wrapped(function)])
@@ -651,7 +651,7 @@ def test_closure_variables_are_restored_however_the_function_is_wrapped(resume, 
     assert found.resumed.value[0].__closure__[1].cell_contents == [1, 2, 3, 4]
 
 
-def test_the_object_of_a_bound_method_is_restored(resume):
+def test_bound_methods_object_is_restored(resume):
     def make():
         entry = Entry(0, [])
         return Holder(entry.items.append)
@@ -694,7 +694,7 @@ def ending(values):
 
 
 @pytest.mark.parametrize("steps", [0, 1, 7])
-def test_a_generator_resumes_where_it_was(resume, steps):
+def test_generator_resumes_at_its_position(resume, steps):
     found = resume(lambda: Holder(decaying(1.0)), lambda holder: [next(holder.value) for _ in range(steps)])
     assert found.lost == []
     assert next(found.resumed.value) == next(found.killed.value)
@@ -720,7 +720,7 @@ def wandering():
         yield random.SystemRandom().random()
 
 
-def test_a_generator_drawing_system_randomness_is_moved_or_reported_as_lost(resume):
+def test_system_randomness_generator_is_moved_or_reported_as_lost(resume):
     def draws():
         while True:
             number = random.SystemRandom().random()
@@ -813,7 +813,7 @@ def test_a_setting_changed_in_the_script_takes_effect_and_is_reported(resume):
     assert found.lost == ["root.drop: 3.0 → 9.0"]
 
 
-def test_a_value_changed_by_the_training_is_restored_over_the_scripts_edit(resume):
+def test_trained_value_overrides_the_scripts_edit(resume):
     def change(thing):
         thing.drop, thing.steps = 4.5, 1
 

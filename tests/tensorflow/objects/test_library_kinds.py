@@ -154,7 +154,7 @@ def test_an_iterator_whose_state_grows_while_examined_is_restored(resume, monkey
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_state_of_each_library_object_is_restored(resume, name):
+def test_each_library_objects_state_is_restored(resume, name):
     make, change, shown = CASES[name]
     found = resume(lambda: Holder(make()), lambda holder: change(holder.value))
     assert found.lost == []
@@ -165,7 +165,7 @@ def test_state_of_each_library_object_is_restored(resume, name):
         assert shown(found.resumed.value) != shown(make())
 
 
-def test_slots_of_an_optimizer_built_during_training_are_restored(resume):
+def test_late_built_optimizer_slots_are_restored(resume):
     def make():
         variable = tf.Variable([1.0, 2.0])
         return Holder([variable, keras.optimizers.Adam(0.1)])
@@ -195,7 +195,7 @@ def test_objects_held_by_mapped_dataset_functions_are_found(resume):
     assert found.changes.changed, "what was appended"
 
 
-def test_state_of_a_datasets_generator_is_restored(resume):
+def test_dataset_generator_state_is_restored(resume):
     class Source:
         def __init__(self):
             self.passes, self.rng = 0, np.random.default_rng(1)
@@ -217,7 +217,7 @@ def test_state_of_a_datasets_generator_is_restored(resume):
     assert resumed.rng.random() == killed.rng.random()
 
 
-def test_keras_bookkeeping_is_not_recorded_as_a_change(resume):
+def test_keras_bookkeeping_does_not_count_as_a_change(resume):
     def use(holder):
         model = holder.value
         model.predict(np.ones((2, 2)), verbose=0)
@@ -228,7 +228,7 @@ def test_keras_bookkeeping_is_not_recorded_as_a_change(resume):
     assert found.changes.changed == {} or all("seed" in key or "variables" in key for key in found.changes.changed)
 
 
-def test_values_cached_by_grain_do_not_change_the_fingerprint():
+def test_grain_caches_do_not_change_the_fingerprint():
     grain = pytest.importorskip("grain", reason="needs Grain, which Keras reads data with")
     data = grain.MapDataset.source([1, 2, 3, 4]).map(lambda number: number + 1).batch(2)
     before = Picture.of([("data", data)]).fingerprint()

@@ -54,7 +54,7 @@ def test_pickles_using_registered_extension_numbers_are_refused():
         copyreg.remove_extension("posix", "system", 200)
 
 
-def test_pickled_objects_already_present_are_admitted():
+def test_existing_pickled_objects_are_allowed():
     content = pickle.dumps(print)
     assert admitted(content, content) == content
     assert admitted(content, Among((b"", content))) == content
@@ -71,12 +71,12 @@ def test_pickled_objects_already_present_are_admitted():
     ],
     ids=["weights", "dict", "text"],
 )
-def test_pickled_numbers_and_arrays_are_admitted(thing, protocol, compress):
+def test_pickled_numbers_and_arrays_are_allowed(thing, protocol, compress):
     content = compress(pickle.dumps(thing, protocol))
     assert admitted(content, b"") == content
 
 
-def test_bytes_that_are_not_pickled_objects_are_admitted():
+def test_bytes_that_are_not_pickles_are_allowed():
     broken = [b"\x80", b"\x80\x04", b"x\x9c", zlib.compress(b"a")[:-1]]
     without_a_name = [b"\x82\x00", b"\x82\x01.", b"NN\x93.", b"NN\x92.", b"V", b"cos", b"I1_0"]
     others = [b"", b"(", b"(a, b)", b"best.keras", b"c", np.arange(1000.0).tobytes(), bytes(range(1, 256))]
@@ -95,7 +95,7 @@ def test_compressed_bytes_too_long_to_inspect_are_refused(monkeypatch):
 
 
 @pytest.mark.parametrize("make", [bytearray, io.BytesIO, lambda kept: [kept]], ids=["bytearray", "buffer", "list"])
-def test_objects_holding_bytes_keep_their_content_when_pickled_objects_are_refused(resume, make):
+def test_objects_keep_their_bytes_when_pickles_are_refused(resume, make):
     def put(content):
         def into(thing):
             if type(thing) is io.BytesIO:

@@ -204,7 +204,7 @@ def planted_iterators():
 
 
 @pytest.mark.parametrize("iterator", list(planted_iterators()), ids=str)
-def test_a_checkpoint_cannot_make_an_iterator_call_a_function(iterator):
+def test_checkpoint_cannot_make_an_iterator_call_a_function(iterator):
     path = picture(script()).contents["callback"][0]
     for key, content in (
         ("callback", (path, "held", iterator)),
@@ -383,7 +383,7 @@ def test_numeric_objects_are_created_only_from_numbers(tag):
     ],
     ids=lambda path: path[:20],
 )
-def test_paths_leading_out_of_the_scripts_folders_are_not_restored(tmp_path, monkeypatch, path):
+def test_paths_leading_outside_the_scripts_folders_are_not_restored(tmp_path, monkeypatch, path):
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     work.mkdir()
@@ -425,7 +425,7 @@ def test_vocabulary_words_resembling_paths_are_restored():
 
 
 @pytest.mark.parametrize("word", ["/", "..", "~", "//", "/etc", "/no", "../x", "../{cwd}/x", "~root"])
-def test_no_word_can_be_a_path_part_that_leads_out_of_the_script_folders(tmp_path, monkeypatch, word):
+def test_no_word_can_lead_out_of_the_script_folders(tmp_path, monkeypatch, word):
     """The script may join the parts: os.path.join("out", "/", "etc") is /etc."""
     monkeypatch.chdir(tmp_path)
     callback, word = script(), word.format(cwd=tmp_path.name)
@@ -436,7 +436,7 @@ def test_no_word_can_be_a_path_part_that_leads_out_of_the_script_folders(tmp_pat
 
 
 @pytest.mark.parametrize("holder", ["words", "tensor", "table", "frame", "objects", "numbers"])
-def test_no_path_leads_out_from_within_an_array_or_a_table(tmp_path, monkeypatch, holder):
+def test_no_path_in_an_array_or_table_leads_outside(tmp_path, monkeypatch, holder):
     """The script may keep the names of its files in any of them."""
     pandas = pytest.importorskip("pandas")
     (tmp_path / "work").mkdir()
@@ -472,7 +472,7 @@ def test_many_reordered_paths_are_restored_quickly(tmp_path):
     assert time.monotonic() - began < 20
 
 
-def test_a_path_is_restored_only_beside_the_file_named_by_the_new_process(tmp_path):
+def test_path_is_restored_only_next_to_the_new_process_file(tmp_path):
     callback = script()
     callback.note = str(tmp_path / "epoch-1.csv")
     held = picture(callback).contents["callback"][0]
@@ -567,7 +567,7 @@ def test_a_checkpoint_cannot_exhaust_memory_through_an_endless_iterator(kind, ma
 
 
 @pytest.mark.parametrize("name", ["DataFrame", "Series"])
-def test_a_single_number_with_a_huge_index_is_not_made_into_a_table(name):
+def test_single_number_with_a_huge_index_does_not_become_a_table(name):
     pandas = pytest.importorskip("pandas")
     callback = script()
     callback.held["frame"] = pandas.DataFrame({"loss": [1.0]}) if name == "DataFrame" else pandas.Series([1.0])
@@ -581,7 +581,7 @@ def test_a_single_number_with_a_huge_index_is_not_made_into_a_table(name):
 
 
 @pytest.mark.parametrize("content", [(2, "n", 5), (10**9, "n", 5), (2, 5, 5), (2, "n"), 5, (), ("x", "n", 5)])
-def test_a_generator_is_not_advanced_to_a_position_it_does_not_have(content):
+def test_generator_is_not_advanced_to_an_invalid_position(content):
     generator = endless()
     callback = script()
     callback.held["endless"] = generator
@@ -591,7 +591,7 @@ def test_a_generator_is_not_advanced_to_a_position_it_does_not_have(content):
     assert next(generator) == 1
 
 
-def test_all_generators_share_one_time_allowance(monkeypatch):
+def test_all_generators_share_one_time_limit(monkeypatch):
     monkeypatch.setattr(generators.Allowance.__init__, "__defaults__", (0.5,))
     callback = script()
     callback.held["endless"] = running = [endless() for _ in range(8)]
@@ -760,7 +760,7 @@ QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(Heal
 LONG = settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def test_an_unaltered_document_is_restored_completely():
+def test_unaltered_document_is_fully_restored():
     real, second = mutations(), script()
     restoration = Restoration(picture(second), real)
     restoration.apply()

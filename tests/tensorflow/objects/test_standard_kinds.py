@@ -129,7 +129,7 @@ def test_buffered_writes_are_flushed_before_they_are_recorded(tmp_path):
         assert (tmp_path / "log.txt").read_text() == "in the buffer"
 
 
-def test_a_file_being_read_resumes_where_it_was(tmp_path):
+def test_open_file_is_read_on_from_its_position(tmp_path):
     (tmp_path / "data.bin").write_bytes(b"abcdef")
     with open(tmp_path / "data.bin", "rb") as first, open(tmp_path / "data.bin", "rb") as second:
         picture = Picture.of([("callback", Log(first))])

@@ -71,7 +71,7 @@ def put(live, other):
 
 
 @pytest.mark.parametrize("steps", range(4))
-def test_a_moved_coroutine_continues_like_the_original(steps):
+def test_moved_coroutine_continues_like_its_original(steps):
     other, live = controller(), advanced(controller, [1.0] * steps)
     next(other)
     for loss in LOSSES[:3]:
@@ -81,7 +81,7 @@ def test_a_moved_coroutine_continues_like_the_original(steps):
     assert [live.send(loss) for loss in LOSSES] == [other.send(loss) for loss in LOSSES]
 
 
-def test_a_fresh_generator_is_moved_without_running_its_beginning():
+def test_fresh_generator_is_moved_without_running_its_first_lines():
     ran = []
 
     def beginning():
@@ -163,7 +163,7 @@ def given_back(make, forward, now=lambda made: None):
     return first, second, [*map(str, restored.lost)]
 
 
-def test_a_coroutine_in_a_closure_is_restored_with_its_state():
+def test_closure_coroutine_is_restored_with_its_state():
     def feed(made):
         next(made["rates"])
         for loss in LOSSES:

@@ -49,7 +49,7 @@ def test_a_malformed_encoding_is_a_value_error(document):
 
 
 @pytest.mark.parametrize("thing", [object(), lambda: None, types.SimpleNamespace(), [1], {}])
-def test_objects_with_identity_are_not_values(thing):
+def test_objects_with_an_identity_are_not_values(thing):
     assert not values.is_value(thing)
     with pytest.raises(CannotEncodeError):
         values.encode(thing)

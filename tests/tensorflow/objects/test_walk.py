@@ -67,14 +67,14 @@ def test_library_objects_are_not_examined():
     assert all(node.kind is OPAQUE for key, node in graph.nodes.items() if key != "root")
 
 
-def test_objects_saved_elsewhere_are_known_but_not_examined():
+def test_separately_saved_objects_are_known_but_not_examined():
     variable = tf.Variable(1.0)
     graph = walk([("root", [variable])], saved_elsewhere=frozenset([id(variable)]))
     assert graph.elsewhere == {"root[0]"}
     assert graph.nodes["root[0]"].kind is OPAQUE
 
 
-def test_a_later_walk_keeps_existing_names_and_gives_new_objects_unused_ones():
+def test_later_walk_keeps_names_and_gives_new_objects_unused_ones():
     things = [[1], [2]]
     before = walk([("root", things)])
     first = things.pop(0)
@@ -133,7 +133,7 @@ def test_user_modules_are_distinguished_from_installed_ones():
         assert not code.is_users(module)
 
 
-def test_attributes_set_by_keras_on_a_callback_are_distinguished_from_the_users():
+def test_keras_attributes_of_a_callback_are_told_apart_from_custom_ones():
     class Own(keras.callbacks.EarlyStopping):
         def __init__(self):
             super().__init__()

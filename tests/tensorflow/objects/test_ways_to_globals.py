@@ -70,7 +70,7 @@ def start_over(monkeypatch):
     begin()
 
 
-def test_a_global_accessed_by_its_name_as_text_is_restored(resume, start_over):
+def test_global_accessed_by_name_is_restored(resume, start_over):
     found = resume(lambda: start_over() or Calling(by_text), lambda thing: thing.function())
     assert (found.lost, TOTAL) == ([], 1)
 
@@ -93,7 +93,7 @@ def test_globals_changed_by_decorated_functions_are_restored(resume, start_over)
     assert (found.lost, COUNTED["steps"]) == ([], 3)
 
 
-def test_an_edited_setting_takes_effect_beside_a_restored_counter_in_one_dict(resume, start_over):
+def test_edited_setting_takes_effect_alongside_a_restored_dict_counter(resume, start_over):
     drops = iter([3, 9])
     change = lambda thing: COUNTED.update(steps=7)  # noqa: E731
     found = resume(lambda: start_over(drop=next(drops)) or Calling(kept), change)
@@ -106,7 +106,7 @@ def limited():
     TOTAL += LIMIT
 
 
-def test_an_edited_global_setting_takes_effect_beside_a_restored_counter(resume, start_over):
+def test_edited_global_setting_takes_effect_alongside_a_restored_counter(resume, start_over):
     limits = iter([5, 6])
     found = resume(lambda: start_over(limit=next(limits)) or Calling(limited), lambda thing: thing.function())
     assert (TOTAL, LIMIT) == (5, 6)

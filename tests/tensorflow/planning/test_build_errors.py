@@ -19,7 +19,7 @@ def compiled(*parts: keras.layers.Layer) -> keras.Model:
     return model
 
 
-def test_data_of_the_wrong_shape_are_reported_with_both_shapes() -> None:
+def test_wrongly_shaped_data_is_reported_with_both_shapes() -> None:
     model = compiled(keras.Input((28,)), layers.Dense(8), layers.Dense(1))
     batch = samples.first_batch(model, {"x": np.zeros((60, 30)), "y": np.zeros((60, 1)), "batch_size": 16})
     with pytest.raises(ExamineError) as caught:
@@ -45,7 +45,7 @@ class TooLarge(layers.Layer):
         return x
 
 
-def test_a_model_larger_than_the_machines_memory_is_reported_as_such() -> None:
+def test_model_larger_than_the_machines_memory_is_reported() -> None:
     model = compiled(TooLarge(), layers.Dense(1))
     with pytest.raises(ExamineError) as caught:
         subject.build(model, (tf.zeros([4, 3]), tf.zeros([4, 1])))
@@ -55,6 +55,6 @@ def test_a_model_larger_than_the_machines_memory_is_reported_as_such() -> None:
     )
 
 
-def test_ragged_data_are_refused_with_a_remedy() -> None:
+def test_ragged_data_is_refused_with_a_remedy() -> None:
     with pytest.raises(ExamineError, match=r"such as ragged.to_tensor\(shape=\(None, LONGEST\)\)"):
         samples.specification((tf.ragged.constant([[1], [2, 3]]), tf.constant([1, 2])))

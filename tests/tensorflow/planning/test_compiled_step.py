@@ -81,7 +81,7 @@ def test_a_compiled_step_gives_a_certain_verdict_and_names_its_engine(scripted) 
     assert not any("nearest" in text for text in said.compiled)
 
 
-def test_compiling_removes_doubts_about_simulation_but_not_about_sizes(scripted) -> None:
+def test_compiling_removes_doubts_about_the_simulation_but_not_sizes(scripted) -> None:
     step = step_of(network())
     said = replace(verdict(step), doubt="a loop is guessed")
     simulated = Simulated(step.engine, said.device)
@@ -93,7 +93,7 @@ def test_compiling_removes_doubts_about_simulation_but_not_about_sizes(scripted)
     assert not still.can_say_yes
 
 
-def test_plan_of_a_compiled_step_is_certain_with_a_curve_beyond_the_limit(scripted) -> None:
+def test_compiled_step_plan_is_certain_with_a_curve_beyond_the_limit(scripted) -> None:
     step = step_of(network())
     figures, said = planned(step)
     training = subject.training_of(step.model, 16)
@@ -122,7 +122,7 @@ def test_a_memory_saver_that_changes_the_step_is_compiled_again(scripted) -> Non
     assert type(step.model.optimizer) is keras.optimizers.Adam
 
 
-def test_a_memory_saver_is_estimated_from_the_compiled_step_when_time_is_short(scripted, monkeypatch) -> None:
+def test_saver_is_estimated_from_the_compiled_step_if_time_is_short(scripted, monkeypatch) -> None:
     step = step_of(network(layers.Dense(64)))
     monkeypatch.setattr(compiled_step, "can_compile_more", lambda spent, last: False)
     found, figures = savers_of(step)
@@ -141,7 +141,7 @@ def test_micro_batch_savings_are_derived_from_the_compiled_step(scripted) -> Non
     assert found["micro-batches of 4"].peak.expected == figures.peak(4).expected + sums
 
 
-def test_arrays_of_the_fit_are_added_to_the_compiled_step(scripted) -> None:
+def test_fit_arrays_are_added_to_the_compiled_step(scripted) -> None:
     step = step_of(network())
     without, _ = planned(step)
     data = (Item("arrays given to fit", Interval(5, 5, 5), "counted"),)
@@ -160,7 +160,7 @@ def test_requested_sizes_are_compiled_first(scripted) -> None:
     assert scripted[:2] == [64, 4]
 
 
-def test_a_later_size_that_fails_to_compile_keeps_earlier_figures(scripted, monkeypatch) -> None:
+def test_later_size_that_fails_to_compile_keeps_earlier_estimates(scripted, monkeypatch) -> None:
     first = compiled_step.compile_step
 
     def fails_later(step: bytes, *rest: object) -> Compiled:
@@ -188,7 +188,7 @@ def test_a_missing_compiler_falls_back_to_simulation_with_the_reason(scripted, m
     assert said.not_compiled == why
 
 
-def test_unknown_gpus_and_cpu_pools_are_not_compiled_for(scripted) -> None:
+def test_nothing_is_compiled_for_unknown_gpus_and_cpu_pools(scripted) -> None:
     step = step_of(network())
     _, old = planned(step, CARD | {"capability": "3.7"})
     assert "3.7" in old.not_compiled
@@ -216,7 +216,7 @@ def test_a_training_without_xla_is_simulated(scripted) -> None:
     assert not scripted
 
 
-def test_a_step_that_xla_cannot_compile_is_named() -> None:
+def test_step_that_xla_cannot_compile_is_reported() -> None:
     class Python(keras.layers.Layer):
         def call(self, x):
             return tf.ensure_shape(tf.py_function(lambda given: given, [x], x.dtype), x.shape)

@@ -66,7 +66,7 @@ def test_predicted_memory_grows_with_the_batch_and_exceeds_held_memory(make) -> 
     assert all(peak.low >= 0.9 * found.held.total for peak in peaks)
 
 
-def test_memory_held_by_a_training_is_counted_from_its_variables() -> None:
+def test_held_memory_is_counted_from_the_variables() -> None:
     model, batch = dense()
     model._symbolic_build(data_batch=batch)
     model.optimizer.build(model.trainable_variables)
@@ -99,7 +99,7 @@ def test_a_data_dependent_size_is_assumed_and_reported() -> None:
         return compiled(model), (tf.zeros([4, 64]), tf.zeros([1, 1]))
 
     found = engine(make)
-    assert any("is taken to be that of its largest input" in text for text in found.unknown)
+    assert any("is assumed to be that of its largest input" in text for text in found.unknown)
     peak = found.at(64).peak
     assert peak.high > 1.4 * peak.low
 
@@ -142,7 +142,7 @@ def test_unknown_names_are_refused_in_one_sentence() -> None:
         set_optimizer(model, "adamant")
 
 
-def test_a_model_with_a_fixed_batch_size_is_planned_only_for_it() -> None:
+def test_fixed_batch_size_model_is_planned_only_for_that_size() -> None:
     model = keras.Sequential([keras.Input(batch_shape=(4, 20, 3)), layers.LSTM(8, stateful=True), layers.Dense(1)])
     batch = (tf.zeros([4, 20, 3]), tf.zeros([4, 1]))
     compiled(model)._symbolic_build(data_batch=batch)
@@ -207,7 +207,7 @@ def test_ragged_batches_are_refused() -> None:
         samples.specification((tf.ragged.constant([[1], [2, 3]]), tf.constant([1, 2])))
 
 
-def test_sizes_of_fit_arrays_are_counted_in_the_dtypes_keras_uses() -> None:
+def test_fit_array_sizes_use_keras_dtypes() -> None:
     arguments = {"x": {"a": np.zeros((10, 4), "float32"), "b": np.zeros(3, "int32")}, "y": np.zeros(10), "epochs": 3}
     assert sorted(samples.array_sizes(arguments)) == [3 * 4, 10 * 4, 10 * 4 * 4], "numbers of 64 bits become floatx"
     assert sorted(samples.array_sizes(arguments, on_gpu=True)) == [10 * 4, 10 * 4 * 4], "int32 stays on the host"
@@ -240,7 +240,7 @@ class Adversarial(keras.Model):
         return {"loss": loss}
 
 
-def test_a_model_that_is_never_called_is_planned_by_its_train_step() -> None:
+def test_never_called_model_is_planned_by_its_train_step() -> None:
     model, batch = Adversarial(), (tf.zeros([4, 32]),)
     model.compile(keras.optimizers.Adam(), keras.optimizers.Adam())
     subject.build(model, batch)
@@ -260,7 +260,7 @@ def test_a_model_that_is_never_called_is_planned_by_its_train_step() -> None:
         ([keras.layers.Lambda(lambda x: x - tf.reduce_mean(x, 0))], "oomph compares the result"),
     ],
 )
-def test_effect_of_micro_batches_on_this_model_is_reported(parts: list[keras.layers.Layer], said: str) -> None:
+def test_micro_batch_effect_on_this_model_is_reported(parts: list[keras.layers.Layer], said: str) -> None:
     model = keras.Sequential([keras.Input((4,)), *parts, keras.layers.Dense(1)])
     model.compile("adam", "mse")
     batch = (tf.zeros([4096, 4]), tf.zeros([4096, 1]))
@@ -287,7 +287,7 @@ def test_requested_sizes_are_run_if_memory_and_time_allow(monkeypatch: pytest.Mo
     assert slow.ran == (1, 2, 3), "a step of five would take longer than half a minute"
 
 
-def test_sizes_run_in_rising_order_and_planned_ones_in_several_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sizes_run_in_increasing_order_and_planned_ones_in_several_orders(monkeypatch: pytest.MonkeyPatch) -> None:
     model, batch = dense()
     subject.build(model, batch)
     ran: list[int] = []

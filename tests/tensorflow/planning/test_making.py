@@ -62,7 +62,7 @@ def test_a_micro_batch_is_never_larger_than_the_batch() -> None:
     ("memory", "batches", "is_xla"),
     [(4 * GIB, (), False), (4 * GIB, (20_000,), False), (4 * GIB, (), True), (20 * MIB, (), False)],
 )
-def test_the_curve_covers_the_planned_sizes_and_passes_the_limit(memory, batches, is_xla) -> None:
+def test_curve_covers_the_planned_sizes_and_exceeds_the_limit(memory, batches, is_xla) -> None:
     curve = made(memory, batches, is_xla=is_xla).curve
     sizes = [batch for batch, _ in curve]
     assert sizes == [1 << n for n in range(len(sizes))]
@@ -76,7 +76,7 @@ def test_the_curve_ends_at_the_largest_size_tried() -> None:
     assert made(None).curve[-1][0] == 32
 
 
-def test_doubts_about_sizes_appear_in_the_notes_and_leave_the_plan_open() -> None:
+def test_size_doubts_appear_in_the_notes_and_leave_the_plan_open() -> None:
     plan = made(GIB, doubt="the data leave it open", sizes=OpenSizes("the data leave it open", "A note."))
     assert plan.notes[:2] == ("The data leave it open.", "A note.")
     assert plan.why_open == "the data leave it open"
@@ -96,7 +96,7 @@ def test_memory_held_by_the_script_is_included_in_the_predicted_peak() -> None:
     assert on_pool.peak(8).low - on_gpu.peak(8).low == 6 * MIB, "whether the rest lies on a GPU is not known"
     added = {item.name: (item.size.low, item.size.high, item.basis) for item in on_gpu.items(8)}
     assert added["arrays given to fit"] == (3 * MIB, 3 * MIB, "counted")
-    assert added["what the script holds besides"] == (0, 5 * MIB, "assumed")
+    assert added["other memory of the script"] == (0, 5 * MIB, "assumed")
     assert not data_on(None, [MIB], MIB)
     assert not data_on(gpu, [], 0)
 

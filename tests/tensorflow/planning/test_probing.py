@@ -80,7 +80,7 @@ def _name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("is_xla", [False, True])
-def test_a_size_run_by_a_probe_fits_with_its_measured_memory(step, is_xla) -> None:
+def test_probed_size_fits_with_its_measured_memory(step, is_xla) -> None:
     found, steps = probed(step, (64, 4096), is_xla)
     assert found.figures.name == "probe"
     assert set(steps.ran) == set(found.figures.measured) >= {64, 4096}
@@ -113,7 +113,7 @@ def test_memory_items_add_up_and_state_their_basis(step, is_xla, size) -> None:
     assert together(item.size for item in items.values()).expected == figures.peak(size).expected
     assert together(item.size for item in items.values()).high == figures.peak(size).high
     assert items["weights"].basis == "counted"
-    assert items["arrays given to fit, and what else the script holds"].size.expected == MIB
+    assert items["arrays given to fit, and other memory of the script"].size.expected == MIB
     last = figures.items(size)[-1]
     assert last.basis == ("measured" if size in (64, 4096) else "estimated")
 
@@ -253,7 +253,7 @@ def test_out_of_memory_is_distinguished_from_other_errors(monkeypatch, error, ra
     assert (ran.ran_out, bool(ran.failed)) == (ran_out, not ran_out)
 
 
-def test_batch_size_is_open_unless_the_data_fix_it() -> None:
+def test_batch_size_is_open_unless_fixed_by_the_data() -> None:
     data = tf.data.Dataset.from_tensor_slices(tf.zeros([10, 2]))
     assert leaves_size_open(None)
     assert leaves_size_open(data.batch(4))

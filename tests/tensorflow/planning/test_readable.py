@@ -52,7 +52,7 @@ def test_a_dataset_with_a_moderate_shuffle_is_read_unchanged():
     assert found.buffers[0].elements == 2000
 
 
-def test_a_shuffle_buffer_larger_than_the_data_counts_only_their_elements():
+def test_shuffle_buffer_larger_than_the_data_counts_only_its_elements():
     assert readable(images(100).shuffle(LARGE)).buffers[0].elements == 100
     assert not readable(images(100).shuffle(LARGE)).is_changed
 
@@ -107,7 +107,7 @@ def test_a_slow_shuffle_is_read_with_a_small_buffer():
     assert not readable(images(6000, seconds=0.0001).shuffle(1000)).is_changed
 
 
-def test_looking_at_a_dataset_does_not_write_its_cache_file(tmp_path):
+def test_examining_a_dataset_does_not_write_its_cache_file(tmp_path):
     file = str(tmp_path / "cached")
     dataset = images(10).cache(file).batch(5)
     found = readable(dataset)

@@ -103,7 +103,7 @@ def told(child) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_gathered_gradients_take_the_memory_of_all_replicas_together(child) -> None:
+def test_gathered_gradients_use_the_memory_of_all_replicas(child) -> None:
     gathered = child[2]
     assert gathered["of_one"] == 13 * 40 * 64 * 4, "the gradient of an embedding, a row for each word"
     assert gathered["largest"] == 2 * gathered["of_one"]
@@ -135,7 +135,7 @@ def test_only_one_copy_of_weights_and_slots_is_counted(told) -> None:
         assert each["slots"] == pytest.approx(2 * WEIGHTS, rel=0.02)
 
 
-def test_no_operation_of_another_replica_is_in_the_program(told) -> None:
+def test_program_contains_no_operations_of_other_replicas(told) -> None:
     for each in told:
         assert each["foreign"] == []
         assert each["updates"] == 4, "each variable once"
@@ -163,7 +163,7 @@ def test_a_replacement_optimizer_belongs_to_the_strategy(told) -> None:
     assert 4 * WEIGHTS <= collective["sgd"] < 5 * WEIGHTS, "as Adam, without its slots"
 
 
-def test_memory_of_one_replica_is_measurable_on_its_gpu_but_not_on_a_shared_cpu(told) -> None:
+def test_replica_memory_is_measurable_on_its_gpu_but_not_a_shared_cpu(told) -> None:
     assert [each["runs"] for each in told] == [False, False]
     assert strategy.can_measure_one(tf.distribute.get_strategy(), "CPU:0")
     two = SimpleNamespace(

@@ -42,7 +42,7 @@ def attempt(monkeypatch):
 
 
 @pytest.mark.parametrize("name", DRAWS)
-def test_attempts_of_one_run_draw_the_same_numbers_and_other_runs_different_ones(attempt, name):
+def test_eager_draws_match_across_attempts_but_not_across_runs(attempt, name):
     drawn = []
     for entropy in (ONE, ONE, OTHER):
         attempt(entropy)

@@ -39,7 +39,7 @@ def arguments(name, dtype, shape, counter=(2**64 - 40, 3)):
 
 
 @pytest.mark.parametrize(("name", "dtype"), EACH)
-def test_rows_drawn_from_any_offset_equal_those_of_the_whole_draw(name, dtype):
+def test_rows_drawn_from_any_offset_match_the_whole_draw(name, dtype):
     operation, bound = getattr(operations, name), arguments(name, dtype, LARGE)
     assert random_ops.draws_rows(operation, bound, compiled=False)
     whole = operation(*bound.args, **bound.kwargs).numpy()
@@ -51,7 +51,7 @@ def test_rows_drawn_from_any_offset_equal_those_of_the_whole_draw(name, dtype):
 
 
 @pytest.mark.parametrize(("name", "dtype"), [each for each in EACH if each[1] in UNDER_XLA and "normal" not in each[0]])
-def test_rows_drawn_under_xla_equal_those_of_the_whole_draw(name, dtype):
+def test_rows_drawn_under_xla_match_the_whole_draw(name, dtype):
     operation = getattr(operations, name)
 
     @tf.function(jit_compile=True)
@@ -68,14 +68,14 @@ def test_rows_drawn_under_xla_equal_those_of_the_whole_draw(name, dtype):
         np.testing.assert_array_equal(rows.numpy(), whole.numpy()[first : first + 6])
 
 
-def test_normal_rows_cannot_be_drawn_apart_under_xla():
+def test_normal_rows_cannot_be_drawn_separately_under_xla():
     bound = arguments("stateless_random_normal_v2", tf.float32, [40, 7])
     assert random_ops.draws_rows(operations.stateless_random_normal_v2, bound, compiled=False)
     assert not random_ops.draws_rows(operations.stateless_random_normal_v2, bound, compiled=True)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_truncated_normal_rows_cannot_be_drawn_apart(compiled):
+def test_truncated_normal_rows_cannot_be_drawn_separately(compiled):
     bound = arguments("stateless_truncated_normal_v2", tf.float32, [4, 3])
     assert not random_ops.draws_rows(operations.stateless_truncated_normal_v2, bound, compiled)
 

@@ -47,7 +47,7 @@ def of_part(draw, start, size, kinds=None):
 
 
 @pytest.mark.parametrize("name", DRAWS)
-def test_random_rows_of_the_parts_equal_those_of_the_whole_batch(name):
+def test_random_rows_of_the_parts_match_the_whole_batch(name):
     draw = DRAWS[name]
     whole = np.asarray(draw(tf.constant(X)))
     assert len(np.unique(whole)) > WHOLE
@@ -55,7 +55,7 @@ def test_random_rows_of_the_parts_equal_those_of_the_whole_batch(name):
 
 
 @pytest.mark.parametrize("name", ["dropout", "normal", "integers"])
-def test_random_rows_equal_those_of_the_batch_in_eager_mode(name):
+def test_random_rows_match_the_batch_in_eager_mode(name):
     draw, rows, kinds = DRAWS[name], [], []
     of_part(draw, 0, 4, kinds)
     assert kinds == [True]
@@ -65,7 +65,7 @@ def test_random_rows_equal_those_of_the_batch_in_eager_mode(name):
     np.testing.assert_array_equal(np.concatenate(rows), np.asarray(draw(tf.constant(X))))
 
 
-def test_each_trace_records_anew_which_draws_depend_on_the_batch():
+def test_each_trace_records_its_batch_dependent_draws():
     kinds = [False] * 5
 
     def draw(x):
@@ -77,14 +77,14 @@ def test_each_trace_records_anew_which_draws_depend_on_the_batch():
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (3,), (1, 5), ()])
-def test_a_draw_with_a_static_shape_is_the_same_in_a_part(shape):
+def test_statically_shaped_draw_is_the_same_in_a_part(shape):
     expected = np.asarray(keras.random.normal(shape, seed=3))
     np.testing.assert_array_equal(of_part(lambda x: keras.random.normal(shape, seed=3), 2, 4), expected)
 
 
 @pytest.mark.parametrize("shape", [(3, 2), (4, 3), (5,), ()])
 @pytest.mark.parametrize("kinds", [[False], []])
-def test_an_eager_draw_not_traced_as_batch_dependent_is_left_unchanged(shape, kinds):
+def test_eager_draw_not_traced_as_batch_dependent_is_unchanged(shape, kinds):
     expected = np.asarray(keras.random.normal(shape, seed=3))
     for start, size in [*CUTS, (0, 2)]:
         with drawing(SlicedRandomOps(MicroBatchSlice.of(start, size, WHOLE), size, kinds)):
@@ -118,7 +118,7 @@ def test_replaced_random_operations_are_restored_even_after_an_error():
         (lambda x: x * 2, False),
     ],
 )
-def test_draws_from_a_hidden_state_are_found_in_the_graph(draw, hidden):
+def test_hidden_state_draws_are_found_in_the_graph(draw, hidden):
     concrete = tf.function(draw).get_concrete_function(tf.TensorSpec([2], tf.float32))
     assert draws_from_hidden_state(concrete.graph) == hidden
 

@@ -105,7 +105,7 @@ def test_draws_in_branches_and_loops_resume_at_the_saved_counts():
     np.testing.assert_array_equal(second(), first())
 
 
-def test_draws_of_a_called_function_are_left_unchanged():
+def test_draws_in_a_called_function_are_unchanged():
     @tf.function
     def inner():
         return tf.random.normal((3,))

@@ -44,7 +44,7 @@ def test_peak_memory_is_measured_since_the_last_reset():
     assert done.returncode == 0
 
 
-def test_a_missing_device_reports_no_memory_figures():
+def test_missing_device_reports_no_memory_statistics():
     memory = DeviceMemory("GPU:7", None)
     memory.reset_peak()
     assert (memory.in_use_bytes(), memory.peak_bytes()) == (None, None)
@@ -112,7 +112,7 @@ def test_later_memory_wait_messages_give_the_time_waited_so_far(look, monkeypatc
     ],
     ids=["progress", "ten minutes", "room", "no figure", "it computes", "the kernel does not tell"],
 )
-def test_silences_without_signs_of_a_memory_wait_are_not_reported(look, silent, used, threads):
+def test_silence_without_signs_of_a_memory_wait_is_not_reported(look, silent, used, threads):
     assert look(silent, used, threads) == (0, 0)
 
 

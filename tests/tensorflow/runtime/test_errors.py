@@ -95,7 +95,7 @@ def test_an_xla_error_yields_the_requested_bytes(amount, nbytes):
         KeyboardInterrupt(),
     ],
 )
-def test_other_errors_are_not_taken_for_out_of_memory(error):
+def test_other_errors_are_not_mistaken_for_out_of_memory(error):
     assert as_out_of_memory(error) is None
 
 

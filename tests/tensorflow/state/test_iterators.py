@@ -92,7 +92,7 @@ def test_saving_an_unsavable_pipeline_is_attempted_only_once(tmp_path, monkeypat
     assert len(tried) == 2
 
 
-def test_an_iterator_still_writing_a_cache_file_gives_a_reason_for_not_saving(tmp_path):
+def test_iterator_still_writing_its_cache_is_not_saved_with_a_reason(tmp_path):
     """Saved, it begins a second part, and TensorFlow deletes whatever else has such a name when it ends early."""
     dataset = tf.data.Dataset.range(3).cache(str(tmp_path / "train"))
     iterator = iter(dataset)
@@ -113,7 +113,7 @@ def test_an_iterator_still_writing_a_cache_file_gives_a_reason_for_not_saving(tm
         (lambda data: data.cache().shuffle(64, seed=1), None),
     ],
 )
-def test_a_full_cache_above_a_shuffle_is_named_as_reason_for_not_saving(tmp_path, make, kind):
+def test_full_cache_after_a_shuffle_is_the_reason_for_not_saving(tmp_path, make, kind):
     data = make(tf.data.Dataset.range(64)).batch(8)
     assert list(data), "the first epoch fills the cache"
     iterator = iter(data)

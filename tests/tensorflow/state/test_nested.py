@@ -112,7 +112,7 @@ def test_long_lists_and_unusual_values_are_restored(value):
     assert same(value, through(value))
 
 
-def test_long_lists_are_stored_as_their_numbers_only():
+def test_long_lists_are_stored_only_as_numbers():
     document, arrays = nested.encode({"a": [0.1] * 10**5, "b": [np.float32(0.1)] * 10**5, "c": np.zeros(10**6)}, "")
     assert len(json.dumps(document)) < 300
     assert sum(array.nbytes for array in arrays.values()) == 8 * 10**5 + 4 * 10**5 + 8 * 10**6
@@ -163,7 +163,7 @@ def test_a_malformed_document_is_refused(document):
         nested.decode({"list": [document]}, {"0": np.zeros(8, np.uint8)})
 
 
-def test_state_containing_a_known_key_or_password_is_refused(monkeypatch):
+def test_state_with_a_known_key_or_password_is_refused(monkeypatch):
     monkeypatch.setattr(redaction, "_known", {"Kq93jfPz81LmW0aa"})
     for state in ({"url": "https://x/?q=Kq93jfPz81LmW0aa"}, ["a", {"Kq93jfPz81LmW0aa": 1}]):
         with pytest.raises(TypeError, match="a key or password"):

@@ -173,7 +173,7 @@ BEGUN = {
 
 
 @pytest.mark.parametrize("name", BEGUN)
-def test_creating_iterators_without_reading_them_advances_to_the_next_epochs_order(name):
+def test_unread_iterators_advance_to_the_next_epochs_order(name):
     tf.random.set_seed(1)
     expected = orders(BEGUN[name](), 3, going_through=True)
     tf.random.set_seed(1)

@@ -54,7 +54,7 @@ def taken(iterator, count):
 
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("at", [0, 1, 5, 15])
-def test_batches_after_a_restored_position_follow_the_saved_one(name, at):
+def test_batches_continue_from_the_restored_position(name, at):
     first = TellingData(read_by_tensorflow(MAKERS[name]()))
     iterator = iter(first.dataset)
     taken(iterator, at)
@@ -89,7 +89,7 @@ def told_by(data, count=2):
     ],
     ids=str,
 )
-def test_an_invalid_position_is_refused_and_data_start_at_the_beginning(change):
+def test_invalid_position_is_refused_and_data_starts_over(change):
     data = MAKERS["MapDataset"]()
     told = told_by(data)
     assert told["state"] == {"next_index": 2}
@@ -98,11 +98,11 @@ def test_an_invalid_position_is_refused_and_data_start_at_the_beginning(change):
     assert taken(iter(telling.dataset), 1) == taken(iter(read_by_tensorflow(data)), 1)
 
 
-def test_a_position_of_other_data_is_refused():
+def test_position_in_other_data_is_refused():
     assert not TellingData(read_by_tensorflow(MAKERS["MapDataset"]())).go_to(told_by(loader()), 2)
 
 
-def test_only_grain_iterators_are_asked_for_their_position():
+def test_only_grain_iterators_report_their_position():
     class Mine:
         def get_state(self):
             raise AssertionError

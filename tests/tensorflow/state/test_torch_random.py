@@ -12,7 +12,7 @@ from oomph.resume.state import training_state
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 
 
-def test_the_global_torch_generator_resumes_where_it_was():
+def test_global_torch_generator_resumes_at_its_position():
     torch.manual_seed(3)
     state = json.loads(json.dumps(training_state.random_state()))
     expected = torch.randperm(50).tolist()
@@ -21,7 +21,7 @@ def test_the_global_torch_generator_resumes_where_it_was():
     assert torch.randperm(50).tolist() == expected
 
 
-def test_without_pytorch_nothing_is_saved_or_restored(monkeypatch):
+def test_nothing_is_saved_or_restored_without_pytorch(monkeypatch):
     state = training_state.random_state()
     monkeypatch.delitem(sys.modules, "torch")
     assert "torch" not in training_state.random_state()

@@ -76,7 +76,7 @@ def test_variable_names_are_complete_and_stable_across_attempts(small_model):
     [[np.zeros((3, 2), "float32")], [np.zeros((2, 3), "float64")], [np.zeros((2, 3), "float32")] * 2, []],
     ids=["shape", "dtype", "more", "fewer"],
 )
-def test_the_state_of_another_model_is_refused_with_nothing_assigned(store, others):
+def test_another_models_state_is_refused_without_assignments(store, others):
     checkpoint = through(store, [("model/0", Slot.of(tf.Variable(np.ones((2, 3), "float32"))))])
     variables = [tf.Variable(value) for value in others]
     named = [(f"model/{index}", Slot.of(variable)) for index, variable in enumerate(variables)]
@@ -133,7 +133,7 @@ def test_a_checkpoint_of_nonfinite_state_is_not_written(store, small_model, laye
     assert list((store._root).iterdir()) == []
 
 
-def test_every_random_generator_resumes_where_it_was():
+def test_every_random_generator_resumes_at_its_position():
     keras.utils.set_random_seed(3)
     tf.random.get_global_generator()
     keras.random.normal((1,))
@@ -167,7 +167,7 @@ def test_a_missing_global_generator_is_created_when_restoring(monkeypatch):
     assert drawn == expected
 
 
-def test_an_unusual_global_numpy_generator_is_left_out_of_the_random_state(monkeypatch):
+def test_unusual_global_numpy_generator_is_not_saved(monkeypatch):
     monkeypatch.setattr(np.random, "get_state", lambda legacy: {"bit_generator": "PCG64", "state": {}})
     assert "numpy" not in training_state.random_state()
 
@@ -186,7 +186,7 @@ def test_nonfinite_optimizer_slots_are_detected_like_nonfinite_weights(value):
     assert training_state.not_finite(named, finite).startswith("optimizer/")
 
 
-def test_the_random_state_is_restored_over_a_seed_set_since():
+def test_restored_random_state_overrides_a_later_seed():
     tf.random.set_seed(7)
     drawn_before = tf.random.normal([2]).numpy().tolist()
     state = json.loads(json.dumps(training_state.random_state()))

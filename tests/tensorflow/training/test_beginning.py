@@ -42,7 +42,7 @@ def compared(now: Beginning, checkpoint: Checkpoint) -> str:
     return now.compared(checkpoint, fingerprint(now._model))
 
 
-def test_two_starts_of_one_script_show_no_changes(begin):
+def test_restarting_an_unchanged_script_shows_no_changes(begin):
     def start():
         return begin(keras.layers.Dense(3), keras.layers.Dropout(0.2), optimizer=keras.optimizers.Adam(0.1))
 
@@ -78,7 +78,7 @@ def test_a_changed_model_is_distinguished_from_a_harmless_edit(begin, layers, wo
         ({"layer": lambda: keras.layers.Dense(3, activation="relu")}, "activation: linear → relu"),
     ],
 )
-def test_edits_of_the_script_that_keep_the_variables_are_reported(begin, edit, words):
+def test_script_edits_that_keep_the_variables_are_reported(begin, edit, words):
     checkpoint = saved(begin())
     layers = [edit.pop("layer")()] if "layer" in edit else []
     now = begin(*layers, edited="since", **edit)
@@ -98,7 +98,7 @@ def test_changes_beyond_the_first_six_are_only_counted():
 
 
 @pytest.mark.parametrize(("edited", "steps", "kept"), [("", 7, 0.5), ("", 0, 0.1), ("since", 7, 0.1)])
-def test_an_edited_learning_rate_takes_precedence_over_the_checkpoints(begin, edited, steps, kept):
+def test_edited_learning_rate_overrides_the_checkpoint(begin, edited, steps, kept):
     """A configuration may set it without an edit. After steps, it may come from a file of the script's own."""
     checkpoint = saved(begin(optimizer=keras.optimizers.SGD(1.0)))
     optimizer = keras.optimizers.SGD(0.1)
@@ -110,7 +110,7 @@ def test_an_edited_learning_rate_takes_precedence_over_the_checkpoints(begin, ed
     assert said == ("learning rate: 1 → 0.1" if kept == 0.1 else "")
 
 
-def test_an_unedited_learning_rate_that_a_callback_lowered_stays_lowered(begin):
+def test_learning_rate_lowered_by_a_callback_stays_lowered(begin):
     checkpoint = saved(begin(optimizer=keras.optimizers.SGD(1.0)))
     now = begin(edited="elsewhere", optimizer=keras.optimizers.SGD(1.0))
     now._model.optimizer.learning_rate = 0.5
@@ -158,7 +158,7 @@ def test_loop_turns_are_distinguished_by_value_and_learning_rate(begin):
     assert [*map(str, turn(1, 0.25).changes(checkpoint))] == [], "what is of this turn alone is no change of the fit"
 
 
-def test_data_are_identified_by_element_spec_and_length():
+def test_data_is_identified_by_element_spec_and_length():
     class Epochs:
         _distributed_dataset = tf.data.Dataset.range(4)
 
@@ -187,7 +187,7 @@ def with_facts(beginning, group, **facts):
     return beginning
 
 
-def test_changed_arguments_and_environment_except_job_variables_count_as_intended(begin):
+def test_changed_arguments_and_non_job_environment_count_as_intended(begin):
     def start(value, job, words):
         now = with_facts(begin(), ENVIRONMENT, **{"environment variable EPOCHS": value})
         with_facts(now, "surroundings", **{"environment variable SLURM_JOB_ID": job})

@@ -37,7 +37,7 @@ def places(tmp_path, source, name="train.py"):
 
 
 @pytest.mark.parametrize("folder", ["keras/src", "tensorflow/python", "mine/oomph-trainings"])
-def test_a_call_is_located_in_a_script_whose_folder_is_named_like_a_library(tmp_path, folder):
+def test_call_is_located_in_a_script_folder_named_like_a_library(tmp_path, folder):
     (tmp_path / folder).mkdir(parents=True)
     (place,) = places(tmp_path, "\nfit()\n", f"{folder}/train.py")
     assert place.site == "train.py:2"

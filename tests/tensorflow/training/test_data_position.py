@@ -22,7 +22,7 @@ def orders(dataset, count):
 
 
 @pytest.mark.parametrize("counts", [(1,), (2,), (3,), (1, 2)])
-def test_after_passing_over_iterators_the_next_has_its_undisturbed_order(counts):
+def test_next_iterator_after_skipped_ones_has_its_undisturbed_order(counts):
     expected, dataset = orders(shuffled(), 5), shuffled()
     assert len({tuple(order) for order in expected}) == 5
     said = []
@@ -35,7 +35,7 @@ def test_after_passing_over_iterators_the_next_has_its_undisturbed_order(counts)
     assert (said, position.lost) == ([], [])
 
 
-def test_validation_data_are_advanced_around_each_iterator_passed_over():
+def test_validation_data_is_advanced_around_each_skipped_iterator():
     position = DataPosition(types.SimpleNamespace(say=print), None)
     before = []
     epochs = types.SimpleNamespace(_distributed_dataset=shuffled())
@@ -53,7 +53,7 @@ def test_an_unsavable_position_names_the_operation_and_a_replacement():
     assert "To have it saved, write tf.random.stateless_uniform(shape, seed) instead of tf.random.uniform" in line
 
 
-def test_unrepeatable_draws_are_reported_with_the_labels_reason_and_remedy():
+def test_unrepeatable_draws_get_the_reason_and_remedy_of_the_label():
     keras.utils.set_random_seed(1)
     data = tf.data.Dataset.from_tensor_slices(np.zeros((8, 4, 4, 1), "float32"))
     data = data.map(tf.image.random_flip_left_right, num_parallel_calls=2)
@@ -64,4 +64,4 @@ def test_unrepeatable_draws_are_reported_with_the_labels_reason_and_remedy():
     position._tell_obstacle()
     position._tell_obstacle()
     reason = because("raced", call="tf.image.random_flip_left_right")
-    assert said == [f"a resumed run gets other batches: {reason}. Better: {reason.remedy}"]
+    assert said == [f"a resumed run gets different batches: {reason}. Better: {reason.remedy}"]

@@ -73,7 +73,7 @@ class Sends(Counts):
         self.sent["count"] = self.by_key[self.api_key] = self.n
 
 
-def test_known_keys_are_not_saved_and_the_next_process_keeps_its_own(make, monkeypatch):
+def test_known_keys_are_not_saved_or_overwritten(make, monkeypatch):
     key, other = "Kq93jfPz81LmW0aa", "Kq93jfNEW1LmW0bb"
     monkeypatch.setattr(redaction, "_known", {key, other})
     callback = Sends(key)
@@ -107,7 +107,7 @@ def test_known_keys_are_not_saved_and_the_next_process_keeps_its_own(make, monke
     assert str(lost_now).endswith("(a key or password)")
 
 
-def test_state_held_by_a_callback_and_a_layer_is_restored(make):
+def test_callback_and_layer_state_is_restored(make):
     model, callback, objects = fit(make)
     objects.begin(to_be_resumed=False)
     for _ in range(3):
@@ -125,7 +125,7 @@ def test_state_held_by_a_callback_and_a_layer_is_restored(make):
     assert (again.layers[0].calls, list(again.layers[0].seen), list(again.mine)) == (7, ["x"], [1])
 
 
-def test_a_fit_that_has_just_begun_shows_no_changes(make):
+def test_fit_that_has_just_started_shows_no_changes(make):
     model, _, objects = fit(make)
     objects.begin(to_be_resumed=False)
     assert (objects.changed().changed, objects.changed().lost) == ({}, [])
@@ -135,7 +135,7 @@ def test_a_fit_that_has_just_begun_shows_no_changes(make):
     assert objects.changed_at_end().lost == []
 
 
-def test_changes_by_on_train_begin_count_only_at_the_end_of_the_fit(make):
+def test_on_train_begin_changes_count_only_at_the_end_of_the_fit(make):
     _, callback, objects = fit(make)
     callback.count()
     objects.begin(to_be_resumed=False)
@@ -167,7 +167,7 @@ def test_a_skipped_fit_gets_its_end_state_restored(make):
     assert (callback_again.n, again.stopped) == (1, 3)
 
 
-def test_two_callbacks_of_one_class_each_get_their_own_state_back(make):
+def test_two_callbacks_of_one_class_each_get_their_state_back(make):
     def both():
         model, callbacks = make(), [Counts(), Counts()]
         return callbacks, FitObjects(model, {}, callbacks)
@@ -212,7 +212,7 @@ def test_changes_in_the_data_are_restored_separately(make):
     assert (again.order, callback_again.n) == ([2, 1, 0], 0)
 
 
-def test_an_object_already_restored_by_other_means_is_not_restored_again(make):
+def test_object_restored_by_other_means_is_not_restored_again(make):
     _, callback, objects = fit(make)
     objects.begin(False)
     callback.count()
@@ -226,7 +226,7 @@ def test_an_object_already_restored_by_other_means_is_not_restored_again(make):
     assert again.n == 1
 
 
-def test_different_data_have_different_fingerprints(make):
+def test_different_data_has_different_fingerprints(make):
     one, other = np.zeros((4, 4)), np.zeros((4, 4))
     other[0, 0] = 1
     found = [fit(make, x=x)[2].fingerprints() for x in (one, one.copy(), other)]
@@ -315,7 +315,7 @@ def test_a_reference_to_missing_bytes_is_refused(number):
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-5])
-def test_data_not_examined_in_time_have_no_fingerprint(make, monkeypatch, seconds):
+def test_data_not_examined_in_time_has_no_fingerprint(make, monkeypatch, seconds):
     """Part of the data would be taken for other data in the next attempt."""
     data = {f"column {n}": np.zeros((4, 4)) for n in range(200)}
     monkeypatch.setattr(fit_objects, "_SECONDS", seconds)

@@ -38,7 +38,7 @@ def test_training_and_learning_rate_do_not_change_the_fingerprint(small_model):
         lambda make: make(keras.layers.Dense(3, dtype="float64")),
     ],
 )
-def test_another_model_or_optimizer_has_another_fingerprint(small_model, other):
+def test_different_model_or_optimizer_has_a_different_fingerprint(small_model, other):
     assert fingerprint(other(small_model)) != fingerprint(small_model())
 
 
@@ -119,7 +119,7 @@ def test_a_finished_fit_trains_again_if_anything_differs(group):
 
 def test_a_finished_fit_with_another_optimizer_trains_again_with_a_reason():
     found = recognise(known(finished=True, same_fingerprint=False), False)
-    assert (found.verdict, found.reason) == (Verdict.TRAIN, "another model or optimizer")
+    assert (found.verdict, found.reason) == (Verdict.TRAIN, "a different model or optimizer")
 
 
 @pytest.mark.parametrize("group", [CONFIGURATION, CALLBACKS, TURN, DATA])
@@ -139,7 +139,7 @@ def test_another_model_in_an_edited_script_is_refused_with_a_reason(finished):
 
 
 @pytest.mark.parametrize("group", [STRUCTURE, DATA])
-def test_an_unfinished_fit_that_differs_under_an_unedited_script_is_refused(group):
+def test_unfinished_fit_that_differs_without_an_edit_is_refused(group):
     assert recognise(known(group), False) == Recognised(Verdict.REFUSE, f"{group} differs")
 
 

@@ -71,13 +71,13 @@ class Clocked(keras.callbacks.Callback):
         raise RuntimeError(name)
 
 
-def test_clock_values_and_unreadable_objects_are_not_reported_as_changed_settings(small_model):
+def test_clock_values_and_unreadable_objects_are_not_changed_settings(small_model):
     before = facts(small_model(), Clocked())
     time.sleep(1.01)
     assert [*map(str, provenance.changes(before, facts(small_model(), Clocked())))] == []
 
 
-def test_an_added_layer_is_reported_as_a_change_but_an_unrecorded_fact_is_not(small_model):
+def test_added_layer_is_a_change_but_an_unrecorded_fact_is_not(small_model):
     before, now = facts(small_model()), facts(small_model(keras.layers.Dense(3), keras.layers.Dense(3)))
     del before[CONFIGURATION]["loss"]
     assert provenance.changes(before, facts(small_model()), CONFIGURATION) == []

@@ -129,7 +129,7 @@ def test_unused_iterators_are_not_replayed():
     assert len(taken) == 3
 
 
-def test_an_existing_iterator_is_used_as_the_first():
+def test_existing_iterator_is_reused_as_the_first():
     made = data()
     first = iter(made)
     retaking.pass_over(Epochs(made), range(1, 2), [1], quiet(), first)

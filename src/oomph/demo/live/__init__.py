@@ -1,1 +1,1 @@
-"""The comparison of two results, in a process of its own: it needs NumPy."""
+"""The comparison of two results, in its own process, as it needs NumPy."""

@@ -1,6 +1,6 @@
 """Compares the results of two trainings: `python weights.py A.npz B.npz` prints one JSON document. Needs NumPy only.
 
-Run as a script, so that the process of `oomph demo` need not load NumPy.
+It runs as a script, so that the process of `oomph demo` need not load NumPy.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ ACCURACY = "accuracy"
 
 
 def compare(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """The accuracies, the precision of all weights, and the largest difference between two of them.
+    """Return the accuracies, the precision of all weights, and the largest difference between two of them.
 
-    Weights that are missing, of another shape or kind, or not finite raise ValueError: no figure says how they differ.
+    Weights that are missing, not finite, or of a different shape or kind raise ValueError: no number says how they
+    differ.
     """
     names = sorted(first.keys() - {ACCURACY})
     if not names or first.keys() != second.keys():
-        raise ValueError("the two results do not hold the same weights")
+        raise ValueError("the two results do not contain the same weights")
     largest = 0.0
     for name in names:
         a, b = first[name], second[name]
         if a.shape != b.shape or a.dtype != b.dtype:
             raise ValueError(f"{name} is {a.dtype}{list(a.shape)} in one result, {b.dtype}{list(b.shape)} in the other")
         if not (np.isfinite(a).all() and np.isfinite(b).all()):
-            raise ValueError(f"{name} holds numbers that are not finite")
+            raise ValueError(f"{name} contains numbers that are not finite")
         largest = max(largest, float(np.abs(a.astype("float64") - b.astype("float64")).max(initial=0.0)))
     return {
         "accuracies": [float(first[ACCURACY]), float(second[ACCURACY])],
@@ -38,7 +39,7 @@ def compare(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(paths: list[str]) -> int:
-    """Compare two files; 1 when they cannot be compared."""
+    """Compare two files; return 1 if they cannot be compared."""
     try:
         results = []
         for path in paths:

@@ -11,4 +11,4 @@ CHECKS: tuple[Check, ...] = tuple(
     for value in vars(module).values()
     if isinstance(value, Check)
 )
-"""All checks, by module; within a module, in the order in which they are written."""
+"""All checks, by module; within a module, in source order."""

@@ -1,4 +1,4 @@
-"""The CUDA libraries that the loader picks, and what compiles for the GPU."""
+"""Checks the CUDA libraries that the loader picks, and the tools that compile for the GPU."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def cuda_libraries(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _missing_library(library: Library) -> str:
-    """The library's name, and any copy that cannot be loaded or lies where TensorFlow does not search."""
+    """Describe the missing library, and any copy that cannot be loaded or lies where TensorFlow does not search."""
     broken = next((f"{c.path} is {c.problem}" for c in library.candidates if c.problem), "")
     aside = next((f"it is in {c.folder}, where TensorFlow does not look" for c in library.in_wheels), "")
     return f"{library.soname} ({aside or broken})" if aside or broken else library.soname
@@ -96,7 +96,7 @@ def library_shadowing(snapshot: Snapshot) -> DoctorFinding:
     remedies = [Remedy(f"Take {folder} out of LD_LIBRARY_PATH", without_entry(snapshot, folder)) for folder in folders]
     return warned(
         "cudnn-version-mismatch" if any("cudnn" in library.soname for library in shadowed) else "cuda-library-missing",
-        f"Another file than the wheel's own is loaded for {'; '.join(describe(library) for library in shadowed)}.",
+        f"A file other than the wheel's own is loaded for {'; '.join(describe(library) for library in shadowed)}.",
         *remedies,
     )
 
@@ -110,7 +110,7 @@ def _is_shadowed(library: Library) -> bool:
 
 
 _BAD_CUDNN: dict[tuple[int, ...], str] = {
-    (9, 10, 0): "it numbers operations in another order than adjacent releases",
+    (9, 10, 0): "it numbers operations in a different order from adjacent releases",
 }
 """cuDNN releases known to be bad, and why. Source: the constraints that JAX checks (jax_plugins/cuda/__init__.py)."""
 
@@ -206,10 +206,10 @@ _SEVERITIES = ("pass", "note", "skip", "warn", "fail")
     ),
 )
 def gpu_architecture(snapshot: Snapshot) -> DoctorFinding:
-    """A GPU for which this TensorFlow holds no machine code."""
+    """A GPU for which this TensorFlow contains no machine code."""
     tensorflow, devices = snapshot.tensorflow, snapshot.driver.devices
     if tensorflow is None or not devices:
-        return skipped("no GPU to ask")
+        return skipped("no GPU to query")
     if not tensorflow.capabilities:
         return blind(f"the wheel of TensorFlow {tensorflow.version} does not say which GPUs it is built for")
     findings = [_architecture_of(snapshot, device) for device in devices]
@@ -221,11 +221,11 @@ def _severity(finding: DoctorFinding) -> int:
 
 
 def _architecture_of(snapshot: Snapshot, device: CudaDevice) -> DoctorFinding:
-    """The finding about one GPU."""
+    """Return the finding about one GPU."""
     assert snapshot.tensorflow is not None
     capability, codes = device.capability, snapshot.tensorflow.capabilities
     if capability is None:
-        return blind(f"the driver does not say the compute capability of {device.name}")
+        return blind(f"the driver does not report the compute capability of {device.name}")
     who = f"{device.name} (GPU {device.index}) has compute capability {capability[0]}.{capability[1]}"
     holds = f"TensorFlow {snapshot.tensorflow.version} is built for {', '.join(codes)}"
     if runs_on(codes, capability):
@@ -253,7 +253,7 @@ def _without_code(capability: tuple[int, int]) -> str:
 
 
 def _only_ptx(snapshot: Snapshot, text: str) -> DoctorFinding:
-    """The finding about a GPU with PTX only: the driver compiles it at first use, if it is not older than the PTX."""
+    """Return the finding about a GPU with PTX only. The driver compiles it at first use, unless older than the PTX."""
     assert snapshot.tensorflow is not None
     number = snapshot.driver.cuda_version
     wants = tuple(snapshot.tensorflow.cuda_version[:2])
@@ -265,7 +265,7 @@ def _only_ptx(snapshot: Snapshot, text: str) -> DoctorFinding:
 
 
 def _last_release(snapshot: Snapshot, capability: tuple[int, int]) -> tuple[Remedy, ...]:
-    """A remedy that installs the last release for an old GPU, if there is one."""
+    """Return a remedy that installs the last release for an old GPU, if there is one."""
     last = last_for(capability)
     newer_gpu = Remedy("Train on a GPU of compute capability 6.0 or newer")
     if last is None:
@@ -315,9 +315,9 @@ def ptx_cache(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _needs_ptx(snapshot: Snapshot, device: CudaDevice) -> bool:
-    """True if some kernels have no machine code for this GPU: those of the wheel's PTX architecture and newer.
+    """True if some kernels have no machine code for this GPU: the wheel's PTX architecture, or a newer one.
 
-    Most kernels of the 2.21.0 wheel hold PTX for compute_90 and no machine code beside it.
+    Most kernels of the 2.21.0 wheel contain PTX for compute_90 and no machine code alongside it.
     """
     codes = ptx(snapshot.tensorflow.capabilities) if snapshot.tensorflow else []
     return device.capability is not None and any(code <= device.capability for code in codes)

@@ -1,4 +1,4 @@
-"""The NVIDIA driver, and the devices that it shows."""
+"""Checks the NVIDIA driver, and the devices that it shows."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def gpu_present(snapshot: Snapshot) -> DoctorFinding:
 
 
 def no_gpu(snapshot: Snapshot) -> str:
-    """One line of text about a machine without an NVIDIA GPU."""
+    """Describe a machine without an NVIDIA GPU in one line."""
     version = f"TensorFlow {snapshot.tensorflow.version}" if snapshot.tensorflow else "TensorFlow"
     return f"No NVIDIA GPU here (no driver library, no device file, none on the PCI bus): {version} trains on the CPU."
 
 
 def _give_gpu(snapshot: Snapshot) -> tuple[Remedy, ...]:
-    """The remedies that give a container a GPU of its host."""
+    """Return the remedies that give a container a GPU of its host."""
     if not snapshot.host.container:
         return (Remedy("If there should be one, check whether the machine sees it", "lspci -d 10de:"),)
     text = (
@@ -99,7 +99,7 @@ _CUINIT_CODES = {
         _MISMATCH,
         "this GPU does not support a cuda-compat libcuda.so.1",
     ),
-    999: ("CUDA_ERROR_UNKNOWN", _HARDWARE, "the driver failed, and does not say why"),
+    999: ("CUDA_ERROR_UNKNOWN", _HARDWARE, "the driver failed without saying why"),
 }
 
 
@@ -118,7 +118,7 @@ def driver_start(snapshot: Snapshot) -> DoctorFinding:
     """cuInit fails, crashes or never returns."""
     driver = snapshot.driver
     if not driver.asked:
-        return skipped("no driver to ask")
+        return skipped("no driver to query")
     if driver.load_error:
         command = f"sudo apt-get install --reinstall libnvidia-compute-{driver_branch(snapshot)}"
         fresh = Remedy("Reinstall the driver's library", command)
@@ -145,7 +145,7 @@ def _device_names(snapshot: Snapshot) -> str:
 
 
 def _after_cuinit(snapshot: Snapshot, code: int) -> tuple[Remedy, ...]:
-    """The remedies for a cuInit code on this machine."""
+    """Return the remedies for a cuInit code on this machine."""
     match code:
         case 34 | 804:
             return (*_remove_foreign(snapshot), _REBOOT_TO_MATCH) if code == 804 else _remove_foreign(snapshot)
@@ -172,7 +172,7 @@ def _after_cuinit(snapshot: Snapshot, code: int) -> tuple[Remedy, ...]:
 
 
 def _remove_foreign(snapshot: Snapshot, only_named: bool = False) -> tuple[Remedy, ...]:
-    """The remedies that take the wrong libcuda.so.1 off the path: a stub, or cuda-compat's."""
+    """Return the remedies that take the wrong libcuda.so.1 off the path: a stub, or cuda-compat's."""
     library = snapshot.library("libcuda.so")
     winner = library.winner if library else None
     if winner is None or (only_named and not _is_compat(winner.path)):
@@ -205,14 +205,14 @@ def _no_device(snapshot: Snapshot) -> tuple[Remedy, ...]:
 
 
 def _restart_container(snapshot: Snapshot) -> tuple[Remedy, ...]:
-    """The remedies for a container that loses its devices when systemd reloads on the host."""
+    """Return the remedies for a container that loses its devices when systemd reloads on the host."""
     if not snapshot.host.container:
         return ()
     return (Remedy("Restart the container: it may have lost its devices", container_run(snapshot)),)
 
 
 _OLDEST_DRIVER = {11: ("450.80.02", "450"), 12: ("525.60.13", "550"), 13: ("580.65.06", "580")}
-"""CUDA's major version → the oldest Linux driver, and the branch to install."""
+"""The oldest Linux driver for each major version of CUDA, and the branch to install."""
 
 
 @check(
@@ -271,7 +271,7 @@ def _upgrade(snapshot: Snapshot, branch: str, oldest: str) -> tuple[Remedy, ...]
 
 
 _SILENT_SINCE = (2, 21)
-"""The release since which TensorFlow is shown to need NVML. Which earlier one first needed it is not known."""
+"""The release since which TensorFlow is shown to need NVML. It is not known which earlier one first needed it."""
 _NVML_NOT_LOADED, _NVML_MISMATCH = 9, 18  # nvmlReturn_t
 
 
@@ -287,7 +287,7 @@ _NVML_NOT_LOADED, _NVML_MISMATCH = 9, 18  # nvmlReturn_t
     shown="with the rig's NVML removed, and with its nvmlInit returning 18: an empty list, no line",
 )
 def nvml(snapshot: Snapshot) -> DoctorFinding:
-    """NVML is missing, or its version is not the kernel module's: TensorFlow then silently drops the GPU."""
+    """NVML is missing, or its version differs from the kernel module's: TensorFlow then silently drops the GPU."""
     nvml = snapshot.nvml
     if not snapshot.driver.asked:
         return skipped("no driver")
@@ -295,7 +295,7 @@ def nvml(snapshot: Snapshot) -> DoctorFinding:
         return _without_nvml(
             snapshot,
             "driver-library-mismatch",
-            "libnvidia-ml.so.1 is missing beside libcuda.so.1",
+            "libnvidia-ml.so.1 is missing next to libcuda.so.1",
             *_install_nvml(snapshot),
         )
     if nvml.unavailable:
@@ -402,7 +402,7 @@ _ROCM = Remedy(
 
 @check(
     "DOC206",
-    why="The wheels on PyPI hold code for NVIDIA GPUs only.",
+    why="The wheels on PyPI contain code for NVIDIA GPUs only.",
     faults=("cpu-only-build",),
     needs=("host",),
     source="https://rocm.docs.amd.com/projects/install-on-linux/en/latest/install/3rd-party/tensorflow-install.html",
@@ -419,5 +419,5 @@ def amd_gpu(snapshot: Snapshot) -> DoctorFinding:
             " on it"
         )
     if snapshot.gpu_wanted:
-        return passed(f"{where}, beside an NVIDIA GPU")
+        return passed(f"{where}, alongside an NVIDIA GPU")
     return warned("cpu-only-build", f"{where}: this TensorFlow cannot use it: it is built for NVIDIA GPUs.", _ROCM)

@@ -1,4 +1,4 @@
-"""The GPUs themselves: memory, health, clocks."""
+"""Checks the GPUs themselves: memory, health, clocks."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from oomph.doctor.snapshot import CudaDevice, NvmlDevice, Snapshot
 from oomph.explain.catalogue.fault import Remedy
 
 _MUCH, _NEARLY_ALL = 0.2, 0.95
-"""Shares of a GPU's memory that are much, and nearly all: a desktop holds a few per cent."""
+"""Shares of a GPU's memory that are much, and nearly all: a desktop uses a few per cent."""
 
 
 @check(
     "DOC501",
-    why=(
-        "TensorFlow silently creates its device from what is free, however little: the first large tensor does not fit."
-    ),
+    why=("TensorFlow silently creates its device from whatever is free: the first large tensor then does not fit."),
     faults=("device-oom-other-process",),
     needs=("nvml",),
     source="gpu_device.cc (MinSystemMemory)",
     shown="with 7000 of 8192 MB held on the rig, TensorFlow creates a device from the rest without a warning",
 )
 def gpu_memory(snapshot: Snapshot) -> DoctorFinding:
-    """GPU memory that other processes hold."""
+    """GPU memory held by other processes."""
     devices = [device for device in snapshot.visible if device.total_bytes and device.used_bytes is not None]
     if not snapshot.nvml.devices:
-        return skipped("no GPU to ask")
+        return skipped("no GPU to query")
     if not devices:
         return blind("NVML does not report how much memory is in use")
     taken = [device for device in devices if _share(device) > _MUCH]
@@ -59,7 +57,7 @@ def _free_memory(snapshot: Snapshot, taken: list[NvmlDevice], devices: list[Nvml
         found.append(Remedy("Use the free ones", f"export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={numbers}"))
     pids = [str(p.pid) for device in taken for p in device.processes or ()]
     if pids:
-        found.append(Remedy("End what is no longer needed; see what it is first", f"ps -fp {','.join(pids)}"))
+        found.append(Remedy("End what is no longer needed; check what it is first", f"ps -fp {','.join(pids)}"))
     else:
         found.append(Remedy("See what holds it, on the host if this is a container", "sudo fuser -v /dev/nvidia*"))
     grow = Remedy(
@@ -107,8 +105,10 @@ def unequal_gpus(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _left_out(devices: tuple[CudaDevice, ...]) -> list[CudaDevice]:
-    """The GPUs that TensorFlow leaves out: it wants 8 multiprocessors, or as many as the best GPU has if that has
-    fewer."""
+    """Return the GPUs that TensorFlow leaves out.
+
+    It wants 8 multiprocessors, or as many as the best GPU has if that has fewer.
+    """
     counts = [device.multiprocessors for device in devices if device.multiprocessors]
     least = min(_FEW_MULTIPROCESSORS, max(counts, default=0))
     return [device for device in devices if device.multiprocessors and device.multiprocessors < least]
@@ -123,8 +123,8 @@ def _train_on_equal(devices: tuple[CudaDevice, ...]) -> tuple[Remedy, ...]:
     use = Remedy("Train on the largest kind alone", f"export CUDA_VISIBLE_DEVICES={numbers}")
     small = min(devices, key=lambda device: device.memory_bytes)
     both = Remedy(
-        f"Or choose the batch of a replica for the smallest, {small.memory_bytes / 2**30:.1f} GiB: MirroredStrategy"
-        " gives each GPU the same"
+        f"Or choose a per-replica batch that suits the smallest, {small.memory_bytes / 2**30:.1f} GiB: MirroredStrategy"
+        " gives every GPU the same"
     )
     return (use, both)
 
@@ -162,7 +162,7 @@ def mig(snapshot: Snapshot) -> DoctorFinding:
 
 
 _RESET = Remedy("End the processes that use it, then reset it (or reboot)", "sudo nvidia-smi --gpu-reset -i {index}")
-_REPLACE = Remedy("Take it out of use and have it replaced", "nvidia-smi -q -d ROW_REMAPPER,ECC -i {index}")
+_REPLACE = Remedy("Take it out of service and have it replaced", "nvidia-smi -q -d ROW_REMAPPER,ECC -i {index}")
 
 
 @check(
@@ -179,7 +179,7 @@ def gpu_health(snapshot: Snapshot) -> DoctorFinding:
     """Memory errors of a GPU, or a GPU that the driver has lost."""
     devices = snapshot.visible
     if not devices:
-        return skipped("no GPU to ask")
+        return skipped("no GPU to query")
     for device in devices:
         fatal = _fatal(device)
         if fatal:
@@ -218,9 +218,9 @@ def _for_device(device: NvmlDevice, *remedies: Remedy) -> tuple[Remedy, ...]:
 
 
 _THROTTLE_REASONS = {
-    0x08: "its hardware slows down",
+    0x08: "its hardware slows it down",
     0x20: "it slows down because it is hot",
-    0x40: "its hardware slows down because it is hot",
+    0x40: "its hardware slows it down because it is hot",
     0x80: "its power supply slows it down",
 }
 """Bits of nvmlClocksEventReasons that mean trouble; idle, a power cap and settings do not."""
@@ -238,7 +238,7 @@ def gpu_heat(snapshot: Snapshot) -> DoctorFinding:
     """A GPU that is hot, or slowed down by heat or power."""
     devices = snapshot.visible
     if not devices:
-        return skipped("no GPU to ask")
+        return skipped("no GPU to query")
     troubled = [(device, why) for device in devices if (why := _trouble(device))]
     if not troubled:
         return passed(
@@ -280,7 +280,7 @@ def compute_mode(snapshot: Snapshot) -> DoctorFinding:
     """A GPU that admits only one process, or none."""
     devices = snapshot.visible
     if not devices:
-        return skipped("no GPU to ask")
+        return skipped("no GPU to query")
     closed = [device for device in devices if device.compute_mode == _PROHIBITED]
     alone = [device for device in devices if device.compute_mode in _EXCLUSIVE]
     taken = [device for device in alone if device.processes]
@@ -294,7 +294,7 @@ def compute_mode(snapshot: Snapshot) -> DoctorFinding:
     if taken:
         pids = ", ".join(str(process.pid) for process in taken[0].processes or ())
         text = (
-            f"GPU {taken[0].index} is in exclusive mode, and process {pids} has it: TensorFlow fails with"
+            f"GPU {taken[0].index} is in exclusive mode, and process {pids} is using it: TensorFlow fails with"
             " CUDA_ERROR_DEVICE_UNAVAILABLE."
         )
         return failed("device-oom-other-process", text, opened, Remedy("Or wait for it", f"ps -fp {pids}"))
@@ -316,12 +316,12 @@ def gpu_clocks(snapshot: Snapshot) -> DoctorFinding:
     """Persistence mode and clocks. These are only notes: nothing fails because of them."""
     devices = snapshot.visible
     if not devices:
-        return skipped("no GPU to ask")
+        return skipped("no GPU to query")
     fixed = [device for device in devices if (device.throttle or 0) & _SET_CLOCKS]
     if fixed:
         text = f"GPU {fixed[0].index} runs at manually set clocks ({fixed[0].sm_mhz} of {fixed[0].sm_mhz_max} MHz)"
         return noted(text, Remedy("Reset them", "sudo nvidia-smi --reset-gpu-clocks"))
     if not snapshot.host.wsl and any(device.persistence is False for device in devices):
-        text = "persistence mode is off: the driver restarts for every first process, which takes a second or more"
+        text = "persistence mode is off: the driver restarts for each first process, which takes a second or more"
         return noted(text, Remedy("Keep it loaded", "sudo nvidia-smi --persistence-mode=1"))
     return passed("persistence mode on, clocks as the driver chooses")

@@ -1,4 +1,4 @@
-"""The machine around the GPUs."""
+"""Checks the machine around the GPUs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from oomph.doctor.snapshot import Snapshot
 from oomph.explain.catalogue.fault import Remedy
 
 _LEAST_MEMORY_BYTES, _SHARE_OF_GPUS = 2 << 30, 4
-"""The least memory in bytes, and the divisor of the GPUs' memory below which it is too little: a quarter."""
+"""The minimum host memory in bytes, and the divisor of the GPUs' memory below which it is too little: a quarter."""
 _MORE_MEMORY = {
     "kubernetes": "resources: {limits: {memory: 32Gi}}",
     "docker": "docker run --memory=32g ...",

@@ -1,4 +1,4 @@
-"""Python, TensorFlow, Keras and the wheels they came in."""
+"""Checks Python, TensorFlow, Keras and the wheels from which they were installed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def python_version(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _release_for_python(snapshot: Snapshot) -> str:
-    """The installed version if it has a wheel for this Python, else the newest that does."""
+    """Return the installed version if it has a wheel for this Python, otherwise the newest that does."""
     assert snapshot.tensorflow is not None
     minor = snapshot.python.version[1]
     own = release_of(snapshot.tensorflow.numbers)
@@ -187,7 +187,7 @@ def tensorflow_twice(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _is_shim(found: list[Package]) -> bool:
-    """True for the empty `tensorflow` wheel of Windows and ARM with the one it requires, of the same version."""
+    """True for the empty `tensorflow` wheel of Windows and ARM with the required one, in the same version."""
     return len({package.version for package in found}) == 1 and {"tensorflow", "tensorflow-intel"} == {
         p.name for p in found
     }
@@ -230,8 +230,8 @@ _TRUE = ("1", "true", "t")
 @check(
     "DOC113",
     why=(
-        "TensorFlow 2.16 and later need Keras 3; a Keras 2 beside it, or a tf_keras of another release, fails at import"
-        " or trains something else."
+        "TensorFlow 2.16 and later need Keras 3; a Keras 2 alongside it, or a tf_keras of a different release, fails "
+        "at import or trains something else."
     ),
     faults=("binary-incompatibility",),
     needs=("packages",),
@@ -257,7 +257,7 @@ def keras_version(snapshot: Snapshot) -> DoctorFinding:
             get = Remedy("Install the matching one", install(snapshot, f"tf_keras=={series}.*"))
             return warned(
                 "binary-incompatibility",
-                f"tf_keras {legacy.version} is for another TensorFlow than {tensorflow.version}.",
+                f"tf_keras {legacy.version} does not match TensorFlow {tensorflow.version}.",
                 get,
             )
     if backend != "tensorflow":
@@ -292,12 +292,14 @@ def requirements(snapshot: Snapshot) -> DoctorFinding:
         return skipped("TensorFlow is not installed")
     wrong = [(p, need) for p, need in _demands(snapshot) if not p.name.startswith("nvidia-") and not _met(p, need)]
     if not wrong:
-        return passed(f"what TensorFlow {tensorflow.version} requires is installed, in versions that it allows")
+        return passed(
+            f"everything that TensorFlow {tensorflow.version} requires is installed, in versions that it allows"
+        )
     return failed("binary-incompatibility", *_not_allowed(snapshot, wrong))
 
 
 def _demands(snapshot: Snapshot) -> Iterator[tuple[Package, Requirement]]:
-    """Each installed package that TensorFlow's metadata names (and-cuda included), with its requirement."""
+    """Yield each installed package that TensorFlow's metadata names (and-cuda included), with its requirement."""
     tensorflow = snapshot.packages.get(snapshot.tensorflow.distribution) if snapshot.tensorflow else None
     marks = {"extra": "and-cuda", "python_version": "{}.{}".format(*snapshot.python.version[:2])}
     for line in tensorflow.requires if tensorflow else ():
@@ -320,7 +322,7 @@ def _not_allowed(snapshot: Snapshot, wrong: list[tuple[Package, Requirement]]) -
 
 
 def _met(package: Package, need: Requirement) -> bool:
-    """True if the installed version is allowed; a string that is no version passes."""
+    """True if the installed version is allowed; a string that is not a version passes."""
     try:
         return need.specifier.contains(package.version, prereleases=True)
     except ValueError:
@@ -364,12 +366,12 @@ def nvidia_wheels(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _generation(package: Package) -> str:
-    """The CUDA generation in a wheel's name: "cu12" for nvidia-cudnn-cu12."""
+    """Return the CUDA generation in a wheel's name: "cu12" for nvidia-cudnn-cu12."""
     name, _, generation = package.name.rpartition("-")
     return generation if name.startswith("nvidia-") and generation.startswith("cu") and generation[2:].isdigit() else ""
 
 
 def _double(wheels: list[Package]) -> list[str]:
-    """Wheels that share a stem, and hence the folder nvidia/<stem>/lib."""
+    """Return wheels that share a stem, and hence the folder nvidia/<stem>/lib."""
     stems = [package.name.rpartition("-")[0] for package in wheels]
     return sorted(package.name for package in wheels if stems.count(package.name.rpartition("-")[0]) > 1)

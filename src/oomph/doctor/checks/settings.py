@@ -1,4 +1,4 @@
-"""Environment variables that TensorFlow, XLA and CUDA read."""
+"""Checks environment variables that TensorFlow, XLA and CUDA read."""
 
 from __future__ import annotations
 
@@ -63,8 +63,7 @@ def _wrong_entry(entry: str, devices: tuple[NvmlDevice, ...], before: list[str])
 
 
 def _cut_list(value: str, entries: list[str], place: int, wrong: str, devices: tuple[NvmlDevice, ...]) -> DoctorFinding:
-    """The finding about a list with a wrong entry: CUDA takes the entries before the first wrong one, and none after
-    it."""
+    """Return the finding about a list with a wrong entry: CUDA uses only the entries before the first wrong one."""
     text = f"CUDA_VISIBLE_DEVICES={value!r}: {wrong}."
     if wrong.endswith(" twice"):
         return failed(
@@ -84,7 +83,7 @@ def _once(entries: list[str]) -> str:
 
 
 def _numbered(snapshot: Snapshot, text: str) -> DoctorFinding:
-    """The finding about device numbers: CUDA numbers the fastest GPU first by default, nvidia-smi by PCI bus."""
+    """Return the finding about device numbers: CUDA numbers the fastest GPU first by default, nvidia-smi by PCI bus."""
     names = {device.name for device in snapshot.nvml.devices}
     value = snapshot.environment.get("CUDA_VISIBLE_DEVICES", "")
     if len(names) > 1 and value[:1].isdigit() and snapshot.environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
@@ -110,7 +109,7 @@ def gpu_growth(snapshot: Snapshot) -> DoctorFinding:
         return passed(f"{_GROWTH} is {value or 'not set'}")
     meant = next(repair.value for repair in repairs(snapshot) if repair.variable == _GROWTH)
     remedy = Remedy("Write it as TensorFlow reads it", export(_GROWTH, meant or "false"), action="repair-environment")
-    text = f"{_GROWTH}={value}: TensorFlow knows only {' and '.join(GROWTH_WORDS)}, and takes this for false."
+    text = f"{_GROWTH}={value}: TensorFlow knows only {' and '.join(GROWTH_WORDS)}, and treats this as false."
     return warned("device-oom-other-process", text, remedy)
 
 
@@ -170,10 +169,10 @@ _COMMON_FLAGS = (
     faults=("xla-compile-failure",),
     needs=("tensorflow",),
     source="parse_flags_from_env.cc of xla; the flags are looked up among the strings of the installed library",
-    shown="TensorFlow exits with code 1 over --xla_bogus_flag=1, and not over flags that the check calls known",
+    shown="TensorFlow exits with code 1 over --xla_bogus_flag=1, but not over flags that the check considers known",
 )
 def xla_flags(snapshot: Snapshot) -> DoctorFinding:
-    """XLA_FLAGS holds a flag that XLA does not know, which ends the process."""
+    """XLA_FLAGS contains a flag that XLA does not know, which ends the process."""
     value = snapshot.environment.get("XLA_FLAGS", "")
     if not value.strip():
         return passed("XLA_FLAGS is not set")
@@ -190,8 +189,8 @@ def xla_flags(snapshot: Snapshot) -> DoctorFinding:
     close = [meant for name in unknown for meant in difflib.get_close_matches(name, _COMMON_FLAGS, n=1, cutoff=0.8)]
     hint = f" Did you mean --{close[0]}?" if close else ""
     text = (
-        f"XLA_FLAGS holds {', '.join(wrong)}, which this TensorFlow does not know: the process ends at its first use of"
-        f" XLA.{hint}"
+        f"XLA_FLAGS contains {', '.join(wrong)}, which this TensorFlow does not know: the process ends at its first "
+        f"use of XLA.{hint}"
     )
     return failed("xla-compile-failure", text, Remedy("Leave it out", without))
 
@@ -204,7 +203,7 @@ _DEBUG_VARIABLES = {
         "no-kernel-image",
     ),
 }
-"""Variable → the values that matter, what they do, the fault that they lead to."""
+"""The values of each variable that matter, their effect, and the fault to which they lead."""
 
 
 @check(
@@ -216,7 +215,7 @@ _DEBUG_VARIABLES = {
 def debug_variables(snapshot: Snapshot) -> DoctorFinding:
     """Variables left over from debugging, which slow training or make it fail."""
     if not snapshot.gpu_wanted:
-        return passed("they matter on a GPU only")
+        return passed("they matter only on a GPU")
     found = [name for name in _DEBUG_VARIABLES if snapshot.environment.get(name) in _DEBUG_VARIABLES[name][0]]
     if not found:
         return passed("none is set")
@@ -240,6 +239,6 @@ def log_level(snapshot: Snapshot) -> DoctorFinding:
     if not snapshot.gpu_wanted:
         return skipped("no NVIDIA GPU")
     if value in ("2", "3"):
-        text = f"{_LOG_LEVEL}={value} hides TensorFlow's warnings, also the one about a GPU that it skips"
+        text = f"{_LOG_LEVEL}={value} hides TensorFlow's warnings, including the one about a GPU that it skips"
         return noted(text, Remedy("Show them", f"unset {_LOG_LEVEL}"))
     return passed(f"{_LOG_LEVEL} is {value or 'not set'}")

@@ -1,1 +1,1 @@
-"""Trials of a device with TensorFlow, each in a process of its own."""
+"""Trials of a device with TensorFlow, each in a separate process."""

@@ -1,7 +1,7 @@
 """Small trials of one device, for `oomph doctor --deep`: `python trials.py GPU:0 import list allocate matmul ...`.
 
-Runs by itself, in the script's Python. Each trial prints a line of JSON when it begins and one when it ends: if
-the process dies or hangs, the last trial begun is to blame.
+Runs by itself, in the script's Python. Each trial prints a line of JSON when it starts and one when it ends: if
+the process dies or hangs, the last trial started is to blame.
 """
 
 import json
@@ -24,8 +24,10 @@ def _say(**facts: object) -> None:
 
 
 def _same(np: Any, there: Any, here: Any, tolerance: float = _TOLERANCE) -> str:
-    """Describe how far the device's result is from the CPU's, relative to the largest value; raises Difference if
-    too far."""
+    """Describe how far the device's result is from the CPU's, relative to the largest value.
+
+    Raises Difference if it is too far.
+    """
     there, here = np.asarray(there, "float64"), np.asarray(here, "float64")
     apart = float(np.max(np.abs(there - here)) / max(float(np.max(np.abs(here))), 1e-12))
     if not apart <= tolerance:  # NaN is too far as well
@@ -34,7 +36,7 @@ def _same(np: Any, there: Any, here: Any, tolerance: float = _TOLERANCE) -> str:
 
 
 def _both(tf: Any, device: str, compute: Callable[[], Any]) -> tuple[Any, Any]:
-    """The results of the same computation on the device and on the CPU, from the same numbers."""
+    """Return the results of the same computation on the device and on the CPU, from the same numbers."""
     results = []
     for place in (device, "CPU:0"):
         with tf.device(place):
@@ -84,7 +86,7 @@ def _rnn(tf: Any, np: Any, device: str) -> str:
 
 
 def _fixed(tf: Any, np: Any) -> Any:
-    """The weights of a layer, the same on every device: random ones need not be."""
+    """Return the weights of a layer, the same on every device; random ones need not be."""
     return lambda shape, dtype=None: tf.constant(_numbers(np, *shape) * 0.1, dtype or "float32")
 
 
@@ -125,7 +127,7 @@ def _bandwidth(tf: Any, np: Any, device: str) -> str:
 
 
 def _all_reduce(tf: Any, np: Any, device: str) -> str:
-    """Check the sum over two devices, as MirroredStrategy takes it in every step."""
+    """Check the sum over two devices, as MirroredStrategy computes it in every step."""
     kind = device.split(":")[0]
     devices = [found.name for found in tf.config.list_logical_devices(kind)][:2]
     strategy = tf.distribute.MirroredStrategy(devices)

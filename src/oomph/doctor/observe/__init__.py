@@ -70,7 +70,7 @@ class _Parts:
 
     def __init__(self) -> None:
         self.unread: dict[str, str] = {}
-        """Part of the snapshot → why it could not be observed."""
+        """The reason that each part of the snapshot named here could not be observed."""
 
     def take(self, name: str, look: Callable[[], _Part], otherwise: _Part) -> _Part:
         """Return what `look` returns, or `otherwise` if it fails."""

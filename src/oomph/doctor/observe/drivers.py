@@ -1,4 +1,4 @@
-"""Asks libcuda, NVML and the loaded cuDNN, in child processes that run while the rest is observed."""
+"""Queries libcuda, NVML and the loaded cuDNN in child processes that run while the rest is observed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from oomph.doctor.snapshot import CudaDevice, Driver, HoldingProcess, Library, N
 from oomph.gpu.question import Answer, Question, cuda_version, cudnn_version
 
 LIMIT_SECONDS = 5.0
-"""The seconds to wait for an answer: cuInit takes well under a second on a healthy machine; a broken driver never
-returns."""
+"""The time, in seconds, to wait for an answer: cuInit takes well under a second on a healthy machine; a broken driver
+never returns."""
 
 
 class Questions:
-    """The children, started at once; `driver` and `nvml` wait for their answers."""
+    """The children, all started at once; `driver` and `nvml` wait for their answers."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Questions:
         self._versions = Question("ask_library.py", words, environ) if words and self._cuda else None
 
     def driver(self) -> Driver:
-        """libcuda's answers; `asked` is False if there is no libcuda."""
+        """Return libcuda's answers; `asked` is False if there is no libcuda."""
         if self._cuda is None:
             return Driver()
         answer = self._cuda.answer(self._deadline, self._limit, self._slow)
@@ -52,7 +52,7 @@ class Questions:
         )
 
     def nvml(self) -> NvmlAnswers:
-        """NVML's answers; `asked` is False if there is no NVML."""
+        """Return NVML's answers; `asked` is False if there is no NVML."""
         if self._nvml is None:
             return NvmlAnswers()
         answer = self._nvml.answer(self._deadline, self._limit, self._slow)
@@ -69,7 +69,7 @@ class Questions:
         )
 
     def versions(self) -> dict[str, str]:
-        """File → version, for the libraries that answered."""
+        """Return the version of each file, for the libraries that answered."""
         if self._versions is None:
             return {}
         answer = self._versions.answer(self._deadline, self._limit)
@@ -77,7 +77,7 @@ class Questions:
 
 
 def _version_words(libraries: Sequence[Library]) -> list[str]:
-    """The arguments of `ask_library.py`: every candidate for cuDNN, and the first for the CUDA runtime."""
+    """Return the arguments of `ask_library.py`: every candidate for cuDNN, and the first for the CUDA runtime."""
     words: list[str] = []
     for library in libraries:
         kind = library.soname.removeprefix("lib").split(".")[0]
@@ -108,6 +108,6 @@ def _nvml_device(row: Mapping[str, Any]) -> NvmlDevice:
 
 
 def _known(kind: Any, row: Mapping[str, Any]) -> Any:
-    """A value of type `kind`, from the keys of the row that are its fields."""
+    """Build a value of type `kind` from the keys of the row that are its fields."""
     names = {each.name for each in fields(kind)}
     return kind(**{name: value for name, value in row.items() if name in names})

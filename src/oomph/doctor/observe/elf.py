@@ -1,6 +1,6 @@
 """Reads an ELF file's machine and library search path. No library is loaded.
 
-Source: the ELF-64 object file format, and ld.so(8) for the order of search.
+Source: the ELF-64 object file format, and ld.so(8) for the search order.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Elf:
 
     machine: int
     runpath: tuple[str, ...] = ()
-    """The entries of DT_RUNPATH (else of DT_RPATH), `$ORIGIN` resolved."""
+    """The entries of DT_RUNPATH (otherwise of DT_RPATH), with `$ORIGIN` resolved."""
 
 
 def problem_of(path: Path, machine: str) -> str:
-    """The reason the loader cannot take this file; empty if it can."""
+    """Return the reason that the loader cannot use this file; empty if it can."""
     try:
         with open_regular(path) as file:
             head = file.read(_HEADER.size)
@@ -55,7 +55,7 @@ def problem_of(path: Path, machine: str) -> str:
 
 
 def read_elf(path: Path) -> Elf:
-    """The facts of a 64-bit little-endian ELF file; raises ValueError for any other file, OSError if unreadable."""
+    """Read a 64-bit little-endian ELF file. Raises ValueError for any other file, OSError if unreadable."""
     with mapped(path) as data:
         header = _header(data)
         programs = [_PROGRAM.unpack_from(data, header[5] + i * header[9]) for i in range(header[10])]
@@ -65,9 +65,9 @@ def read_elf(path: Path) -> Elf:
 
 
 def names_in(path: Path, names: tuple[str, ...]) -> set[str]:
-    """The names that end a string of the file's read-only data.
+    """Return the names that end a string of the file's read-only data.
 
-    What precedes them is ignored: linkers let a string share the end of a longer one.
+    The text before them is ignored: linkers let a string share the end of a longer one.
     """
     with mapped(path) as data:
         start, end = section(data, b".rodata")
@@ -76,7 +76,7 @@ def names_in(path: Path, names: tuple[str, ...]) -> set[str]:
 
 @contextmanager
 def mapped(path: Path) -> Iterator[mmap.mmap]:
-    """The bytes of a library, mapped into memory.
+    """Map the bytes of a library into memory.
 
     Raises:
         OSError: it cannot be read.
@@ -123,7 +123,7 @@ def _offset(programs: list[tuple[int, ...]], address: int) -> int:
 
 
 def section(data: mmap.mmap, name: bytes) -> tuple[int, int]:
-    """The start and end of a section in an ELF file, in bytes; the whole file if the sections are stripped."""
+    """Return the start and end of a section in an ELF file, in bytes; the whole file if the sections are stripped."""
     header = _header(data)
     sections = [_SECTION.unpack_from(data, header[6] + i * header[11]) for i in range(header[12])]
     if not sections:

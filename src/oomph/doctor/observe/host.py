@@ -23,11 +23,11 @@ _MODULES = ("nvidia", "nvidia_uvm", "nouveau", "amdgpu")
 _VENDORS = ("10de", "1002")
 _MOST_BYTES = 1 << 20
 _NO_LIMIT_BYTES = 1 << 60
-"""The least number of bytes that means "no limit": cgroup v1 then reports a number of this size."""
+"""The number of bytes at or above which a limit means "no limit": cgroup v1 then reports a number of this size."""
 
 
 def observe_host(environ: Mapping[str, str], root: Path = Path("/"), folder: Path | None = None) -> HostFacts:
-    """The host, seen from `folder`: its disk is the one reported."""
+    """Observe the host from `folder`, whose disk is the one reported."""
     folder = Path.cwd() if folder is None else folder
     release = platform.release()
     cache = _cache(environ)
@@ -53,7 +53,7 @@ def observe_host(environ: Mapping[str, str], root: Path = Path("/"), folder: Pat
 
 
 def _text(path: Path) -> str:
-    """The content of a small file; empty if it cannot be read."""
+    """Return the content of a small file; empty if it cannot be read."""
     try:
         return read_regular(path, _MOST_BYTES).decode(errors="replace").strip()
     except OSError:
@@ -84,7 +84,7 @@ def _container(environ: Mapping[str, str], root: Path) -> str:
 
 
 def _disk(path: Path) -> tuple[int | None, int | None]:
-    """The size and the free space of this folder's file system, in bytes."""
+    """Return the size and the free space of this folder's file system, in bytes."""
     try:
         found = shutil.disk_usage(path)
     except OSError:
@@ -106,7 +106,7 @@ def _can_write(path: Path) -> bool:
 
 
 def _pci(root: Path) -> Iterator[PciDevice]:
-    """Display controllers and 3D controllers (class 03) and accelerators (class 12) of the relevant vendors."""
+    """Yield display controllers and 3D controllers (class 03) and accelerators (class 12) of the relevant vendors."""
     try:
         folders = sorted((root / "sys/bus/pci/devices").iterdir())
     except OSError:
@@ -132,7 +132,7 @@ def _owner(path: Path) -> str:
 
 
 def _kernel_driver(root: Path) -> str:
-    """The driver's version: 550.54.15 from "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ..." """
+    """Find the driver's version: 550.54.15 in "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ..." """
     for line in _text(root / "proc/driver/nvidia/version").splitlines():
         if line.startswith("NVRM"):
             return next((word for word in line.split() if word[:1].isdigit() and word.count(".") >= 1), "")
@@ -164,7 +164,7 @@ _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD", "CREDENTIAL")
 
 
 def observe_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The relevant variables that are set."""
+    """Return the relevant variables that are set."""
     return {name: value for name, value in sorted(environ.items()) if _kept(name)}
 
 
@@ -178,7 +178,7 @@ _DATA_DIR = re.compile(r"--xla_gpu_cuda_data_dir=(\S+)")
 
 
 def observe_toolchain(path: Sequence[str], environ: Mapping[str, str], root: Path = Path("/")) -> Toolchain:
-    """The first ptxas and the first libdevice, in the order in which XLA looks (cuda_root_path.cc of xla)."""
+    """Return the first ptxas and the first libdevice, in XLA's search order (cuda_root_path.cc of xla)."""
     named = _DATA_DIR.search(environ.get("XLA_FLAGS", ""))
     data_dir = named[1] if named else ""
     homes = list(_homes(data_dir, path, root))

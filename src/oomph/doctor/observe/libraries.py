@@ -32,7 +32,7 @@ _SONAMES: Mapping[int, Mapping[str, str]] = {
         "cusparse": "libcusparse.so.12",
     },
 }
-"""CUDA's major version → the libraries' names that TensorFlow passes to dlopen (tsl/platform/default/dso_loader.cc)."""
+"""The library names that TensorFlow passes to dlopen, by CUDA's major version (tsl/platform/default/dso_loader.cc)."""
 _OPTIONAL = {11: ("libnccl.so.2",), 12: ("libnccl.so.2", "libcupti.so.12")}
 DRIVER_LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
 WHEELS = {
@@ -46,12 +46,12 @@ WHEELS = {
     "libnccl": "nccl",
     "libcupti": "cuda-cupti",
 }
-"""Library → the wheel that contains it: nvidia-cublas-cu12."""
+"""The wheel that contains each library: nvidia-cublas-cu12."""
 _SUFFIX = re.compile(r"\.so\.(\d+(?:\.\d+)+)\Z")
 
 
 def sonames(tensorflow: TensorFlow) -> list[tuple[str, bool]]:
-    """The names of the libraries this TensorFlow loads; True for those without which it uses no GPU."""
+    """Return the names of the libraries that this TensorFlow loads, each with True if it uses no GPU without it."""
     major = tensorflow.cuda_version[0] if tensorflow.cuda_version else 0
     if major not in _SONAMES or tensorflow.cuda is False:
         return []
@@ -63,7 +63,7 @@ def sonames(tensorflow: TensorFlow) -> list[tuple[str, bool]]:
 def search_path(
     tensorflow: TensorFlow | None, path: Iterable[str], environ: Mapping[str, str], root: Path = Path("/")
 ) -> SearchPath:
-    """The loader's search path."""
+    """Return the loader's search path."""
     return SearchPath(
         ld_library_path=split_path(environ.get("LD_LIBRARY_PATH")),
         runpath=tensorflow.runpath if tensorflow else (),
@@ -75,13 +75,13 @@ def search_path(
 
 
 def observe_libraries(tensorflow: TensorFlow | None, packages: Packages, search: SearchPath) -> tuple[Library, ...]:
-    """Every relevant library, with its candidates."""
+    """Return every relevant library, with its candidates."""
     wanted = [*((name, True) for name in DRIVER_LIBRARIES), *(sonames(tensorflow) if tensorflow else ())]
     return tuple(_with_versions(search.find(name, required), packages) for name, required in wanted)
 
 
 def with_version(library: Library, versions: Mapping[str, str]) -> Library:
-    """The library with the versions that its files reported, if any."""
+    """Return the library with the versions that its files reported, if any."""
     known = tuple(replace(c, version=versions.get(c.path, c.version)) for c in library.candidates)
     return replace(library, candidates=known)
 
@@ -92,8 +92,7 @@ def _with_versions(library: Library, packages: Packages) -> Library:
 
 
 def _version(soname: str, candidate: Candidate, packages: Packages) -> str:
-    """The version from the metadata of the wheel that holds the file, else from the name of the file behind the
-    links."""
+    """Return the version from the metadata of the file's wheel, otherwise from the file name behind the links."""
     wheel = f"nvidia-{WHEELS.get(soname.split('.')[0], '?')}-cu"
     if "/nvidia/" in candidate.path:
         site = candidate.path.rpartition("/nvidia/")[0]
@@ -115,19 +114,19 @@ _DEFAULTS = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "usr/l
 
 @dataclass(frozen=True)
 class SearchPath:
-    """The places the loader searches, in order."""
+    """The places that the loader searches, in order."""
 
     ld_library_path: tuple[str, ...]
     runpath: tuple[str, ...]
     cache: Mapping[str, tuple[str, ...]]
-    """Library name → files, as ldconfig has recorded them."""
+    """The files of each library name, as recorded by ldconfig."""
     wheels: tuple[str, ...]
-    """Folders of nvidia-* wheels: the loader looks there only if the RUNPATH says so."""
+    """Folders of nvidia-* wheels, which the loader searches only if the RUNPATH says so."""
     root: Path = Path("/")
     machine: str = "x86_64"
 
     def find(self, soname: str, required: bool) -> Library:
-        """Every file with that name, the winner first."""
+        """Find every file with that name, the winner first."""
         found: dict[str, Candidate] = {}
         for path, where, folder in self._places(soname):
             if os.path.lexists(path) and path not in found:
@@ -149,20 +148,20 @@ class SearchPath:
 
 
 def split_path(value: str | None) -> tuple[str, ...]:
-    """The entries of LD_LIBRARY_PATH; an empty one stands for the working directory."""
+    """Split LD_LIBRARY_PATH into its entries; an empty one means the working directory."""
     if not value:
         return ()
     return tuple(entry or "." for entry in value.replace(";", ":").split(":"))
 
 
 def wheel_folders(path: Sequence[str]) -> tuple[str, ...]:
-    """The folders `nvidia/*/lib` (and CUDA 13's `nvidia/cu13/lib`) of every folder on sys.path."""
+    """Return the folders `nvidia/*/lib` (and CUDA 13's `nvidia/cu13/lib`) of every folder on sys.path."""
     found = [str(folder) for entry in path if entry for folder in sorted(Path(entry).glob("nvidia/*/lib"))]
     return tuple(dict.fromkeys(found))
 
 
 def read_cache(root: Path = Path("/")) -> dict[str, tuple[str, ...]]:
-    """Library name → files, from ld.so.cache in the format that glibc has written since 2.2; empty without glibc."""
+    """Read the files of each library name from ld.so.cache, in glibc's format since 2.2; empty without glibc."""
     try:
         data = read_regular(root / "etc/ld.so.cache", _MOST_BYTES)
     except OSError:

@@ -1,4 +1,4 @@
-"""Reads the metadata of the distributions that matter to TensorFlow on a GPU, broken ones too. Nothing is imported."""
+"""Reads the metadata of the distributions that matter to TensorFlow on a GPU, even broken ones. Nothing is imported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MODULES = {
     "tf-keras": "tf_keras",
     "numpy": "numpy",
 }
-"""Distribution → the package in it, for distributions that may be half uninstalled."""
+"""The package in each distribution that may be half uninstalled."""
 _MOST_BYTES = 1 << 22
 _ALIAS = re.compile(r"[-_.]+")
 
@@ -39,19 +39,19 @@ class _OnDisk(Distribution):
         self._info = info
 
     def read_text(self, filename: str) -> str | None:
-        """The content of a file of its metadata; None if it cannot be read. The name is empty for an old egg-info."""
+        """Return the content of a metadata file; None if it cannot be read. The name is empty for an old egg-info."""
         try:
             return read_regular(self._info / filename, _MOST_BYTES).decode(errors="replace")
         except OSError:
             return None
 
     def locate_file(self, path: str | PathLike[str]) -> Path:
-        """The path of a file of the distribution itself."""
+        """Return the path of a file of the distribution itself."""
         return self._info.parent / path
 
 
 def observe_packages(path: Sequence[str]) -> Packages:
-    """Every relevant distribution on this sys.path, in its order."""
+    """Return every relevant distribution on this sys.path, in its order."""
     found: list[Package] = []
     leftovers: list[str] = []
     folders = dict.fromkeys(str(Path(entry)) for entry in path if entry)
@@ -65,12 +65,12 @@ def observe_packages(path: Sequence[str]) -> Packages:
 
 
 def normal(name: str) -> str:
-    """A distribution's normalized name, for comparison (PEP 503)."""
+    """Return a distribution's normalized name, for comparison (PEP 503)."""
     return _ALIAS.sub("-", name).lower()
 
 
 def requirements(package: str, path: Sequence[str]) -> Iterator[str]:
-    """The Requires-Dist lines of a distribution."""
+    """Yield the Requires-Dist lines of a distribution."""
     for entry in path:
         for name in _names(Path(entry)):
             match = _FOLDER.match(name)
@@ -87,7 +87,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _package(folder: Path, info: str, name: str, version: str) -> Package:
-    """One distribution. Broken metadata is recorded as its problem, not raised."""
+    """Read one distribution. Broken metadata becomes its `problem` instead of an exception."""
     name = normal(name)
     try:
         distribution = _OnDisk(folder / info)
@@ -102,7 +102,7 @@ def _package(folder: Path, info: str, name: str, version: str) -> Package:
 
 
 def _missing(folder: Path, info: str, name: str) -> str:
-    """The missing part of a half-uninstalled distribution; empty if nothing is missing."""
+    """Return the missing part of a half-uninstalled distribution; empty if nothing is missing."""
     module = _MODULES.get(name)
     if module is None or not info.endswith(".dist-info") or _is_editable(folder / info):
         return ""

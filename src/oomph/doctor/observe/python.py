@@ -23,7 +23,7 @@ _SECONDS = 10
 
 
 def observe_python(executable: str, environ: Mapping[str, str]) -> Python:
-    """The facts of this Python; raises ExamineError if it does not answer."""
+    """Observe this Python. Raises ExamineError if it does not answer."""
     name, version, implementation, prefix, base_prefix, path = (
         _own() if executable == sys.executable and not sys.flags.isolated else _ask(executable, environ)
     )
@@ -68,9 +68,9 @@ def _ask(executable: str, environ: Mapping[str, str]) -> list[Any]:
 
 
 def _moved_from(prefix: Path) -> str:
-    """The folder in which this virtual environment was created, by its scripts; empty if it has not moved.
+    """Find the folder in which this virtual environment was created, from its scripts; empty if it has not moved.
 
-    The first line of bin/pip names the Python that the environment was created with.
+    The first line of bin/pip names the Python with which the environment was created.
     """
     for name in ("pip", "pip3", "tensorboard"):
         try:

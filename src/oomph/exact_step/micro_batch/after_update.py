@@ -29,23 +29,23 @@ _METHODS: dict[str, Callable[[Any, Any], Any]] = {
     "assign_sub": lambda variable, value: variable.read_value() - value,
 }
 """The value that each method of a variable assigns."""
-BY_ITSELF = "the step assigns weights by itself"
+BY_ITSELF = "the step assigns weights itself"
 _USES_UPDATE = "the step uses the weights after their update"
 
 
 class AfterUpdate:
-    """The assignments of one traced micro-batch after the first call of an optimizer. None of them is made."""
+    """The assignments of one traced micro-batch after the first call of an optimizer, none of which is made."""
 
     def __init__(self) -> None:
         self.variables: list[Any] = []
         self.values: list[Any] = []
         self._noted: dict[int, int] = {}
-        """`id` of a variable's handle → number of operations when it was assigned."""
+        """Maps the `id` of a variable's handle to the number of operations when it was assigned."""
 
     @staticmethod
     @contextmanager
     def replaced(variables: list[Any], current: Callable[[], AfterUpdate | None]) -> Iterator[None]:
-        """Within the block, assignments of these variables are recorded.
+        """Record assignments of these variables within the block.
 
         Args:
             current: returns the recorder of the micro-batch traced in this thread; None elsewhere or before the update.
@@ -64,7 +64,7 @@ class AfterUpdate:
         self._noted[id(variable.handle)] = len(TENSORFLOW.default_graph.value()().get_operations())
 
     def reason(self, graph: Any, before: set[str], updated: set[int]) -> str:
-        """The reason the commit cannot make these assignments, or that updated weights are used elsewhere; else empty.
+        """Return why the commit cannot make these assignments, such as updated weights used elsewhere; empty if it can.
 
         Args:
             graph: the graph of the micro-batch.
@@ -94,7 +94,7 @@ class AfterUpdate:
         return ""
 
     def assignments(self, concrete: Any) -> Assignments:
-        """The assignments of the micro-batch `concrete`, for another graph."""
+        """Return the assignments of the micro-batch `concrete`, for use in a different graph."""
         graph, needed = concrete.graph, _needed(self.values)
         whole = graph.as_graph_def(add_shapes=True)
         nodes = [node for node in whole.node if node.name in needed and node.op != "Placeholder"]
@@ -116,7 +116,7 @@ class Assignments:
 
     definition: Any = None
     captures: dict[str, Any] = field(default_factory=dict)
-    """Tensor name in the definition → the captured tensor it stands for."""
+    """Maps a tensor name in the definition to the captured tensor it stands for."""
     values: tuple[tuple[Any, str], ...] = ()
     """Each variable, and the name of the tensor to assign."""
 
@@ -146,7 +146,7 @@ def _noted(
 
 
 def _needed(values: list[Any]) -> set[str]:
-    """The names of the operations that compute these values."""
+    """Return the names of the operations that compute these values."""
     found: set[str] = set()
     remaining = [value.op for value in values]
     while remaining:

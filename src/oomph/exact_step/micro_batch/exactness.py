@@ -27,7 +27,7 @@ Check = Callable[[Any], bool]
 
 
 def _along_features(thing: Any) -> bool:
-    """True if none of the axes that a layer or an operation works along is the batch axis."""
+    """True if no axis that a layer or an operation works along is the batch axis."""
     axes = getattr(thing, "axis", None)
     return axes is not None and all(int(axis) == -1 or int(axis) > 0 for axis in tf.nest.flatten(axes))
 
@@ -106,24 +106,24 @@ _METRIC_FUNCTIONS = (
     "top_k_categorical_accuracy", "sparse_top_k_categorical_accuracy",
 )  # fmt: skip
 _SHORT = ("accuracy", "acc", "crossentropy", "ce")
-"""The metric names for which Keras chooses a class by the shapes of the outputs."""
+"""The metric names for which Keras chooses a class based on the shapes of the outputs."""
 _OPERATIONS: dict[str, Check] = {
     **dict.fromkeys(("Add", "Subtract", "Multiply", "Divide", "Equal", "NotEqual", "LogicalAnd"), _always),
     **dict.fromkeys(("Any", "All"), _along_features),
 }
-"""The check of each operation of a functional model that belongs to no layer. Masks are made of them."""
+"""The check for each operation of a functional model that belongs to no layer, such as those that build masks."""
 _MODELS = ("Sequential", "Functional")
 _ACTIVATIONS = ("activation", "recurrent_activation")
 
 
 def unproved_layer(model: Any) -> str:
-    """The first component of a model in which samples may affect each other, in words; empty if there is none."""
+    """Name the first component of a model in which samples may affect each other; empty if there is none."""
     inner = (found for layer in KERAS.flatten_layers.call(model, include_self=False) for found in _unproved_in(layer))
     return next(itertools.chain(_operations_of(model), inner), "")
 
 
 def unproved_loss(model: Any) -> str:
-    """The first loss of a compiled model that may combine several samples, in words; empty if there is none."""
+    """Name the first loss of a compiled model that may combine several samples; empty if there is none."""
     for loss in tf.nest.flatten(model.loss):
         if loss is not None and not _is_proved(loss, "losses", _LOSSES, _LOSS_FUNCTIONS):
             return f"{_whose(loss)}loss {_name_of(loss)}"
@@ -131,7 +131,7 @@ def unproved_loss(model: Any) -> str:
 
 
 def unproved_metric(model: Any) -> str:
-    """The first metric of a compiled model that may not add up over samples, in words; empty if there is none."""
+    """Name the first metric of a compiled model that may not add up over samples; empty if there is none."""
     compiled = KERAS.compile_metrics.get(model)
     given = [row.get(compiled) for row in (KERAS.user_metrics, KERAS.user_weighted_metrics)]
     for metric in tf.nest.flatten(given):
@@ -159,7 +159,7 @@ def _unproved_in(layer: Any) -> Iterator[str]:
 
 
 def _operations_of(model: Any) -> Iterator[str]:
-    """The operations outside layers in which samples of a functional model may affect each other, in words."""
+    """Yield, in words, the operations outside layers in which samples of a functional model may affect each other."""
     import keras
 
     for operation in getattr(model, "operations", ()):
@@ -212,7 +212,7 @@ def _is_of_keras(thing: Any) -> bool:
 EXACT, APPROXIMATE, RESTART_ONLY = "exact", "approximate", "restart only"
 TO_BE_PROBED = "probed before a batch is divided"
 SMALLER = "smaller batches"
-"""The kind of a promise under which a batch is split into smaller batches, each with its own update."""
+"""The kind of promise under which a batch is split into smaller batches, each with its own update."""
 REFUSED = "refused"
 BATCH_NORMALIZATION = "BatchNormalization sees each micro-batch alone"
 _STRATEGIES = (
@@ -223,13 +223,13 @@ _STRATEGIES = (
 
 @dataclass(frozen=True)
 class Promise:
-    """The guarantee for a fit, and the reason it is no better."""
+    """The guarantee for a fit, and the reason why it is no better."""
 
     kind: str
     reason: str = ""
-    """The reason the promise is no better, in words."""
+    """The reason why the promise is no better, in words."""
     coupling: str = ""
-    """The known reason for a coupling of samples in a batch, if any."""
+    """The known reason why samples in a batch are coupled, if any."""
 
     @property
     def refused(self) -> bool:
@@ -241,7 +241,7 @@ class Promise:
 
 
 def promise_before_tracing(model: Any, step: str = "train_step") -> Promise:
-    """The promise from the compiled model alone; "exact" may still turn out to be approximate.
+    """Return the promise from the compiled model alone; "exact" may still turn out to be approximate.
 
     Args:
         step: the method to guard, "train_step" or "test_step".
@@ -252,7 +252,7 @@ def promise_before_tracing(model: Any, step: str = "train_step") -> Promise:
     if type(model).make_train_function is not KERAS.trainer.value().make_train_function:
         return Promise(RESTART_ONLY, "custom make_train_function")
     if tf.distribute.has_strategy() and KERAS.distribute_strategy.get(model) is None:
-        return Promise(RESTART_ONLY, "the model was made outside the scope that it is trained in")
+        return Promise(RESTART_ONLY, "the model was created outside the scope that it is trained in")
     if type(model.distribute_strategy).__name__ not in _STRATEGIES:
         return Promise(RESTART_ONLY, type(model.distribute_strategy).__name__)
     if model.run_eagerly and model.distribute_strategy.num_replicas_in_sync > 1:
@@ -265,14 +265,14 @@ def promise_before_tracing(model: Any, step: str = "train_step") -> Promise:
 
 
 def promise_for_predict(model: Any) -> Promise:
-    """The promise for the outputs of `predict`, from the model alone. Losses and metrics do not matter."""
+    """Return the promise for the outputs of `predict`, from the model alone. Losses and metrics do not matter."""
     own = type(model).predict_step is not KERAS.trainer.value().predict_step
     unknown = "custom predict_step" if own else _unknown_layer(model)
     return Promise(TO_BE_PROBED, unknown) if unknown else Promise(EXACT)
 
 
 def promise_after_tracing(promise: Promise, model: Any, written: list[Slot]) -> Promise:
-    """The promise, given what the traced step writes before its commit."""
+    """Refine the promise by the state that the traced step writes before its commit."""
     if promise.kind == RESTART_ONLY or not _moving_statistics_are_written(model, written):
         return promise
     if promise.reason:
@@ -298,7 +298,7 @@ def _unknown_layer(model: Any) -> str:
 
 
 def layer_class(model: Any) -> str:
-    """The nearest class of a model that Keras defines; "custom" if a subclass overrides `call`."""
+    """Return the nearest class of a model that Keras defines; "custom" if a subclass overrides `call`."""
     cls = next((c for c in type(model).__mro__ if c.__module__.startswith("keras.")), type(model))
     return "custom" if cls is not type(model) and "call" in vars(type(model)) else cls.__name__
 

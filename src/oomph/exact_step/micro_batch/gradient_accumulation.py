@@ -21,7 +21,7 @@ from oomph.keras_bridge.runtime.allocator import run_out_of_memory
 
 @dataclass(frozen=True)
 class Kinds:
-    """The terms of the loss and plain numbers that are sums over samples (True) and which are means (False)."""
+    """For the terms of the loss and plain numbers, True for each that is a sum over samples, False for a mean."""
 
     loss: bool
     terms: list[bool]
@@ -53,11 +53,11 @@ class AccumulatedStep:
         self._small: SmallState | None = None
         self._divisors: list[Any] = []
         self._own: list[Any] = []
-        """The samples of each replica; `_sizes` holds their numbers."""
+        """The samples of each replica; `_sizes` has their numbers."""
         self._sizes: list[int] = []
         self._size = 0
         self.combine: str | None = None
-        """The user's way to combine numbers in the logs, "mean" or "sum"; None: the probe finds out."""
+        """The user's way to combine numbers in the logs, "mean" or "sum"; None if the probe is to find out."""
         self.compiled = True
         """False to run micro-batches without XLA: a probe is not worth a compilation."""
         self.summed: list[float] = []
@@ -69,8 +69,11 @@ class AccumulatedStep:
         self._commit = _compiled(self._apply_sums, micro_step.eagerly, model.jit_compile)
 
     def extra_bytes(self) -> int:
-        """Device memory for micro-batches beyond their own steps: the sums, unless they exist, and the gradients of a
-        micro-batch if XLA computes all of them before the first is added up."""
+        """Return the device memory for micro-batches beyond their own steps.
+
+        It consists of the sums, unless they exist, and the gradients of a micro-batch if XLA computes all of them
+        before the first is added up.
+        """
         if not self.trains:
             return 0
         weights = sum(Slot.of(variable).nbytes for variable in self._model.trainable_variables)
@@ -78,7 +81,7 @@ class AccumulatedStep:
         return weights * (together + (not self._sums[0].exist))
 
     def start(self, batch: Any, size: int, small: SmallState) -> None:
-        """Take up a batch, before its first micro-batch.
+        """Accept a batch, before its first micro-batch.
 
         Args:
             size: the samples of the replica that has the most.
@@ -101,7 +104,7 @@ class AccumulatedStep:
         self.summed += [0.0] * (len(self.micro_step.losses.terms) - len(self.summed))
 
     def add(self, start: int, samples: int) -> None:
-        """Run the step on `samples` samples from `start` on, and on the same share of smaller replicas."""
+        """Run the step on `samples` samples, starting at `start`, and on the same share of smaller replicas."""
         injector = testing.active() if self.trains else None
         if injector is not None and injector.refuses_micro_batch(samples, self._size):
             run_out_of_memory()
@@ -116,7 +119,7 @@ class AccumulatedStep:
         self._metrics.keep(outputs, [stop - first for first, stop in cuts(self._sizes, start, samples)])
 
     def finish(self, size_is_known: bool) -> Any:
-        """Set state and metrics to what the full batch would have given. Returns Keras' logs."""
+        """Set state and metrics to the values that the full batch would have given; return Keras' logs."""
         self._state.finish()
         return self._replicas.reduced(self._replicas.together(self._metrics.finish(size_is_known)))
 
@@ -129,7 +132,7 @@ class AccumulatedStep:
         self._own, self._divisors = [], []
 
     def outputs(self, start: int, samples: int) -> list[MicroBatchOutputs]:
-        """The outputs of the step for these samples alone, in each replica. Changes the state, accumulates nothing."""
+        """Return the step's outputs for these samples alone, in each replica. Changes the state; adds up nothing."""
         return self.micro_step(*self._parts(start, samples), self.compiled)
 
     def settle(self, terms: list[bool], values: list[bool], logs: list[bool]) -> None:
@@ -140,7 +143,7 @@ class AccumulatedStep:
         self._metrics.summed = {"values": values, "logs": logs}
 
     def kinds(self) -> Kinds:
-        """The settled kinds."""
+        """Return the settled kinds."""
         return Kinds(self.micro_step.summed, [bool(is_sum) for is_sum in self.summed], *self._metrics.kinds())
 
     def settle_as(self, kinds: Kinds) -> None:
@@ -150,7 +153,7 @@ class AccumulatedStep:
             self.micro_step.take_for(kinds.loss)
 
     def gradients(self) -> list[Any]:
-        """The current sums for every variable of every optimizer, replica after replica; None for no gradient."""
+        """Return the current sums for every variable of every optimizer, replica by replica; None for no gradient."""
         return [gradient for sums in self._sums for gradient in sums.gradients(sums.sparse())]
 
     @property
@@ -164,7 +167,7 @@ class AccumulatedStep:
         return [] if applied is None else [v for call in applied.variables for v in call]
 
     def _parts(self, start: int, samples: int) -> tuple[list[Any], list[MicroBatchSlice]]:
-        """The micro-batch of these samples and its frame, in each replica."""
+        """Cut out the micro-batch of these samples in each replica, with its frame."""
         places = cuts(self._sizes, start, samples)
         parts = [batches.part_of(own, *place) for own, place in zip(self._own, places, strict=True)]
         frames = [
@@ -174,7 +177,7 @@ class AccumulatedStep:
         return parts, frames
 
     def _added_up(self, parts: list[Any], frames: list[MicroBatchSlice]) -> tuple[list[MicroBatchOutputs], list[Any]]:
-        """Run a micro-batch and add up its dense gradients. Returns its other outputs, and its sparse gradients."""
+        """Run a micro-batch and add up its dense gradients; return its other outputs and its sparse gradients."""
         if self._adds_at_once and not (self.compiled and self._model.jit_compile):
             if self._at_once is None or self._at_once[0] is not self.micro_step.traced:
                 self._at_once = self.micro_step.traced, self._run_and_add(self.micro_step.traced)
@@ -185,7 +188,7 @@ class AccumulatedStep:
         return outputs, self._add([own.gradients for own in outputs])
 
     def _run_and_add(self, traced: Any) -> Any:
-        """A function that runs a micro-batch and adds up each gradient once it exists: they never all exist at once."""
+        """Return a function that runs a micro-batch and adds up each gradient once it exists: they never coexist."""
         run = inlined(traced)
 
         def run_and_add(*tensors: Any) -> tuple[list[MicroBatchOutputs], list[Any]]:

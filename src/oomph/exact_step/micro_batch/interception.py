@@ -40,15 +40,16 @@ from oomph.keras_bridge.graph import divisor_in_data
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import replaced, while_tracing
 
-NEVER_APPLIED = "the step applies no optimizer of the model"
+NEVER_APPLIED = "the step does not apply the model's optimizer"
 
 
 class GradientCapture:
-    """The calls of `optimizer.apply` in one traced micro-batch. None of them assigns anything.
+    """The calls of `optimizer.apply` in one traced micro-batch. None of the calls assigns anything.
 
     Args:
         frame: the position of the micro-batch in the full batch.
-        summed: whether the loss of the step is a sum over samples. Then the gradients of micro-batches simply add up.
+        summed: True if the loss of the step is a sum over samples, so that the gradients of micro-batches simply add
+            up.
 
     Otherwise `optimizer.scale_loss` multiplies the loss by the share of the micro-batch before its gradients are taken,
     so that float16 gradients have the same magnitude as in the full batch. If the step does not call it, the gradients
@@ -69,7 +70,7 @@ class GradientCapture:
     @staticmethod
     @contextmanager
     def replaced(optimizers: list[Any], current: Callable[[], GradientCapture | None]) -> Iterator[None]:
-        """Within the block, these optimizers hand out their gradients.
+        """Let these optimizers return their gradients, without applying them, within the block.
 
         Args:
             current: returns the calls of the micro-batch that this thread traces; None in other threads.
@@ -83,7 +84,7 @@ class GradientCapture:
             yield
 
     def reason(self) -> str:
-        """The reason the gradients cannot be added up and applied once; empty if they can."""
+        """Return the reason the gradients cannot be added up and applied once; empty if they can."""
         if not self.optimizers:
             return NEVER_APPLIED
         return "its second optimizer needs what the first has updated" if self._late else ""
@@ -107,7 +108,7 @@ class GradientCapture:
         return loss if self._summed else loss * tf.cast(self._frame.share, loss.dtype)
 
     def _note_order(self, grads: list[Any]) -> None:
-        """Record which operations existed before the first call; a gradient made later may depend on its update."""
+        """Record which operations existed before the first call; a gradient computed later may depend on its update."""
         if tf.executing_eagerly():
             self._late = self._late or bool(self.optimizers)
             return
@@ -139,11 +140,11 @@ _MEANS = ("mean", "sum_over_batch_size")
 
 
 class MicroBatchLosses:
-    """The corrections for one traced micro-batch, and what the trace found.
+    """The corrections for one traced micro-batch, and the findings of the trace.
 
     Args:
         frame: the position of the micro-batch in the full batch; None to only collect the divisors.
-        eagerly: whether the step runs eagerly. Then the divisor of a number is unknown.
+        eagerly: True if the step runs eagerly, so that the divisor of a number is unknown.
     """
 
     def __init__(self, frame: MicroBatchSlice | None, eagerly: bool = False) -> None:
@@ -160,7 +161,7 @@ class MicroBatchLosses:
     @staticmethod
     @contextmanager
     def replaced(current: Callable[[], MicroBatchLosses | None]) -> Iterator[None]:
-        """Within the block, Keras' reductions and the losses that a layer lists are corrected for a micro-batch.
+        """Correct Keras' reductions and the losses that a layer lists for a micro-batch, within the block.
 
         Args:
             current: returns the corrections for the micro-batch that this thread traces; None in other threads.
@@ -177,7 +178,7 @@ class MicroBatchLosses:
             yield
 
     def _reduced(self, loss: Any, given: dict[str, Any]) -> Any:
-        """The corrected loss that Keras reduced from `given`."""
+        """Return the corrected loss that Keras reduced from `given`."""
         reduction, weights = given["reduction"], given.get("sample_weight")
         if given["values"].shape.rank == 0:
             return self._term(loss, "a loss function that returns one number")
@@ -196,7 +197,7 @@ class MicroBatchLosses:
         return "CompileLoss" in [cls.__name__ for cls in outer] if outer else reduction == "sum"
 
     def _share_of_divisor(self, own: tf.Tensor) -> Any:
-        """The factor that corrects a mean over the micro-batch's own divisor; 1 if it is the full batch."""
+        """Return the factor that corrects a mean over the micro-batch's own divisor; 1 if it is the full batch."""
         own = tf.cast(own, tf.float64)
         self.divisors.append(own)
         if self._frame is None:
@@ -247,7 +248,7 @@ def _masked(mine: MicroBatchLosses, original: Any, *args: Any, **kwargs: Any) ->
 
 
 def _arguments(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """The arguments of a call by name, including defaults."""
+    """Return the arguments of a call by name, including defaults."""
     bound = inspect.signature(function).bind(*args, **kwargs)
     bound.apply_defaults()
     return bound.arguments
@@ -257,7 +258,7 @@ _guards: dict[Any, float] = {}
 
 
 def _guard_of(apply_mask: Any) -> float:
-    """The amount this Keras adds to the count of valid entries against division by zero: 0, formerly 1e-7."""
+    """Return what this Keras adds to the count of valid entries against division by zero: 0, formerly 1e-7."""
     if apply_mask not in _guards:
         with tf.init_scope():
             mask = tf.constant([True, False])
@@ -279,7 +280,7 @@ class Handed:
 
 
 class MicroBatchMetrics:
-    """The metrics of one traced micro-batch, and which of them to update at the end."""
+    """The metrics of one traced micro-batch, including those to update at the end."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -293,7 +294,7 @@ class MicroBatchMetrics:
     @staticmethod
     @contextmanager
     def replaced(model: Any, current: Callable[[], MicroBatchMetrics | None]) -> Iterator[None]:
-        """Within the block, metrics of the two kinds hand over instead of updating, and results are recorded.
+        """Make metrics of the two kinds hand over values instead of updating, and record results, within the block.
 
         Args:
             current: returns the metrics of the micro-batch that this thread traces; None in other threads.
@@ -312,11 +313,11 @@ class MicroBatchMetrics:
             yield
 
     def source_of(self, leaf: Any) -> Any:
-        """The metric whose result this tensor is; None if it is no metric's result."""
+        """Return the metric whose result this tensor is; None if it is no metric's result."""
         return next((metric for tensor, metric in self._results if tensor is leaf), None)
 
     def _takes(self, metric: Any, values: Any, sample_weight: Any) -> bool:
-        """True if a mean is to be handed over; if so, record it."""
+        """True if a value of a mean metric is to be handed over; records it in that case."""
         shape = tf.convert_to_tensor(values).shape
         is_number = shape.rank == 0 or (not tf.executing_eagerly() and shape.rank and shape[0] is not None)
         if not is_number and metric is not KERAS.loss_tracker.get(self._model):
@@ -351,7 +352,7 @@ def _noted_result(metric: Any, mine: MicroBatchMetrics, original: Any, *args: An
 
 
 def all_metrics(model: Any) -> list[Any]:
-    """Every metric of a model, including those in Keras' containers, but not those inside a foreign metric."""
+    """List every metric of a model, including those in Keras' containers, but not those inside a foreign metric."""
     found: list[Any] = []
     waiting = list(model.metrics)
     while waiting:
@@ -365,7 +366,7 @@ def all_metrics(model: Any) -> list[Any]:
 
 
 def is_foreign(metric: Any) -> bool:
-    """True if code outside Keras updates a metric, so that it is unknown how the metric adds up."""
+    """True if code outside Keras updates a metric, so that it is unknown how it adds up."""
     return not getattr(type(metric).update_state, "__module__", "").startswith(("keras.", "oomph."))
 
 

@@ -47,7 +47,7 @@ class MicroBatchOutputs(NamedTuple):
     gradients: list[list[Any]]
     """For each call of an optimizer, the gradients of its variables times the share of the micro-batch."""
     sizes: dict[str, Any]
-    """Number of each sparse gradient with several pieces → the sizes of the pieces, int64 [pieces]."""
+    """Maps the number of each sparse gradient with several pieces to the sizes of the pieces, int64 [pieces]."""
     divisors: list[Any]
     terms: list[Any]
     values: list[Any]
@@ -83,7 +83,7 @@ class MicroBatchStep:
         self._step = python_of(step)
         self.eagerly = bool(model.run_eagerly)
         self.reason = ""
-        """The reason in the traced graph why micro-batches cannot replace the batch; empty if it shows none."""
+        """The reason, from the traced graph, why micro-batches cannot replace the batch; empty if it shows none."""
         self.applied: GradientCapture | None = None
         self._after = AfterUpdate()
         self._defers = trains and not self.eagerly and self.replicas.count == 1
@@ -97,7 +97,7 @@ class MicroBatchStep:
         self.sources: list[Any] = []
         """For each leaf of `structure`, the metric whose result it is, or None."""
         self.batched_logs: list[bool] = []
-        """For each leaf, whether it has an entry per sample; the other two lists say so of what metrics get."""
+        """For each leaf, True if it has an entry per sample; the other two lists say so for the inputs of metrics."""
         self.batched_values: list[bool] = []
         self.pieces: dict[int, tuple[Piece, ...]] = {}
         """The pieces of each sparse gradient, by number."""
@@ -115,7 +115,7 @@ class MicroBatchStep:
     def trace(self, batch: Any) -> None:
         """Trace the step for micro-batches of batches like this one. Raises UnsupportedError if that is impossible.
 
-        A step that runs eagerly is also traced, to see what it does. It still runs eagerly.
+        A step that runs eagerly is also traced, to find out what it does, but still runs eagerly.
         """
         spec, layout = self._spec, batches.layout_of(self.replicas.local(batch)[0])
         if layout != self._layout:
@@ -157,7 +157,7 @@ class MicroBatchStep:
     def __call__(
         self, parts: list[Any], frames: list[MicroBatchSlice], compiled: bool = True
     ) -> list[MicroBatchOutputs]:
-        """Run the step on one micro-batch in each replica; `compiled` False leaves XLA out."""
+        """Run the step on one micro-batch in each replica; without XLA if `compiled` is False."""
         if self.eagerly:
             outputs = self._run(parts, frames)
             self._forget()
@@ -168,11 +168,11 @@ class MicroBatchStep:
 
     @property
     def traced(self) -> Any:
-        """The concrete function of `flat` tensors, not compiled by XLA. It changes with each trace."""
+        """The concrete function of `flat` tensors, not compiled by XLA, which changes with each trace."""
         return self._plain.get_concrete_function()
 
     def divisors_of(self, wholes: list[Any]) -> list[Any]:
-        """The divisors of the full batch of each replica. Runs only what they need of the step.
+        """Compute the divisors of each replica's full batch, running only the part of the step that they need.
 
         Returns:
             For each replica, float64 [K].
@@ -220,7 +220,7 @@ class MicroBatchStep:
 
     @contextmanager
     def _replaced(self, traced: Callable[[], _Traced | None]) -> Iterator[None]:
-        """Within the block, Keras works on micro-batches in the threads that trace them, and as usual in others."""
+        """Within the block, let Keras work on micro-batches in the threads that trace them, and as usual in others."""
 
         def each(name: str) -> Callable[[], Any]:
             return lambda: getattr(traced(), name, None)
@@ -235,7 +235,7 @@ class MicroBatchStep:
             yield
 
     def _note(self, traced: _Traced, logs: Any) -> None:
-        """Keep the facts that the first replica's trace shows; they hold for all replicas."""
+        """Keep the facts that the first replica's trace shows; they apply to all replicas."""
         self.losses, self.metrics, self.applied = traced.losses, traced.metrics, traced.applied
         self._after = traced.after
         leaves, handed = tf.nest.flatten(logs), traced.metrics.handed
@@ -261,7 +261,7 @@ class MicroBatchStep:
         return wrapped.prune(wrapped.inputs[: len(signature)], list(wrapped.structured_outputs))
 
     def _reason_in(self, concrete: Any) -> str:
-        """The reason, from the graph, why micro-batches cannot replace the batch; empty if there is none."""
+        """Return the reason, from the graph, why micro-batches cannot replace the batch; empty if there is none."""
         if not self.trains or self.applied is None:
             return ""
         weights = [v for optimizer in optimizers_of(self._model) for v in optimizer.variables]
@@ -275,17 +275,17 @@ class MicroBatchStep:
 
 
 def flat(parts: list[Any], frames: list[MicroBatchSlice]) -> list[Any]:
-    """The arguments of a traced micro-batch: the tensors of the batch and of the frame of each replica."""
+    """Return the arguments of a traced micro-batch: the tensors of each replica's batch and frame."""
     return [t for part, frame in zip(parts, frames, strict=True) for t in (*batches.tensors_of(part), *frame)]
 
 
 def _after_update(traced: _Traced | None) -> AfterUpdate | None:
-    """The recorder of a traced micro-batch's assignments; None before its gradients have been handed out."""
+    """Return the recorder of a traced micro-batch's assignments; None before its gradients have been handed out."""
     return None if traced is None or not traced.applied.optimizers else traced.after
 
 
 def _slices_in(traced: _Traced, batch: list[Any]) -> dict[int, TracedSlices]:
-    """The sparse gradients of a traced micro-batch, by number."""
+    """Return the sparse gradients of a traced micro-batch, by number."""
     gradients = enumerate(g for call in traced.applied.gradients for g in call)
     return {number: TracedSlices(g.indices, batch) for number, g in gradients if isinstance(g, tf.IndexedSlices)}
 
@@ -305,7 +305,7 @@ def _in_equal_parts(items: Sequence[Any], count: int) -> list[Sequence[Any]]:
 
 
 def python_of(step: Callable[..., Any]) -> Callable[..., Any]:
-    """The Python function of a `tf.function`, converted by AutoGraph; other functions unchanged."""
+    """Return the Python function of a `tf.function`, converted by AutoGraph; other functions unchanged."""
     python = getattr(step, "python_function", None)
     if python is None:
         return step
@@ -323,7 +323,7 @@ def _goes_with_batch(value: Any) -> bool:
 
 
 def essence(error: BaseException) -> str:
-    """The most informative line of an error, for a one-line message."""
+    """Return the most informative line of an error, for a one-line message."""
     text = str(getattr(error, "message", None) or error)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("[[")]
     told = [line for line in lines if not line.startswith(_HEADINGS)]

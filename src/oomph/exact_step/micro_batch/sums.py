@@ -24,18 +24,18 @@ class GradientSums:
     """The weighted sum of the gradients of a batch's micro-batches.
 
     Dense gradients are added up in one variable per trainable variable. This takes as much device memory as one more
-    set of gradients, but only from the first out-of-memory error on. Sparse ones (IndexedSlices, of Embedding layers)
+    set of gradients, but only after the first out-of-memory error. Sparse ones (IndexedSlices, of Embedding layers)
     become the slices of the full batch (`sparse_slices.py`), since Keras' optimizers square and clip the slices before
     they add up equal indices.
 
     Args:
-        replica: the replica whose gradients they are.
+        replica: the replica that the gradients belong to.
     """
 
     def __init__(self, replica: int = 0) -> None:
         self._replica = replica
         self.pieces: dict[int, tuple[Piece, ...]] = {}
-        """The pieces of sparse gradients, by number; unknown for those not listed."""
+        """The pieces of sparse gradients, by number; unknown for any that are not listed."""
         self._sums: list[tf.Variable | None] | None = None
         self._slices: dict[int, JoinedSlices] = {}
 
@@ -59,7 +59,7 @@ class GradientSums:
             ]
 
     def add(self, calls: Sequence[Gradients]) -> dict[str, tf.IndexedSlices]:
-        """Add each dense gradient. Returns the sparse ones, for `keep`."""
+        """Add each dense gradient; return the sparse ones, for `keep`."""
         assert self._sums is not None
         grads = [gradient for call in calls for gradient in call]
         sparse = {}
@@ -88,11 +88,11 @@ class GradientSums:
                 total.assign(tf.zeros_like(total), read_value=False)
 
     def sparse(self) -> dict[str, tf.IndexedSlices]:
-        """The sparse gradients of all micro-batches, as for the full batch."""
+        """Return the sparse gradients of all micro-batches, as for the full batch."""
         return {str(index): slices.joined() for index, slices in self._slices.items()}
 
     def gradients(self, sparse: dict[str, tf.IndexedSlices]) -> list[Any]:
-        """The sums in the order of the variables, including the result of `sparse`; None for no gradient."""
+        """Return the sums in the order of the variables, including the result of `sparse`; None for no gradient."""
         dense = [None if total is None else total.read_value() for total in self._sums or []]
         return [sparse.get(str(index), total) for index, total in enumerate(dense)]
 
@@ -118,7 +118,7 @@ class MergedMetrics:
         self._outputs: list[list[MicroBatchOutputs]] = []
         self._sizes: list[list[int]] = []
         self.summed: dict[str, list[bool]] = {}
-        """The numbers in "values" and "logs" that are sums over samples, as the probe finds out."""
+        """Flags for the numbers in "values" and "logs" that are sums over samples, as the probe finds out."""
         self._compiled = compiled(self._update)
 
     def start(self) -> None:
@@ -126,7 +126,7 @@ class MergedMetrics:
         self._outputs, self._sizes = [], []
 
     def kinds(self) -> tuple[list[bool], list[bool]]:
-        """Flags that mark the sums in "values" and in "logs"."""
+        """Return flags that mark the sums in "values" and in "logs"."""
         return self.summed.get("values", []), self.summed.get("logs", [])
 
     def keep(self, outputs: list[MicroBatchOutputs], sizes: list[int]) -> None:
@@ -135,7 +135,7 @@ class MergedMetrics:
         self._sizes.append(sizes)
 
     def finish(self, size_is_known: bool) -> Any:
-        """Update the metrics. Returns what the step returns on the full batch, for each replica.
+        """Update the metrics; return what the step returns on the full batch, for each replica.
 
         Args:
             size_is_known: whether Keras knows the size of every batch when it traces its own step. It then passes that
@@ -149,7 +149,7 @@ class MergedMetrics:
         return [tf.nest.pack_sequence_as(self._micro_step.structure, leaves) for leaves in results]
 
     def _merged(self, parts: Sequence[MicroBatchOutputs], sizes: Sequence[int], size_is_known: bool) -> tuple[Any, ...]:
-        """The merged outputs of one replica: values and weights for means, arguments, logs."""
+        """Merge the outputs of one replica: values and weights for means, arguments, logs."""
         values = [
             _merged_values(column, is_sum, sizes, batched)
             for (column, is_sum), batched in zip(
@@ -197,12 +197,12 @@ class MergedMetrics:
 
 
 def _columns(parts: Sequence[MicroBatchOutputs], field: str) -> list[tuple[Any, ...]]:
-    """The outputs in this field, each as a column over the micro-batches."""
+    """Return the outputs in this field, each as a column over the micro-batches."""
     return list(zip(*(getattr(part, field) for part in parts), strict=True))
 
 
 def _merged_values(column: Sequence[Any], is_sum: bool, sizes: Sequence[int], batched: bool) -> Any:
-    """Numbers merged by the share of their micro-batch, or losses of single samples concatenated."""
+    """Merge numbers by the share of their micro-batch, or concatenate losses of single samples."""
     if not batched:
         return _summed(column) if is_sum else _mean_of_column(column, sizes)
     total = sum(sizes) or 1
@@ -211,7 +211,7 @@ def _merged_values(column: Sequence[Any], is_sum: bool, sizes: Sequence[int], ba
 
 
 def _merged(column: Sequence[Any], sizes: Sequence[int], batched: bool) -> Any:
-    """The full-batch value of the micro-batches' values; `batched`: they have an entry per sample."""
+    """Merge values of micro-batches into the full batch's value; `batched` if they have an entry per sample."""
     first = column[0]
     if len(column) == 1 or not isinstance(first, (tf.Tensor, tf.RaggedTensor)):
         return column[-1]
@@ -250,7 +250,7 @@ class MovingStatistics:
         self._shares: list[float] = []
 
     def start(self) -> None:
-        """Remember the state that every micro-batch starts from."""
+        """Record the state that every micro-batch starts from."""
         self._before, self._after, self._shares = self._state.snapshot(), [], []
 
     def before_micro_batch(self) -> None:
@@ -283,7 +283,7 @@ class MovingStatistics:
 
 
 def _mean(values: Any, shares: Any) -> Any:
-    """The share-weighted mean over the first dimension; exactly the first value if all are equal, and for integers."""
+    """Return the share-weighted mean over the first dimension; the first value if all are equal, or for integers."""
     if not values.dtype.is_floating:
         return values[0]
     first = values[0]
@@ -292,7 +292,7 @@ def _mean(values: Any, shares: Any) -> Any:
 
 
 def _mean_and_variance(model: Any, slots: list[Slot]) -> list[tuple[int, int, float]]:
-    """(index of moving mean, index of moving variance, momentum) of each BatchNormalization layer."""
+    """List (moving mean's index, moving variance's index, momentum) for each BatchNormalization layer."""
     index = {id(slot.handle): number for number, slot in enumerate(slots)}
     found: list[tuple[int, int, float]] = []
     for layer in KERAS.flatten_layers.call(model):

@@ -32,8 +32,8 @@ from oomph.protocol.reason_table import DRAWS, NORMALIZATION, SUMS
 
 METRIC = "metric "
 _FEWER_SAMPLES = (4, 2)
-"""The numbers of samples for further probes, if there is no memory for the usual number."""
-_OF_ANY_SIZE = "where the step holds a fixed batch size, tf.shape(x)[0] in its place is the size of any part"
+"""The numbers of samples for further probes if there is no memory for the usual number."""
+_OF_ANY_SIZE = "if the step hard-codes a batch size, replace it with tf.shape(x)[0], the size of any part"
 _HIDDEN_DRAWS = "random numbers that TensorFlow cannot draw again"
 
 
@@ -42,9 +42,9 @@ class Choice:
     """The user's choices for a batch that cannot be split into micro-batches without changing the result."""
 
     inexact: str | None = None
-    """"allow" or "refuse" all couplings between samples; None: allow the known and usual ones."""
+    """"allow" or "refuse" for all couplings between samples; None to allow the known and usual ones."""
     smaller_batch: bool | None = None
-    """True if a batch that cannot be split may be trained on as several smaller batches; None: impossible."""
+    """True if a batch that cannot be split may be trained on as several smaller batches; None if impossible."""
 
 
 def choice_of(guarding: Guarding) -> Choice:
@@ -63,8 +63,8 @@ def find(
 ) -> ProbeFinding:
     """Probe the step with `most` samples of this batch. Never raises, and leaves the model unchanged.
 
-    BatchNormalization makes every split differ. The probe switches it to its moving statistics, so that other
-    couplings between samples show.
+    BatchNormalization makes every split differ. The probe switches it to its moving statistics, so that other couplings
+    between samples become visible.
     """
     normalising = batch_normalizations(model, small)
     try:
@@ -84,7 +84,7 @@ def find(
 
 
 def judge(promise: Promise, finding: ProbeFinding, choice: Choice) -> Promise:
-    """The promise after the probe. Pure.
+    """Return the promise after the probe. Pure.
 
     By default, known and usual couplings (BatchNormalization, random numbers that cannot be drawn again, metrics that
     are not means) are allowed with a label, and unknown ones are refused.
@@ -98,13 +98,13 @@ def judge(promise: Promise, finding: ProbeFinding, choice: Choice) -> Promise:
     if not finding.conclusive and promise.kind == TO_BE_PROBED:
         return _inexact(f"{promise.reason}, and {finding.why_nothing}", usual=False, choice=choice)
     if finding.no_memory:
-        return _inexact(f"each sample is treated by itself, but {finding.why_nothing}", usual=True, choice=choice)
+        return _inexact(f"each sample is treated independently, but {finding.why_nothing}", usual=True, choice=choice)
     if not finding.gradients <= finding.tolerance:
         shown = finding.incomparable or f"relative difference {finding.gradients:.1g}"
-        reason = f"the update depends on which samples are together (probe: {shown})"
+        reason = f"the update depends on which samples share a batch (probe: {shown})"
         return _inexact(reason, usual=False, choice=choice)
     if not finding.state <= finding.tolerance:
-        reason = f"{finding.worst} depends on which samples are together"
+        reason = f"{finding.worst} depends on which samples share a batch"
         is_metric = finding.worst.startswith(METRIC)
         return _inexact(reason, usual=is_metric, choice=choice, coupling=SUMS if is_metric else "")
     if not finding.returned <= max(finding.tolerance, 1e-6):
@@ -116,7 +116,7 @@ def judge(promise: Promise, finding: ProbeFinding, choice: Choice) -> Promise:
 
 
 def batch_normalizations(model: Any, small: SmallState) -> list[Any]:
-    """The layers that normalize with batch statistics in a step that writes this state."""
+    """List the layers that normalize with batch statistics in a step that writes this state."""
     written = {id(slot.handle) for slot in small.slots}
     layers = [
         layer for layer in KERAS.flatten_layers.call(model) if getattr(layer, "moving_variance", None) is not None
@@ -125,7 +125,7 @@ def batch_normalizations(model: Any, small: SmallState) -> list[Any]:
 
 
 def _failing(reason: str, choice: Choice) -> Promise:
-    """The promise for a step that fails on few samples; micro-batches are tried anyway if an option allows it."""
+    """Return the promise for a step that fails on few samples; an option can allow micro-batches anyway."""
     if choice.inexact == "allow" or choice.smaller_batch:
         return Promise(APPROXIMATE if choice.inexact == "allow" else SMALLER, reason)
     return Promise(REFUSED, f"{reason}; {_OF_ANY_SIZE}")
@@ -165,7 +165,7 @@ def _probed(model: Any, divided: AccumulatedStep, batch: Any, size: int, small: 
 def _probed_both_ways(
     model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, samples: int
 ) -> ProbeFinding:
-    """Probe the step with its loss as the current kind, mean or sum; if the result differs, as the other kind."""
+    """Probe the step with its loss as the current kind, mean or sum; if the result differs, probe the other kind."""
     probe, summed = Probe(divided, coarsest_type(model)), divided.micro_step.summed
     found = probe.run(batch, size, small, _names(model), samples)
     if found.gradients <= found.tolerance or not found.conclusive:
@@ -181,7 +181,7 @@ def _probed_both_ways(
 
 @contextmanager
 def _at_rest(layers: list[Any]) -> Iterator[None]:
-    """Within the block, these layers use their moving statistics and do not update them."""
+    """Within the block, let these layers use their moving statistics without updating them."""
 
     def resting(call: Callable[..., Any]) -> Callable[..., Any]:
         def at_rest(inputs: Any, training: Any = None, mask: Any = None) -> Any:
@@ -196,7 +196,7 @@ def _at_rest(layers: list[Any]) -> Iterator[None]:
 
 
 def _names(model: Any) -> dict[int, str]:
-    """The names of state variables, by the identity of their handles."""
+    """Return the names of state variables, by the identity of their handles."""
     names: dict[int, str] = {}
     kinds = (("", model.non_trainable_variables), (METRIC, model.metrics_variables))
     for kind, variables in kinds:
@@ -209,7 +209,7 @@ def _names(model: Any) -> dict[int, str]:
 class Division:
     """One step of a model for batches of one layout (`batches.layout_of`), and the verdict on splitting them.
 
-    A batch with sample weights and one without are two steps: different operations run, and different weights may have
+    Batches with and without sample weights make two steps: different operations run, and different weights may have
     gradients. A probe of one says nothing about the other.
 
     Args:
@@ -218,7 +218,7 @@ class Division:
         commits: the variable that counts commits; None for a step that trains nothing.
         promise: what is known about micro-batches before anything is traced.
         choice: what the user accepts if micro-batches change the result.
-        combine: how returned numbers combine over micro-batches, "mean" or "sum"; None: the probe finds out.
+        combine: how returned numbers combine over micro-batches, "mean" or "sum"; None if the probe is to find out.
     """
 
     def __init__(
@@ -237,13 +237,13 @@ class Division:
         self.verdict: Promise | None = None
         """The promise for micro-batches; None before a probe."""
         self.rounding = 0.0
-        """The relative difference between full batch and micro-batches that the probe found."""
+        """The relative difference between full batch and micro-batches, as found by the probe."""
         self._steps, self._next_probe = 0, 2
 
     def is_time_to_probe_again(self) -> bool:
         """True after 2, 5, 11, 23, ... divided steps, if only a probe supports the verdict.
 
-        A coupling may show only in rare samples. Counts the divided steps, so call it once for each.
+        A coupling may show only in rare samples. Counts the divided steps, so call this once for each.
         """
         if self._promise.kind != TO_BE_PROBED or self.verdict is None or self.verdict.kind != EXACT:
             return False
@@ -254,7 +254,7 @@ class Division:
         return True
 
     def probe(self, batch: Any, size: int, small: SmallState, most: int) -> ProbeFinding | None:
-        """Probe with samples of this batch. Returns None if it shows nothing but an earlier probe did.
+        """Probe with samples of this batch; return None if it shows nothing but an earlier probe did.
 
         Args:
             size: the samples of the replica that has the most.

@@ -1,4 +1,4 @@
-"""One execution: what Keras runs in one call on an iterator, that is one step or `steps_per_execution` steps.
+"""One execution: the one step or `steps_per_execution` steps that Keras runs in one call on an iterator.
 
 The batch of a step that runs inside TensorFlow is held until the step is over, so that a failed step can be retried on
 the same batch.
@@ -21,7 +21,7 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 @dataclass(frozen=True)
 class OnlySpec:
-    """Stands in for an iterator that does not exist yet, in code that needs only its kind."""
+    """Stands in for an iterator that does not exist yet, for code that needs only its kind."""
 
     _type_spec: tf.data.IteratorSpec
     """The spec of an iterator over a `tf.data.Dataset`."""
@@ -34,7 +34,7 @@ class OnlySpec:
 
 @dataclass(frozen=True)
 class Execution:
-    """The number of steps per call, and the variable that counts completed steps."""
+    """The number of steps per call, and the variable that counts complete steps."""
 
     steps: int
     completed: tf.Variable
@@ -62,16 +62,16 @@ class Form:
         self.proven = False
         """True if the form has run once without running out of memory."""
         self.can_be_repaired = True
-        """True if a failure in the compute phase leaves everything as it was before."""
+        """True if a failure in the compute phase leaves everything unchanged."""
         self.lighter_at: float | None = None
-        """The monotonic time from which to hold less; None: never, or already done."""
+        """The monotonic time after which to hold less; None if never, or if already done."""
         self.completed = 0
         """The number of steps completed before the current call."""
         self._step = one if self._compiled_by_xla else inlined(one.get_concrete_function(spec))
         self.hold, self.run = self._compiled(self._step, pinned)
 
     def hold_less(self) -> None:
-        """From now on, hold only the batch and the small state, and assign each value as soon as it exists."""
+        """Hold only the batch and the small state from now on, and assign each value as soon as it exists."""
         self.lighter_at, step = None, self._step
         try:
             if not self._compiled_by_xla:
@@ -83,7 +83,7 @@ class Form:
         (self.hold, self.run), self.can_be_repaired = lighter, False
 
     def batch_held(self) -> Any:
-        """The batch of the failed step, or None if the step failed before it had one."""
+        """Return the batch of the failed step, or None if the step failed before it had one."""
         tensors = self.hold.take_batch()
         return None if tensors is None else batches.with_tensors(self.spec, tensors)
 
@@ -146,7 +146,7 @@ def _several(held_step: Callable[[Any], Any], iterator: Any, execution: Executio
 
 
 def unpacked(outcome: Any) -> Any:
-    """The logs in the Optional that several steps return. Raises StopIteration if there was no batch."""
+    """Return the logs in the Optional that several steps return. Raises StopIteration if there was no batch."""
     if not isinstance(outcome, tf.experimental.Optional):
         return outcome
     if not outcome.has_value():

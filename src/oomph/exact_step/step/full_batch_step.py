@@ -2,7 +2,7 @@
 
 XLA needs one more precaution. TensorFlow donates the buffer of every variable that a compiled step updates to XLA. If
 the execution then runs out of memory, the buffer is freed although the variable still points to it, and the weights
-silently turn into whatever is allocated next (TensorFlow 2.21; `PopulateInputs` in
+silently become whatever is allocated there next (TensorFlow 2.21; `PopulateInputs` in
 tensorflow/compiler/jit/xla_launch_util.cc; shown in tests/end_to_end/test_tensorflow_itself.py). A buffer with a second
 reference is not donated. So the first step of a compiled form, which may not fit, also holds its variables. Later steps
 do not, and after an out-of-memory error in one of them the run goes back to the checkpoint.
@@ -37,11 +37,13 @@ from oomph.keras_bridge.stateful_random_ops import KeptRandomOps
 from oomph.protocol.reasons import Reason, because
 
 _HELD = 0.5
-"""Share of the device memory beside weights and slots that a step may hold back until it commits. The rest leaves room
-for micro-batches, whose accumulated gradients take as many bytes again."""
+"""The share of the device memory, apart from weights and slots, that a step may hold back until it commits.
+
+The rest leaves room for micro-batches, whose accumulated gradients take as many bytes again.
+"""
 
 _PAYS_AFTER = 10
-"""A lighter form is compiled once the training has lasted this many times as long as compiling it takes."""
+"""A lighter form is compiled once training has lasted this many times longer than compiling it takes."""
 
 
 class FullBatchStep:
@@ -75,29 +77,31 @@ class FullBatchStep:
         self.commits = tf.Variable(0, dtype=tf.int64, trainable=False)
         """Counts calls of `optimizer.apply`. Incremented before the first assignment of each call."""
         self.completed = tf.Variable(0, dtype=tf.int64, trainable=False)
-        """Counts the complete steps of an execution that takes several."""
+        """Counts the complete steps of an execution with several steps."""
         self._committed = 0
         self._per_step: int | None = None
         self._counts: set[int | None] = set()
         """The number of commits per step in each trace; None if it depends on computed values."""
         self._optimizers = 0
-        """The number of optimizers when the step was last traced. The graph contains no others."""
+        """The number of optimizers when the step was last traced; the graph contains no others."""
         self._steps = 1
         """The number of steps in the last complete execution."""
         self._forms: dict[str, Form] = {}
         self._distributed: dict[str, tuple[Any, list[Slot]]] = {}
-        """For each kind of distributed iterator, the spec of its batches and what the step writes on them. Python takes
-        their batches: no staging area holds what a strategy puts on several devices."""
+        """The spec of the batches of each kind of distributed iterator, and what the step writes on them.
+
+        Python takes their batches: no staging area holds what a strategy puts on several devices.
+        """
         self._states: dict[Any, SmallState] = {}
         self._traced: list[Any] = []
         self._hidden: list[str] | None = None
         self._proven: set[Any] = set()
         self._one = self._compiled_step()
         self._iterators: Any = tf.function(lambda iterator: None, reduce_retracing=True)
-        """Traced for every kind of iterator, so that it relaxes the spec exactly as Keras' own function does."""
+        """Traced for every kind of iterator, to relax the spec exactly as Keras' own function does."""
 
     def prepare(self, iterator: Any) -> None:
-        """Trace the step for this kind of iterator, once. Afterwards every variable exists. Takes no data."""
+        """Trace the step for this kind of iterator, once, after which every variable exists. Takes no data."""
         if self.eagerly:
             with calls_not_counted(self._model):
                 KERAS.symbolic_build.call(self._model, data_batch=batches.without_optionals(iterator.element_spec))
@@ -121,7 +125,7 @@ class FullBatchStep:
         self._steps = 1
 
     def run(self, iterator: Any) -> Any:
-        """Take one batch and train on it. Returns Keras' logs, or Failed. Raises at the end of the data."""
+        """Take one batch and train on it; return Keras' logs, or Failed. Raises at the end of the data."""
         form, started = self._forms[str(iterator.element_spec)], time.monotonic()
         if self._is_refused(lambda: None):
             return self._refused(batches.without_optionals(next(iterator)))
@@ -144,10 +148,10 @@ class FullBatchStep:
         return unpacked(logs)
 
     def _lighter_at(self, seconds: float) -> float | None:
-        """The monotonic time from which a form holds less, as a failure may use the checkpoint; None: never.
+        """Return the monotonic time after which a form holds less, as a failure may use the checkpoint; None if never.
 
         Args:
-            seconds: the duration of its first step, roughly that of compiling the lighter form.
+            seconds: the duration of its first step, roughly the time to compile the lighter form.
         """
         if not self.can_go_back:
             return None
@@ -156,7 +160,7 @@ class FullBatchStep:
         return None if self._is_limited() or not self.held_bytes else time.monotonic() + _PAYS_AFTER * seconds
 
     def run_held(self, batch: Any, pinned: bool = True) -> Any:
-        """Train on a batch that Python holds. Returns Keras' logs, or Failed.
+        """Train on a batch that Python holds; return Keras' logs, or Failed.
 
         Args:
             batch: a nest of eager tensors, or of arrays.
@@ -193,7 +197,7 @@ class FullBatchStep:
         return failed
 
     def build_metrics(self, batch: Any) -> None:
-        """Build the metrics of an eager model, which its first step would build. Micro-batches need them earlier."""
+        """Build the metrics of an eager model before its first step would: micro-batches need them earlier."""
         metrics = KERAS.compile_metrics.get(self._model)
         if self.eagerly and not (metrics is None or metrics.built):
             with calls_not_counted(self._model):
@@ -207,7 +211,7 @@ class FullBatchStep:
                 metric.reset_state()
 
     def state_of(self, batch: Any) -> SmallState:
-        """The small state of the step for an eager batch; traces the step if this kind of batch is new."""
+        """Return the step's small state for an eager batch; traces the step if this kind of batch is new."""
         if self.eagerly:
             return SmallState(self._listed_state())  # not all metrics exist before the first step
         key = batches.kind_of(batch)
@@ -225,26 +229,26 @@ class FullBatchStep:
         return any(batches.length_is_known(spec) for spec in specs)
 
     def trace_sizes_apart(self) -> None:
-        """From now on, trace each batch size separately: the code of the step may rely on a known size."""
+        """Trace each batch size separately from now on: the code of the step may rely on a known size."""
         self._one = self._compiled_step(reduce_retracing=False)
         self._iterators = None
 
     @property
     def held_bytes(self) -> int | None:
-        """The bytes that the step holds back until it commits; 0: none, for lack of room; None: unknown."""
+        """The bytes that the step holds back until it commits; 0 if there is no room; None if unknown."""
         replicas = self._model.distribute_strategy.num_replicas_in_sync
         if self.eagerly or self.pins or replicas > 1 or not any(self._counts):
             return None
         return max(held_bytes(traced.graph) for traced in self._traced)
 
     def small_state(self) -> list[Slot]:
-        """State that the step writes besides weights and slots, for every kind of iterator traced so far."""
+        """List the state that the step writes besides weights and slots, for every kind of iterator traced so far."""
         written = [*(form.state for form in self._forms.values()), *(state for _, state in self._distributed.values())]
         draws = handles_of(self.draws.variables)
         return [slot for state in written for slot in state if id(slot.handle) not in draws]
 
     def hidden_state(self) -> list[Reason]:
-        """The random operations of the step that count their draws in the kernel."""
+        """Return reasons for the step's random operations that count their draws in the kernel."""
         if self._hidden is None:
             graphs = [traced.graph for traced in self._traced]
             self._hidden = sorted({kind for graph in graphs for kind in hidden_draws_in(graph)})
@@ -252,29 +256,29 @@ class FullBatchStep:
         return [because("draws-of-kind", kind=kind, where=where) for kind in self._hidden]
 
     def _listed_state(self) -> list[Slot]:
-        """The state that the model lists: in eager mode no graph shows what the step writes."""
+        """Return the state that the model lists, since in eager mode no graph shows what the step writes."""
         model = self._model
         return Slot.each_of([*model.non_trainable_variables, *model.metrics_variables])
 
     def committed_slots(self) -> list[Slot]:
-        """State that only a commit writes: weights, the optimizer's variables, and the counter of commits."""
+        """List the state that only a commit writes: weights, the optimizer's variables, and the counter of commits."""
         return Slot.each_of(self._committed_variables())
 
     def commit_has_begun(self, done: int = 0) -> bool:
         """True if the failed step had begun to assign. Do not call after a failure under XLA without pins.
 
         Args:
-            done: steps that the same execution had completed before.
+            done: the number of steps that the same execution had already completed.
         """
         return int(self.commits.numpy()) != self._committed + done * (1 if self._per_step is None else self._per_step)
 
     def trained_slots(self) -> list[Slot]:
-        """The weights and the optimizers' variables, without oomph's own counters."""
+        """Return the weights and the optimizers' variables, without oomph's own counters."""
         return Slot.each_of(self._trained_variables())
 
     @property
     def trained_bytes(self) -> int:
-        """The bytes of the weights and the optimizers' variables."""
+        """The size in bytes of the weights and the optimizers' variables."""
         return sum(slot.nbytes for slot in self.trained_slots())
 
     def _trained_variables(self) -> list[Any]:
@@ -286,11 +290,11 @@ class FullBatchStep:
         return [*self._trained_variables(), self.commits, self.completed]
 
     def _is_limited(self) -> bool:
-        """True if TensorFlow limits the memory that the step trains in. On a CPU it does so only if told to."""
+        """True if TensorFlow limits the memory that the step trains in; on a CPU it does so only if told to."""
         return DeviceMemory.of_training_device().limit_bytes is not None
 
     def _room_bytes(self) -> int | None:
-        """The bytes of device memory that the step may hold back; None if no limit is known."""
+        """Return the bytes of device memory that the step may hold back; None if no limit is known."""
         memory = DeviceMemory.of_training_device()
         if memory.limit_bytes is None:
             return None
@@ -298,7 +302,7 @@ class FullBatchStep:
         return int(_HELD * (memory.limit_bytes - taken))
 
     def _compiled_step(self, reduce_retracing: bool = True) -> Any:
-        """The step as a function of a batch. It has Keras' own name, which TensorFlow's errors repeat."""
+        """Return the step as a function of a batch. It has Keras' own name, which TensorFlow's errors repeat."""
         model, commits, step = self._model, self.commits, self._step
         replicas, here = Replicas(model.distribute_strategy), threading.local()
 
@@ -341,10 +345,10 @@ class FullBatchStep:
         return Form(self._one, iterator_spec, spec, state, pinned, execution)
 
     def _as_keras_traces(self, spec: Any) -> Any:
-        """The spec that Keras' own function would be traced for.
+        """Return the spec that Keras' own function would be traced for.
 
-        A second batch size relaxes it to any size. TensorFlow's graph optimizer folds a known size into constants, so
-        a step traced for the size itself rounds differently.
+        A second batch size relaxes it to any size. TensorFlow's graph optimizer folds a known size into constants, so a
+        step traced for the size itself rounds differently.
         """
         if self._iterators is None:
             return spec

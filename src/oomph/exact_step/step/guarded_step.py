@@ -52,7 +52,7 @@ class GuardedStep:
         promise: what is known about micro-batches before anything is traced.
         choice: what the user accepts if micro-batches change the result.
         trains: whether the step updates weights.
-        combine: how returned numbers combine over micro-batches, "mean" or "sum"; None: the probe finds out.
+        combine: how returned numbers combine over micro-batches, "mean" or "sum"; None if the probe is to find out.
         can_go_back: whether there are checkpoints of what the step trains.
         witnessed: whether to fingerprint its batches.
     """
@@ -89,7 +89,7 @@ class GuardedStep:
         self._on_noise: Callable[[float], None] | None = None
 
     def measure_noise(self, tell: Callable[[float], None]) -> None:
-        """Before the next step, report how much its gradients differ between computations.
+        """Report, before the next step, how much its gradients differ between computations.
 
         An earlier process may have split the batches differently. The resulting difference counts as noise.
         """
@@ -117,7 +117,7 @@ class GuardedStep:
         return logs
 
     def prepare(self, iterator: Any) -> None:
-        """Trace the step for this kind of iterator, once. If that fails, plain Keras takes over for good."""
+        """Trace the step for this kind of iterator, once. If that fails, plain Keras takes over permanently."""
         if not self._broken and batches.is_dataset_iterator(iterator):
             try:
                 self._full_batch.prepare(iterator)
@@ -125,7 +125,7 @@ class GuardedStep:
                 self._step_aside(error)
 
     def extra_state(self) -> list[Slot]:
-        """Variables that the step writes, including those that neither the model nor its optimizer lists."""
+        """List the variables that the step writes, including any that neither the model nor its optimizer lists."""
         return self._full_batch.small_state()
 
     @property
@@ -134,16 +134,16 @@ class GuardedStep:
         return self._full_batch.draws
 
     def hidden_state(self) -> list[Reason]:
-        """The reasons some state of the step cannot be saved: TensorFlow hides it."""
+        """Return the reasons some state of the step cannot be saved: TensorFlow hides it."""
         return self._full_batch.hidden_state()
 
     @property
     def held_bytes(self) -> int | None:
-        """The bytes that a full batch holds back until it commits; 0: none, for lack of room; None: unknown."""
+        """The bytes that a full batch holds back until it commits; 0 if there is no room; None if unknown."""
         return self._full_batch.held_bytes
 
     def _can_trace(self, batch: Any) -> bool:
-        """Trace the step for a batch that Python holds. If that fails, plain Keras takes over for good."""
+        """Trace the step for a batch that Python holds. If that fails, plain Keras takes over permanently."""
         try:
             self._full_batch.state_of(batch)
         except Exception as error:  # oomph's or the user's: plain Keras works, or raises its own error
@@ -160,7 +160,7 @@ class GuardedStep:
         self.verification = Verification(steps, self._plain, self._model)
 
     def begin_with(self, start: Start) -> None:
-        """Begin with micro-batches of this size, unless something is known already."""
+        """Begin with micro-batches of this size, unless a size is already known."""
         self._search.begin(start)
         if not self._began:
             self._on_batch.begin_with(start)
@@ -171,7 +171,7 @@ class GuardedStep:
 
     @property
     def _trained_with(self) -> int | None:
-        """The micro-batch of training in samples, for an evaluation in which no full batch has fit yet; else None."""
+        """The samples in training's micro-batch, for an evaluation where no full batch has fit yet; None otherwise."""
         if self._trains or self._on_batch.has_fitted or not self._is_whole:
             return None
         training = getattr(self._model, "train_function", None)

@@ -20,12 +20,12 @@ from oomph.script.kept_micro_batches import Start
 
 END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
 COMPUTE, COMMIT, INPUT = "compute", "commit", "input"
-"""The phases of a step: nothing is assigned; something may be assigned; there is no batch yet."""
+"""The phases of a step: nothing is assigned yet; something may be assigned; there is no batch yet."""
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A step that ran out of memory. After a failure in the compute phase, everything is as before the step."""
+    """A step that ran out of memory. After a failure in the compute phase, nothing has changed."""
 
     oom: DeviceOutOfMemory
     error: BaseException
@@ -33,7 +33,7 @@ class Failed:
     """The phase in which the step failed: COMPUTE, COMMIT or INPUT."""
     batch: Any = None
     done: int = 0
-    """The number of steps that the same execution (`steps_per_execution`) had completed before."""
+    """The number of steps that the same execution (`steps_per_execution`) had already completed."""
     samples: int | None = None
     """The samples of the micro-batch that failed; None for a full batch."""
 
@@ -48,7 +48,7 @@ def attempt(
     Args:
         run: what to try.
         passed_on: errors that are never caught.
-        phase: the phase of the step that `run` is.
+        phase: the phase of the step that `run` carries out.
         batch: the batch of the step, if Python holds it.
     """
     try:
@@ -70,7 +70,7 @@ def _let_go_of_frames(error: BaseException) -> None:
     """Remove the traceback from an error, and add a note with the line of the script that raised it.
 
     The frames hold tensors, and so the memory that the next try needs. Clearing the frames is not enough: TensorFlow
-    removes its own from the traceback, and each frame holds its caller, including the callers of this function
+    removes its own frames from the traceback, and each frame holds its caller, including the callers of this function
     (`filter_traceback` in tensorflow/python/util/traceback_utils.py; `take_ownership` in CPython's Python/frame.c).
     """
     frames = traceback.walk_tb(error.__traceback__)
@@ -87,7 +87,7 @@ def _is_of_the_script(frame: FrameType) -> bool:
 
 
 _LOOK_AGAIN = 5.0
-"""The seconds between two checks whether memory is free again."""
+"""The time, in seconds, between two checks whether memory is free again."""
 
 
 class SizeSearch:
@@ -116,7 +116,7 @@ class SizeSearch:
         return self.known.failed is None and self.chosen is None and self._begin is None
 
     def begin(self, start: Start) -> None:
-        """Begin with micro-batches of this size, unless something is known already."""
+        """Begin with micro-batches of this size, unless a size is already known."""
         if not self.is_whole:
             return
         if start.guessed:
@@ -125,11 +125,11 @@ class SizeSearch:
             self.chosen = start.samples
 
     def expect_gaps(self) -> None:
-        """Fill less of the memory: the step keeps many small tensors, which fragment it."""
+        """Fill less of the memory, since the step keeps many small tensors, which fragment it."""
         self._gaps, self.known = True, replace(self.known, gaps=True)
 
     def next_size(self, batch: int) -> int | None:
-        """The most samples to take next from a batch of `batch` samples; None if not even one sample fits."""
+        """Return the most samples to try next from a batch of `batch` samples; None if not even one sample fits."""
         if self.chosen is not None:
             return min(self.chosen, batch)
         if self._begin is not None:  # the full batch failed in the process before this one
@@ -137,7 +137,7 @@ class SizeSearch:
         return None if self.known.hopeless else self.known.micro_batch(batch)
 
     def run(self, samples: int, step: Callable[[], Any]) -> Any:
-        """Run `step` for a micro-batch of this size; returns its result or Failed. Measures memory during a search."""
+        """Run `step` for a micro-batch of this size; return its result or Failed. Measures memory during a search."""
         if self.chosen is not None or self.known.failed is None:
             return attempt(step)
         memory = DeviceMemory.of_training_device(self._gpu)
@@ -176,10 +176,10 @@ class SizeSearch:
             self._regrowth = self._regrowth.after_failure(self._failed_at, seconds)
 
     def _limit_when_refused(self, memory: DeviceMemory, peak: int, requested: int) -> int:
-        """The bytes of memory to assume after an allocation was refused below the limit.
+        """Return the bytes of memory to assume after an allocation was refused below the limit.
 
-        The free memory is fragmented or, on a GPU, partly held by other processes; then between nothing and all of the
-        request is free.
+        The free memory is fragmented or, on a GPU, partly held by other processes; the free part is then anywhere
+        between nothing and the whole request.
         """
         self.expect_gaps()
         if memory.limit_bytes is not None and memory.device.startswith("CPU"):

@@ -1,4 +1,4 @@
-"""Probe: tests whether two micro-batches of a few samples give the same result as those samples together.
+"""Probe: tests whether a few samples give the same result in two micro-batches as together.
 
 The probe takes samples of the batch that is to be split, and tests everything that a recovery relies on: the gradients,
 the state that the step changes, and the metrics. It does not apply the step, restores the state, and ignores the names
@@ -19,17 +19,17 @@ from oomph.keras_bridge.graph import SmallState
 from oomph.keras_bridge.names.keras3 import KERAS
 
 _RELATIVE = {"bfloat16": 0.1, "float16": 0.05, "float32": 1e-4, "float64": 1e-10}
-"""The largest relative difference of a norm that counts as rounding; the least precise type first."""
+"""The largest relative difference of a norm that counts as rounding; the least precise type comes first."""
 
 
 def coarsest_type(model: Any) -> str:
-    """The name of the least precise type that any layer computes in."""
+    """Return the name of the least precise type that any layer computes in."""
     types = {str(getattr(layer, "compute_dtype", "float32")) for layer in KERAS.flatten_layers.call(model)}
     return next((name for name in _RELATIVE if name in types), "float32")
 
 
 def largest_rounding(compute: str) -> float:
-    """The largest relative difference that counts as rounding in this type, such as "float16"."""
+    """Return the largest relative difference that counts as rounding in this type, such as "float16"."""
     return _RELATIVE.get(compute, _RELATIVE["float32"])
 
 
@@ -40,7 +40,7 @@ _NOT_FINITE = "the result of the micro-batches is not finite"
 
 @dataclass(frozen=True)
 class ProbeFinding:
-    """The result of a probe. Differences are relative: the norm of the difference over the norm of the whole."""
+    """The result of a probe. Differences are relative: their norm, divided by the norm of the whole."""
 
     samples: int
     """The number of samples probed; 0 if the batch has too few."""
@@ -50,7 +50,7 @@ class ProbeFinding:
     """The name of the state variable that differs most."""
     tolerance: float = 0.0
     returned: float = 0.0
-    """The largest relative difference of a returned number, taken as a mean or as a sum over samples."""
+    """The largest relative difference of a returned number, treated as a mean or as a sum over samples."""
     conclusive: bool = True
     """False if the gradients are zero or not finite: then equality proves nothing."""
     obstacle: str = ""
@@ -64,7 +64,7 @@ class ProbeFinding:
     no_memory: bool = False
     """True if there was no memory even for a few samples."""
     incomparable: str = ""
-    """The reason gradients could not be compared, if any; their difference is infinite then."""
+    """The reason gradients could not be compared, if any; their difference is then infinite."""
 
     @property
     def difference(self) -> float:
@@ -72,7 +72,7 @@ class ProbeFinding:
         return max(self.gradients, self.state, self.returned) if self.conclusive else 0.0
 
     def facts(self) -> dict[str, Any]:
-        """The fields for the journal. An infinite difference becomes None."""
+        """Return the fields for the journal, with None for an infinite difference."""
         found = {name: getattr(self, name) for name in ("samples", "gradients", "state", "worst", "tolerance")}
         return {name: None if value == float("inf") else value for name, value in found.items()}
 
@@ -90,7 +90,7 @@ class ProbeFinding:
     @property
     def why_nothing(self) -> str:
         """The reason an inconclusive probe showed nothing, in words."""
-        return "there was no memory for a probe" if self.no_memory else "a probe could not tell"
+        return "there was no memory for a probe" if self.no_memory else "a probe was inconclusive"
 
     @property
     def equal(self) -> bool:
@@ -114,7 +114,7 @@ class Probe:
         self._tolerance = largest_rounding(policy)
 
     def run(self, batch: Any, size: int, small: SmallState, names: dict[int, str], most: int = SAMPLES) -> ProbeFinding:
-        """Probe with samples of this batch. Raises what the step raises, and restores the state in any case.
+        """Probe with samples of this batch. Raises what the step raises, and always restores the state.
 
         Args:
             names: names of state variables, by the identity of their handles.
@@ -143,7 +143,7 @@ class Probe:
         )
 
     def _taken(self, few: Any, size: int, parts: list[int], small: SmallState, before: Any) -> tuple[Any, Any]:
-        """Gradients and state after the samples in micro-batches of these sizes."""
+        """Return gradients and state after the samples, in micro-batches of these sizes."""
         small.restore(before)
         divided, start = self._divided, 0
         divided.start(few, size, small)
@@ -179,7 +179,7 @@ class Probe:
         self._returned = _neither_mean_nor_sum(numbers, first / size)
 
     def _outputs(self, cut: tuple[int, int], small: SmallState, before: Any) -> Any:
-        """The outputs of the first replica for these samples."""
+        """Return the outputs of the first replica for these samples."""
         small.restore(before)
         return self._divided.outputs(*cut)[0]
 
@@ -198,9 +198,9 @@ class Probe:
 
 
 def _are_sums(numbers: list[list[Any]], share: float) -> list[bool | None]:
-    """For each number, True if the whole's is the sum of the two micro-batches', False if it is their mean.
+    """For each number, return True if the whole's is the sum of the two micro-batches', False if it is their mean.
 
-    None if all three are zero, so that the kind is unknown.
+    None means that all three are zero, so the kind is unknown.
     """
     found: list[bool | None] = []
     for whole, one, other in zip(*numbers, strict=True):
@@ -213,7 +213,7 @@ def _are_sums(numbers: list[list[Any]], share: float) -> list[bool | None]:
 
 
 def _neither_mean_nor_sum(numbers: list[list[Any]], share: float) -> float:
-    """The largest relative distance of a number from both the mean and the sum over the micro-batches."""
+    """Return a number's largest relative distance from both the mean and the sum over the micro-batches."""
     worst = 0.0
     for whole, one, other in zip(*numbers, strict=True):
         if _is_number(whole):
@@ -229,7 +229,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _arrays_of(gradient: Any) -> list[Any]:
-    """A gradient as comparable arrays; for a sparse one, its sorted indices and the summed rows."""
+    """Convert a gradient to comparable arrays; for a sparse one, its sorted indices and the summed rows."""
     if not isinstance(gradient, tf.IndexedSlices):
         return [_array(gradient)]
     indices, slices = _array(gradient.indices), _array(gradient.values)
@@ -240,20 +240,20 @@ def _arrays_of(gradient: Any) -> list[Any]:
 
 
 def _difference(whole: list[Any], parts: list[Any]) -> tuple[float, str]:
-    """The largest relative difference of any gradient. Very small gradients are measured against all of them.
+    """Return the largest relative difference of any gradient. Very small gradients are measured against all of them.
 
-    If the gradients cannot be compared: infinity, and the reason in words.
+    If the gradients cannot be compared, returns infinity and the reason in words.
     """
     floor = 1e-3 * _norm(whole) or 1.0
     if [a.shape for a in whole] != [b.shape for b in parts]:
-        return float("inf"), "the micro-batches look up a different number of table rows than the whole"
+        return float("inf"), "the micro-batches look up a different number of table rows from the whole batch"
     ratios = [_finite(_norm([a - b]) / max(_norm([a]), floor)) for a, b in zip(whole, parts, strict=True)]
     worst = max(ratios, default=0.0)
     return worst, "" if np.isfinite(worst) else _NOT_FINITE
 
 
 def _finite(difference: float) -> float:
-    """The difference, or infinity if it is NaN."""
+    """Return the difference, or infinity if it is NaN."""
     return difference if np.isfinite(difference) else float("inf")
 
 
@@ -262,6 +262,6 @@ def _norm(arrays: list[Any]) -> float:
 
 
 def _array(value: Any) -> Any:
-    """A tensor as float64 on the host, because the device has no memory to spare. Zero for non-numeric types."""
+    """Copy a tensor to float64 on the host, as the device has no memory to spare; zero for non-numeric types."""
     is_number = value.dtype.is_floating or value.dtype.is_integer
     return np.asarray(value).astype("float64") if is_number else np.zeros(())

@@ -1,4 +1,4 @@
-"""Recheck: computes the gradients of some steps twice. A device that gives two answers is broken.
+"""Recheck: computes the gradients of some steps twice. A device that gives two different answers is broken.
 
 Silent data corruption raises no error: P. H. Hochschild et al., "Cores that don't count", HotOS 2021; H. D. Dixit et
 al., "Silent Data Corruptions at Scale", 2021. Both computations start from the same weights, small state and random
@@ -64,7 +64,7 @@ class Recomputation:
             small.restore(before)
 
     def noise(self, batch: Any, samples: int, small: SmallState) -> float:
-        """The largest difference between computations of one batch's gradients, relative to their norm; 0.0 if equal.
+        """Return the largest relative difference between computations of one batch's gradients; 0.0 if equal.
 
         Raises UnsupportedError.
         """
@@ -83,7 +83,7 @@ class Recomputation:
         return found
 
     def _gradients(self, parts: list[Any]) -> list[Any]:
-        """The gradients of every variable, replica after replica."""
+        """Return the gradients of every variable, replica by replica."""
         summed = [0.0] * len(self.micro_step.losses.terms)
         sizes = [batches.size_of(part) or 0 for part in parts]
         pairs = zip(sizes, self.micro_step.divisors_of(parts), strict=True)
@@ -105,7 +105,7 @@ def _apart(first: list[Any], second: list[Any]) -> float:
 
 
 def _array(gradient: Any) -> Any:
-    """A gradient on the host; for a sparse one, its values followed by its indices."""
+    """Copy a gradient to the host; for a sparse one, its values followed by its indices."""
     if gradient is None:
         return np.zeros(0)
     leaves = [np.asarray(leaf).reshape(-1) for leaf in tf.nest.flatten(gradient, expand_composites=True)]
@@ -158,12 +158,12 @@ class Recheck:
         self.done = 0
         """The number of comparisons made."""
         self.seconds = 0.0
-        """The seconds spent on comparisons."""
+        """The time, in seconds, spent on comparisons."""
         self.impossible = ""
         """The reason no comparison can be made, or empty."""
 
     def is_due(self, steps: int = 1) -> bool:
-        """Count the steps of one execution. Returns whether to compare the first of them."""
+        """Count the steps of one execution; return True if the first of them is to be compared."""
         before, self._steps = self._steps, self._steps + steps
         return not self.impossible and self._steps // self._every > before // self._every
 
@@ -171,7 +171,7 @@ class Recheck:
         """Compute the gradients of the first samples of a batch twice. Weights and small state do not change.
 
         Args:
-            samples: how many fit into memory at once.
+            samples: the number of samples that fit into memory at once.
             small: the state that the step writes besides weights.
         """
         started = time.monotonic()
@@ -204,9 +204,9 @@ class Recheck:
         self._found(Inconsistent(_device_of(self._model, replica), name, difference, told))
 
     def _worst(self, first: list[Any], second: list[Any]) -> tuple[int | None, float]:
-        """The gradient that differs most beyond rounding, or None, and its difference relative to its norm.
+        """Find the gradient that differs most beyond rounding, or None, and its difference relative to its norm.
 
-        Most devices give the same bits twice. Then there is nothing to compute.
+        Most devices give the same bits twice, which leaves nothing to compute.
         """
         numbered = list(enumerate(zip(first, second, strict=True)))
         other_bits = [(number, *pair) for number, pair in numbered if not np.array_equal(*pair)]
@@ -234,7 +234,7 @@ def _norm(array: Any) -> float:
 
 
 def _difference(one: Any, other: Any) -> float:
-    """The norm of the difference of two gradients; infinite if only one of them is finite somewhere."""
+    """Compute the norm of two gradients' difference; infinite if only one of them is finite somewhere."""
     one, other = one.astype(np.float64), other.astype(np.float64)
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     apart = np.where(same, 0.0, one - other)
@@ -242,7 +242,7 @@ def _difference(one: Any, other: Any) -> float:
 
 
 def _device_of(model: Any, replica: int) -> str:
-    """The device of a replica's weights, with TensorFlow's name for it: "GPU:0 (NVIDIA H200)"."""
+    """Return the device of a replica's weights, with TensorFlow's name for it: "GPU:0 (NVIDIA H200)"."""
     weights = [components(v)[replica] for v in model.trainable_variables]
     device = tf.DeviceSpec.from_string(weights[0].device if weights else "")
     gpus = tf.config.list_logical_devices("GPU")

@@ -59,7 +59,7 @@ class DividedBatch:
         """The number of samples in the last micro-batch."""
 
     def go_on(self) -> Any:
-        """Try the whole batch. Returns Keras' logs or Failed."""
+        """Try the whole batch; return Keras' logs or Failed."""
         state = self._full_batch.state_of(self._batch)
         before = state.snapshot()
         try:
@@ -77,7 +77,7 @@ class DividedBatch:
         return outcome
 
     def _computed(self, state: SmallState) -> Any:
-        """Run all of the step except its commit."""
+        """Run everything in the step except its commit."""
         divided, size = self._divided, self._size
         outcome = attempt(partial(divided.start, self._batch, size, state))
         if divided.micro_step.has_loops and not self._one_piece:
@@ -112,7 +112,7 @@ class SmallerBatches:
         self._done = 0
 
     def go_on(self) -> Any:
-        """Train on the samples that are left. Returns Keras' logs of the last step, or Failed."""
+        """Train on the samples that are left; return Keras' logs of the last step, or Failed."""
         while True:
             left = self._size - self._done
             samples = math.ceil(left / math.ceil(left / (self._search.next_size(self._size) or 1)))
@@ -132,7 +132,7 @@ class SmallerBatches:
 
 
 _Tried = DividedBatch | SmallerBatches
-_NO_MEMORY_TO_PROBE = "there is no memory for a probe beside what the full batch left allocated"
+_NO_MEMORY_TO_PROBE = "there is no memory for a probe on top of what the full batch left allocated"
 
 
 class StepOnBatch:
@@ -153,10 +153,10 @@ class StepOnBatch:
         self._division = new_division()
         """The division for the layout of the current batch."""
         self._began_with: Start | None = None
-        """The micro-batch that this process began with; None: full batches."""
+        """The micro-batch that this process began with; None for full batches."""
 
     def begin_with(self, start: Start) -> None:
-        """Set the micro-batch that this process starts with. Call before its first step."""
+        """Set the micro-batch that this process starts with. Call this before its first step."""
         self._began_with = start
 
     @property
@@ -165,7 +165,7 @@ class StepOnBatch:
         return 0.0 if self.search.is_whole else self._division.rounding
 
     def take(self, batch: Any, size: int | None, started: float, watch: StepWatch, failed: Failed | None = None) -> Any:
-        """Train on the batch. Returns Keras' logs.
+        """Train on the batch; return Keras' logs.
 
         Args:
             batch: a nest of tensors; None if the step failed before it had one.
@@ -194,7 +194,7 @@ class StepOnBatch:
         return plan.logs
 
     def _carried_out(self, plan: StepPlan, batch: Any, size: int, tried: _Tried | None, watch: StepWatch) -> Any:
-        """The result of the next action: logs, Failed, or a Promise."""
+        """Carry out the next action; return its result: logs, Failed, or a Promise."""
         match plan.action:
             case Action.WHOLE:
                 outcome = self._full_batch.run_held(batch)
@@ -253,7 +253,7 @@ class StepOnBatch:
         self._division = self._divisions[layout]
 
     def _judged(self, batch: Any, size: int, watch: StepWatch) -> Promise:
-        """The promise for micro-batches of this batch. A probe runs before the first batch of a layout is split."""
+        """Return the promise for micro-batches of this batch. A probe runs before a layout's first batch is split."""
         division, before = self._division, self._division.verdict
         if before is not None and not division.is_time_to_probe_again():
             return before
@@ -273,7 +273,7 @@ class StepOnBatch:
 
     @property
     def _most_to_probe(self) -> int:
-        """The number of samples to probe with: few enough to fit, if this process was started because nothing fit."""
+        """The number of samples to probe with: few enough to fit, if this process exists because nothing fit before."""
         start = self._began_with
         return SAMPLES if start is None or not start.guessed else min(SAMPLES, max(4, start.samples))
 
@@ -281,7 +281,7 @@ class StepOnBatch:
         """True if the batch may have failed only because the first step under XLA also holds the variables.
 
         XLA allocates its scratch memory first, in one block, and then the outputs. An allocation that would have fit
-        beside the memory in use before the step is an output that only pinning made necessary.
+        next to the memory in use before the step is an output that only pinning made necessary.
         """
         memory, requested = DeviceMemory.of_training_device(failed.oom.gpu), failed.oom.requested_bytes
         can_do_without = self._full_batch.pins and self._full_batch.can_go_back
@@ -290,7 +290,7 @@ class StepOnBatch:
         return (memory.in_use_bytes() or 0) + requested <= memory.limit_bytes
 
     def _fresh_start(self, size: int) -> Start | None:
-        """The micro-batch for a new process to start with if nothing fit in this one; None if that is useless.
+        """Return the micro-batch for a new process to start with if nothing fit in this one; None if that is useless.
 
         TensorFlow's BFC allocator never returns regions, so a kernel that needs one large block may find room in a new
         process that never tries the full batch.
@@ -300,7 +300,7 @@ class StepOnBatch:
 
 
 def _need(failed: Failed, trained_bytes: int) -> str:
-    """The memory that was requested, available and in use at a failure, in words; empty if unknown."""
+    """Describe the memory that was requested, available and in use at a failure; empty if unknown."""
     memory, asked = DeviceMemory.of_training_device(failed.oom.gpu), failed.oom.requested_bytes
     limit, peak = memory.limit_bytes, memory.peak_bytes()
     if asked is None or limit is None:
@@ -309,5 +309,5 @@ def _need(failed: Failed, trained_bytes: int) -> str:
     if peak is None or asked > limit:
         return told
     if peak + asked <= limit:
-        return f"{told}: at most {as_size(peak)} were in use, and the rest is in smaller pieces or held by others"
-    return f"{told}, of which {as_size(peak)} were in use ({as_size(trained_bytes)} by weights and optimizer slots)"
+        return f"{told}: at most {as_size(peak)} was in use, and the rest is in smaller pieces or held by others"
+    return f"{told}, of which {as_size(peak)} was in use ({as_size(trained_bytes)} by weights and optimizer slots)"

@@ -1,7 +1,7 @@
 """The state of a step on one batch, and its next action. Pure.
 
 The full batch is tried first. If it does not fit, a probe decides whether micro-batches may replace it, and they are
-tried until some fit. A failure that cannot be repaired within the step ends the process for a new one.
+tried until some fit. A failure that cannot be repaired within the step ends the process, and a new one starts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class StepPlan:
-    """The step's next action, and what led to it."""
+    """The step's next action, and the events that led to it."""
 
     action: Action
     failed: Failed | None = None
@@ -45,7 +45,7 @@ class StepPlan:
 
     @classmethod
     def first(cls, size: int | None, is_whole: bool) -> StepPlan:
-        """The plan for a new batch of `size` samples, whole or in micro-batches."""
+        """Return the plan for a new batch of `size` samples, whole or in micro-batches."""
         return cls(Action.WHOLE if is_whole or not size else Action.PROBE)
 
     @property
@@ -54,7 +54,7 @@ class StepPlan:
         return self.action in (Action.DONE, Action.RESTART)
 
     def restart(self, reason: str, begin: Start | None = None) -> StepPlan:
-        """The plan to leave the step to a new process that begins with this micro-batch."""
+        """Return the plan to leave the step to a new process that begins with this micro-batch."""
         return replace(self, action=Action.RESTART, reason=reason, begin=begin)
 
 
@@ -67,7 +67,7 @@ class Observed:
     next_size: int | None
     """The micro-batch to try next, in samples; None if not even one sample fits."""
     fits_without_pins: bool = False
-    """True if the batch may have failed only because the variables were held as well."""
+    """True if the batch may have failed only because the variables were also held."""
     fresh: Start | None = None
     """The micro-batch for a new process to start with if nothing fits in this one; None if that is useless."""
     need: str = ""
@@ -75,7 +75,7 @@ class Observed:
 
 
 def next_plan(plan: StepPlan, result: Any, observed: Observed) -> StepPlan:
-    """The next plan after the last action's result: logs, Failed, or a probe's Promise."""
+    """Return the next plan after the last action's result: logs, Failed, or a probe's Promise."""
     if isinstance(result, Promise):
         return _after_probe(plan, result, observed)
     if isinstance(result, Failed):
@@ -107,12 +107,12 @@ def _in_parts(plan: StepPlan, observed: Observed) -> StepPlan:
     if observed.next_size is not None:
         return plan
     if observed.fresh is not None:
-        return plan.restart("one sample does not fit beside what the full batch left allocated", observed.fresh)
+        return plan.restart("one sample does not fit on top of what the full batch left allocated", observed.fresh)
     return plan.restart(f"one sample does not fit{observed.need}")
 
 
 def _begin_smaller(failed: Failed, observed: Observed) -> Start | None:
-    """The smaller micro-batch for a new process to start with after a failure amid the assignments."""
+    """Return the smaller micro-batch for a new process to start with after a failure amid the assignments."""
     if observed.size is None or observed.next_size is None:
         return None
     # Micro-batches fit, but their update did not: larger ones would leave it even less memory.

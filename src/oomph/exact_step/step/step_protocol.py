@@ -1,4 +1,4 @@
-"""The protocol between a step and its fit: what replaces `model.train_function`, and what it reports."""
+"""The protocol between a step and its fit: how `model.train_function` is replaced, and what a step reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Failure:
     oom: DeviceOutOfMemory
     error: BaseException
     phase: str
-    """"compute": nothing was assigned; "commit": assigning had begun; "input": the step had no batch yet."""
+    """"compute" if nothing was assigned, "commit" if assigning had begun, "input" if the step had no batch yet."""
     batch: int | None
     micro_batch: int | None
     seconds: float
@@ -90,7 +90,7 @@ class Step(Protocol):
         ...
 
     def extra_state(self) -> list[Slot]:
-        """Variables that the step writes and that neither the model nor its optimizer lists."""
+        """List the variables that the step writes but that neither the model nor its optimizer lists."""
         ...
 
     @property
@@ -100,7 +100,7 @@ class Step(Protocol):
 
 
 def run_plain(plain: Callable[[Any], Any], iterator: Any, watch: StepWatch) -> Any:
-    """Run Keras' own function. Reports an out-of-memory error and raises it to the script."""
+    """Run Keras' own function; report an out-of-memory error and raise it to the script."""
     started = time.monotonic()
     try:
         with handled():

@@ -24,17 +24,17 @@ class Verified:
 
     steps: int = 0
     weights: float = 0.0
-    """The largest absolute difference of any weight, slot or other variable of the step."""
+    """The largest absolute difference in any weight, slot or other variable of the step."""
     logs: float = 0.0
     """The largest absolute difference of a returned value."""
     of_change: float = 0.0
-    """The largest norm of a variable's difference, relative to that of its change by plain Keras."""
+    """The largest norm of a variable's difference, relative to the norm of its change by plain Keras."""
     variable: str = ""
     """The path of the variable with that largest norm; empty if no variable differs."""
     type: str = "float32"
     """The least precise type that the model computes in."""
     of_log: float = 0.0
-    """The largest norm of the difference of a returned value, relative to that of the value."""
+    """The largest norm of the difference of a returned value, relative to the norm of the value."""
     rounding: float = 0.0
     """The largest relative difference that counts as rounding in the type that the model computes in."""
     stopped: str = ""
@@ -56,7 +56,7 @@ class Verification:
 
     Args:
         steps: how many to compare.
-        plain: Keras' own function, which takes an iterator.
+        plain: Keras' own function, which expects an iterator.
         model: a compiled Keras model.
     """
 
@@ -71,10 +71,10 @@ class Verification:
         return self._left > 0
 
     def step(self, batch: Any, slots: list[Slot], guarded: Callable[[], Any]) -> Any:
-        """Run one step both ways. Returns what the guarded step returns.
+        """Run one step both ways; return what the guarded step returns.
 
         Args:
-            slots: every variable that the step writes. Their values are kept in host memory meanwhile.
+            slots: every variable that the step writes. In the meantime, their values are kept in host memory.
         """
         self._left -= 1
         before = _values(slots)
@@ -117,17 +117,17 @@ def _values(slots: list[Slot]) -> list[Any]:
 
 
 def _difference(one: Any, other: Any) -> float:
-    """The largest absolute difference of two values; infinite if only one of them is NaN or infinite somewhere."""
+    """Return the largest absolute difference of two values; infinite if only one is NaN or infinite somewhere."""
     return float(np.max(np.abs(_apart(one, other)), initial=0.0))
 
 
 def _share(apart: float, of: float) -> float:
-    """The difference relative to a norm; 1 if the norm is zero."""
+    """Return the difference relative to a norm; 1 if the norm is zero."""
     return apart if apart in (0, float("inf")) else apart / (of or apart)
 
 
 def _share_of_change(before: Any, theirs: Any, ours: Any) -> float:
-    """The difference's norm relative to the change, or to a thousandth of the value if larger."""
+    """Return the difference's norm relative to the change, or to a thousandth of the value if larger."""
     changed, value = _norm(_apart(theirs, before)), _norm(_exact(theirs))
     return _share(float(np.linalg.norm(_apart(ours, theirs))), max(changed, 1e-3 * value))
 
@@ -137,7 +137,7 @@ def _share_of_value(theirs: Any, ours: Any) -> float:
 
 
 def _apart(one: Any, other: Any) -> Any:
-    """The difference of each element; for text, 1 if they differ."""
+    """Return the difference of each element; for text, 1 if they differ."""
     a, b = _exact(one), _exact(other)
     if a.dtype != np.float64:
         return np.asarray(a != b, np.float64)
@@ -148,7 +148,7 @@ def _apart(one: Any, other: Any) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    """The value in float64, exact for bfloat16 too, which NumPy does not know as a number."""
+    """Convert a value to float64, which is exact even for bfloat16, a type that NumPy does not know as a number."""
     array = np.asarray(value)
     return array if array.dtype.kind in "OSU" else array.astype(np.float64)
 

@@ -1,1 +1,1 @@
-"""The fault pages, and NVIDIA's table of Xids, read as frozen values."""
+"""The fault pages and NVIDIA's table of Xids, read as frozen values."""

@@ -29,10 +29,10 @@ def made_front(page: bytes) -> bytes | None:
 
 
 def parse_front(page: bytes) -> bytes:
-    """The front matter of a page as lines of JSON. Raises ValueError when it has none.
+    """Parse the front matter of a page to lines of JSON. Raises ValueError if it has none.
 
-    The first line holds its tables, with `filed` in place of the signatures, as each literal's word,
-    sources and line; the lines that follow hold the rest of a signature each.
+    The first line contains its tables, with `filed` in place of the signatures, as each literal's word,
+    sources and line; the following lines each contain the rest of a signature.
     """
     if sys.version_info >= (3, 11):
         import tomllib  # costs more than all the rest, and is only needed here
@@ -48,7 +48,7 @@ def parse_front(page: bytes) -> bytes:
 
 
 def _filed(table: Mapping[str, Any], line: int) -> Iterator[list[Any]]:
-    """One literal, or several that share everything else."""
+    """Yield one literal, or several that share everything else."""
     for literal in table.get("literals") or [table["literal"]]:
         yield [literal, "" if table.get("goes_on") else key(literal), table.get("sources", _SOURCES), line]
 
@@ -61,7 +61,7 @@ def _rest(table: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _written_out(remedies: Iterable[Mapping[str, Any]], shared: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The remedies, with each `use` replaced by the shared remedy it names. Raises ValueError if there is none."""
+    """Return the remedies, with each `use` replaced by the shared remedy it names. Raises ValueError without one."""
     unknown = {each["use"] for each in remedies if "use" in each} - shared.keys()
     if unknown:
         raise ValueError(f"no shared remedy is called {', '.join(sorted(unknown))}")
@@ -69,21 +69,23 @@ def _written_out(remedies: Iterable[Mapping[str, Any]], shared: Mapping[str, Any
 
 
 def front_document(pages: Sequence[bytes]) -> bytes:
-    """The content of front.jsonl: a line of checksums, of all that follows and of each page, then the lines of each
-    page."""
+    """Return the content of front.jsonl.
+
+    It is a line of checksums, of everything that follows and of each page, then the lines of each page.
+    """
     parsed = [parse_front(page) for page in pages]
     checksums = [_checksum(parsed), *map(crc32, pages)]
     return b"\n\n".join([json.dumps(checksums).encode(), *parsed])
 
 
 def write_front() -> None:
-    """Write front.jsonl, from the pages as they are."""
+    """Write front.jsonl from the current pages."""
     MADE.write_bytes(front_document([path.read_bytes() for path in sorted(PAGES.glob("*/*.md"))]))
 
 
 @cache
 def _made_fronts() -> Mapping[int, bytes]:
-    """The lines of each page in front.jsonl, by the checksum of the page; none if it is missing or damaged."""
+    """Return the lines of each page in front.jsonl, by the checksum of the page; none if it is missing or damaged."""
     try:
         checksums, *parsed = MADE.read_bytes().split(b"\n\n")
         checksum, *pages = json.loads(checksums)
@@ -115,14 +117,15 @@ _EVERYWHERE = frozenset(
 
 @cache
 def key(literal: str) -> str:
-    """The word to file a literal under: always a whole word, and as rare as possible.
+    """Return the word under which to file a literal: always a whole word, and as rare as possible.
 
-    A word at the edge of the literal may go on in the text ("ut of memory"), so a rare inner one is preferred; without
-    one, a word at the edge counts, which must then be a whole word of the text. Raises ValueError without a word.
+    A word at the edge of the literal may continue in the text ("ut of memory"), so a rare inner one is preferred.
+    Without one, a word at the edge counts, which must then be a whole word of the text. Raises ValueError without a
+    word.
     """
     words: list[str] = _WORD.findall(literal)
     if not words:
-        raise ValueError(f"a literal must hold a word: {literal!r}")
+        raise ValueError(f"a literal must contain a word: {literal!r}")
     inner = words[literal.startswith(words[0]) : len(words) - literal.endswith(words[-1])]
     for of_its_kind in (_is_rare, _is_long):
         for found in (inner, words):
@@ -152,18 +155,18 @@ _NAME = lazy_pattern(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*\Z")
 
 
 class PageError(ValueError):
-    """A page of the catalogue is not as docs/how-to/add-a-fault.md describes it."""
+    """A page of the catalogue deviates from docs/how-to/add-a-fault.md."""
 
 
 @cache
 def load(folder: Path = PAGES) -> tuple[Fault, ...]:
-    """Every fault of the catalogue, ordered by code. Raises PageError for a page that cannot be read."""
+    """Return every fault of the catalogue, ordered by code. Raises PageError for a page that cannot be read."""
     pages = sorted(folder.glob("*/*.md"), key=lambda path: path.name)
     return tuple(parse_page(path.read_bytes(), path) for path in pages)
 
 
 def find(word: str, folder: Path = PAGES) -> Fault | None:
-    """The fault with this code or name, in any case; None when there is none."""
+    """Find the fault with this code or name, in any case; None if there is none."""
     for fault in load() if folder == PAGES else load(folder):
         if word.casefold() in (fault.code.casefold(), fault.name):
             return fault
@@ -171,7 +174,7 @@ def find(word: str, folder: Path = PAGES) -> Fault | None:
 
 
 def parse_page(page: bytes, path: Path) -> Fault:
-    """The fault that a page describes. Raises PageError saying what is wrong with the page."""
+    """Parse the fault that a page describes. Raises PageError, which says what is wrong with the page."""
     made = made_front(page)
     if made is not None:  # it was checked when that was written
         return _fault(made, path, page)
@@ -209,21 +212,21 @@ def _fault(front: bytes, path: Path, page: bytes) -> Fault:
 
 
 def _in_body(fault: Fault, path: Path) -> Iterator[tuple[bool, str]]:
-    """Yield checks of the page's name and prose: whether the check fails, and the problem."""
+    """Yield checks of the page's name and prose: true if the check fails, and the problem."""
     yield path.stem != f"{fault.code}-{fault.name}", "the file's name must be CODE-name.md"
     yield tuple(fault.sections) != SECTIONS, f"the headings must be {SECTIONS}, in this order"
     yield not fault.title, "there must be a title"
 
 
 def _in_front(fault: Fault) -> Iterator[tuple[bool, str]]:
-    """Yield checks of the page's front matter: whether the check fails, and the problem."""
+    """Yield checks of the page's front matter: true if the check fails, and the problem."""
     remedies = [*fault.remedies, *(remedy for each in fault.signatures for remedy in each.remedies)]
     yield not _NAME.match(fault.name), "the name must be kebab-case"
     yield fault.severity not in SEVERITIES, f"severity must be one of {SEVERITIES}"
     yield all(r.where for r in fault.remedies), "at least one remedy of the page must have no `where`"
-    yield not {system for r in remedies for system in r.where} <= SYSTEMS.keys(), f"where must be of {tuple(SYSTEMS)}"
+    yield not {system for r in remedies for system in r.where} <= SYSTEMS.keys(), f"where must be in {tuple(SYSTEMS)}"
     yield not all(_is_open(r.text) for r in remedies), "a remedy's text must end without a full stop"
-    yield any(not set(s.sources) <= set(SOURCES) for s in fault.signatures), f"sources must be of {SOURCES}"
+    yield any(not set(s.sources) <= set(SOURCES) for s in fault.signatures), f"sources must be in {SOURCES}"
 
 
 def _is_open(text: str) -> bool:

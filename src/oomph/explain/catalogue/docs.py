@@ -16,13 +16,13 @@ from oomph.explain.catalogue.xid import Xid, catalogue
 
 
 def documents(faults: Sequence[Fault]) -> dict[str, str]:
-    """The generated files, by name."""
+    """Return the generated files, by name."""
     pages = {f"{fault.code}-{fault.name}.md": "\n".join(_page(fault)) for fault in faults}
     return {"index.md": "\n".join(_index(faults)), **pages}
 
 
 def write(folder: Path) -> None:
-    """Write every file, and remove pages of deleted faults."""
+    """Write every file, and remove the pages of deleted faults."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = documents(load())
     for stale in {path.name for path in folder.glob("*.md")} - wanted.keys():
@@ -33,17 +33,17 @@ def write(folder: Path) -> None:
 
 
 def xid_table(xids: Iterable[Xid]) -> str:
-    """The text of docs/reference/xid.md."""
+    """Return the text of docs/reference/xid.md."""
     lines = [
         "# Xid",
         "",
-        "An Xid is the NVIDIA driver's report about a GPU in the kernel's log. Codes, names and actions are those of",
+        "An Xid is the NVIDIA driver's report about a GPU in the kernel log. Codes, names and actions come from",
         "[NVIDIA's Xid catalogue](https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html) (October 2025,",
         "for Ampere and newer GPUs); codes that it calls unused are left out.",
         "`oomph explain LOG --kernel-log` looks them up.",
         "Generated from `src/oomph/explain/catalogue/xid.csv` by `python -m oomph.explain.catalogue.docs`.",
         "",
-        "| Xid | NVIDIA's name | what to do first | NVIDIA's word for it | if it comes again |",
+        "| Xid | NVIDIA's name | what to do first | NVIDIA's word for it | if it recurs |",
         "| --- | --- | --- | --- | --- |",
     ]
     lines += [
@@ -80,7 +80,7 @@ def _page(fault: Fault) -> Iterator[str]:
 
 
 def _by_wording(signatures: Sequence[Signature]) -> Iterator[str]:
-    """The remedies of single wordings; those of several literals in one table stand together."""
+    """Yield the remedies of single wordings; those of several literals in one table stay together."""
     for remedies, alike in groupby(signatures, key=lambda signature: signature.remedies):
         if remedies:
             literals = dict.fromkeys(_code(signature.literal.strip()) for signature in alike)

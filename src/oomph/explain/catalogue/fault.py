@@ -24,7 +24,7 @@ SYSTEMS = {
     "slurm": "Slurm",
     LINUX: "Linux",
 }
-"""The systems that a remedy may apply to. `linux` is a Linux machine of one's own: none of the others."""
+"""The systems to which a remedy may apply. `linux` is a Linux machine that is none of the others."""
 _TYPED_SAFELY = re.compile(r"[\w./][\w.:/+,=-]*")
 """Values from a log that are safe in a command: every shell reads them as plain words."""
 
@@ -34,23 +34,23 @@ class Remedy(NamedTuple):
 
     text: str
     command: str = ""
-    """The command to type; it may hold captured values: "pip install numpy=={needed}"."""
+    """The command to type; it may contain captured values: "pip install numpy=={needed}"."""
     action: str = ""
-    """The recovery action by which oomph does this itself; empty when only a person can."""
+    """The recovery action by which oomph does this itself; empty if only a person can do it."""
     changes: str = ""
-    """The effect of the remedy on the training; empty when it has none."""
+    """The effect of the remedy on the training; empty if there is none."""
     known: str = ""
-    """The text to use when values were captured: "{requested} were asked for ...". Ignored when one of them is
+    """The text to use if values were captured: "{requested} were asked for ...". Ignored if one of them is
     missing."""
     where: tuple[str, ...] = ()
-    """The systems to which the remedy applies, of SYSTEMS; empty: all."""
+    """The systems to which the remedy applies, from SYSTEMS; empty for all."""
 
     def fits(self, systems: Set[str]) -> bool:
         """True if the remedy applies to a machine that belongs to all of these systems."""
         return not self.where or not systems.isdisjoint(self.where)
 
     def filled(self, captured: Mapping[str, str]) -> Remedy:
-        """The remedy with the captured values in its text and its command."""
+        """Return the remedy with the captured values in its text and command."""
         typed = {name: value for name, value in captured.items() if _TYPED_SAFELY.fullmatch(value)}
         text = _filled(self.known, captured) or self.text
         if text.endswith(".") and not text.endswith("..."):  # a value may bring a full stop of its own
@@ -59,7 +59,7 @@ class Remedy(NamedTuple):
 
     @property
     def titled(self) -> str:
-        """The text, with the systems to which it applies in front."""
+        """The text, preceded by the systems to which it applies."""
         systems = ", ".join(SYSTEMS[system] for system in self.where)
         return f"{systems}: {self.text}" if systems else self.text
 
@@ -70,7 +70,7 @@ class Remedy(NamedTuple):
 
 
 def _filled(template: str, captured: Mapping[str, str]) -> str:
-    """The template with the values in it; empty when one of them is missing."""
+    """Fill the values into the template; empty if one of them is missing."""
     try:
         return template.format_map(captured)
     except (KeyError, ValueError, IndexError):
@@ -80,36 +80,36 @@ def _filled(template: str, captured: Mapping[str, str]) -> str:
 class Signature(NamedTuple):
     """One wording or exit status by which a fault is recognised.
 
-    The literal is looked for first, so that a pattern is compiled and tried only where it may match.
+    The literal is searched first, so that a pattern is compiled and tried only where it may match.
     """
 
     literal: str
     pattern: str = ""
-    """A regular expression; its named groups become captured values. Empty: the literal is enough."""
+    """A regular expression whose named groups become captured values; empty if the literal is enough."""
     sources: tuple[str, ...] = ("log", "exception")
     confidence: float = 0.9
-    """The confidence this wording alone gives, 0 to 1. Independent signatures add up (noisy or)."""
+    """The confidence from this wording alone, from 0 to 1. Independent signatures add up (noisy or)."""
     alone: bool = True
-    """True if this wording is enough to report the fault; if not, it only adds to what others show."""
+    """True if this wording is enough to report the fault; if not, it only supports other signatures."""
     excludes: tuple[str, ...] = ()
     """Words that turn the same line into benign noise."""
     outlived: bool = False
-    """True if the line means nothing once training goes on, as on a machine without a GPU by choice."""
+    """True if the line means nothing once training goes on, as on a machine intentionally without a GPU."""
     goes_on: bool = False
-    """True if the literal may begin or end within a longer word, as hipError in hipErrorUnknown."""
+    """True if the literal may start or end within a longer word, like hipError in hipErrorUnknown."""
     rivals: tuple[str, ...] = ()
-    """Names of faults that print the same words: suggested after it if nothing else is found."""
+    """The names of faults that print the same words: suggested after this one if nothing else is found."""
     id: str = ""
     needs: tuple[str, ...] = ()
     """Signatures of the same page (by id) that must have been seen before this one counts."""
     unless: tuple[str, ...] = ()
     """Signatures of the same page (by id) that cancel this one, wherever they appear."""
     beside: tuple[str, ...] = ()
-    """Signatures of the same page (by id). At least one must appear, before or after this one."""
+    """Signatures of the same page (by id), at least one of which must appear before or after this one."""
     inside: bool = False
     """True if it counts only for errors raised by an installed package's own code; `inside` is its name."""
     in_training: bool = False
-    """True if other programs write it too, so that it counts only in the log of a training."""
+    """True if other programs also write it, so that it counts only in the log of a training."""
     replaces: bool = False
     """True if its remedies replace all others, which do not fit this wording."""
     advice: str = ""
@@ -125,11 +125,11 @@ class Signature(NamedTuple):
 
     @property
     def only_prepares(self) -> bool:
-        """True if it only prepares other signatures: just its first place counts."""
+        """True if it only prepares other signatures, so that only its first place counts."""
         return not self.alone and not self.confidence
 
     def match(self, text: str) -> Mapping[str, str] | None:
-        """The captured values if the text matches, else None."""
+        """Return the captured values if the text matches, or None if it does not."""
         if self.literal not in text or any(word in text for word in self.excludes):
             return None
         if not self.pattern:
@@ -143,16 +143,16 @@ Filed: TypeAlias = tuple[str, str, Sequence[str], int]
 
 
 class Fault(NamedTuple):
-    """A kind of thing that goes wrong, read from its page."""
+    """A kind of failure, read from its page."""
 
     code: str
     name: str
     summary: str
-    """One sentence of fact."""
+    """One factual sentence."""
     domain: str
     severity: str
     """The severity: "recoverable" (the process can go on), "restart" (a new process can) or "fatal" (another
-    start repeats it)."""
+    start fails again)."""
     sticky: bool
     """True if the CUDA context (or the process) is lost, so that nothing more can be saved."""
     since: str
@@ -162,14 +162,14 @@ class Fault(NamedTuple):
     filed: Sequence[Filed] = ()
     """The literal of each signature, in page order: enough to find candidates for a line."""
     front: bytes = b""
-    """The front matter as lines of JSON; only the first is parsed before others are needed."""
+    """The front matter as lines of JSON; only the first is parsed until others are needed."""
     remedies: tuple[Remedy, ...] = ()
     leads_to: tuple[str, ...] = ()
-    """Names of faults that are its consequences if they follow it."""
+    """The names of faults that are its consequences if they follow it."""
     follows_any: bool = False
-    """True if the fault is merely how a program ends, and so the consequence of any earlier fault."""
+    """True if the fault is merely how a program ends, and therefore the consequence of any earlier fault."""
     passes: bool = False
-    """True if the program survives the fault, so that a later error has a cause of its own."""
+    """True if the program survives the fault, so that a later error has a separate cause."""
     looks_back: bool = False
     """True if the fault causes those in `leads_to` even when it appears after them, as in a system log."""
 
@@ -184,7 +184,7 @@ class Fault(NamedTuple):
 
     @property
     def signatures(self) -> tuple[Signature, ...]:
-        """The wordings and exit statuses by which it is recognised, in the order of the page."""
+        """The wordings and exit statuses by which it is recognised, in page order."""
         return tuple(map(self.signature, self.filed))
 
     def signature(self, filed: Filed) -> Signature:
@@ -209,17 +209,17 @@ class Fault(NamedTuple):
 
     @property
     def example(self) -> str:
-        """The real log of the page's Example section, without its fence."""
+        """The real log in the page's Example section, without its fence."""
         return fenced(self.sections.get("Example", ""))
 
 
 def sentence(text: str) -> str:
-    """The text with a full stop, unless it already ends in one, as "..." does."""
+    """Add a full stop to the text, unless it already ends in one, as "..." does."""
     return text if text.endswith(".") else f"{text}."
 
 
 def remedies_in(tables: Iterable[Mapping[str, Any]]) -> tuple[Remedy, ...]:
-    """The remedies in tables of a page's front matter."""
+    """Return the remedies in tables of a page's front matter."""
     return tuple(Remedy(**{**table, "where": tuple(table.get("where", ()))}) for table in tables)
 
 
@@ -239,7 +239,7 @@ def _frozen(value: Any) -> Any:
 
 
 def split(page: str) -> tuple[str, str]:
-    """The front matter of a page, and what comes after it. Raises ValueError when there is none."""
+    """Split a page into its front matter and the rest. Raises ValueError if there is no front matter."""
     _, front, body = page.split(_FENCE, 2)
     return front, body
 
@@ -253,12 +253,12 @@ def _prose(page: bytes) -> tuple[str, Mapping[str, str]]:
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern, compiled once, when it is first needed."""
+    """Compile the pattern once, when it is first needed."""
     return re.compile(pattern)
 
 
 def fenced(markdown: str) -> str:
-    """The content of the first fenced block of a Markdown text; empty when there is none."""
+    """Return the content of the first fenced block in a Markdown text; empty if there is none."""
     inside: list[str] | None = None
     for line in markdown.split("\n"):
         if line.startswith("```"):
@@ -279,7 +279,7 @@ _LEADING_CODES = lazy_pattern(r"\A(?:[A-Z]{3}\d{3}(?:, | and | to )?){1,9}:? ")
 
 @cache
 def neighbours(fault: Fault) -> Mapping[str, str]:
-    """The codes that the page's section on its neighbours names, in that order, each with the sentence that says it."""
+    """Return the codes that the page's section on neighbours names, in order, each with its sentence."""
     told: dict[str, str] = {}
     for point in _POINT.split(fault.sections.get(SECTION, "")):
         text = " ".join(point.removeprefix("- ").split())

@@ -1,6 +1,6 @@
-"""NVIDIA's catalogue of Xids, the driver's reports about a GPU in the kernel's log: their names and actions.
+"""NVIDIA's catalogue of Xids, the driver's reports about a GPU in the kernel log: their names and actions.
 
-xid.csv holds the codes, mnemonics and actions of NVIDIA's spreadsheet, as published at
+xid.csv contains the codes, mnemonics and actions of NVIDIA's spreadsheet, as published at
 https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html (edition of October 2025, Ampere and newer).
 `benchmarks/xids.py` rewrites it from a newer spreadsheet.
 """
@@ -25,12 +25,12 @@ _ACTIONS = {
     "RESET_GPU": "reset the GPU",
     "RESTART_BM": "restart the machine",
     "RESTART_VM": "restart the virtual machine",
-    "CONTACT_SUPPORT": "ask NVIDIA or the maker of the machine",
-    "CHECK_MECHANICALS": "look at power cables and the seat of the card",
+    "CONTACT_SUPPORT": "ask NVIDIA or the machine's vendor",
+    "CHECK_MECHANICALS": "check the power cables and the seating of the card",
     "UPDATE_SWFW": "update the driver and the firmware",
-    "CHECK_UVM": "look for the messages of nvidia-uvm beside it",
-    "XID_154": "do what the message itself names",
-    "": "not yet given by NVIDIA; look at the messages beside it",
+    "CHECK_UVM": "look for nvidia-uvm messages next to it",
+    "XID_154": "do what the message itself says",
+    "": "not yet specified by NVIDIA; read the messages next to it",
 }
 _WORKFLOW = "follow NVIDIA's procedure for it"
 
@@ -55,12 +55,12 @@ class Xid(NamedTuple):
 
 @cache
 def catalogue() -> Mapping[int, Xid]:
-    """Every Xid by its code."""
+    """Return every Xid, keyed by code."""
     return read_table(TABLE)
 
 
 def read_table(path: Path) -> Mapping[int, Xid]:
-    """Every Xid of a table by its code, without rows that are damaged."""
+    """Read a table of Xids, keyed by code. Damaged rows are skipped."""
     with path.open(encoding="utf-8", errors="replace", newline="") as stream:
         rows = csv.reader(line.replace("\0", "") for line in stream)
         return {
@@ -71,6 +71,6 @@ def read_table(path: Path) -> Mapping[int, Xid]:
 
 
 def described(code: str) -> dict[str, str]:
-    """The captured values for an Xid; empty if NVIDIA does not list it."""
+    """Return the captured values for an Xid; empty if NVIDIA does not list it."""
     found = catalogue().get(int(code)) if _CODE.fullmatch(code) else None
     return {} if found is None else {"xid_name": found.mnemonic, "xid_action": found.action}

@@ -8,17 +8,17 @@ from typing import NamedTuple
 from oomph.terminal.endings import ProcessEnd
 
 TEXT_LIMIT = 4096
-"""The longest text of one fact, in characters; the rest of a longer line says nothing more about a fault."""
+"""The longest text of one fact, in characters. The rest of a longer line says nothing more about a fault."""
 
 _MESSAGE_LIMIT = 8 * TEXT_LIMIT
-"""The longest message of an exception, in characters; Keras puts the whole call stack into it."""
+"""The longest message of an exception, in characters. Keras puts the whole call stack into it."""
 
 
 class Evidence(NamedTuple):
     """One observed fact: a log line, an exception, an exit status, or a sign that training went on."""
 
     source: str
-    """The source of the fact: "log", "exception", "exit" or "progress"; "memory-map" and "trend" sum up many
+    """The source of the fact: "log", "exception", "exit" or "progress"; "memory-map" and "trend" summarise many
     lines."""
     text: str
     line: int | None = None
@@ -28,14 +28,14 @@ class Evidence(NamedTuple):
 
     @classmethod
     def of_exception(cls, error: BaseException, origin: str = "") -> Evidence:
-        """The fact that this exception was raised, from its type, as Python prints it, and its message only."""
+        """Return the fact that this exception was raised, from only its type, as Python prints it, and its message."""
         kind = type(error)
         where = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
         return cls.of_exception_text(f"{where}{kind.__qualname__}", message_of(error), origin)
 
     @classmethod
     def of_exception_text(cls, type_name: str, message: str, origin: str = "") -> Evidence:
-        """The fact that an exception was raised, from the words alone, as a journal keeps them."""
+        """Return the fact that an exception was raised, from the words alone, as a journal keeps them."""
         text = f"{type_name}: {message}" if message else type_name
         if len(text) > _MESSAGE_LIMIT:  # the head names it, and after pages of call stacks the end says what happened
             text = f"{text[:TEXT_LIMIT]}\n...\n{text[TEXT_LIMIT - _MESSAGE_LIMIT :]}"
@@ -43,22 +43,22 @@ class Evidence(NamedTuple):
 
     @classmethod
     def of_exit(cls, returncode: int, oom_kills: int | None = None, origin: str = "") -> Evidence:
-        """A process's exit as a fact.
+        """Return a process's exit as a fact.
 
-        `returncode` is that of `subprocess`: −n for death by signal n. `oom_kills` counts the cgroup's new
-        OOM kills; None when the counter could not be read.
+        `returncode` is that of `subprocess`: −n for death by signal n. `oom_kills` is the number of new OOM kills in
+        the cgroup; None if the counter could not be read.
         """
         counted = "unknown" if oom_kills is None else str(oom_kills)
         return cls("exit", f"{ProcessEnd(returncode).in_full}; cgroup OOM kills: {counted}", origin=origin)
 
     @classmethod
     def of_progress(cls, text: str, origin: str = "") -> Evidence:
-        """A sign that training went on: nothing before it ended the program."""
+        """Return a sign that training went on: nothing before it ended the program."""
         return cls("progress", text, origin=origin)
 
 
 def message_of(error: BaseException) -> str:
-    """The message of an exception; empty if its `__str__` fails."""
+    """Return the message of an exception; empty if its `__str__` fails."""
     try:
         return str(error)
     except Exception:
@@ -71,9 +71,9 @@ _MEANWHILE = "During handling of the above exception, another exception occurred
 
 
 def evidence_of(error: BaseException) -> Iterator[Evidence]:
-    """The exception and its causes, the earliest first, each after the frames that led to it.
+    """Yield the exception and its causes, earliest first, each after the frames that led to it.
 
-    Worded as Python prints them, so that guesses from a log's words are the same.
+    They are worded as Python prints them, so that guesses from a log's words are the same.
     """
     from traceback import extract_tb  # a log needs none of it
 

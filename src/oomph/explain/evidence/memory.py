@@ -20,7 +20,7 @@ _STEP = 1024
 
 
 def read_size(text: str) -> int | None:
-    """The number of bytes in "1.02GiB", "2147483648", "1.97G" or "800 MiB"; None for anything else."""
+    """Parse the number of bytes in "1.02GiB", "2147483648", "1.97G" or "800 MiB"; None for anything else."""
     found = _SIZE.match(text.strip())
     if found is None:
         return None
@@ -29,7 +29,7 @@ def read_size(text: str) -> int | None:
 
 
 def write_size(amount: int) -> str:
-    """An amount as TensorFlow prints it: 1181116006 is "1.10GiB"."""
+    """Format an amount as TensorFlow prints it: 1181116006 is "1.10GiB"."""
     value, unit = float(amount), 0
     while value >= _STEP and unit < len(_UNITS) - 1:
         value, unit = value / _STEP, unit + 1
@@ -41,7 +41,7 @@ _LONGEST = 20
 
 
 def limit_in_words(environ: Mapping[str, Any]) -> str:
-    """The pool's limit as a shell would set the variable; empty where the pool has none."""
+    """Format the pool's limit as a shell would set the variable; empty if the pool has none."""
     switch, limit = environ.get(_SWITCH), environ.get(_LIMIT)
     if switch not in ("1", "true", "True") or type(limit) is not str or not limit[:_LONGEST].isdigit():
         return ""
@@ -66,7 +66,7 @@ _NAMES = {"Limit": "limit", "InUse": "in_use", "MaxInUse": "peak"}
 
 
 def condense(block: bytes) -> bytes:
-    """The lines of a block without the chunks of dumps, but with the last dump's free memory and largest chunk."""
+    """Return a block's lines without the chunks of dumps, but with the last dump's free memory and largest chunk."""
     if b" of size " not in block:
         return block
     last = _last_request(block)
@@ -80,8 +80,7 @@ def condense(block: bytes) -> bytes:
 
 
 def _last_request(block: bytes) -> int:
-    """The offset of the last request in `block` that has a dump; 0 if the dump belongs to a request of an earlier
-    block."""
+    """Return the offset of the last request in `block` that has a dump; 0 if the dump belongs to an earlier block."""
     block, end = block.replace(b"\r", b"\n"), len(block)
     while (place := block.rfind(_REQUESTED, 0, end)) >= 0:
         start = block.rfind(b"\n", 0, place) + 1
@@ -92,7 +91,7 @@ def _last_request(block: bytes) -> int:
 
 
 class MemoryMap:
-    """Reads a log in order and remembers the last dump; constant memory."""
+    """Reads a log in order and remembers the last dump, in constant memory."""
 
     def __init__(self) -> None:
         self.requested = self.free = self.largest = 0
@@ -118,27 +117,27 @@ class MemoryMap:
             self._keep(_NAMES[stat["name"]], stat["size"])
 
     def captured(self) -> dict[str, str]:
-        """The figures of the dump, as text: limit, in use, peak, free, largest free block."""
+        """Return the dump's statistics as text: limit, in use, peak, free, largest free block."""
         is_dump = self.requested and (self.free or self.found)  # a request alone says nothing of what was free
         return {name: write_size(size) for name, size in (self.found | (self._free() if is_dump else {})).items()}
 
     def _free(self) -> dict[str, int]:
-        """The free memory and its largest piece, in bytes; for a dump without chunks, the limit minus the use."""
+        """Return the free memory and its largest piece, in bytes; for a dump without chunks, limit minus use."""
         if self.free:
             return {"free": self.free, "largest_free": self.largest}
         limit, used = self.found.get("limit"), self.found.get("in_use")
         return {} if limit is None or used is None else {"free": max(limit - used, 0)}
 
     def conclusion(self) -> Evidence | None:
-        """Fragmentation as a fact: enough free memory on a GPU, but in pieces too small; None otherwise.
+        """Return fragmentation as a fact: enough free memory on a GPU, but in pieces too small; None otherwise.
 
-        CUDA's own allocator solves it. On the CPU, it is like any other lack of memory.
+        CUDA's own allocator solves it. On the CPU, it is like any other shortage of memory.
         """
         if self._on_cpu or not 0 < self.requested <= self.free or self.largest >= self.requested:
             return None
         text = (
-            f"free blocks of {write_size(self.free)} in all, the largest of {write_size(self.largest)}, "
-            f"and {write_size(self.requested)} were asked for"
+            f"free blocks of {write_size(self.free)} in total, the largest of {write_size(self.largest)}, but "
+            f"{write_size(self.requested)} was requested"
         )
         return Evidence(MAP_SOURCE, text, self.line, self.origin)
 
@@ -165,22 +164,22 @@ _FIGURE = lazy_pattern(
     r"(?P<size>\d+(?:\.\d+)? ?(?i:[KMGT]i?B?|bytes)\b|\d+\.\d+\b(?! ?%)|\d{7,15}\b(?! ?%))"
 )
 _NO_USE = ("trying to allocate", "available", "free", "total", "limit")
-"""Words that mark figures other than memory in use: requests, free memory, totals."""
+"""Words that mark values other than memory in use: requests, free memory, totals."""
 _FEWEST = 6
 _GROWTH = 1.25
 _GROWTH_OF_MANY = {7: 1.15, 9: 1.05}
-"""Number of rises → the growth that is then enough, if the readings hardly ever fell."""
+"""The growth that is enough for each number of rises, if the readings hardly ever fell."""
 _HARDLY = 0.995
-"""A reading of less than this share of the one before counts as lower."""
+"""A reading of less than this share of the previous one counts as lower."""
 _CALM = 0.4
-"""The share of readings that need not be higher than the one before."""
+"""The largest share of readings that may fail to exceed the previous one in a series that still counts as growing."""
 _DIP = 0.98
 """A reading below this share of the last one is a fall; smaller dips are normal."""
 _MOST_SERIES = 16
 
 
 class _Series:
-    """The readings that were printed under one name."""
+    """The readings printed under one name."""
 
     def __init__(self, start: float, unit: bool) -> None:
         self.start = start
@@ -189,14 +188,14 @@ class _Series:
         self.since_rise = 0
         """The number of readings since the last one that was higher than the one before."""
         self.ever_lower = False
-        """True if a reading was below `_HARDLY` of the one before."""
+        """True if a reading was below `_HARDLY` of the previous one."""
         self.fell = False
-        """True if a reading fell below `_DIP` of the one before."""
+        """True if a reading fell below `_DIP` of the previous one."""
         self.last: Evidence | None = None
         self.unit = unit
 
     def take(self, size: float, fact: Evidence) -> None:
-        """Take the next reading into account."""
+        """Process the next reading."""
         self.rises += size > self.end > 0
         self.since_rise = 0 if size > self.end else self.since_rise + 1
         self.ever_lower |= size < _HARDLY * self.end
@@ -221,7 +220,7 @@ class _Series:
 
 
 class Trend:
-    """Reads a log in order; constant memory."""
+    """Reads a log in order, in constant memory."""
 
     def __init__(self) -> None:
         self._series: dict[str, _Series] = {}
@@ -240,11 +239,11 @@ class Trend:
 
     @property
     def levels_off(self) -> bool:
-        """True if there are enough readings to tell growth, and none was found."""
+        """True if there are enough readings to detect growth, but none was found."""
         return any(each.readings >= _FEWEST for each in self._series.values()) and self.conclusion() is None
 
     def conclusion(self) -> Evidence | None:
-        """Growing memory as a fact; None if it did not only grow, or there are too few readings."""
+        """Return growing memory as a fact; None if it did not only grow, or there are too few readings."""
         growing = next((each for each in self._series.values() if each.grows), None)
         if growing is None or growing.last is None:
             return None

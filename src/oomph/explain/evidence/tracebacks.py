@@ -1,4 +1,4 @@
-"""Follows tracebacks through a log: which exception ended one, and the innermost line of the user's own code."""
+"""Follows tracebacks through a log: the exception that ended one, and the innermost line of the user's code."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ class RaisedException(NamedTuple):
     harmless: bool
     """True if Python only mentions the exception: it was raised where nobody can catch it, such as in __del__."""
     library: str = ""
-    """The known package whose code raised it, such as "keras"; else empty."""
+    """The known package whose code raised it, such as "keras"; empty otherwise."""
     importing: bool = False
-    """True if that package was only just being imported."""
+    """True if that package was just being imported."""
     inside: str = ""
-    """Any installed package whose code raised it; empty for the user's own code."""
+    """The installed package whose code raised it; empty for the user's own code."""
 
 
 class _Open:
-    """A traceback that has begun."""
+    """A traceback that has started."""
 
     def __init__(self, harmless: bool, notebook: str) -> None:
         self.harmless = harmless
@@ -81,7 +81,7 @@ class Tracebacks:
         self._before: dict[str, str] = {}
 
     def see(self, fact: Evidence) -> RaisedException | None:
-        """The exception, when this line is the end of a traceback."""
+        """Return the exception if this line is the end of a traceback."""
         if len(self._open) > 512 or len(self._before) > 512:  # a log of more ranks than that is cut short
             self._open.clear()
             self._before.clear()
@@ -100,7 +100,7 @@ class Tracebacks:
         return None if opened is None else self._follow(fact, opened)
 
     def close(self, origin: str) -> tuple[str, bool]:
-        """The package that the open traceback ends in, and whether it was being imported; ends the traceback."""
+        """End the open traceback. Returns the package in which it ends, and true if that was being imported."""
         opened = self._open.pop(origin, None)
         return (opened.library, opened.importing) if opened else ("", False)
 
@@ -122,8 +122,7 @@ class Tracebacks:
         return RaisedException(fact, found["type"], opened.harmless, opened.library, opened.importing, opened.inside)
 
     def _frame(self, text: str) -> tuple[str, bool] | None:
-        """The package of the frame on this line and whether it is a module's own code; None when the line is no
-        frame."""
+        """Return the package of the frame on this line, and true for a module's own code; None without a frame."""
         for form in _FRAMES:
             if frame := form.match(text):
                 self.where = _place(frame.groupdict()) or self.where
@@ -136,7 +135,7 @@ class Tracebacks:
 
 
 def _place(frame: Mapping[str, str | None]) -> str:
-    """The line that a frame names, "train.py:42 in step"; empty when it is not of the user's own code."""
+    """Return the line that a frame names, "train.py:42 in step"; empty if it is not in the user's own code."""
     file, function, line = frame["file"] or "", frame.get("function") or "", frame.get("line")
     if _LIBRARY.search(file):
         return ""
@@ -149,19 +148,19 @@ def is_of_traceback(text: str) -> bool:
 
 
 def place_in_script(frame: str) -> str:
-    """The line of the user's own code that 'File "train.py", line 3, in main' names; empty for a library's."""
+    """Return the line of the user's own code that 'File "train.py", line 3, in main' names; empty for a library's."""
     found = _FRAMES[0].match(frame)
     return "" if found is None else _place(found.groupdict())
 
 
 def package(frame: str) -> str:
-    """The package that a frame's file belongs to: "tensorflow", "keras", "h5py"; empty for any other."""
+    """Return the package to which a frame's file belongs: "tensorflow", "keras", "h5py"; empty for any other."""
     found = _RAISER.search(frame)
     return found["package"] if found else ""
 
 
 def installed(frame: str) -> str:
-    """The installed package that a frame's file belongs to, whichever it is; empty for the user's own code."""
+    """Return the installed package to which a frame's file belongs, whichever it is; empty for the user's own code."""
     found = _INSTALLED.search(frame)
     return found["package"] if found else ""
 

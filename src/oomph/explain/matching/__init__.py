@@ -1,1 +1,1 @@
-"""From evidence to names: signatures first, then the last error, then the words. Pure."""
+"""Names faults from evidence: signatures first, then the last error, then the words. Pure."""

@@ -1,4 +1,4 @@
-"""Causes and consequences among the faults that were found. Pure."""
+"""Finds causes and consequences among the detected faults. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SUSPICION = 0.45  # a fault that is doubted more than this does not explain awa
 
 
 class FaultPlace(NamedTuple):
-    """The place in the evidence where a fault begins."""
+    """The place in the evidence where a fault starts."""
 
     story: int
     """The number of times training had gone on before the fault."""
@@ -26,7 +26,7 @@ class FaultPlace(NamedTuple):
 
 
 def consequences(places: Mapping[Fault, FaultPlace]) -> frozenset[Fault]:
-    """The faults that another one has led to, in the same story."""
+    """Return the faults that another one has caused, in the same story."""
     return frozenset(fault for fault in places if any(_leads(other, fault, places) for other in places))
 
 

@@ -1,9 +1,9 @@
-"""A classifier of faults by the words of a log, learned from labelled logs, for those without a signature. Pure.
+"""A classifier of faults by the words of a log, learned from labelled logs, for logs without a signature. Pure.
 
-A multinomial logistic regression on which words a log holds (Bishop, "Pattern Recognition and Machine Learning",
-section 4.3.4): each word adds to or takes from each fault, the more, the rarer it is, and a softmax makes shares of the
-sums. classifier.txt has a word a line: its rarity (inverse document frequency) and its weights, in hundredths, by the
-codes of the pages. `benchmarks/classifier.py` writes it and measures what it is worth on logs that it has not seen.
+A multinomial logistic regression on the words in a log (Bishop, "Pattern Recognition and Machine Learning", section
+4.3.4): each word raises or lowers the score of each fault, the more so the rarer it is, and a softmax turns the sums
+into shares. Each line of classifier.txt has a word: its rarity (inverse document frequency) and its weights, in
+hundredths, by the codes of the pages. `benchmarks/classifier.py` writes it and measures its value on unseen logs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from oomph.files.patterns import lazy_pattern
 
 TABLE = Path(__file__).with_name("classifier.txt")
 SOUND = "sound"
-"""The code of a log of a program that did not fail."""
+"""The code for a log of a program that did not fail."""
 ALWAYS = "*"
-"""The word whose weights stand for each fault before any word is read."""
+"""The word whose weights count for each fault before any word is read."""
 _FIRST, _LAST = 200, 400
 _WORD = lazy_pattern(
     r"[A-Za-z]{2,}|(?<![\w.,:/-])\d{1,3}(?![\w.,:/%-])"
@@ -35,14 +35,14 @@ _HUMP = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
 
 
 class EvidenceSample:
-    """The first and the last lines of the evidence; the words of these are weighed, so that memory does not grow."""
+    """The first and last lines of the evidence, whose words are weighed, so that memory does not grow."""
 
     def __init__(self) -> None:
         self._first: list[Evidence] = []
         self._last = deque[Evidence](maxlen=_LAST)
 
     def see(self, fact: Evidence) -> None:
-        """Take the next line into account."""
+        """Process the next line."""
         if len(self._first) < _FIRST:
             self._first.append(fact)
         else:
@@ -65,22 +65,22 @@ class EvidenceSample:
 
 
 class Shares(NamedTuple):
-    """The share of each fault in the words of a log; all shares together are 1."""
+    """The share of each fault in the words of a log. The shares add up to 1."""
 
     faults: tuple[Likeness, ...]
-    """The pages, the likeliest first."""
+    """The pages, likeliest first."""
     sound: float
-    """The share of there being no fault."""
+    """The share for no fault at all."""
     words: int
     """The number of known words in the log."""
 
     def of(self, name: str) -> float:
-        """The share of a page."""
+        """Return the share of a page."""
         return next((likeness.confidence for likeness in self.faults if likeness.name == name), 0.0)
 
 
 def words(texts: Iterable[str]) -> list[str]:
-    """The words and numbers in the texts, each once, in order; FooBar and foo_bar are two words each."""
+    """Return the distinct words and numbers in the texts, in order; FooBar and foo_bar are two words each."""
     return sorted({word.lower() for text in texts for word in _WORD.findall(_HUMP.sub(" ", text))})
 
 
@@ -99,7 +99,7 @@ class Classifier:
         self._rows: dict[str, _Row] = {}
 
     def shares(self, texts: Iterable[str]) -> Shares:
-        """The shares of the faults in the words of the texts."""
+        """Return the shares of the faults in the words of the texts."""
         rows = [row for word in words(texts) if (row := self._row(word)).weights]
         sums = dict(self._row(ALWAYS).weights)
         norm = math.sqrt(sum(row.rarity**2 for row in rows)) or 1.0
@@ -114,7 +114,7 @@ class Classifier:
         return Shares(tuple(likeliest), parts.get(SOUND, 0.0) / whole, len(rows))
 
     def telling(self, facts: Sequence[Evidence], fault: Fault) -> Evidence | None:
-        """The line whose words suggest the fault most, the first of equals; None if none does."""
+        """Return the line whose words suggest the fault most, the first of equals; None if none does."""
         sums = [sum(self._spoken(word, fault.code) for word in words((fact.text,))) for fact in facts]
         most = max(sums, default=0.0)
         return facts[sums.index(most)] if most > 0 else None
@@ -132,7 +132,7 @@ class Classifier:
 
 @lru_cache(maxsize=2)
 def trained(catalogue: tuple[Fault, ...]) -> Classifier:
-    """The classifier of classifier.txt, read once; empty when it cannot be read."""
+    """Return the classifier from classifier.txt, read once; empty if it cannot be read."""
     try:
         return Classifier(TABLE.read_text(encoding="ascii"), catalogue)
     except (OSError, ValueError):
@@ -149,7 +149,7 @@ class _Row(NamedTuple):
 
 
 def _read(line: str) -> _Row:
-    """Parse the rest of a line, after its word; empty when it is damaged."""
+    """Parse the rest of a line, after its word; empty if it is damaged."""
     rarity, *pairs = line.split(" ")
     weights = (pair.split("=") for pair in pairs)
     try:

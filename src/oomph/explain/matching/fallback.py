@@ -1,4 +1,4 @@
-"""The last error of a program, ordinary or not, that no page of the catalogue knows."""
+"""Names the last error of a program, ordinary or not, if no page of the catalogue knows it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _NO_REPORT = lazy_pattern(
 )
 _MOST_BEFORE = 100
 _FEW_LINES = 4
-"""The most lines of a text that may be a question about an error, worded without its class."""
+"""The maximum number of lines of a text that may be a question about an error, worded without its class."""
 # What argparse and absl say of a command line before they end the program.
 _USAGE = lazy_pattern(
     r"[\w./-]{1,80}: error: (?:the following arguments|argument |unrecognized arguments|ambiguous option)"
@@ -130,7 +130,7 @@ class FallbackVerdict(NamedTuple):
     """The general name of an error, how sure that is, and the facts that show it."""
 
     likely: tuple[Likeness, ...]
-    """The names, the likeliest first; never empty."""
+    """The names, likeliest first; never empty."""
     evidence: tuple[Evidence, ...]
     position: int
     """The place of the last of these facts in the evidence."""
@@ -183,11 +183,11 @@ class LastError:
         self._frame = ""
         """The last frame of a traceback without its head."""
         self._place = ""
-        """Its last frame in the user's own code: "train.py:42 in step"."""
+        """The last frame of that traceback in the user's own code: "train.py:42 in step"."""
         self._lines: list[Evidence] = []
         """The lines read, while they are few: perhaps a question about an error, without its class."""
         self._inside = ""
-        """The installed package whose code raised the last exception of a whole traceback."""
+        """The installed package whose code raised the last exception of a complete traceback."""
         self._position = 0
         self._now = self._steps_after = 0
         self.story = 0
@@ -196,7 +196,7 @@ class LastError:
         """The first plain Python error of the story: later errors of other ranks may follow from it."""
 
     def see(self, fact: Evidence, position: int) -> None:
-        """Take the next fact into account; `position` is its place in the evidence."""
+        """Process the next fact; `position` is its place in the evidence."""
         self._now = position
         if fact.source == "progress":
             self._went_on()
@@ -208,7 +208,7 @@ class LastError:
             self._see_line(fact)
 
     def as_printed(self, fact: Evidence) -> Evidence:
-        """The fact with the name that Python suggests: Python prints it, but the exception lacks it."""
+        """Return the fact with the name that Python suggests, which Python prints but the exception lacks."""
         printed = "" if self._raised is None else self._raised.text
         is_corrected = fact.source == "exception" and printed.startswith(fact.text + CORRECTED)
         return fact._replace(text=printed) if is_corrected else fact
@@ -220,7 +220,7 @@ class LastError:
 
     @property
     def details(self) -> tuple[Evidence, ...]:
-        """The lines of the error's message below the first: Keras 3 says there what the first only announces."""
+        """The lines of the error's message after the first: Keras 3 says there what the first only announces."""
         error, said = self.error, self._message or self._pasted
         if error is None or said is None:
             return ()
@@ -234,11 +234,11 @@ class LastError:
 
     @property
     def inside(self) -> str:
-        """The installed package whose code raised the error; empty when that was the user's own."""
+        """The installed package whose code raised the error; empty if that was the user's own."""
         return self._inside if self._raised is not None else installed(self._frame)
 
     def verdict(self) -> FallbackVerdict | None:
-        """The verdict on the error; None when nothing failed, or when a person ended the program."""
+        """Return the verdict on the error; None if nothing failed, or if a person ended the program."""
         if self._raised is not None and is_ordinary(self._raised.text):
             names = self._of_library() or (Likeness(UNRELATED, _PLAIN),)
             return FallbackVerdict(names, (self._raised,), self._position)
@@ -318,7 +318,7 @@ class LastError:
                 self._raised = self._message = self.first_ordinary = None
 
     def _went_on(self) -> None:
-        """Forget earlier errors: somebody caught them."""
+        """Forget earlier errors, because they were caught."""
         self._raised = self._status = self._exit = self.first_ordinary = None
         self._message = self._pasted = self._pasted_fact = None
         self._frame = self._place = ""
@@ -337,7 +337,7 @@ class LastError:
 
 
 def _pasted_error(text: str) -> str:
-    """The error in a line without its traceback, class first; empty if there is none."""
+    """Return the error in a line without its traceback, class first; empty if there is none."""
     if "Error" in text:
         if _PASTED.match(text):
             return text
@@ -353,7 +353,7 @@ def _pasted_error(text: str) -> str:
 
 
 def _status_in(text: str) -> str:
-    """The text after the words that announce a status: "INTERNAL: No blas support for stream"."""
+    """Return the text after the words that announce a status: "INTERNAL: No blas support for stream"."""
     required = _REQUIRED.search(text)
     if required is not None:
         return text[required.start("status") :]

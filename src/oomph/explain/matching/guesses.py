@@ -19,15 +19,15 @@ _LEAST, _LEAST_IN_PEACE = 0.1, 0.4  # share of a page that is guessed at all: af
 _LEAD, _LEAD_IN_PEACE = 0.0, 0.1  # before the shares of there being no fault, or only one of the script's own
 _CLEAR = 0.7  # share that outweighs what an error is only called, or resembles
 _SEEN_IN_TRAINING = ("nan-loss", "no-gradients")
-"""Faults that show in a training that goes on and reports no failure, beside those it survives."""
+"""Faults that show in a training that goes on and reports no failure, in addition to those it survives."""
 _FAINT = 0.03  # below this, a page is not worth a look
 
 
 class Guesses:
-    """The pages that a log's words suggest; words are weighed only when needed.
+    """The pages suggested by a log's words, which are weighed only when needed.
 
     Args:
-        facts: lines of the log, in their order.
+        facts: lines of the log, in order.
         catalogue: the pages that may be named.
     """
 
@@ -36,9 +36,10 @@ class Guesses:
         self._catalogue = catalogue
 
     def out_of_silence(self, failed: bool, set_aside: Collection[str]) -> list[Diagnosis]:
-        """The likeliest page, unless no fault at all is as likely.
+        """Return the likeliest page, unless no fault at all is as likely.
 
-        `failed`: the end of the log tells of a failure; `set_aside`: the names of pages that signatures have ruled out.
+        `failed` is true if the end of the log reports a failure; `set_aside` has the names of pages that signatures
+        have ruled out.
         """
         if not self._pages or self._shares.words < _FEWEST_WORDS or self._pages[0].name in set_aside:
             return []
@@ -62,12 +63,12 @@ class Guesses:
 
     @property
     def likely(self) -> list[str]:
-        """The names of pages worth a look, the likeliest first."""
+        """The names of pages worth a look, likeliest first."""
         return [page.name for page in self._pages if page.confidence >= _FAINT]
 
     @property
     def is_scripts_own(self) -> bool:
-        """True if the words suggest an error of the script's own more than any page."""
+        """True if the words suggest an error in the script itself more than any page."""
         return not self._pages or self._shares.of(UNRELATED) > self._pages[0].confidence
 
     @property
@@ -84,7 +85,7 @@ class Guesses:
         return [page for page in self._shares.faults if page.name not in GENERAL] if self._facts else []
 
     def _diagnosis(self, page: Likeness) -> Diagnosis:
-        """The diagnosis for a page, with the line that suggests it most, and the wordings that narrow it down."""
+        """Return the diagnosis for a page, with its most suggestive line and the wordings that narrow it down."""
         fault = next(fault for fault in self._catalogue if fault.name == page.name)
         fact = trained(self._catalogue).telling(self._facts, fault) or self._facts[-1]
         return Diagnosis(fault, CAUSE, round(min(page.confidence, SUREST), 2), (fact,), *narrowed(fault, self._facts))
@@ -98,7 +99,7 @@ _RIVAL, _NEIGHBOUR = 0.15, 0.1
 def suspicions(
     ranked: Sequence[Diagnosis], found: Found, catalogue: Sequence[Fault], guesses: Guesses
 ) -> Iterator[Diagnosis]:
-    """Fills the list up to three faults: first the same wording, then what the words suggest, then neighbours.
+    """Yield suspicions to fill the list up to three faults: first the same wording, then the words, then neighbours.
 
     Rivals of a wording are always added; the others only if the first diagnosis is not nearly certain. Nothing is
     added to measured faults or to an empty list.
@@ -114,7 +115,7 @@ def suspicions(
 
 
 def _candidates(ranked: Sequence[Diagnosis], found: Found, guesses: Guesses) -> Iterator[tuple[str, float, Diagnosis]]:
-    """Names or codes of pages, the likelier first, each with the diagnosis whose evidence it shares."""
+    """Yield names or codes of pages, likeliest first, each with the diagnosis whose evidence it shares."""
     for diagnosis in ranked:
         if diagnosis.role == CAUSE:
             for hit in found.get(diagnosis.fault, ()):
@@ -132,7 +133,7 @@ def _is_doubtful(first: Diagnosis) -> bool:
 def borrowed(
     catalogue: Sequence[Fault], facts: Sequence[Evidence], ids: Callable[[Fault], Set[str]], inside: str = ""
 ) -> tuple[dict[str, str], tuple[Signature, ...]]:
-    """The signatures with remedies for these facts, and the values that they capture.
+    """Return the signatures with remedies for these facts, and the values that they capture.
 
     The first page that has any wins. Pages of plain Python errors come last, because their wordings match widely.
 

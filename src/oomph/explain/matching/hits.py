@@ -1,4 +1,4 @@
-"""Hits: the facts that bear the signatures of the catalogue, and where in the evidence they stand."""
+"""Hits: the facts that match signatures of the catalogue, and their places in the evidence."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Index(NamedTuple):
 
     entries: Mapping[str, Mapping[str, Sequence[_Entry]]]
     going_on: Mapping[str, Sequence[_Entry]]
-    """The entries that cannot be filed, as no word of their literal is whole."""
+    """The entries that cannot be filed, because no word of their literal is whole."""
     foreign: Mapping[str, Sequence[_Entry]]
     """The entries of that kind that are not ASCII: shells in other languages."""
 
     def candidates(self, source: str, text: str) -> Iterator[tuple[Fault, Signature]]:
-        """The signatures for this source whose literal is in the text."""
+        """Yield the signatures for this source whose literal is in the text."""
         for literal, fault, filed in self._filed(source, text):
             if literal in text:
                 yield fault, fault.signature(filed)
@@ -45,19 +45,21 @@ class Index(NamedTuple):
                 yield from filed[word]
 
     def words(self, source: str) -> frozenset[str]:
-        """Words of which every text that matches a signature for this source holds one, unless it holds one of
-        `beginnings`."""
+        """Return the words of which every text that matches a signature for this source contains one.
+
+        Texts that contain one of `beginnings` are an exception.
+        """
         return frozenset(self.entries.get(source, ()))
 
     def beginnings(self, source: str) -> frozenset[str]:
-        """The literals that may be the beginning of a longer word."""
+        """Return the literals that may be the beginning of a longer word."""
         unfiled = (*self.going_on.get(source, ()), *self.foreign.get(source, ()))
         return frozenset(literal for literal, _, _ in unfiled)
 
 
 @lru_cache(maxsize=8)
 def index(catalogue: tuple[Fault, ...]) -> Index:
-    """The index of a catalogue, made once."""
+    """Return the index of a catalogue, built once."""
     entries: dict[str, dict[str, list[_Entry]]] = {}
     going_on: dict[str, list[_Entry]] = {}
     foreign: dict[str, list[_Entry]] = {}
@@ -84,7 +86,7 @@ _RAISES = lazy_pattern(r"(?:[-> ]{0,12}\d{1,6})?\s{1,60}raise \w")
 
 
 class Hit(NamedTuple):
-    """The first fact that matches a signature, its place, and the last one's.
+    """The first fact that matches a signature, its place, and the place of the last one.
 
     A place is (story, position): a story ends when training goes on after a failure.
     """
@@ -110,7 +112,7 @@ class Hits:
         self._got_by = False
 
     def see(self, fact: Evidence, place: tuple[int, int]) -> None:
-        """Note the signatures that this fact matches; `place` is its story and position in it."""
+        """Record the signatures that this fact matches; `place` is its story and position in it."""
         if fact.source == "log" and self._gets_by(fact.text):
             return
         for fault, signature in self._candidates(fact.source, fact.text):
@@ -129,7 +131,7 @@ class Hits:
             texts.append(text)
 
     def set_aside(self, found: Found) -> frozenset[str]:
-        """The names of faults for which there is some evidence, but too little, or evidence against them.
+        """Return the names of faults for which there is some evidence, but too little, or evidence against them.
 
         For a fault that training survives, any signature counts: they allow for what healthy machines print.
         """
@@ -142,7 +144,7 @@ class Hits:
         return frozenset((seen | refused) - {fault.name for fault in found})
 
     def ids(self, fault: Fault) -> frozenset[str]:
-        """The ids of the signatures of a page that were seen, whether or not they show the fault."""
+        """Return the ids of a page's signatures that were seen, whether or not they show the fault."""
         return frozenset(hit.signature.id for hit in self._seen.get(fault, {}).values()) - {""}
 
     def _gets_by(self, text: str) -> bool:
@@ -156,12 +158,12 @@ class Hits:
         return any(signature.in_training for hits in self._seen.values() for signature in hits)
 
     def found(self, went_on: int, in_training: bool = True, inside: bool = False) -> Found:
-        """The hits of each fault that is shown.
+        """Return the hits of each fault that is shown.
 
         Args:
             went_on: the position where training was last seen to go on.
-            in_training: whether the log is of a training.
-            inside: whether an installed package's own code has raised the last error.
+            in_training: True if the log is from a training.
+            inside: True if an installed package's own code raised the last error.
         """
         seen = {
             fault: [hit for hit in hits.values() if _counts(hit.signature, in_training, inside)]
@@ -172,7 +174,7 @@ class Hits:
 
 
 def _standing(hits: Sequence[Hit], went_on: int) -> tuple[Hit, ...]:
-    """The hits that neither later training nor other signatures of the page cancel."""
+    """Return the hits that neither later training nor other signatures of the page cancel."""
     ids = {hit.signature.id for hit in hits} - {""}
     lasting = (hit for hit in hits if not hit.signature.outlived or hit.last[1] >= went_on)
     return tuple(hit for hit in lasting if _in_company(hit.signature, ids))
@@ -204,18 +206,18 @@ def _match(signature: Signature, text: str) -> Mapping[str, str] | None:
 
 
 def _is_source(text: str) -> bool:
-    """True if the line is the code that raises the error, as a traceback shows it, and not yet the error."""
+    """True if the line is the code that raises the error, as shown in a traceback, and not yet the error."""
     return "raise " in text and _RAISES.match(text) is not None
 
 
 def narrowed(
     fault: Fault, facts: Sequence[Evidence], ids: Set[str] = frozenset(), inside: str = ""
 ) -> tuple[dict[str, str], tuple[Signature, ...]]:
-    """The signatures that only narrow a fault down and match these facts, with the values they capture.
+    """Return the signatures that only narrow a fault down and match these facts, with the values they capture.
 
     Args:
-        ids: those of the page's signatures that were seen elsewhere in the log.
-        inside: the installed package whose code raised the error; empty when that was the user's own.
+        ids: the page's signatures that were seen elsewhere in the log.
+        inside: the installed package whose code raised the error; empty if that was the user's own.
     """
     captured: dict[str, str] = {"inside": inside} if inside else {}
     borne = list[Signature]()
@@ -230,18 +232,18 @@ def narrowed(
 
 
 def confidence(hits: Sequence[Hit]) -> float:
-    """The confidence that independent signatures give together, limited to what holds on unseen logs."""
+    """Combine the confidence of independent signatures, limited to what holds on unseen logs."""
     return calibrated(1 - prod(1 - hit.signature.confidence for hit in hits))
 
 
 def calibrated(claimed: float) -> float:
-    """The share of such claims that prove right. Keeps their order below 0.99."""
+    """Return the share of such claims that prove right. Keeps their order below 0.99."""
     over = max(min(claimed, _CLAIMED) - _KNEE, 0.0)
     return min(claimed, _KNEE) + over * (_HOLDS - _KNEE) / (_CLAIMED - _KNEE)
 
 
 def place(hits: Sequence[Hit]) -> FaultPlace:
-    """The place where the fault begins."""
+    """Return the place where the fault starts."""
     ids = {need for hit in hits if hit.signature.alone for need in hit.signature.needs}
     story, position = min(hit.first for hit in hits if hit.signature.alone or hit.signature.id in ids)
     end = max((hit.last[1] for hit in hits if hit.signature.needs), default=position)

@@ -1,8 +1,8 @@
-"""The pages most like an error whose words no page knows, by its class, operation and vocabulary. Pure.
+"""Finds the pages most like an error whose words no page knows, by its class, operation and vocabulary. Pure.
 
 TensorFlow words some thousand errors, but sorts them into sixteen classes (python/framework/errors_impl.py) and writes
-them with few nouns. Each class lends its usual pages a little weight, each noun and each operation that is named adds
-some; the result is only a suspicion.
+them with few nouns. Each class lends its usual pages a little weight, and each noun and each named operation adds some;
+the result is only a suspicion.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from oomph.explain.matching.vocabulary import AT_IMPORT, CLASSES, COMMON_WORDS, 
 from oomph.files.patterns import lazy_pattern
 
 MOST = 3
-"""The most pages to name."""
+"""The maximum number of pages to name."""
 SUREST = 0.5
 _THIN = 0.2  # below this nothing is said
 _THIN_FOR_PYTHON = 0.35  # a plain Python error has to sound like one of these pages, its class says little
@@ -26,14 +26,14 @@ _FIRST_WORD, _COMMON_WORD, _NEXT_WORD, _MOST_WORDS = 0.25, 0.12, 0.05, 3
 
 
 class Likeness(NamedTuple):
-    """A page, and how much an error is like it, 0 to 1."""
+    """A page, and how much an error resembles it, from 0 to 1."""
 
     name: str
     confidence: float
 
 
 _OPERATION, _DECODER = 0.22, 0.4
-"""The weight of a named operation, and that of one that only decodes, which seldom fails except by its data."""
+"""The weight of a named operation, and of one that only decodes, which seldom fails except because of its data."""
 _ON_GPU = frozenset(("cudnn-execution-failed", "cublas-execution-failed", "cuda-library-failure"))
 _BY_LIBRARY = frozenset(("Internal", "Unknown", "NotFound", "FailedPrecondition", "XlaRuntime", "ResourceExhausted"))
 """Classes in which GPU libraries fail; the others mean that an operation was called wrongly."""
@@ -60,7 +60,7 @@ _CANONICAL = {name.lower(): name for name in CLASSES}
 
 
 def likely(text: str) -> tuple[Likeness, ...]:
-    """The pages that an error of TensorFlow's own classes is most like, the likeliest first.
+    """Return the pages that an error of TensorFlow's own classes resembles most, likeliest first.
 
     Args:
         text: the error as it was printed: "InvalidArgumentError: ...", or a status, "INTERNAL: ...", with its lines.
@@ -72,7 +72,7 @@ def likely(text: str) -> tuple[Likeness, ...]:
 
 
 def is_asserted(text: str) -> bool:
-    """True if a tf.debugging check of the program failed: only its author can explain it."""
+    """True if a tf.debugging check in the program failed, which only its author can explain."""
     return any(word in text for word in _OWN)
 
 
@@ -82,7 +82,7 @@ def is_corrected(text: str) -> bool:
 
 
 def likely_of_library(text: str, importing: bool = False) -> tuple[Likeness, ...]:
-    """The pages most like a plain Python error raised by TensorFlow or Keras itself, perhaps on import."""
+    """Return the pages most like a plain Python error raised by TensorFlow or Keras itself, perhaps on import."""
     weights = _weights(kind_of(text), text)
     for name, weight in AT_IMPORT.items() if importing else ():
         weights[name] = weights.get(name, 0.0) + weight
@@ -90,7 +90,7 @@ def likely_of_library(text: str, importing: bool = False) -> tuple[Likeness, ...
 
 
 def likely_of_check(text: str) -> tuple[Likeness, ...]:
-    """The pages most like a failed check in TensorFlow's own code, whether for the GPU or not."""
+    """Return the pages most like a failed check in TensorFlow's own code, whether for the GPU or not."""
     if not _SOURCE.search(text) or _NO_THREAD in text:
         return ()
     if _GPU_SOURCE.search(text):
@@ -109,7 +109,7 @@ _GPU_SOURCE = lazy_pattern(
 
 
 def kind_of(text: str) -> str:
-    """The class of the error without its ending: "InvalidArgument"; of "2 root error(s)" that of the first."""
+    """Return the error's class without its ending: "InvalidArgument"; of "2 root error(s)", that of the first."""
     found = _CLASS.match(text)
     name = found["name"] if found else ""
     for candidate in (name, *(status["status"] for status in _STATUS.finditer(text[:400]))):

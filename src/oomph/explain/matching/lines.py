@@ -13,7 +13,7 @@ from oomph.files.patterns import lazy_pattern
 TRAINING_WORDS = frozenset(
     {"Epoch", "epoch", "loss", "Loss", "step", "steps", "Step", "accuracy", "acc", "iteration", "iter", "tasks"}
 )
-"""Words in the lines that a training prints; see `oomph.explain.reading.log.Words`."""
+"""Words in the lines printed by a training; see `oomph.explain.reading.log.Words`."""
 
 # For a line in lower case.
 _TRAINS = lazy_pattern(
@@ -32,7 +32,7 @@ def goes_on(text: str) -> bool:
 
 
 HELP_WORDS = frozenset({"Help"})
-"""The words of the lines with which a help page begins; see `oomph.explain.reading.log.Words`."""
+"""The words in lines with which a help page starts; see `oomph.explain.reading.log.Words`."""
 
 # "Help on function fit in module keras.src.trainers.trainer:", as Python's help() and pydoc begin.
 _HELP_BEGINS = lazy_pattern(r"Help on (?:[a-z]+ ){1,3}[\w.]{1,200}(?: in [\w. ]{1,200})?:")
@@ -42,13 +42,13 @@ _INDENTED = (" ", "\t", "|")
 
 
 class Documentation:
-    """Reads lines in order, and tracks whether they are within a help page."""
+    """Reads lines in order, and tracks whether they are inside a help page."""
 
     def __init__(self) -> None:
         self._within = False
 
     def holds(self, text: str) -> bool:
-        """True if the line is part of a help page: its errors did not happen."""
+        """True if the line belongs to a help page, so that its errors did not happen."""
         if text.startswith("Help on "):
             self._within = _HELP_BEGINS.match(text) is not None
         elif self._within:
@@ -88,7 +88,7 @@ AT_START = (
 )
 """Words of lines that TensorFlow and the kernel write at the start of a healthy program."""
 AT_END = ("OUT_OF_RANGE", "CANCELLED", "ABORTED: Shutdown")
-"""Statuses that a healthy training ends with: the end of a data set, a cancelled sibling, a shutdown."""
+"""Statuses with which a healthy training ends: the end of a data set, a cancelled sibling, a shutdown."""
 SHUTTING_DOWN = "Shutdown"
 
 
@@ -101,7 +101,7 @@ def gets_by(text: str) -> bool:
 
 
 def is_harmless(text: str) -> bool:
-    """True if healthy machines and trainings write this line, too."""
+    """True if healthy machines and trainings also write this line."""
     return gets_by(text) or any(words in text for words in (*AT_START, *AT_END, SHUTTING_DOWN, *_OF_PIP, *_OF_PYTHON))
 
 
@@ -144,15 +144,15 @@ class LastLines:
         self._seen = deque[tuple[Evidence, int]](maxlen=_REPEATED * LINES)
 
     def see(self, fact: Evidence, position: int) -> None:
-        """Take the next line into account; `position` is its place in the evidence."""
+        """Process the next line; `position` is its place in the evidence."""
         self._seen.append((fact, position))
 
     def ended_on_purpose(self, went_on: int) -> bool:
-        """True if the program or its user ended it on purpose after training last went on."""
+        """True if the program or its user ended it on purpose since training last went on."""
         return any(fact.text.startswith(_ON_PURPOSE) for fact, place in self._kept() if place > went_on)
 
     def error(self, went_on: int) -> Evidence | None:
-        """The last of TensorFlow's lines marked as an error since training last went on."""
+        """Return the last TensorFlow line marked as an error since training last went on."""
         errors = (fact for fact, place in reversed(self._kept()) if place > went_on and _level(fact.text) in ("E", "F"))
         return next((fact for fact in errors if not is_harmless(fact.text)), None)
 
@@ -167,7 +167,7 @@ class LastLines:
         return kept[-LINES:]
 
     def alarming(self, went_on: int) -> tuple[Evidence, ...]:
-        """The lines from the first failure since training last went on; empty without one."""
+        """Return the lines from the first failure since training last went on; none if there is no failure."""
         if not went_on and not tells_of_training(fact for fact, _ in self._kept()):
             return ()
         since = [fact for fact, place in self._kept() if place > went_on]
@@ -187,7 +187,7 @@ def tells_of_training(lines: Iterable[Evidence]) -> bool:
 
 
 def _level(text: str) -> str:
-    """The level of a line of TensorFlow's own: I, W, E or F; empty for any other line."""
+    """Return the level of one of TensorFlow's own lines: I, W, E or F; empty for any other line."""
     found = _LEVEL.match(text)
     return found["level"] if found else ""
 

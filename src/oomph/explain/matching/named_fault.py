@@ -23,10 +23,10 @@ class OwnCommand(NamedTuple):
     options: tuple[str, ...] = ()
     """The options of `oomph run`, except those that name the run."""
     words: tuple[str, ...] = ()
-    """The script with its arguments, `-m` and a module, or `--` and a program; empty when it is not known."""
+    """The script with its arguments, `-m` and a module, or `--` and a program; empty if unknown."""
 
     def put_into(self, command: str) -> str:
-        """The command of a remedy, with what the user runs in place of `train.py`."""
+        """Replace `train.py` in the command of a remedy by what the user runs."""
         if not self.words:
             return command
         command = _BY_OOMPH.sub(lambda found: self._by_oomph(found[1] or ""), command)
@@ -36,8 +36,7 @@ class OwnCommand(NamedTuple):
         return f"oomph run{resume} {shlex.join((*self.options, *self.words))}"
 
     def _by_python(self, option: str) -> str:
-        """The words for Python with this option and the script; empty for a program that takes no option of
-        Python's."""
+        """Return the words for Python with this option and the script; empty for a program without Python options."""
         if self.words[0] != _PROGRAM:
             return f"python{option} {shlex.join(self.words)}"
         return "" if option else shlex.join(self.words[1:])
@@ -46,17 +45,17 @@ class OwnCommand(NamedTuple):
 _SIZES = ("found", "needed", "columns", "found_layers", "own_layers", "array")
 _FLATTENED = 256
 _TOP = 3
-"""The most layers in the top of a model: pooling, dense, activation."""
+"""The maximum number of layers in the top of a model: pooling, dense, activation."""
 _LONGEST = 18
-"""The most digits of a size; a longer number does not count values."""
+"""The maximum number of digits of a size; a longer number does not count values."""
 
 
 def derived(captured: Mapping[str, str]) -> dict[str, str]:
-    """Values for the texts of remedies, from what the log names.
+    """Return values for the texts of remedies, from what the log names.
 
-    `misfit`: why the sizes before and after a reshape differ; `array_advice`: the same of a NumPy array and its new
-    shape; `feature_advice`: the same of a layer and its input; `layer_advice`: what to do about a file and a model of
-    different numbers of layers.
+    `misfit`: why the sizes before and after a reshape differ; `array_advice`: the same for a NumPy array and its new
+    shape; `feature_advice`: the same for a layer and its input; `layer_advice`: what to do about a file and a model
+    with different numbers of layers.
     """
     sizes = {name: int(text) for name, text in captured.items() if name in _SIZES and _is_size(text)}
     values = dict[str, str]()
@@ -75,13 +74,13 @@ def _of_layers(apart: int) -> str:
     """Say what to do: nearly equal models differ in their top; others are different models."""
     if apart <= _TOP:
         return (
-            "load what fits by name, model.load_weights(path, by_name=True), as they differ only in the last layers; "
-            "or take the file or the model with the same top (include_top, notop in the name of the file)"
+            "load the layers that match by name, model.load_weights(path, by_name=True), as they differ only in the "
+            "last layers; or use a file or model with the same top (include_top, notop in the file name)"
         )
     return (
-        "the file is of another model. Give the file that this model wrote, or build the model that wrote it (the same "
-        "function and options, include_top, number of classes); load_weights(path, by_name=True) loads only what has "
-        "the same names"
+        "the file belongs to a different model. Load the file that this model wrote, or build the model that wrote it "
+        "(the same function and options, include_top, number of classes); load_weights(path, by_name=True) loads only "
+        "layers with the same names"
     )
 
 
@@ -89,13 +88,13 @@ def _of_features(columns: int, needed: int) -> str:
     """Say what to do: thousands of features come from a Flatten, and depend on image size."""
     if min(columns, needed) < _FLATTENED:
         return (
-            f"build it with input_shape=({columns},), or prepare the data as for the training (a Flatten before it "
-            "gives another size for another image size; a single sample needs x[None])"
+            f"build it with input_shape=({columns},), or prepare the data as for the training (Flatten gives a "
+            "different size for a different image size; a single sample needs x[None])"
         )
     times = max(columns, needed) / min(columns, needed)
     size = "larger" if columns > needed else "smaller"
     return (
-        f"Flatten gives so many for images that are about {sqrt(times):.1f} times {size} each way than the model was "
+        f"Flatten gives this many for images about {sqrt(times):.1f} times {size} in each direction than the model was "
         "built for. Give data and input_shape the same size (target_size, image_size or tf.image.resize), or put "
         "GlobalAveragePooling2D() in place of Flatten()"
     )
@@ -116,8 +115,8 @@ def _of_array(size: int, axes: tuple[int, ...]) -> str:
             f'{side}), or pool the height and width away before (GlobalAveragePooling2D, pooling="avg")'
         )
     return (
-        "number of samples, image size or channels are others than the reshape assumes (colour has 3); use -1 for the "
-        "number of samples"
+        "the number of samples, image size or channels differ from what the reshape assumes (colour has 3); use -1 for "
+        "the number of samples"
     )
 
 
@@ -126,7 +125,7 @@ def _is_size(text: str) -> bool:
 
 
 def _misfit(found: int, needed: int) -> str:
-    """The likeliest reason why a tensor of `found` values does not fit a reshape to (a multiple of) `needed`."""
+    """Explain why a tensor of `found` values most likely does not fit a reshape to (a multiple of) `needed`."""
     if not found or not needed:
         return "one of them is empty; look for a size of 0 in the shapes before it, most often an empty batch or image"
     if found % needed == 0:
@@ -135,13 +134,13 @@ def _misfit(found: int, needed: int) -> str:
         return _of_fewer(needed // found)
     return (
         "neither divides the other, so the number of classes or anchors, the image size or the sequence length of the "
-        "data is another than that of the model: give both the same; or the last batch is smaller (drop_remainder=True)"
+        "data differs from the model's: make them match; or the last batch is smaller (drop_remainder=True)"
     )
 
 
 def _of_more(times: int) -> str:
     if times == 3:
-        return "three times as many: the images have 3 channels and 1 is assumed; load them in grey (channels=1)"
+        return "three times as many: the images have 3 channels, but 1 is assumed; load them in greyscale (channels=1)"
     if times == 4:
         return "four times as many: the images are twice as high and wide as assumed, or have 4 channels; resize them"
     return f"{times} times as many: the reshape leaves out the batch; begin the new shape with -1"
@@ -149,42 +148,42 @@ def _of_more(times: int) -> str:
 
 def _of_fewer(times: int) -> str:
     if times == 3:
-        return "a third of it: the images have 1 channel and 3 are assumed; load them in colour (channels=3)"
+        return "a third of it: the images have 1 channel, but 3 are assumed; load them in colour (channels=3)"
     if times == 4:
         return "a quarter of it: the images are half as high and wide as assumed; resize them to the model's input size"
     return (
-        f"a fraction, 1/{times}: the reshape holds a fixed batch size, which a smaller batch does not fill; begin the "
-        "new shape with -1, or drop the last batch (drop_remainder=True)"
+        f"a fraction, 1/{times}: the reshape contains a fixed batch size, which a smaller batch does not fill; begin "
+        "the new shape with -1, or drop the last batch (drop_remainder=True)"
     )
 
 
 CAUSE, CONSEQUENCE = "cause", "consequence"
 SUSPICION = 0.2
-"""The highest confidence of a diagnosis that only says what else the same evidence would fit."""
+"""The highest confidence of a diagnosis that only names what else would fit the same evidence."""
 
 
 _SOMEWHERE = "the line that raised the error"
-"""The words in place of the user's own line if the evidence names none."""
+"""The words used instead of the user's own line if the evidence names none."""
 
 
 class Diagnosis(NamedTuple):
-    """One fault that the evidence shows, and how."""
+    """One fault that the evidence shows, and how it shows it."""
 
     fault: Fault
     role: str
-    """"cause", or "consequence" of another fault that was found."""
+    """"cause", or "consequence" of another detected fault."""
     confidence: float
-    """The confidence of the diagnosis, 0 to 1."""
+    """The confidence of the diagnosis, from 0 to 1."""
     evidence: tuple[Evidence, ...]
-    """The facts that show it, in the order in which they were observed; never empty."""
+    """The facts that show it, in the order of observation; never empty."""
     captured: Mapping[str, str] = MappingProxyType({})
-    """The values the evidence names, always as printed: shape, device, requested, signal, ..."""
+    """The values that the evidence names, always as printed: shape, device, requested, signal, ..."""
     signatures: tuple[Signature, ...] = ()
-    """The signatures that the evidence bears, the surest first."""
+    """The signatures that the evidence matches, surest first."""
     systems: frozenset[str] = frozenset({LINUX})
-    """The systems that the evidence is from."""
+    """The systems from which the evidence comes."""
     command: OwnCommand = OwnCommand()
-    """The command that started the run the evidence is from."""
+    """The command that started the run from which the evidence comes."""
 
     def __repr__(self) -> str:
         facts = len(self.evidence)
@@ -205,7 +204,7 @@ class Diagnosis(NamedTuple):
 
     @property
     def is_advised(self) -> bool:
-        """True if a wording of the evidence has remedies of its own."""
+        """True if a wording of the evidence has its own remedies."""
         return any(signature.advice for signature in self.signatures)
 
     @property
@@ -219,21 +218,21 @@ class Diagnosis(NamedTuple):
 # -- advice -----------------------------------------------------------------------------------------------------------
 
 MOST = 5
-"""The most remedies to show: nobody reads more."""
+"""The maximum number of remedies to show: nobody reads more."""
 _WITHOUT_OOMPH_RUN = frozenset({"windows", "macos"})
 
 
 def remedies_for(
     fault: Fault, signatures: Sequence[Signature], systems: Set[str], captured: Mapping[str, str]
 ) -> tuple[Remedy, ...]:
-    """The remedies to show, best first, with captured values in them.
+    """Return the remedies to show, best first, with captured values in them.
 
     Args:
         fault: the page.
-        signatures: those of its signatures that matched, the surest first.
-            One of confidence 0 shows no fault; if it has remedies, it narrows the others down, so its remedies lead,
+        signatures: the page's signatures that matched, surest first.
+            One with confidence 0 shows no fault; if it has remedies, it narrows the others down, so its remedies lead,
             and one that `replaces` the others' leaves none of them.
-        systems: the systems that the evidence is from.
+        systems: the systems from which the evidence comes.
         captured: the values that the evidence names.
     """
     ordered = sorted(signatures, key=lambda signature: signature.confidence > 0)
@@ -250,7 +249,7 @@ def _applies(remedy: Remedy, systems: Set[str]) -> bool:
 
 
 def _different(remedies: Iterator[Remedy]) -> Iterator[Remedy]:
-    """The remedies, without those whose text or command is repeated."""
+    """Yield the remedies, without those whose text or command is repeated."""
     said: set[str] = {""}
     for remedy in remedies:
         if remedy.text not in said and (not remedy.command or remedy.command not in said):

@@ -1,4 +1,4 @@
-"""Tells which systems a log is from, by the paths, files and programs that its lines name. Pure."""
+"""Identifies the systems from which a log comes, by the paths, files and programs named in its lines. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from oomph.explain.catalogue.fault import LINUX
 from oomph.files.patterns import lazy_pattern
 
 WORDS = frozenset({"NUMA", "microsoft", "wsl", "darwin", "dll", "colab", "kaggle", "slurmstepd", "srun", "dockerenv"})
-"""Words that name a system and that hold no signature; see `oomph.explain.reading.log.Words`."""
+"""Words that name a system but contain no signature; see `oomph.explain.reading.log.Words`."""
 
 
 class _Sign(NamedTuple):
-    """A sign of a system: one of these words in a line, and a pattern, tried only when such a word is there."""
+    """A sign of a system: one of these words in a line, and a pattern that is tried only if such a word is present."""
 
     system: str
     words: tuple[str, ...]
@@ -100,14 +100,14 @@ _AROUND = (
 
 
 class Systems:
-    """The systems that the lines read so far are from."""
+    """The systems from which the lines read so far come."""
 
     def __init__(self) -> None:
         self._found = set[str]()
         self._surest = len(_MACHINES)
 
     def see(self, text: str) -> None:
-        """Take the next line into account."""
+        """Process the next line."""
         for place, sign in enumerate(_MACHINES[: self._surest]):
             if sign.stands_in(text):
                 self._surest = place
@@ -116,7 +116,7 @@ class Systems:
 
     @property
     def names(self) -> frozenset[str]:
-        """The systems that the lines are from; Linux if no line names the machine."""
+        """The systems from which the lines come; Linux if no line names the machine."""
         machine = {sign.system for sign in _MACHINES[self._surest : self._surest + 1]}
         around = self._found - {"container"} if "colab" in machine else self._found  # nobody starts Colab's container
         return frozenset(machine | around) or frozenset({LINUX})

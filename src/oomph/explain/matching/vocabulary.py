@@ -1,6 +1,7 @@
-"""The classes, nouns, operations and paths of TensorFlow's errors, and the pages that they speak for.
+"""The classes, nouns, operations and paths in TensorFlow's errors, and the pages that they suggest.
 
-Collected from the messages in TensorFlow 2.21's libraries, from what Keras 3.15 raises, and from reports of old versions.
+Collected from the messages in TensorFlow 2.21's libraries, from errors that Keras 3.15 raises, and from reports of old
+versions.
 """
 # ruff: noqa: E501
 

@@ -1,4 +1,4 @@
-"""The encoding of a log, by its first bytes, and whether it is text at all."""
+"""Determines the encoding of a log from its first bytes, and whether it is text at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ASCII_SHARE = 0.9
 
 
 def encoding_of(head: bytes) -> tuple[str, int]:
-    """Python's name of the encoding, and how many bytes of a byte order mark come before the text."""
+    """Return Python's name of the encoding, and the length in bytes of a byte order mark before the text."""
     for bom, name in _BOMS:
         if head.startswith(bom):
             if _fits(name, head[len(bom) :]):
@@ -32,7 +32,7 @@ def encoding_of(head: bytes) -> tuple[str, int]:
 
 
 def looks_binary(head: bytes) -> bool:
-    """True if these first bytes belong to something other than a text: an archive, a model, a core file."""
+    """True if these first bytes belong to something other than text: an archive, a model, a core file."""
     encoding, bom = encoding_of(head)
     if encoding != "utf-8":
         return False
@@ -52,7 +52,7 @@ def _fits(encoding: str, rest: bytes) -> bool:
 
 
 def _looks_narrow(rest: bytes) -> bool:
-    """True for many bytes without a 0: in UTF-16, a space or a line end has one."""
+    """True for many bytes without a 0; in UTF-16, a space or a line end contains one."""
     rest = _RUN_OF_NULS.sub(b"", rest.strip(b"\0"))
     if len(rest) < 8 or b"\0" in rest:
         return False
@@ -61,7 +61,7 @@ def _looks_narrow(rest: bytes) -> bool:
 
 
 def _wide_without_bom(head: bytes) -> str:
-    """UTF-16 of a Windows program that writes no byte order mark: every other byte is 0."""
+    """Detect UTF-16 from a Windows program that writes no byte order mark: every other byte is 0."""
     if len(head) < 8:
         return ""
     even, odd = (part.count(0) / len(part) for part in (head[:_LOOKED_AT:2], head[1:_LOOKED_AT:2]))

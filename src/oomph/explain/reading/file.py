@@ -34,21 +34,24 @@ Value: TypeAlias = "int | bytes"
 
 
 def looks_like_dump(data: bytes) -> bool:
-    """True if these bytes begin as a memory dump does: with the name of an allocator."""
+    """True if these bytes start like a memory dump: with the name of an allocator."""
     length = data[1] if len(data) > 2 and data[0] == (_NAME << 3 | _BYTES) else 0
     name = data[2 : 2 + length]
     return 2 < length < 100 and len(name) == length and b"bfc" in name and name.isascii()
 
 
 def read_dump(path: Path) -> Evidence:
-    """The fact that the allocator ran out, with its figures. ValueError: not such a file. OSError: not readable."""
+    """Return the fact that the allocator ran out, with its statistics.
+
+    Raises ValueError for any other file, and OSError if it cannot be read.
+    """
     if path.stat().st_size > LARGEST_DUMP:
         raise ValueError(f"{path.name} is too large for a memory map")
     return describe_dump(read_regular(path), path.name)
 
 
 def describe_dump(data: bytes, origin: str = "") -> Evidence:
-    """The fact that the allocator ran out, with its figures, from the bytes of the file."""
+    """Return the fact that the allocator ran out, with its statistics, from the bytes of the file."""
     name, peak, free, users = "", 0, [0], Counter[str]()
     for field, value in _fields(data):
         if field == _NAME and isinstance(value, bytes):
@@ -74,7 +77,7 @@ def describe_dump(data: bytes, origin: str = "") -> Evidence:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    """The fields of a message, in order. ValueError when it is cut short or not a message at all."""
+    """Yield the fields of a message, in order. Raises ValueError if it is cut short or not a message at all."""
     place = 0
     while place < len(data):
         tag, place = _varint(data, place)
@@ -116,7 +119,7 @@ _HEAD_BYTES = 8192
 
 
 class Unreadable(ValueError):
-    """A log is empty or no text; the message is one sentence for the user."""
+    """A log is empty or not text. The message is one sentence for the user."""
 
 
 def read_file(path: Path, words: Words | None = None, origin: str = "") -> Iterator[Evidence]:
@@ -142,10 +145,10 @@ def read_stream(
     if not source.head:
         raise Unreadable(f"{subject} is empty")
     if looks_binary(source.head):
-        raise Unreadable(f"{subject} is not a text: it holds binary data")
+        raise Unreadable(f"{subject} is not text: it contains binary data")
     yield from read_log(source, origin, words)
     if not source.has_text:
-        raise Unreadable(f"{subject} holds nothing but NUL bytes, as a file may after a power cut")
+        raise Unreadable(f"{subject} contains nothing but NUL bytes, as can happen after a power cut")
 
 
 class _Source(Readable):
@@ -159,7 +162,7 @@ class _Source(Readable):
         self._given, self._ticking = 0, Ticking()
 
     def read(self, size: int, /) -> bytes:
-        """The first bytes again, then the rest."""
+        """Return the first bytes again, then the rest."""
         data, self._unread = self._unread, b""
         if not data:
             self._pass_over_hole()
@@ -171,7 +174,7 @@ class _Source(Readable):
         return data
 
     def _pass_over_hole(self) -> None:
-        """Skip to the next data: a sparse file of a terabyte may hold a few lines."""
+        """Skip to the next data: a sparse file of a terabyte may contain a few lines."""
         if self._size is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""The kernel's log, if this user may read it: all of it, or the part of an attempt.
+"""The kernel log, if this user may read it: all of it, or the part during an attempt.
 
 Source: Documentation/ABI/testing/dev-kmsg of Linux; NVIDIA, "Xid Errors", https://docs.nvidia.com/deploy/xid-errors/.
 """
@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 10
 
 
 def messages() -> bytes:
-    """The kernel's messages since the last start. OSError when nothing lets this user read them."""
+    """Return the kernel's messages since boot. Raises OSError if nothing lets this user read them."""
     for command in _COMMANDS:
         try:
             done = subprocess.run(
@@ -34,7 +34,7 @@ def messages() -> bytes:
     for path in _FILES:
         if path.is_file():
             return path.read_bytes()
-    raise PermissionError("this user may not; type sudo dmesg | oomph explain, or give its file: --kernel-log FILE")
+    raise PermissionError("permission denied; run sudo dmesg | oomph explain, or pass a log file: --kernel-log FILE")
 
 
 _KILLED = re.compile(r"ut of memory: Killed process (?P<pid>\d+) ")
@@ -42,7 +42,7 @@ _KILLED = re.compile(r"ut of memory: Killed process (?P<pid>\d+) ")
 _XID = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<code>\d+)")
 BROKEN = frozenset((46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158))
 """Xids after which, by NVIDIA's own table (`explain/catalogue/xid.csv`), a GPU must not be trusted until it is reset or
-serviced. Those to be ignored, or after which only the application is started again, are not among them."""
+serviced. Xids to ignore, and those after which only the application is restarted, are not among them."""
 _MOST_RECORDS = 10_000
 
 
@@ -57,7 +57,7 @@ class KernelLog:
             self._fd = None
 
     def read(self) -> list[str]:
-        """The messages since the last call."""
+        """Return the messages since the last call."""
         lines: list[str] = []
         for _ in range(_MOST_RECORDS if self._fd is not None else 0):
             try:
@@ -73,14 +73,14 @@ class KernelLog:
         return lines
 
     def close(self) -> None:
-        """Close the kernel's log."""
+        """Close the kernel log."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
 
 def xids(lines: Iterable[str]) -> Iterator[tuple[str, int, str]]:
-    """The PCI address, the Xid and the line of each line about a GPU error."""
+    """Yield the PCI address, the Xid and the line for each line about a GPU error."""
     for line in lines:
         xid = _XID.search(line)
         if xid:
@@ -88,12 +88,12 @@ def xids(lines: Iterable[str]) -> Iterator[tuple[str, int, str]]:
 
 
 def that_concern(lines: Iterable[str], pids: Collection[int], buses: Collection[str]) -> list[str]:
-    """The lines about these processes and these GPUs; the log has everybody's.
+    """Return the lines about these processes and these GPUs; the log has everybody's.
 
     Args:
-        lines: of the kernel's log.
+        lines: lines of the kernel log.
         pids: processes of the script.
-        buses: PCI addresses of its GPUs; empty if unknown: then any GPU's.
+        buses: PCI addresses of its GPUs; empty if unknown, in which case any GPU counts.
     """
     found = []
     for line in lines:
@@ -104,7 +104,7 @@ def that_concern(lines: Iterable[str], pids: Collection[int], buses: Collection[
 
 
 def broken_bus(lines: Iterable[str], buses: Collection[str]) -> str | None:
-    """The PCI address, as in `buses` if it is there, of the GPU that the last grave Xid is about; None without one."""
+    """Return the PCI address, as in `buses` if listed, of the GPU with the last grave Xid; None without one."""
     found = None
     for bus, code, _ in xids(lines):
         if code in BROKEN:
@@ -113,7 +113,7 @@ def broken_bus(lines: Iterable[str], buses: Collection[str]) -> str | None:
 
 
 def known_bus(bus: str, buses: Collection[str]) -> str | None:
-    """The address in `buses` that means the same as `bus`: the kernel writes 0000:3b:00, NVML 00000000:3B:00.0."""
+    """Return the address in `buses` equivalent to `bus`: the kernel writes 0000:3b:00, NVML 00000000:3B:00.0."""
     wanted = _short(bus)
     return next((known for known in buses if _short(known) == wanted), None)
 

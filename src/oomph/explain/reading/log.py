@@ -1,8 +1,8 @@
 """Turns a log (a file or a pipe) into evidence, line by line, in constant memory.
 
-Nothing that a log can hold raises: broken UTF-8 is replaced, endless lines are cut, terminal control is dropped.
+Nothing that a log can contain raises: broken UTF-8 is replaced, endless lines are cut, terminal control is dropped.
 Most of a long log is progress bars. When told which words matter, the reader looks up the words of a whole block at
-once, and delivers only lines that hold one of them.
+once, and delivers only lines that contain one of them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Readable(Protocol):
     """A binary stream: an open file, sys.stdin.buffer, io.BytesIO."""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` bytes; empty at the end of the stream."""
+        """Return at most `size` bytes; empty at the end of the stream."""
 
 
 class Words(NamedTuple):
@@ -52,9 +52,9 @@ class Words(NamedTuple):
     progress: frozenset[bytes] = frozenset()
     """Words in every line of a healthy training; only the first and the last such line of a block count."""
     each_counts: frozenset[bytes] = frozenset()
-    """Words of lines, all of which are kept, even if they differ only in numbers."""
+    """Words in lines that are all kept, even if they differ only in numbers."""
     readings: frozenset[bytes] = frozenset()
-    """Words of lines that hold readings, of which more are kept than of other lines that differ only in numbers."""
+    """Words in lines with readings, of which more are kept than of other lines that differ only in numbers."""
     beginnings: frozenset[bytes] = frozenset()
     """Like `wanted`, for literals that may be the beginning of a longer word, as in `hipErrorUnknown`."""
     condense: Callable[[bytes], bytes] = bytes
@@ -62,7 +62,7 @@ class Words(NamedTuple):
 
 
 def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> Iterator[Evidence]:
-    """The pieces of every line that are not blank, as evidence, in order; memory does not grow with the log.
+    """Yield the pieces of every nonblank line as evidence, in order; memory does not grow with the log.
 
     With `words`, only pieces that can matter: those with such a word, what follows the head of a report, and the end.
     """
@@ -75,11 +75,11 @@ def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> 
 
 
 _Held: TypeAlias = tuple[int, int, bytes]
-"""The place of a piece in the log, the number of its line, and the piece."""
+"""The place of a piece in the log, its line number, and the piece."""
 
 
 class _Selection:
-    """Picks the pieces of a block that are worth a look; remembers across blocks that a report has begun."""
+    """Picks the pieces of a block that are worth a look; remembers across blocks that a report has started."""
 
     def __init__(self, words: Words) -> None:
         self._wanted, self._progress = words.wanted.union(_CONTEXT_WORDS), words.progress
@@ -95,7 +95,7 @@ class _Selection:
         self._known: dict[bytes, bool | None] = {}
 
     def of(self, block: bytes, number: int, is_last: bool) -> Iterator[tuple[int, bytes]]:
-        """The pieces, in order, each with the number of its line; `number` is that of the first line."""
+        """Yield the pieces in order, each with its line number; `number` belongs to the first line."""
         block = self._condense(block)
         # What can be done for the whole block at once is not done for each of its pieces: the time goes here.
         flat = block.replace(b"\r", b"\n")
@@ -112,7 +112,7 @@ class _Selection:
             yield from self._release()
 
     def _telling(self, forms: set[bytes]) -> dict[bytes, bool]:
-        """The forms that hold a word, each with whether it opens a report; known from an earlier block or found now."""
+        """Return the forms that contain a word, known or newly found, each with whether it opens a report."""
         new = forms - self._known.keys()
         if len(self._known) + len(new) > _MOST_FORMS:
             self._known.clear()
@@ -128,7 +128,7 @@ class _Selection:
         return telling
 
     def _ends_of_progress(self, flat: bytes) -> set[int]:
-        """The places of the first and the last piece with each word of progress."""
+        """Return the places of the first and the last piece with each word of progress."""
         places, pieces = set[int](), flat.count(b"\n")
         for word in self._progress:
             first = flat.find(word)
@@ -140,7 +140,7 @@ class _Selection:
     def _pick(
         self, alike: Sequence[bytes], telling: Mapping[bytes, bool], progress: set[int], end: int
     ) -> Iterator[int]:
-        """The places of pieces that hold a word, follow the head of a report, show progress, or belong to the end."""
+        """Yield the places of pieces that contain a word, follow a report's head, show progress, or are at the end."""
         for index, form in enumerate(alike):
             opens = telling.get(form)
             if opens:
@@ -155,7 +155,7 @@ class _Selection:
     ) -> Iterator[tuple[int, bytes]]:
         """Thin out pieces that differ only in numbers and addresses: keep the first, and the ends of each stretch.
 
-        A stretch ends where something else is delivered, so that what comes last stays last.
+        A stretch ends where something else is delivered, so that the last piece stays last.
         """
         each_counts = [word for word in self._each_counts if word in flat]
         readings = [*each_counts, *(word for word in self._readings if word in flat)]
@@ -191,7 +191,7 @@ class _Selection:
 
 
 def _with_end(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, bool]]:
-    """The blocks, each with whether it is the last one, which holds all of the end."""
+    """Yield the blocks, each with whether it is the last one, which contains all of the end."""
     held, after = deque[tuple[int, bytes]](), 0
     for number, block in blocks:
         held.append((number, block))
@@ -204,7 +204,7 @@ def _with_end(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes,
 
 
 def _start_of_end(block: bytes) -> int:
-    """The offset at which the last LINES lines begin."""
+    """Return the offset at which the last LINES lines start."""
     place = len(block)
     for _ in range(LINES + 1):
         place = max(block.rfind(b"\n", 0, place), 0)
@@ -217,16 +217,16 @@ def _form_of(alike: bytes) -> bytes:
 
 @lru_cache(4096)
 def _form(alike: bytes) -> bytes:
-    """The common form of pieces that differ only in numbers and addresses.
+    """Return the common form of pieces that differ only in numbers and addresses.
 
-    Letters without a digit stay, since they may be all that tells two nodes apart. Those before the digits of an
-    address are reached from behind: a pattern that begins with letters takes three times as long.
+    Letters without a digit stay, since they may be all that distinguishes two nodes. Those before the digits of an
+    address are reached from behind: a pattern that starts with letters takes three times as long.
     """
     return _NUMBER.sub(b"", _NUMBER.sub(b"0", alike)[::-1])
 
 
 def clean(raw: str) -> str:
-    """A line as its author wrote it: without terminal control and without the prefix of a launcher."""
+    """Return a line as its author wrote it: without terminal control and without the prefix of a launcher."""
     return without_prefixes(_plain(raw.encode("utf-8", "replace")).decode("utf-8", "replace"))[0].rstrip()[:TEXT_LIMIT]
 
 
@@ -237,7 +237,7 @@ def _facts(line: bytes, number: int, origin: str) -> Iterator[Evidence]:
 
 @lru_cache(4096)
 def _said(line: bytes) -> tuple[tuple[str, str], ...]:
-    """The records of a line, each with who said it; cached, as identical lines are frequent."""
+    """Return the records of a line, each with its speaker; cached, because identical lines are frequent."""
     text = line.decode("utf-8", "replace")
     if text.lstrip().startswith('{"') and text.rstrip().endswith("}"):
         message = _plain(from_json(text).encode("utf-8", "replace")).decode("utf-8", "replace")
@@ -255,21 +255,21 @@ def _records(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _numbers(block: bytes, first: int) -> Sequence[int]:
-    """The number of the line that each piece of the block belongs to."""
+    """Return the line number of each piece of the block."""
     if b"\r" not in block:
         return range(first, first + block.count(b"\n") + 1)
     return [number for number, line in enumerate(block.split(b"\n"), first) for _ in range(line.count(b"\r") + 1)]
 
 
 def _lines(block: bytes, first: int) -> Iterator[tuple[int, bytes]]:
-    """The pieces between line ends and carriage returns, with the number of their line."""
+    """Yield the pieces between line ends and carriage returns, with their line numbers."""
     for number, line in enumerate(block.split(b"\n"), first):
         for piece in line.split(b"\r"):
             yield number, piece
 
 
 def _blocks(stream: Readable) -> Iterator[tuple[int, bytes]]:
-    """Whole lines of UTF-8 without terminal control, a block at a time, with the first line's number."""
+    """Yield whole lines of UTF-8 without terminal control, a block at a time, with the first line's number."""
     number, rest = 1, deque[bytes]()
     held = 0
     for data in _without_nuls(_utf8(stream)):
@@ -290,7 +290,7 @@ def _blocks(stream: Readable) -> Iterator[tuple[int, bytes]]:
 
 
 def _cut(line: bytes) -> tuple[bytes, bytes]:
-    """Split an endless line: at a carriage return, else at a space, else between two characters."""
+    """Split an endless line: at a carriage return, otherwise at a space, otherwise between two characters."""
     for separator in (b"\r", b" "):
         place = line.rfind(separator, len(line) - CHUNK_BYTES // 2)
         if place > 0:
@@ -325,7 +325,7 @@ def _utf8(stream: Readable) -> Iterator[bytes]:
 
 
 def _without_nuls(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the text around the holes of a file: cut to zero under its writer, or lost in a power failure."""
+    """Yield the text around the holes of a file that was truncated under its writer, or damaged in a power failure."""
     for data in chunks:
         kept = data.replace(b"\0", b"") if b"\0" in data else data
         if kept:

@@ -54,14 +54,14 @@ _PREFIX = lazy_pattern(rf"(?P<speaker>{_SPEAKER})|(?:{_CARRIER})", re.VERBOSE)
 _MOST_PREFIXES = 5
 _JSON_KEYS = ("log", "message", "msg", "MESSAGE", "textPayload", "line", "text", "event")
 _JSON_ERRORS = ("exc_info", "exc_text", "exception", "exc", "traceback", "stack_trace", "stacktrace", "error", "err")
-"""The keys under which loggers put what was raised, as a text or as an object of such texts."""
+"""The keys under which loggers put the error raised, as a text or as an object of such texts."""
 _JSON_OF_ERROR = ("type", "message", "stack", "stack_trace")
 _JSON_LEVELS = ("level", "levelname", "severity", "log.level", "lvl")
 _GRAVE = ("err", "crit", "fatal", "alert", "emerg", "panic", "except")
 
 
 def without_prefixes(text: str) -> tuple[str, str]:
-    """The line as its author wrote it, and who said it ("" when the prefixes do not tell)."""
+    """Return the line as its author wrote it, and its speaker ("" if the prefixes do not tell)."""
     speaker = ""
     for _ in range(_MOST_PREFIXES):
         found = _PREFIX.match(text)
@@ -73,7 +73,7 @@ def without_prefixes(text: str) -> tuple[str, str]:
 
 
 def from_json(text: str) -> str:
-    """The message in a line of JSON (Docker, Kubernetes, Google Cloud, journalctl -o json); else the line itself."""
+    """Return the message in a JSON line (Docker, Kubernetes, Google Cloud, journalctl -o json), or the line itself."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -120,7 +120,7 @@ _OF_ERROR = lazy_pattern(rf"\s\w{{1,80}}{_ERROR}: ")
 
 
 def apart(line: str) -> list[str]:
-    """The records of a line; nearly always one."""
+    """Split a line into its records; nearly always one."""
     if len(line) < _SHORTEST or not any(mark in line for mark in _MARKS) or not _holds_several(line):
         return [line]
     return _ends([part for record in _JOINED.split(line) for part in _GLUED.split(record)])
@@ -152,13 +152,13 @@ _MOST_SPEAKERS = 512
 
 
 class Indentation:
-    """Reads lines in order; tracks how far each speaker's current block is indented."""
+    """Reads lines in order, and tracks how far each speaker's current block is indented."""
 
     def __init__(self) -> None:
         self._margins: dict[str, int] = {}
 
     def without(self, fact: Evidence) -> Evidence:
-        """The line without its block's indentation: a traceback begins a block, a less indented line ends it."""
+        """Return the line without its block's indentation: a traceback starts a block, a less indented line ends it."""
         text = fact.text
         if not text.startswith((" ", "\t")):
             self._margins[fact.origin] = 0

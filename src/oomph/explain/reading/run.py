@@ -32,12 +32,12 @@ from oomph.journal.journal import Event, facts, foreign_format, lines_left_out, 
 
 _ATTEMPT = re.compile(r"[0-9]{1,9}")
 _MOST_OF_A_LOG = 16 << 20
-"""The most bytes read of a log, far above what is kept: a planted file may be a huge hole."""
+"""The most bytes to read of a log, far above what is kept: a planted file may be a huge hole."""
 _NOT_RESTARTABLE = "not-restartable"
 
 
 def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
-    """Everything that happened in the run, in order: what was printed and raised, how each attempt ended.
+    """Yield everything that happened in the run, in order: messages, exceptions, and the ending of each attempt.
 
     Raises Unreadable if it has no readable event and nothing on stderr.
     """
@@ -62,7 +62,7 @@ def _is_log(path: Path) -> bool:
 
 
 def why_nothing_is_known(directory: Path) -> str:
-    """One sentence about a run without readable events."""
+    """Explain in one sentence why a run has no readable events."""
     if foreign := foreign_format(directory):
         return f"nothing is known of the run in {directory}: {foreign}"
     state = "cannot be read" if unreadable_lines(directory) else "is empty"
@@ -70,11 +70,11 @@ def why_nothing_is_known(directory: Path) -> str:
 
 
 def what_is_missing(directory: Path) -> str:
-    """One sentence about what cannot be read of a run; empty when all can."""
+    """Say in one sentence what cannot be read of a run; empty if everything can."""
     if foreign := foreign_format(directory):
-        return f"only what the run in {directory} has printed is explained: {foreign}"
+        return f"only the output of the run in {directory} is explained: {foreign}"
     if not any((directory / "journal").glob("*.jsonl")):
-        return f"only what the run in {directory} has printed is explained: its journal is not there"
+        return f"only the output of the run in {directory} is explained: its journal is missing"
     if beyond := lines_left_out(directory):
         return f"{beyond} lines of the journal in {directory} are left out: there are more than fit in memory"
     missing = unreadable_lines(directory)
@@ -122,7 +122,7 @@ def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
 
 
 def _in_words(fact: Fact) -> str:
-    """A fact that explains a fault, worded as a line of a log; empty for all others."""
+    """Word a fact that explains a fault as a line of a log; empty for all others."""
     match fact:
         case Hung(phase=phase, seconds=seconds, limit_seconds=limit, line=line):
             at = f", at {line}" if line else ""
@@ -134,7 +134,7 @@ def _in_words(fact: Fact) -> str:
         case CheckpointFailed(reason=reason) | CheckpointRefused(reason=reason):
             return f"checkpoint not usable: {reason}"
         case CheckpointSkipped(reason=reason):
-            return f"the weights hold NaN or infinity: {reason}"
+            return f"the weights contain NaN or infinity: {reason}"
     return ""
 
 
@@ -145,12 +145,12 @@ def _was_wanted(decided: Decided) -> bool:
 
 
 def _by_oomph(returncode: int, kills: int | None, restart_requested: bool, hung: bool) -> bool:
-    """True if oomph asked for this exit code, or ended a script that hung: that says nothing about the script."""
+    """True if oomph requested this exit code, or ended a hung script: that says nothing about the script."""
     return not kills and ((restart_requested and returncode > 0) or (hung and returncode < 0))
 
 
 def _where(attempt: int, epoch: int | None, step: int | None) -> str:
-    """The attempt, epoch and step in words, counted from 1."""
+    """Format the attempt, epoch and step, counted from 1."""
     numbers = (("epoch", epoch), ("step", step))
     return ", ".join([f"attempt {attempt}", *(f"{name} {at + 1}" for name, at in numbers if at is not None)])
 

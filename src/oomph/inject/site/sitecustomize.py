@@ -1,10 +1,10 @@
-"""Starts oomph in every Python process below `oomph run`, then runs the user's own sitecustomize.
+"""Starts oomph in every Python process under `oomph run`, then runs the user's own sitecustomize.
 
 Python imports the first `sitecustomize` on its path before the script. This one starts oomph, removes itself from the
 path, and imports `sitecustomize` again. That finds the user's or the system's own; if there is none, it raises the
 ImportError that `site` expects. The script sees the sys.path and the sitecustomize of a plain start.
 
-A script may start any Python, so the syntax here is one that the oldest ones parse.
+A script may start any Python, so the syntax here must parse even in the oldest ones.
 """
 
 import os
@@ -13,7 +13,7 @@ import sys
 
 def _load_oomph(folder):
     # type: (str) -> None
-    """Import the oomph package that this file belongs to by its location, since sys.path belongs to the script."""
+    """Import the oomph package that this file belongs to from its location, since sys.path belongs to the script."""
     if "oomph" in sys.modules:
         return
     # importlib.util re-exports these two, but importing it costs more than everything else here.
@@ -34,7 +34,7 @@ def _load_oomph(folder):
 
 def _start_oomph(folder):
     # type: (str) -> None
-    """Start oomph; whatever goes wrong, the script must run."""
+    """Start oomph; the script must run whatever goes wrong."""
     try:
         _load_oomph(folder)
         from oomph.inject.bootstrap import start
@@ -52,7 +52,7 @@ def _start_oomph(folder):
 
 
 class _RefusingFinder:
-    """A finder that ends this process when it imports what trains: the training could not be examined."""
+    """A finder that ends this process when it imports a training library: the training could not be examined."""
 
     def __init__(self, reason):
         # type: (str) -> None
@@ -69,7 +69,7 @@ class _RefusingFinder:
 
 def _refuse_to_train(reason):
     # type: (str) -> None
-    """Keep this process from training, for this reason; it may do everything else."""
+    """Keep this process from training, for this reason; it may do anything else."""
     sys.meta_path.insert(0, _RefusingFinder(reason))
 
 
@@ -90,7 +90,7 @@ def _hold_interrupts():
 
 def _let_interrupts_through(before):
     # type: (set[int] | None) -> None
-    """Unblock Ctrl-C. One that arrived meanwhile ends Python by the plain signal: no line of the script has run."""
+    """Unblock Ctrl-C. If it was pressed meanwhile, the plain signal ends Python before any line of the script runs."""
     if before is None:
         return
     import _signal as signals

@@ -18,12 +18,12 @@ from oomph.keras_bridge.runtime.allocator import DeviceMemory
 
 
 def tensors_of(batch: Any) -> list[Any]:
-    """Every dense tensor in a batch, including those inside ragged and sparse tensors, without None entries."""
+    """List every dense tensor in a batch, including those inside ragged and sparse tensors, without None entries."""
     return [leaf for leaf in tf.nest.flatten(batch, expand_composites=True) if leaf is not None]
 
 
 def with_tensors(batch: Any, tensors: list[Any]) -> Any:
-    """The same nest with its dense tensors replaced, in the order of `tensors_of`."""
+    """Return the same nest with its dense tensors replaced, in the order of `tensors_of`."""
     replacements = iter(tensors)
     leaves = tf.nest.flatten(batch, expand_composites=True)
     return tf.nest.pack_sequence_as(
@@ -32,19 +32,19 @@ def with_tensors(batch: Any, tensors: list[Any]) -> Any:
 
 
 def size_of(batch: Any) -> int | None:
-    """The number of samples in an eager batch; None if its tensors disagree."""
+    """Return the number of samples in an eager batch; None if its tensors disagree."""
     sizes = {_first_dimension(part) for part in tf.nest.flatten(batch) if part is not None}
     return sizes.pop() if len(sizes) == 1 else None
 
 
 def part_of(batch: Any, start: int, stop: int) -> Any:
-    """The samples from `start` up to `stop`, on the host."""
+    """Return the samples from `start` up to `stop`, on the host."""
     with tf.device("/CPU:0"):
         return tf.nest.map_structure(lambda part: None if part is None else _slice(part, start, stop), batch)
 
 
 def length_of(batch: Any) -> Any:
-    """The number of samples in a batch: a number in eager mode, a tensor while tracing."""
+    """Return the number of samples in a batch: a number in eager mode, a tensor while tracing."""
     first = next(part for part in tf.nest.flatten(batch) if part is not None)
     if isinstance(first, tf.RaggedTensor):
         return tf.cast(first.nrows(), tf.int32)
@@ -59,14 +59,14 @@ def length_is_known(spec: Any) -> bool:
 
 
 def is_dataset_iterator(iterator: Any) -> bool:
-    """True if TensorFlow makes the batches: `batch` iterates over a dataset, distributed by a strategy or not."""
+    """True if TensorFlow creates the batches: `batch` iterates over a dataset, distributed by a strategy or not."""
     return isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)) or TENSORFLOW.iterator_spec.on(
         iterator
     )
 
 
 def general_spec(spec: Any, batch: Any) -> Any:
-    """A spec for micro-batches of any size from this batch, which also accepts everything that `spec` does."""
+    """Return a spec for micro-batches of any size from this batch, which also accepts everything that `spec` does."""
     new = tf.nest.map_structure(lambda part: None if part is None else _spec_of_parts(part), batch)
     if spec is None:
         return new
@@ -74,7 +74,7 @@ def general_spec(spec: Any, batch: Any) -> Any:
 
 
 def sample_of(batch: Any, count: int) -> Any:
-    """`count` samples spread over a batch, longest first if ragged; the first samples if it holds sparse tensors."""
+    """Take `count` samples spread over a batch, longest first if ragged; the first ones if it has sparse tensors."""
     parts = [part for part in tf.nest.flatten(batch) if part is not None]
     if any(isinstance(part, tf.SparseTensor) for part in parts):
         return part_of(batch, 0, count)
@@ -88,9 +88,9 @@ def sample_of(batch: Any, count: int) -> Any:
 
 
 def kind_of(batch: Any, with_size: bool = False) -> Any:
-    """A key for traced steps: the types, dtypes and shapes of a batch, without its size unless requested.
+    """Return a key for traced steps: the types, dtypes and shapes of a batch, without its size unless requested.
 
-    Called for each batch held in Python, where `tf.nest` would take longer than all the rest.
+    Called for each batch held in Python, where `tf.nest` would take longer than everything else.
     """
     first = 0 if with_size else 1
 
@@ -109,7 +109,7 @@ def kind_of(batch: Any, with_size: bool = False) -> Any:
 
 
 def layout_of(batch: Any) -> str:
-    """A key for steps with micro-batches of any size: the nest, its absent entries, dtypes and ranks."""
+    """Return a key for steps with micro-batches of any size: the nest, its absent entries, dtypes and ranks."""
 
     def layout(part: Any) -> Any:
         if part is None:
@@ -121,7 +121,7 @@ def layout_of(batch: Any) -> str:
 
 
 def without_optionals(batch: Any) -> Any:
-    """The batch with None for absent entries, as the train step expects. Keras marks them with an empty Optional."""
+    """Replace absent entries with None, as the train step expects. Keras marks them with an empty Optional."""
     return tf.nest.map_structure(lambda part: None if isinstance(part, tf.experimental.Optional) else part, batch)
 
 
@@ -162,7 +162,7 @@ def _slice(part: Any, start: int, stop: int) -> Any:
 
 
 def held(batch: Any) -> Any:
-    """The batch, with everything except numeric arrays converted to tensors."""
+    """Return the batch with everything except numeric arrays converted to tensors."""
     if all(part is None or _is_array(part) for part in tf.nest.flatten(batch)):
         return batch
     return tf.nest.map_structure(
@@ -171,24 +171,24 @@ def held(batch: Any) -> Any:
 
 
 def specs_of(batch: Any) -> Any:
-    """The specs with which to trace a step for this batch."""
+    """Return the specs with which to trace a step for this batch."""
     return tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape, part.dtype) if _is_array(part) else part, batch)
 
 
 def on_device(batch: Any) -> Any:
-    """The batch as tensors.
+    """Convert the batch to tensors.
 
     Raises:
-        tf.errors.ResourceExhaustedError: it does not fit in memory.
+        tf.errors.ResourceExhaustedError: if it does not fit in memory.
     """
     return tf.nest.map_structure(lambda part: tensor_of(part) if _is_array(part) else part, batch)
 
 
 def tensor_of(array: Any) -> tf.Tensor:
-    """The array as a tensor on the device of the context.
+    """Convert the array to a tensor on the device of the context.
 
     Raises:
-        tf.errors.ResourceExhaustedError: it does not fit in memory.
+        tf.errors.ResourceExhaustedError: if it does not fit in memory.
     """
     memory = DeviceMemory.of_training_device()
     if memory.limit_bytes is not None and memory.device.startswith("CPU"):
@@ -204,7 +204,7 @@ class MicroBatchSlice(NamedTuple):
     """The place of a micro-batch in its batch. Fields are tensors on the host, so a new place needs no new trace."""
 
     share: Any
-    """float64: samples of the micro-batch / samples of the batch."""
+    """float64: the micro-batch's number of samples divided by the batch's."""
     start: Any
     """int32: the index of the micro-batch's first sample in its batch."""
     whole: Any
@@ -212,11 +212,11 @@ class MicroBatchSlice(NamedTuple):
     divisors: Any
     """float64 [K]: the full-batch divisor of each reduction whose divisor depends on the data."""
     summed: Any
-    """float64 [J]: for each term of the loss that is a plain number, 1 if it is a sum over samples, 0 if a mean."""
+    """float64 [J]: for each plain-number term of the loss, 1 if it is a sum over samples, 0 if it is a mean."""
 
     @classmethod
     def of(cls, start: int, part: int, whole: int, divisors: Any = (), summed: Any = ()) -> MicroBatchSlice:
-        """The slice of `part` samples from index `start` on, in a batch of `whole` samples."""
+        """Return the slice of `part` samples from index `start`, in a batch of `whole` samples."""
         with tf.device("/CPU:0"):
             return cls(
                 tf.constant(part / whole if whole else 0.0, tf.float64),
@@ -228,7 +228,7 @@ class MicroBatchSlice(NamedTuple):
 
     @staticmethod
     def specs() -> MicroBatchSlice:
-        """The signature of a function that takes any slice."""
+        """Return the signature of a function that accepts any slice."""
         vector = tf.TensorSpec([None], tf.float64)
         number = tf.TensorSpec([], tf.int32)
         return MicroBatchSlice(tf.TensorSpec([], tf.float64), number, number, vector, vector)

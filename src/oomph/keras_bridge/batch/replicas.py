@@ -33,7 +33,7 @@ class Replicas:
         self.count = int(strategy.num_replicas_in_sync)
 
     def local(self, values: Any) -> list[Any]:
-        """One nest per replica, from a nest of values for all replicas."""
+        """Split a nest of values for all replicas into one nest per replica."""
         flat = tf.nest.flatten(values)
         if self.count == 1 and not any(isinstance(leaf, tf.distribute.DistributedValues) for leaf in flat):
             return [values]
@@ -42,7 +42,7 @@ class Replicas:
         return [tf.nest.pack_sequence_as(values, [column[r] for column in columns]) for r in range(self.count)]
 
     def together(self, nests: list[Any]) -> Any:
-        """One nest of values for all replicas, from one nest per replica: the inverse of `local`."""
+        """Combine one nest per replica into one nest of values for all replicas: the inverse of `local`."""
         if self.count == 1:
             return nests[0]
         return self._strategy.experimental_distribute_values_from_function(
@@ -50,33 +50,33 @@ class Replicas:
         )
 
     def run(self, function: Callable[..., Any], *arguments: list[Any]) -> list[Any]:
-        """The result of `function` in each replica. Each of `arguments` has one entry per replica."""
+        """Run `function` in each replica and return the results. Each of `arguments` has one entry per replica."""
         results = self._strategy.run(function, args=tuple(self.together(argument) for argument in arguments))
         return self.local(results)
 
     def reduced(self, logs: Any) -> Any:
-        """The logs of several replicas, reduced as in Keras: their mean."""
+        """Reduce the logs of several replicas to their mean, as Keras does."""
         return KERAS.reduce_per_replica.value()(logs, self._strategy, reduction="auto")
 
     def sizes(self, batch: Any) -> list[int] | None:
-        """The number of samples of each replica in an eager batch; None if its tensors disagree."""
+        """Return the number of samples of each replica in an eager batch; None if its tensors disagree."""
         sizes = [batches.size_of(own) for own in self.local(batch)]
         return None if None in sizes else sizes  # type: ignore[return-value]
 
     def size(self, batch: Any) -> int | None:
-        """The number of samples for the busiest replica, which must fit one device; None if the tensors disagree."""
+        """Return the busiest replica's number of samples, which must fit one device; None if the tensors disagree."""
         sizes = self.sizes(batch)
         return None if sizes is None else max(sizes)
 
 
 def cuts(sizes: list[int], start: int, part: int) -> list[tuple[int, int]]:
-    """Each replica's (begin, end) for `part` samples of the busiest one from `start` on: the same share everywhere."""
+    """Return each replica's (begin, end) for `part` samples of the busiest one from `start`: equal shares for all."""
     most = max(sizes)
     return [(size * start // most, size * (start + part) // most) for size in sizes]
 
 
 def replica_id() -> int:
-    """The id of the replica that this thread runs or traces."""
+    """Return the id of the replica that this thread runs or traces."""
     context = tf.distribute.get_replica_context()
     number = getattr(context, "replica_id_in_sync_group", 0)
     return number if isinstance(number, int) else 0
@@ -84,7 +84,7 @@ def replica_id() -> int:
 
 @contextmanager
 def outside_strategy_scope() -> Iterator[None]:
-    """Within the block, this thread is in no strategy's scope. The device that the scope has set remains set."""
+    """Within the block, this thread is in no strategy's scope. Any device that the scope set remains set."""
     if not tf.distribute.has_strategy() or not tf.distribute.in_cross_replica_context():
         yield
         return

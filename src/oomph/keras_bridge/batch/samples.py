@@ -1,6 +1,6 @@
 """Reads samples from any source once, in order, as batches of tensors on the host.
 
-As in tf.data, tuples and dicts hold arrays that belong together, and a list is a sequence of elements.
+As in tf.data, tuples and dicts group arrays that belong together, and a list is a sequence of elements.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from oomph.keras_bridge.batch import batches
 
 
 def in_batches(dataset: Any, size: int) -> Iterator[Any]:
-    """The samples of `dataset` in batches of `size`; the last may be smaller. Raises TypeError for other sources."""
+    """Yield the samples of `dataset` in batches of `size`; the last may be smaller. Raises TypeError for others."""
     if isinstance(dataset, tf.data.Dataset):
         return _of_pipeline(dataset, size)
     if isinstance(dataset, (tuple, dict)) or hasattr(dataset, "shape"):
@@ -47,7 +47,7 @@ def _of_elements(elements: Iterable[Any], size: int) -> Iterator[Any]:
 
 
 def _sliceable(leaf: Any) -> Any:
-    """An array unchanged, or a tensor copied to the host, since slicing it on a device would need device memory."""
+    """Return an array unchanged, or copy a tensor to the host: slicing it on a device would need device memory."""
     if tf.is_tensor(leaf):
         with tf.device("/CPU:0"):
             return tf.identity(leaf)

@@ -1,12 +1,12 @@
-"""The slices of a sparse gradient: joins the slices of micro-batches into those of the full batch.
+"""The slices of a sparse gradient: joins the slices of micro-batches into the slices of the full batch.
 
 TensorFlow returns a table's gradient as IndexedSlices: one slice for each entry that was looked up. The kind of entry
-determines how the slices of micro-batches combine:
+determines how micro-batches' slices combine:
 
-- Words of the samples: each micro-batch looks up its own, so the slices are concatenated, as in the full batch.
+- Words of the samples: each micro-batch looks up its own words, so the slices are concatenated, as in the full batch.
 - Positions, relative distances, class tokens: every micro-batch looks up the same entries, and the full batch looks
   them up once. Equal slices are added up.
-- Words that `tf.unique` has made distinct: the full batch looks up each once, so equal indices are added up.
+- Words that `tf.unique` has made distinct: the full batch looks up each word once, so equal indices are added up.
 
 One table may be used in several ways. Then its gradient is a concatenation, and each piece is handled separately.
 
@@ -36,29 +36,29 @@ class Origin(Enum):
 
     SAMPLES = "samples"
     DISTINCT = "distinct"
-    """The samples, with each index occurring once."""
+    """The samples, with distinct indices."""
     SAME = "same"
     """The same for all micro-batches."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One of the concatenated pieces of a sparse gradient; `size` in slices, None if the trace does not know it."""
+    """One of the concatenated pieces of a sparse gradient; `size` in slices, or None if the trace does not know it."""
 
     origin: Origin
     size: int | None = None
 
 
 ONE = (Piece(Origin.SAMPLES),)
-"""The pieces of a gradient about which nothing is known: a single one, which depends on the samples."""
+"""The pieces of a gradient about which nothing is known: a single piece that depends on the samples."""
 
 
 class TracedSlices:
     """The pieces of one sparse gradient of a traced step.
 
     Args:
-        indices: of the gradient, in the graph of the step.
-        batch: what differs between micro-batches: the tensors of the batch and of the frame.
+        indices: the gradient's indices, in the graph of the step.
+        batch: everything that differs between micro-batches: the tensors of the batch and of the frame.
     """
 
     def __init__(self, indices: Any, batch: Sequence[Any]) -> None:
@@ -67,7 +67,7 @@ class TracedSlices:
         self.pieces = tuple(Piece(_origin_of(each, dependent), _size_of(each)) for each in self._indices)
 
     def sizes(self) -> Any:
-        """The slices in each piece: a tensor, int64 [pieces]."""
+        """Return the number of slices in each piece: a tensor, int64 [pieces]."""
         return tf.stack([tf.size(each, tf.int64) for each in self._indices])
 
 
@@ -104,7 +104,7 @@ class JoinedSlices:
                 kept.append(own)
 
     def joined(self) -> tf.IndexedSlices:
-        """The slices of the full batch, on the device of the micro-batches' slices."""
+        """Return the slices of the full batch, on the device of the micro-batches' slices."""
         for piece, kept in zip(self._pieces, self._kept, strict=True):
             together = _side_by_side(kept)
             kept[:] = [_distinct(together) if piece.origin is Origin.DISTINCT else together]
@@ -120,7 +120,7 @@ class JoinedSlices:
         return list(map(_OnHost, np.split(values, ends), np.split(indices, ends)))
 
     def _counted(self, count: int) -> list[int]:
-        """The number of slices in each piece, if at most one is unknown; `count` is their sum."""
+        """Return the number of slices in each piece, if at most one is unknown; `count` is their sum."""
         known = [piece.size for piece in self._pieces]
         if known.count(None) > 1:
             raise ValueError("an eager step looks up one table in several ways")
@@ -129,7 +129,7 @@ class JoinedSlices:
 
 
 def _concatenated(indices: Any) -> list[Any]:
-    """The tensors that these indices concatenate, in order."""
+    """List the tensors that these indices concatenate, in order."""
     if not tf.is_symbolic_tensor(indices):
         return [indices]
     tensor = indices
@@ -167,7 +167,7 @@ def _side_by_side(parts: Sequence[_OnHost]) -> _OnHost:
 
 
 def _distinct(slices: _OnHost) -> _OnHost:
-    """Slices with equal indices added up, in the order of `tf.unique`."""
+    """Add up slices with equal indices, in the order of `tf.unique`."""
     _, first, inverse = np.unique(slices.indices, return_index=True, return_inverse=True)
     order = np.argsort(first)
     place = np.empty_like(order)

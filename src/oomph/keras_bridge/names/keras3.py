@@ -3,8 +3,9 @@
 No other file contains them, except for modules whose import oomph waits for (`inject/hook.py`) or which it does not
 guard (`script/unguarded_training.py`).
 
-To support a new Keras, start here: `make next-keras` lists the rows that a release has lost. If a version uses other
-names for the same things, add a class beside `Keras3` with the same attributes, and let `KERAS` choose between them.
+To support a new Keras, start here: `make next-keras` lists the rows that a release has lost. If a version uses
+different names for the same things, add a class next to `Keras3` with the same attributes, and let `KERAS` choose
+between them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _GIVEN_METRICS = Feature.CHECKING | Feature.EXACT_STEP | Feature.OBJECTS
 
 
 def _relied_on(module: str, feature: Feature, *names: str) -> tuple[Attribute, ...]:
-    """Rows for documented names, which other files use directly. These rows only check that the names exist."""
+    """Build rows for documented names, which other files use directly. They only check that the names exist."""
     return tuple(Attribute(module, name, feature) for name in names)
 
 

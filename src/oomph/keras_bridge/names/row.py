@@ -1,4 +1,4 @@
-"""One row of a table of private names: where Keras or TensorFlow defines a name, and what oomph needs it for."""
+"""One row of a table of private names: where Keras or TensorFlow defines a name, and why oomph needs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Feature(enum.Flag):
-    """A feature that stops working without a name. Everything else goes on."""
+    """A feature that stops working without a name. Everything else keeps working."""
 
     GUARD = enum.auto()
     EXACT_STEP = enum.auto()
@@ -68,9 +68,9 @@ class Row:
     """A name that a module defines, or that its code mentions.
 
     Attributes:
-        module: where it is defined.
+        module: the module that defines it.
         name: its spelling there.
-        feature: what is switched off without it.
+        feature: the feature that is switched off without it.
         beside: the row is needed only if the code of the module also contains this name.
         also: its names in other versions.
     """
@@ -87,7 +87,7 @@ class Row:
         return self.name, *self.also
 
     def name_on(self, owner: Any) -> str:
-        """The first of its names that an object, a class or a module has; if it has none, the installed spelling."""
+        """Return the first of its names that an object, class or module has; the installed spelling if it has none."""
         if not self.also:
             return self.name  # the usual case, which costs nothing
         return next((name for name in self.names if hasattr(owner, name)), self._installed)
@@ -131,7 +131,7 @@ class Global(Row):
         return owner, self.name_on(owner)
 
     def value(self) -> Any:
-        """Return the object behind the name. Raises ImportError if it does not exist."""
+        """Return the object behind the name; raises ImportError if it does not exist."""
         owner, name = self.place
         return getattr(owner, name) if hasattr(owner, name) else importlib.import_module(self.path)
 
@@ -145,11 +145,11 @@ class Attribute(Row):
     """An attribute of the objects of a class in `module`."""
 
     def of(self, thing: Any) -> Any:
-        """The attribute's value on an object. Raises AttributeError if the object has no such attribute."""
+        """Return the attribute's value on an object; raises AttributeError if the object has no such attribute."""
         return getattr(thing, self.name_on(thing))
 
     def get(self, thing: Any, default: Any = None) -> Any:
-        """The attribute's value on an object, or `default`."""
+        """Return the attribute's value on an object, or `default`."""
         return getattr(thing, self.name_on(thing), default)
 
     def on(self, thing: Any) -> bool:
@@ -166,7 +166,7 @@ class Attribute(Row):
 
 
 def rows_of(table: type) -> list[Row]:
-    """The rows of a table, in order."""
+    """Return the rows of a table, in order."""
     found = [row for cls in reversed(table.__mro__) for row in vars(cls).values()]
     return [row for each in found for row in (each if isinstance(each, tuple) else (each,)) if isinstance(row, Row)]
 
@@ -186,7 +186,7 @@ def _is_alive(module: str, name: str) -> bool:
 
 @cache
 def _names_in(module: str) -> frozenset[str]:
-    """Every name that the code of a module mentions; none if the module does not exist.
+    """Return every name that the code of a module mentions; none if the module does not exist.
 
     Most attributes exist only once a model is trained, so inspecting classes is not enough. The code is not run: Keras
     is still being imported when this is called.

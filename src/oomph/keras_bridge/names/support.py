@@ -1,4 +1,4 @@
-"""Finds out what the installed Keras and TensorFlow support, once, when the script has imported Keras.
+"""Determines what the installed Keras and TensorFlow support, once the script has imported Keras.
 
 A missing row of a table switches off the features that need it, and nothing else.
 """
@@ -14,11 +14,11 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 @lru_cache(maxsize=1)
 def missing() -> tuple[Row, ...]:
-    """The rows of both tables that the installed versions lack."""
+    """Return the rows of both tables that the installed versions lack."""
     return tuple(row for row in (*rows_of(KERAS), *rows_of(TENSORFLOW)) if not row.exists())
 
 
 def lacks(feature: Feature) -> str:
-    """The reason a feature is switched off, in a few words; empty if nothing is missing."""
+    """Return, in a few words, why a feature is switched off; empty if nothing is missing."""
     without = next((row for row in missing() if feature in row.feature), None)
     return "" if without is None else f"this {without.library} has no {without}"

@@ -1,4 +1,4 @@
-"""The parts of a `tf.data` pipeline: its datasets, the operations of their functions, and their dependences."""
+"""The parts of a `tf.data` pipeline: its datasets, the operations of their functions, and their dependencies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEPTH = 3
 
 
 class KernelDraws(enum.Enum):
-    """A pipeline's use of random numbers from state in TensorFlow's kernels, which no checkpoint holds."""
+    """A pipeline's use of random numbers from state in TensorFlow's kernels, which no checkpoint contains."""
 
     NONE = "none"
     SEEDED = "seeded"
@@ -33,11 +33,11 @@ class KernelDraws(enum.Enum):
     UNSEEDED = "unseeded"
     """A new iterator draws different numbers."""
     RACED = "raced"
-    """Parallel calls draw them, so an element's number varies from iterator to iterator, even with a seed."""
+    """Parallel calls draw them, so an element's number varies from one iterator to the next, even with a seed."""
 
 
 def datasets_in(dataset: Any) -> Iterator[Any]:
-    """A dataset and all datasets that it is made from."""
+    """Yield a dataset and all datasets that it is built from."""
     waiting = [dataset]
     while waiting:
         each = waiting.pop()
@@ -54,7 +54,7 @@ def shuffles(dataset: Any) -> bool:
 
 
 def count_of_shuffles(dataset: Any) -> int:
-    """The number of shuffles in a pipeline that reorder in each epoch."""
+    """Count the shuffles in a pipeline that reorder in each epoch."""
     return sum(map(_reshuffles, datasets_in(dataset)))
 
 
@@ -88,7 +88,7 @@ def is_begun_by_making(dataset: Any) -> bool:
 
 
 def repeats_shuffled(dataset: Any) -> bool:
-    """True if a shuffle within a repetition draws a seed each time the data restart, also when prefetched."""
+    """True if a shuffle within a repetition draws a seed each time the data restart, even when prefetched."""
     return any(
         "Repeat" in type(each).__name__ and any(map(_reshuffles, datasets_in(one)))
         for each in datasets_in(dataset)
@@ -112,7 +112,7 @@ def is_reproducible(dataset: Any) -> bool:
 
 
 def depends_on_python(dataset: Any) -> bool:
-    """True if Python makes the elements, or they depend on variables."""
+    """True if Python creates the elements, or they depend on variables."""
     return any(
         word in node.op for each in datasets_in(dataset) for node in _nodes_of(each) for word in _OF_PYTHON_OR_VARIABLES
     )
@@ -126,7 +126,7 @@ def changes_variables(dataset: Any) -> bool:
 
 
 def kernel_draws(dataset: Any) -> KernelDraws:
-    """The dependence of later elements on random numbers that kernels count themselves.
+    """Return how later elements depend on random numbers that kernels count themselves.
 
     A map over a single element has drawn before the first element arrives. Keras shuffles arrays this way.
     """
@@ -144,7 +144,7 @@ def kernel_draws(dataset: Any) -> KernelDraws:
 
 
 def lost_draws(dataset: Any) -> Reason | None:
-    """Return the reason a new iterator draws other random numbers than the last one; None if it draws the same."""
+    """Return why a new iterator draws different random numbers from the last one; None if it draws the same."""
     match kernel_draws(dataset):
         case KernelDraws.RACED:
             return because("raced", call=raced_call(dataset))
@@ -154,7 +154,7 @@ def lost_draws(dataset: Any) -> Reason | None:
 
 
 def drawn_call(dataset: Any, kernel: str) -> str:
-    """The random operation behind this kernel, as scripts call it; empty if the kernel is not random."""
+    """Return the random operation behind this kernel, as scripts call it; empty if the kernel is not random."""
     if kernel not in CALLS or kernel not in STATEFUL:
         return ""
     drawing = (each for each in datasets_in(dataset) if any(node.op == kernel for node in _nodes_of(each)))
@@ -162,7 +162,7 @@ def drawn_call(dataset: Any, kernel: str) -> str:
 
 
 def raced_call(dataset: Any) -> str:
-    """The random operation, as scripts call it, that a parallel stage calls; empty if there is none.
+    """Return the random operation, as scripts call it, that a parallel stage calls; empty if there is none.
 
     TensorFlow runs such stages one call after the other under `enable_op_determinism`.
     """
@@ -177,7 +177,7 @@ def raced_call(dataset: Any) -> str:
 
 
 def _is_parallel(dataset: Any, nodes: Sequence[Any]) -> bool:
-    """True if several calls of the dataset's function, or of a function within it, run at a time."""
+    """True if several calls of the dataset's function, or of a function within it, run in parallel."""
     calls = TENSORFLOW.parallel_calls.get(dataset, None)
     number = None if calls is None else tf.get_static_value(calls)
     is_parallel = "Parallel" in type(dataset).__name__ or "MapAndBatch" in type(dataset).__name__
@@ -185,7 +185,7 @@ def _is_parallel(dataset: Any, nodes: Sequence[Any]) -> bool:
 
 
 def _written_call(dataset: Any) -> str:
-    """The call that the user's function makes, by the names in its code; empty if none is known."""
+    """Return the call that the user's function makes, by the names in its code; empty if none is known."""
     for wrapper in TENSORFLOW.dataset_functions.call(dataset):
         function = TENSORFLOW.structured_function.get(wrapper)
         names = _names_in(function, _DEPTH)
@@ -197,7 +197,7 @@ def _written_call(dataset: Any) -> str:
 
 
 def _names_in(function: Any, depth: int) -> set[str]:
-    """The names in a function's code, and in functions that it calls."""
+    """Return the names in a function's code, and in functions that it calls."""
     plain = inspect.unwrap(getattr(function, "__func__", function)) if callable(function) else None
     code = getattr(plain, "__code__", None)
     if code is None or depth == 0:
@@ -217,7 +217,7 @@ def _names_in(function: Any, depth: int) -> set[str]:
 
 
 def is_ordered_by_chance(dataset: Any) -> bool:
-    """True if kernels draw the order of each epoch at its start, without a seed, as for arrays given to `fit`."""
+    """True if kernels draw each epoch's order at its start, without a seed, as for arrays passed to `fit`."""
     return any(
         _shuffles_without_a_seed(nodes) or (_maps_one_element(each) and any(map(_draws_without_a_seed, nodes)))
         for each in datasets_in(dataset)
@@ -249,12 +249,12 @@ def _maps_one_element(dataset: Any) -> bool:
 
 
 def _nodes_of(dataset: Any) -> Iterator[Any]:
-    """The operations of all functions that one dataset calls, directly or not, as nodes of a GraphDef."""
+    """Yield the operations of all functions that one dataset calls, directly or not, as nodes of a GraphDef."""
     return itertools.chain.from_iterable(_graphs_of(dataset))
 
 
 def _graphs_of(dataset: Any) -> Iterator[Sequence[Any]]:
-    """The operations that one dataset calls, directly or not, as one sequence of nodes for each function."""
+    """Yield the operations of each function that one dataset calls, directly or not, as a sequence of nodes."""
     for wrapper in TENSORFLOW.dataset_functions.call(dataset):
         graph = getattr(getattr(wrapper, "function", None), "graph", None)
         if graph is not None:
@@ -267,7 +267,7 @@ _BEFORE_A_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def chain(dataset: Any) -> list[Any]:
-    """The datasets that a pipeline is made from, source first, ending with the pipeline itself."""
+    """List the datasets that a pipeline is built from, source first, ending with the pipeline itself."""
     found: list[Any] = []
     _collect(dataset, found, set())
     return found
@@ -283,13 +283,13 @@ def _collect(dataset: Any, found: list[Any], seen: set[int]) -> None:
 
 
 def kind_of(dataset: Any) -> str:
-    """The kind of a dataset by its class: "map" for a _ParallelMapDataset."""
+    """Return the kind of a dataset, derived from its class: "map" for a _ParallelMapDataset."""
     name = re.sub(r"(Dataset)?(V\d)?$", "", type(dataset).__name__.lstrip("_"))
     return _BEFORE_A_WORD.sub("_", name).lower().removeprefix("parallel_")
 
 
 def functions_of(dataset: Any) -> Iterator[Any]:
-    """The concrete functions of one dataset: those of a map, a filter, an interleave."""
+    """Yield the concrete functions of one dataset, such as a map, a filter or an interleave."""
     for wrapper in TENSORFLOW.dataset_functions.call(dataset) if TENSORFLOW.dataset_functions.on(dataset) else ():
         function = getattr(wrapper, "function", None)
         if function is not None:
@@ -297,7 +297,7 @@ def functions_of(dataset: Any) -> Iterator[Any]:
 
 
 def static(tensor: Any) -> int | None:
-    """The value of a dataset's constant argument; None if it is not a known number."""
+    """Return the value of a dataset's constant argument; None if it is not a known number."""
     try:
         value = tf.get_static_value(tensor) if tensor is not None else None
         return None if value is None else int(value)

@@ -47,7 +47,7 @@ def length(dataset: Any, ignoring: Container[Any]) -> int:
 
 
 def _counted(apply: Apply | None, before: int) -> int:
-    """The number of elements after a stage that depends only on the stage's arguments and the `before` elements."""
+    """Count the elements after a stage that depends only on the stage's arguments and the `before` elements."""
     numbers = _of_length(before)
     return _UNKNOWN if apply is None or numbers is None else _cardinality(apply(numbers))
 
@@ -57,7 +57,7 @@ def _cardinality(dataset: Any) -> int:
 
 
 def _of_length(size: int) -> Any:
-    """A dataset of `size` numbers; None if the size is unknown."""
+    """Create a dataset of `size` numbers; None if the size is unknown."""
     if size == tf.data.INFINITE_CARDINALITY:
         return tf.data.Dataset.range(1).repeat()
     return None if size == _UNKNOWN else tf.data.Dataset.range(size)
@@ -67,7 +67,7 @@ _MOST_CHARACTERS = 200
 
 
 def corrupt_records(stages: Iterable[Any], seconds: float) -> Iterator[str]:
-    """Each file, record or element at which one of the stages fails, in words, if found in time.
+    """Name each file, record or element at which one of the stages fails, if found in time.
 
     Reads their input again, in any order, without changing the state of their datasets.
     """
@@ -85,7 +85,7 @@ def corrupt_records(stages: Iterable[Any], seconds: float) -> Iterator[str]:
 
 
 def _files_of(source: Any) -> Iterator[tuple[str, Any]]:
-    """Each file of a source that reads files, as a dataset of its own."""
+    """Yield each file of a source that reads files, with a dataset that reads only that file."""
     names = TENSORFLOW.dataset_files.get(source)
     if names is None or "TFRecord" not in type(source).__name__:
         return
@@ -94,7 +94,7 @@ def _files_of(source: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _failing_number(records: Any, until: float) -> int | None:
-    """The number of the first unreadable record, counted from 1; None if none is found in time."""
+    """Return the number of the first unreadable record, counted from 1; None if none is found in time."""
     number = 1
     try:
         for _ in records:
@@ -107,7 +107,7 @@ def _failing_number(records: Any, until: float) -> int | None:
 
 
 def _failing_elements(before: Any, function: Any, until: float) -> Iterator[str]:
-    """The elements of `before` for which the user's function raises, in words."""
+    """Name the elements of `before` for which the user's function raises."""
     try:
         for number, element in _tried(before, function, until):
             yield _in_words(element, int(number))
@@ -116,9 +116,9 @@ def _failing_elements(before: Any, function: Any, until: float) -> Iterator[str]
 
 
 def _tried(before: Any, function: Any, until: float) -> Any:
-    """A dataset of the elements for which the function raises, each with its number.
+    """Build a dataset of the elements for which the function raises, each with its number.
 
-    Each element is mapped in a dataset of its own, in parallel and inside TensorFlow.
+    Each element is mapped in its own dataset, in parallel and inside TensorFlow.
     """
 
     def tried(number: Any, element: Any) -> Any:
@@ -132,7 +132,7 @@ def _tried(before: Any, function: Any, until: float) -> Any:
 
 
 def _failing_readings(before: Any, function: Any, until: float) -> Iterator[str]:
-    """The elements, such as files, that the user's function turns into a failing dataset, each with its bad record."""
+    """Name the elements, such as files, that the user's function turns into failing datasets, with the bad record."""
     try:
         for number, element in enumerate(before, 1):
             if time.time() > until:
@@ -146,7 +146,7 @@ def _failing_readings(before: Any, function: Any, until: float) -> Iterator[str]
 
 
 def _in_words(element: Any, number: int) -> str:
-    """The file name in an element, or its number."""
+    """Return the file name in an element, or its number."""
     texts = [
         part for part in tf.nest.flatten(element) if getattr(part, "dtype", None) == tf.string and part.shape.rank == 0
     ]

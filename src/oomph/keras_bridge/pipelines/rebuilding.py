@@ -1,4 +1,4 @@
-"""Builds a tf.data pipeline again with one change, by the same public methods that the user called."""
+"""Rebuilds a tf.data pipeline with one change, using the same public methods that the user called."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines.datasets import chain, kind_of, shuffles, static
 
 Apply = Callable[[Any], Any]
-"""A function that makes the next dataset of a pipeline from the previous one."""
+"""A function that creates the next dataset of a pipeline from the previous one."""
 
 
 def linear(dataset: Any) -> list[Any]:
-    """The last datasets of a pipeline, as far back as each has one input; the first may be a source of any kind."""
+    """Return the last datasets of a pipeline, as far back as each has one input; the first may be any source."""
     found: list[Any] = []
     for each in reversed(chain(dataset)):
         if found and TENSORFLOW.dataset_inputs.call(found[0]) != [each]:
@@ -25,7 +25,7 @@ def linear(dataset: Any) -> list[Any]:
 
 
 def rebuilt(datasets: Sequence[Any], changes: Mapping[int, Apply | None], last: Sequence[Apply] = ()) -> Any:
-    """The last dataset of a chain, rebuilt; None if the kind of a stage is unknown.
+    """Rebuild a chain and return its last dataset; None if the kind of a stage is unknown.
 
     Args:
         datasets: as `linear` returns them; the first is used as it is.
@@ -44,7 +44,7 @@ def rebuilt(datasets: Sequence[Any], changes: Mapping[int, Apply | None], last: 
 
 
 def in_any_order(dataset: Any) -> Any:
-    """Each element of a dataset once, in any order, without advancing it; None if this is impossible.
+    """Return a dataset with every element once, in any order, without advancing the original; None if impossible.
 
     Iterating over the dataset itself would draw the orders of its shuffles.
     """
@@ -68,13 +68,13 @@ def _flattened(function: Any) -> Apply:
 
 
 def as_it_was(dataset: Any) -> Apply | None:
-    """The call that made this dataset from its input; None for an unknown kind."""
+    """Return the call that created this dataset from its input; None for an unknown kind."""
     known = _KNOWN.get(kind_of(dataset))
     return None if known is None else known(dataset)
 
 
 def mapped(dataset: Any, parallel: bool | None = None) -> Apply | None:
-    """The call that makes the same map again, parallel or as it was."""
+    """Return the call that creates the same map again, parallel or as it was."""
     function = function_of(dataset)
     if function is None:
         return None
@@ -85,7 +85,7 @@ def mapped(dataset: Any, parallel: bool | None = None) -> Apply | None:
 
 
 def interleaved(dataset: Any, parallel: bool = True) -> Apply | None:
-    """The call that makes the same interleave again, in the same order, parallel or not; None if unknown."""
+    """Return the call that recreates this interleave, in the same order, parallel or not; None if unknown."""
     function, cycle = function_of(dataset), static(TENSORFLOW.cycle_length.get(dataset))
     block = static(TENSORFLOW.block_length.get(dataset))
     if function is None or cycle is None or block is None:
@@ -99,13 +99,13 @@ def _interleaved(dataset: Any) -> Apply | None:
 
 
 def function_of(dataset: Any) -> Any:
-    """The Python function of a map or a filter."""
+    """Return the Python function of a map or a filter."""
     wrapper = TENSORFLOW.map_function.get(dataset) or TENSORFLOW.filter_predicate.get(dataset)
     return TENSORFLOW.structured_function.get(wrapper)
 
 
 def batched(dataset: Any) -> Apply | None:
-    """The call that makes batches of the same size."""
+    """Return the call that creates batches of the same size."""
     size = static(TENSORFLOW.dataset_batch_size.get(dataset))
     drops = bool(static(TENSORFLOW.drop_remainder.get(dataset)))
     return None if size is None else lambda before: before.batch(size, drop_remainder=drops)

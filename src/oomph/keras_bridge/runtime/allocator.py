@@ -26,7 +26,7 @@ from oomph.script.session import Session
 
 _NEARLY_FULL = 0.7
 _TOO_MUCH = 1 << 46
-"""The bytes to request in a test: more than an address space, so that every allocator refuses."""
+"""The bytes to request in a test: more than an address space, so every allocator refuses."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class DeviceMemory:
 
     @classmethod
     def of_training_device(cls, gpu: str | None = None) -> DeviceMemory:
-        """The allocator of the first GPU that TensorFlow uses, or else of the CPU, which has a limit only if set.
+        """Return the allocator of TensorFlow's first GPU, otherwise of the CPU, which has a limit only if set.
 
         Args:
-            gpu: the name of another GPU, such as "GPU:1".
+            gpu: the name of a different GPU, such as "GPU:1".
         """
         if gpu is not None:
             return cls(gpu, _listed_limit_bytes(gpu))
@@ -51,11 +51,11 @@ class DeviceMemory:
         return cls("CPU:0", None)
 
     def in_use_bytes(self) -> int | None:
-        """The bytes in use now."""
+        """Return the bytes in use now."""
         return self._reading("current")
 
     def peak_bytes(self) -> int | None:
-        """The most bytes in use since the last `reset_peak`."""
+        """Return the most bytes in use since the last `reset_peak`."""
         return self._reading("peak")
 
     def reset_peak(self) -> None:
@@ -79,7 +79,7 @@ class DeviceMemory:
 
 
 def peak_bytes_of_device() -> int | None:
-    """The peak in bytes of the training device; None for a CPU without a limit, which has no memory of its own."""
+    """Return the training device's peak in bytes; None for a CPU without a limit, which has no memory of its own."""
     memory = DeviceMemory.of_training_device()
     return memory.peak_bytes() if memory.device.startswith("GPU") or memory.limit_bytes else None
 
@@ -94,7 +94,7 @@ def _limit_bytes(kind: str) -> int | None:
 
 
 def _listed_limit_bytes(device: str) -> int | None:
-    """The `memory_limit` of a device in TensorFlow's device list (C API: TF_DeviceListMemoryBytes)."""
+    """Return a device's `memory_limit` from TensorFlow's device list (C API: TF_DeviceListMemoryBytes)."""
     try:
         session = TENSORFLOW.session_library.value()
         devices = TENSORFLOW.list_devices.value()(TENSORFLOW.context_handle.of(TENSORFLOW.context.value()()))
@@ -107,7 +107,7 @@ def _listed_limit_bytes(device: str) -> int | None:
 
 
 def run_out_of_memory(*_: Any) -> NoReturn:
-    """Request an impossible amount of memory, for a test: the error is TensorFlow's."""
+    """Request an impossible amount of memory, for a test, so that TensorFlow raises its own error."""
     tf.zeros([_TOO_MUCH // 8], tf.float64)
     raise AssertionError("an allocator has granted 64 TiB")
 
@@ -115,7 +115,7 @@ def run_out_of_memory(*_: Any) -> NoReturn:
 _LOOK_SECONDS = 0.5
 _SILENT_SECONDS = 1.0
 _LONGEST_SECONDS = 600.0
-"""Longest silence in seconds before the supervisor may report a hang."""
+"""The longest silence, in seconds, before the supervisor may report a hang."""
 _TOLD_SECONDS = 60.0
 _FULL = 0.9
 _FUTEX = {"x86_64": "202", "aarch64": "98"}
@@ -189,7 +189,7 @@ def waits_with_a_limit(threads: Iterable[tuple[str, str]], machine: str | None =
 
 
 def _threads() -> Iterable[tuple[str, str]]:
-    """The name and the system call of each thread, except those that the kernel does not show."""
+    """Yield the name and the system call of each thread, except threads that the kernel does not show."""
     for task in Path("/proc/self/task").iterdir():
         try:
             yield (task / "comm").read_text().strip(), (task / "syscall").read_text()

@@ -53,7 +53,7 @@ _blocks: set[object] = set()
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Within the block, in this thread, oomph itself handles out-of-memory errors and training steps.
+    """Mark that oomph itself handles out-of-memory errors and training steps in this thread, within the block.
 
     This includes the threads in which a strategy runs its replicas (`_MirroredReplicaThread` in
     tensorflow/python/distribute/mirrored_run.py).
@@ -77,14 +77,14 @@ def being_handled() -> bool:
 
 @dataclass(frozen=True)
 class DeviceOutOfMemory:
-    """One device out-of-memory error: its line in the message, and how much was requested."""
+    """One device out-of-memory error: its line in the message, and the amount of memory requested."""
 
     line: str
     requested_bytes: int | None
     whole_step: bool
     """True if the amount is for the whole compiled step (XLA) rather than for one tensor."""
     disguised: bool = False
-    """True if the wording names a different problem: an OOM only if the allocator was nearly full."""
+    """True if the wording names a different problem, which is an OOM only if the allocator was nearly full."""
 
     @property
     def gpu(self) -> str | None:
@@ -94,7 +94,7 @@ class DeviceOutOfMemory:
 
 
 def as_out_of_memory(error: BaseException) -> DeviceOutOfMemory | None:
-    """This exception as an out-of-memory error, or None if it is something else."""
+    """Interpret this exception as an out-of-memory error; None if it is something else."""
     if not isinstance(error, tf.errors.OpError):
         return None
     text = str(error.message)
@@ -129,12 +129,12 @@ def was_interrupted(error: BaseException) -> bool:
 
 
 def outcome_of(error: BaseException) -> str:
-    """The outcome of a call that an error ended, in words."""
+    """Describe the outcome of a call that an error ended."""
     return "was interrupted (Ctrl-C)" if was_interrupted(error) else f"raised {type(error).__name__}"
 
 
 def lost_context(error: BaseException) -> str:
-    """The fault that destroyed this process' GPU context; empty for other errors."""
+    """Return the fault that destroyed this process' GPU context; empty for other errors."""
     if not isinstance(error, (tf.errors.OpError, RuntimeError)):
         return ""
     text = str(getattr(error, "message", error))

@@ -16,7 +16,7 @@ _NONE = object()
 
 
 def patch(owner: Any, name: str, replacement: Any) -> Callable[[], None]:
-    """Replace an attribute of a module, a class or one object. Returns a function that undoes it.
+    """Replace an attribute of a module, a class or one object; return a function that undoes it.
 
     Replacing it on an object does not affect its class or other objects. Undoing it on an owner that only inherited the
     attribute makes the owner inherit it again.
@@ -37,7 +37,7 @@ def patch(owner: Any, name: str, replacement: Any) -> Callable[[], None]:
 
 @contextmanager
 def replaced(owner: Any, name: str, replacement: Any) -> Iterator[None]:
-    """Within the block, the attribute `name` of `owner` is `replacement`."""
+    """Replace the attribute `name` of `owner` with `replacement` within the block."""
     undo = patch(owner, name, replacement)
     try:
         yield
@@ -46,11 +46,11 @@ def replaced(owner: Any, name: str, replacement: Any) -> Iterator[None]:
 
 
 def while_tracing(original: Any, current: Callable[[], Any], instead: Callable[..., Any]) -> Any:
-    """A function that calls `instead` in threads that trace, and `original` in all others.
+    """Return a function that calls `instead` in threads that trace, and `original` in all others.
 
     Args:
         current: returns the object this thread traces for, or None.
-        instead: takes the result of `current`, `original`, and the arguments of the call.
+        instead: called with the result of `current`, `original`, and the arguments of the call.
     """
 
     # Attributes of a TensorFlow function are not copied: with them, AutoGraph would unwrap this function.

@@ -1,4 +1,4 @@
-"""Faults of GPUs that the driver reports, and a driver that stops answering. Pure."""
+"""Detects GPU faults that the driver reports, and a driver that stops answering. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oomph.monitor.window import Window
 _PAGES_OF_XID = {8: "kernel-timeout", 13: "illegal-memory-access", 31: "illegal-memory-access"}
 _FALLEN_OFF_THE_BUS = 79
 _XID_THAT_FOLLOWS = {43, 45}
-"""Xids that only follow another error, or a kill."""
+"""Xids that merely follow another error or a kill."""
 _OTHER_EVENTS = {
     "ecc-double-bit": ("an uncorrected memory error: results may be wrong", "memory error"),
     "unavailable": ("the driver has taken it out of use", "unavailable"),
@@ -22,10 +22,10 @@ _OTHER_EVENTS = {
 
 @detector("hardware-fault", "illegal-memory-access", "kernel-timeout", every=0.0)  # an event is in one sample only
 def driver_events(window: Window) -> Iterable[Finding]:
-    """What the driver reports of a GPU as it happens: Xid errors above all.
+    """Events that the driver reports for a GPU as they happen, above all Xid errors.
 
-    Source: NVIDIA's Xid catalogue (`explain/catalogue/xid.csv`) says what each is called and what to do first. Those to
-    ignore are notices. Codes of a program's own faults belong to the pages of these.
+    Source: NVIDIA's Xid catalogue (`explain/catalogue/xid.csv`) has the name and first action of each. Xids to ignore
+    are notices. Codes for a program's own faults belong to the pages of those faults.
     """
     for gpu in window.gpus():
         for event in gpu.events:
@@ -52,7 +52,7 @@ def _xid(gpu: GpuSample, event: GpuEvent) -> Finding:
     )
 
 
-_LOST_REMEDY = "Restart the machine, best by switching it off and on; then check power, temperature and seat of the GPU"
+_LOST_REMEDY = "Restart the machine, best by a power cycle; then check the power, temperature and seating of the GPU"
 _LOST_WORDS = ("lost", "reset", "gone")
 
 
@@ -60,7 +60,7 @@ _LOST_WORDS = ("lost", "reset", "gone")
 def gpu_lost(window: Window) -> Iterable[Finding]:
     """A GPU that the driver has lost.
 
-    Source: NVML answers "GPU is lost" or that it needs a reset. Xid 79 tells the same, and only the first is told.
+    Source: NVML answers "GPU is lost" or that it needs a reset. Xid 79 says the same; only the first is reported.
     """
     for gpu in window.gpus():
         if gpu.problem and any(word in gpu.problem.lower() for word in _LOST_WORDS):
@@ -84,10 +84,10 @@ _SILENT_REMEDY = (
 
 @detector("driver-silent", every=0.0)
 def driver_silent(window: Window) -> Iterable[Finding]:
-    """A driver that has stopped answering: a call that does not return, or an NVML that was there and is gone.
+    """A driver that has stopped answering: a call that does not return, or an NVML that has disappeared.
 
-    Threshold: the sampler's, 3 s; NVML answers within milliseconds. A machine on which NVML never answered has no
-    finding.
+    Threshold: the sampler's, 3 s; NVML answers within milliseconds. There is no finding on a machine where NVML never
+    answered.
     """
     sample = window.newest
     silent = [gpu for gpu in sample.gpus if gpu.problem.startswith(_SILENT)]
@@ -100,18 +100,16 @@ def driver_silent(window: Window) -> Iterable[Finding]:
         yield Finding("driver-silent", "NVIDIA driver", text, "critical", {"problem": problem}, _SILENT_REMEDY)
 
 
-_RESET = (
-    "Reset the GPU when nothing uses it: sudo nvidia-smi --gpu-reset -i {index}; have it replaced if errors come back"
-)
+_RESET = "Reset the GPU when nothing uses it: sudo nvidia-smi --gpu-reset -i {index}; have it replaced if errors recur"
 
 
 @detector("hardware-fault", every=1.0)
 def memory_errors(window: Window) -> Iterable[Finding]:
-    """Uncorrected errors in the memory of a GPU, and rows of it that are replaced.
+    """Uncorrected memory errors of a GPU, and memory rows that are replaced.
 
-    Sources: NVML. Any uncorrected error (ECC, volatile counter) since the run began is a finding; those from before are
+    Sources: NVML. Any uncorrected error (ECC, volatile counter) since the run began is a finding; earlier ones are
     not. Rows are remapped at the next reset after an uncorrected error; NVIDIA's guide to GPU memory errors says that
-    programs may go on meanwhile, and that a GPU whose remapping failed is to be replaced. Corrected errors are normal.
+    programs may go on meanwhile, and that a GPU whose remapping failed must be replaced. Corrected errors are normal.
     """
     for gpu in window.gpus():
         yield from _uncorrected(window, gpu)
@@ -141,7 +139,7 @@ def _remapped_rows(window: Window, gpu: GpuSample) -> Iterator[Finding]:
         text, remedy = "a row of its memory could not be replaced", "Have the GPU replaced"
         yield Finding("hardware-fault", gpu.title, text, "critical", {}, remedy, kind="row remapping failed")
     elif values.get("row_remap_pending"):
-        text = "a failing row of its memory is replaced when it is reset next; until then it can be used"
+        text = "a failing row of its memory will be replaced at the next reset; until then it can be used"
         remedy = _RESET.format(index=gpu.index)
         yield Finding("hardware-fault", gpu.title, text, "notice", {}, remedy, kind="row remapping pending")
 
@@ -159,9 +157,9 @@ _ACTIONS = {
 
 @detector("hardware-fault", every=1.0)
 def recovery_action(window: Window) -> Iterable[Finding]:
-    """What NVML advises to do with a GPU.
+    """The action that NVML recommends for a GPU.
 
-    Source: NVML's GPU recovery action (field 230, nvmlDeviceGpuRecoveryAction_t). Any but "none" is a finding.
+    Source: NVML's GPU recovery action (field 230, nvmlDeviceGpuRecoveryAction_t). Anything but "none" is a finding.
     """
     for gpu in window.gpus():
         code = int(window.latest(gpu.uuid).get("recovery_action", 0.0))

@@ -1,4 +1,4 @@
-"""GPUs slower than they could be: heat, power, the link, and a GPU that the others wait for. Pure."""
+"""Detects GPUs slower than they could be: heat, power, the link, a GPU that the others wait for. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from oomph.monitor.sample import GpuSample
 from oomph.monitor.window import Window
 
 _BUSY = 0.5
-"""The utilization, 0 to 1, from which on a GPU is working."""
+"""The utilization, from 0 to 1, at or above which a GPU is working."""
 _HOT_SECONDS = 2.0
-"""The seconds that a GPU must be at its limit."""
+"""The time, in seconds, that a GPU must be at its limit."""
 _SHUTDOWN_CELSIUS = 2.0
 
 
@@ -58,26 +58,26 @@ _SLOWED_SECONDS = 60.0
 _SLOWED_SAMPLES = 5
 """The number of slowed samples needed in that time."""
 _FREE_SECONDS = 120.0
-"""The seconds in which to look for the unslowed clock."""
+"""The time, in seconds, to search for the unslowed clock."""
 _WORKING = 0.1
 _SLIGHT = 0.1
 _CAUSES = {"heat": "heat", "power brake": "the brake of its power supply", "slowdown": "its hardware"}
 _REMEDIES = {
     "heat": "Cool the GPU: clean filters and fans, leave room between cards; or lower the power limit",
-    "power brake": "Check the power supply and the power cables of the GPU: the brake says that power is short",
+    "power brake": "Check the power supply and the power cables of the GPU: the brake signals a shortage of power",
     "slowdown": "See which limit applies: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
 }
 
 
 @detector("thermal-throttle", every=1.0)
 def throttling(window: Window) -> Iterable[Finding]:
-    """A GPU that works with lowered clocks because of heat or of its power supply, and what that costs.
+    """A GPU that runs at lowered clocks because of heat or its power supply, and the cost of that.
 
     Source: NVML's clocks event reasons. HW slowdown (0x8), HW thermal (0x40) and HW power brake (0x80) cut the clock to
-    a half or less; SW thermal (0x20) keeps the GPU below its temperature limit. Their documentation says that HW
+    half or less; SW thermal (0x20) keeps the GPU below its temperature limit. According to their documentation, HW
     slowdown may also appear for a moment when clocks change, so a finding needs 5 seconds of the last 60, a share of
-    8 % (oomph's own). The SW power cap (0x4) is normal at full load, and no finding. Less than 10 % of the clock lost
-    is a notice.
+    8 % (oomph's own). The SW power cap (0x4) is normal at full load, and not a finding. Less than 10 % of the clock
+    lost is a notice.
     """
     for gpu in window.gpus():
         if _reasons(gpu.values):
@@ -91,7 +91,7 @@ def _reasons(values: Mapping[str, float]) -> int:
 
 
 def _while_working(window: Window, gpu: GpuSample, seconds: float) -> Iterator[Mapping[str, float]]:
-    """The values of a GPU while it works, or may work."""
+    """Yield the values of a GPU while it works, or may work."""
     found = (values for _, values in window.values(gpu.uuid, seconds))
     return (values for values in found if values.get("utilization_ratio", 1.0) >= _WORKING)
 
@@ -101,7 +101,7 @@ def _seconds_seen(window: Window) -> float:
 
 
 def _free_clock(window: Window, gpu: GpuSample) -> float | None:
-    """The clock at work when nothing slows the GPU, in hertz; its highest clock if that was never seen."""
+    """Return the clock at work when nothing slows the GPU, in hertz; its highest clock if that was never observed."""
     clocks = [
         values["sm_clock_hertz"]
         for values in _while_working(window, gpu, _FREE_SECONDS)
@@ -134,20 +134,20 @@ def _cause(bits: list[int]) -> str:
 
 _LINK_SECONDS = 75.0
 _LINK_SPAN_SECONDS = 45.0
-"""The least seconds between the first and the last reading."""
+"""The minimum time, in seconds, between the first and the last reading."""
 _REPLAYS_A_MINUTE = 60.0
 _BURSTS = 3
 _LINK_READINGS = 5
-_LINK_REMEDY = "Check the seat of the card, its slot and any riser cable; a restart trains the link anew"
+_LINK_REMEDY = "Check the seating of the card, its slot and any riser cable; a restart retrains the link"
 
 
 @detector("hardware-fault", every=30.0)
 def pcie(window: Window) -> Iterable[Finding]:
-    """A bad PCIe link: transfers that are repeated, or fewer lanes than the GPU and its slot have.
+    """A bad PCIe link: repeated transfers, or fewer lanes than GPU and slot support.
 
     Sources: NVML. NVIDIA publishes no limit for replays; 60 a minute, in more than one burst, is oomph's own. The
-    highest width is that of GPU and slot together. It counts while the GPU works: idle links are narrowed, and widen
-    under load.
+    maximum width is that of GPU and slot together. It counts only while the GPU works: idle links are narrowed, and
+    widen under load.
     """
     for gpu in window.gpus():
         yield from _replays(window, gpu)
@@ -188,7 +188,7 @@ _PACE_REMEDY = "Compare the GPUs: nvidia-smi -q -d PERFORMANCE,CLOCK; the slowes
 
 
 class _Pace(NamedTuple):
-    """A GPU's pace in the last minutes."""
+    """The pace of a GPU in the last minutes."""
 
     gpu: GpuSample
     use: float
@@ -197,9 +197,9 @@ class _Pace(NamedTuple):
 
 @detector("straggler", every=120.0)
 def straggler(window: Window) -> Iterable[Finding]:
-    """One GPU of several that is far slower than the others of the same training.
+    """One of several GPUs that is far slower than the others in the same training.
 
-    Thresholds: clock below 80 %, or use below half of the median of the others, over 5 minutes in which these work, all
+    Thresholds: a clock below 80 %, or use below half, of the others' median over 5 minutes in which these work, all
     oomph's own. Only GPUs on which the script has a process are compared: at least three, so that the others agree, or
     two with a clock to compare.
     """
@@ -211,7 +211,7 @@ def straggler(window: Window) -> Iterable[Finding]:
 
 
 def _own(window: Window) -> list[GpuSample]:
-    """The GPUs on which the script has a process, as last read."""
+    """Return the GPUs on which the script has a process, as last read."""
     last: dict[str, GpuSample] = {}
     for sample in window.last(_PACE_SECONDS):
         last |= {gpu.uuid: gpu for gpu in sample.gpus if gpu.processes is not None}
@@ -229,10 +229,10 @@ def _pace(window: Window, gpu: GpuSample) -> _Pace | None:
 def _behind(pace: _Pace, others: list[_Pace]) -> Iterator[Finding]:
     clock, use = median(other.clock for other in others), median(other.use for other in others)
     if pace.use >= _BUSY and 0 < pace.clock < _SLOW_CLOCK * clock:
-        text = f"its clock is {pace.clock / 1e6:.0f} MHz, that of the others {clock / 1e6:.0f} MHz: all wait for it"
+        text = f"its clock is {pace.clock / 1e6:.0f} MHz, the others run at {clock / 1e6:.0f} MHz: all wait for it"
         evidence = {"clock_hertz": pace.clock, "others_hertz": clock}
         yield Finding("straggler", pace.gpu.title, text, "warning", evidence, _PACE_REMEDY, kind="clock")
     elif len(others) + 1 >= _AGREEING and pace.use < _LITTLE_USE * use:
-        text = f"it works {pace.use:.0%} of the time, the others {use:.0%}"
+        text = f"it is busy {pace.use:.0%} of the time, the others {use:.0%}"
         evidence = {"utilization_ratio": pace.use, "others_ratio": use}
         yield Finding("straggler", pace.gpu.title, text, "notice", evidence, _PACE_REMEDY, kind="use")

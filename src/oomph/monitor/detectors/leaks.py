@@ -1,4 +1,4 @@
-"""Memory that grows with the training, as its allocator sees it from inside and as seen from outside. Pure."""
+"""Detects memory that grows with the training, as seen by its allocator and from outside. Pure."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ _GATES = {
 }
 _LEAK_OF_ROOM, _OF_ROOM_IN_AN_EPOCH = 0.8, 0.85
 _LAST_RISES, _RISES_OF_ROOM, _RISES_OF_PLAN = 3, 5, 6
-"""The number of even rises from epoch to epoch that stand for a trend: where the next does not fit, with most of the
-memory gone, and with most of the training gone. A ring of copies has a few rises as well."""
+"""The number of even rises from epoch to epoch that count as a trend: if the next rise does not fit, with most of the
+memory gone, and with most of the training gone. A ring of copies also has a few rises."""
 _EPOCHS, _STEPS_SECONDS, _LEAK_LEAST_OF_ROOM = 40, 3 * 3600.0, 0.2
-"""The least growth to call a leak if the end of the training is unknown: in epochs, in seconds, and as a share of
-the free memory."""
+"""The minimum growth of a leak if the end of the training is unknown: in epochs, in seconds, and as a share of the free
+memory."""
 _PLANNED_STEPS_SECONDS = 5 * 60.0
-"""The least seconds of growth within epochs if the end of the training is known."""
+"""The minimum time, in seconds, of growth within epochs if the end of the training is known."""
 _OF_FIT = 0.05
-"""The least memory that each fit leaves, as a share of the smallest fit: part of a model, not of a buffer that
+"""The minimum memory that each fit leaves, as a share of the smallest fit: part of a model, not of a buffer that
 outlives fits."""
 _FEW_EPOCHS = 10
-"""The number of ended epochs from which on ends of epochs tell more than readings within epochs."""
+"""The number of ended epochs at or above which ends of epochs tell more than readings within epochs."""
 _EACH_FIT = 0.4
-"""The least share of the duration of growth across two fits that must lie in each of them."""
+"""The minimum share of the duration of growth across two fits that must lie in each of them."""
 _LEAK_SOON_SECONDS, _LEAK_LASTING_SECONDS = 3600.0, 50 * 60.0
-"""Without a known end of the training, growth is reported early only if it reaches the limit within the first of these
-times, or has gone on for the second."""
+"""If the end of the training is unknown, growth is reported early only if it reaches the limit within the first of
+these times, in seconds, or has continued for the second."""
 _LARGE_STEPS = 1000
 """The number of steps for which growth within epochs is stated."""
 
 
 @detector("memory-leak", every=10.0)
 def leak(window: Window) -> Iterator[Finding]:
-    """A leak of tensors: what TensorFlow's allocator holds at the same point of each epoch keeps growing.
+    """A leak of tensors: the memory that TensorFlow's allocator holds at the same point of each epoch keeps growing.
 
-    The readings come from within the training process. Four series are looked at: ends of epochs; those of two fits in
-    a row; the first end of an epoch of each `fit`, for models that are kept from one to the next; and readings within
-    epochs, for epochs that take hours and leaks that take minutes. Only the newest process counts: the one before took
-    its memory with it. Growth is called a leak when it is nearly too late for a buffer to be full: after 90 % of what
-    was left of the training, or after 80 % of the free memory (85 % within the first epoch, whose end may free it).
-    Without a known end of the training, it is after 40 epochs in two fits, or after three hours that took 20 % of the
-    free memory. From fit to fit it is after 40, or after ten that each leave 5 % of the smallest behind; and models
-    that are kept after five that each add the same, or eight of any size. Before, growth is a notice if it would reach
-    the limit before the training ends, or has gone on for 50 minutes where that is not known. Thresholds: measured on
-    the development families of benchmarks/leak_set.
+    The readings come from inside the training process. Four series are examined: ends of epochs; ends of epochs of two
+    consecutive fits; the first end of an epoch of each `fit`, for models that are kept from one to the next; and
+    readings within epochs, for epochs that take hours and leaks that take minutes. Only the newest process counts: the
+    one before took its memory with it. Growth is called a leak when it is almost too late for a buffer to be full:
+    after 90 % of what was left of the training, or after 80 % of the free memory (85 % within the first epoch, whose
+    end may free it). If the end of the training is unknown, it is called a leak after 40 epochs in two fits, or after
+    three hours that took 20 % of the free memory. Growth from fit to fit is called a leak after 40 fits, or after ten
+    that each leave 5 % of the smallest behind; kept models are after five that each add the same amount, or eight of
+    any size. Before that, growth is a notice if it would reach the limit before the training ends or, if that is
+    unknown, has continued for 50 minutes. Thresholds: measured on the development families of benchmarks/leak_set.
     """
     limit, notices = window.newest.training.get("allocator_limit_bytes"), []
     for series in series_of(window):
@@ -100,7 +100,7 @@ def _is_leak(growth: Growth, series: Series, room: float | None) -> bool:
 
 
 def _few_rises(series: Series, room: float | None) -> Growth | None:
-    """The growth that has too few readings for a trend, but the same rise in each; None if there is none."""
+    """Return growth with too few readings for a trend, but the same rise in each; None if there is none."""
     if series.kind == "fits":
         return kept_models(series, _MIB)
     growth = even_rises(series.points, _LAST_RISES, _MIB) if series.kind == "epochs" else None
@@ -114,7 +114,7 @@ def _few_rises(series: Series, room: float | None) -> Growth | None:
 
 
 def _is_worth_a_notice(growth: Growth, series: Series, room: float | None) -> bool:
-    """True if growth would take all memory before the training ends or, if unknown, has lasted long."""
+    """True if growth would take all memory before the training ends or, if that is unknown, has lasted long."""
     if room is None:
         return False
     units = room / growth.rate
@@ -125,7 +125,7 @@ def _is_worth_a_notice(growth: Growth, series: Series, room: float | None) -> bo
 
 
 def _possible_leak(window: Window, growth: Growth, series: Series) -> Finding:
-    """The notice before growth is called a leak."""
+    """Return the notice for growth that is not yet called a leak."""
     found = _leak_finding(window, growth, series)
     message = f"{found.message}, unless it only fills a buffer"
     return replace(found, message=message, severity="notice", kind="filling")
@@ -145,7 +145,7 @@ def _leak_finding(window: Window, growth: Growth, series: Series) -> Finding:
     return Finding(
         fault="memory-leak",
         subject=_SUBJECT,
-        message=f"what tensors hold grows by {_rate(growth.rate, unit)}{outlook.text}",
+        message=f"tensor memory grows by {_rate(growth.rate, unit)}{outlook.text}",
         severity=outlook.severity,
         evidence={
             "unit": unit,
@@ -166,33 +166,33 @@ def _rate(rate: float, unit: str) -> str:
 
 _GROWING_GATES = Gates(readings=16, least_bytes=96 * _MIB, still=0.94, straight=20.0)
 _GROWING_OF_ROOM = 0.8
-"""The share of the free memory from which on growth is a leak: higher than for a GPU, as people fill more on
+"""The share of the free memory above which growth is a leak: higher than for a GPU, since people fill more on
 purpose."""
 _GROWING_SECONDS, _GROWING_LEAST_OF_ROOM = 3 * 3600.0, 0.2
-"""The least growth to call a leak if the end of the fit is unknown: in seconds, and as a share of the free memory."""
+"""The minimum growth of a leak if the end of the fit is unknown: in seconds, and as a share of the free memory."""
 _GROWING_PLANNED_SECONDS = 10 * 60.0
-"""The least seconds of growth if the end of the fit is known."""
+"""The minimum time, in seconds, of growth if the end of the fit is known."""
 _OF_ROOM_SECONDS = 4 * 60.0
 _EARLY_SECONDS = 5 * 60.0
 _NEAR_SECONDS, _GROWING_LASTING_SECONDS = 20 * 60.0, 50 * 60.0
-"""The seconds to the limit within which growth not yet called a leak is reported, and those that it must last if the
-end of the fit is not known."""
+"""The time to the limit, in seconds, within which growth not yet called a leak is reported, and the time that it must
+last if the end of the fit is unknown."""
 _FAR_SECONDS = 7 * 86400.0
-"""The most seconds to the limit: growth that takes more than a week is not reported."""
+"""The maximum time to the limit, in seconds: growth that takes more than a week is not reported."""
 _START_SECONDS = 120.0
-"""The seconds that imports, data and the first step take; their memory is no growth."""
+"""The time, in seconds, for imports, data and the first step, whose memory does not count as growth."""
 
 
 @detector("memory-leak", every=60.0)
 def growing(window: Window) -> Iterator[Finding]:
-    """Memory that grows, as seen from outside: resident memory of the script, and what it holds of each GPU.
+    """Memory that grows, as seen from outside: the script's resident memory, and its memory on each GPU.
 
-    From outside, a buffer that fills is a leak until it stops. So growth is called a leak when it has taken 80 % of the
-    memory that was free, or has gone on for 90 % of what was left of the fit. If that is not known, it is after three
-    hours that took 20 % of the free memory. Before, it is only a notice: if the limit is near, or after 50 minutes of
-    growth. All of the run is looked at: the last hour of what levels off looks straight. Thresholds: measured on the
-    development families of benchmarks/leak_set. TensorFlow's pool on a GPU hides leaks, since it is taken at once or
-    grows by doubling: `leak` looks inside.
+    From outside, a buffer that fills looks like a leak until it stops. Growth is therefore called a leak when it has
+    taken 80 % of the memory that was free, or has continued for 90 % of what was left of the fit. If that is unknown,
+    it is called a leak after three hours that took 20 % of the free memory. Before that, it is only a notice: if the
+    limit is near, or after 50 minutes of growth. The entire run is examined, because the last hour of a curve that
+    levels off looks straight. Thresholds: measured on the development families of benchmarks/leak_set. TensorFlow's
+    pool on a GPU hides leaks, since it is taken at once or grows by doubling: `leak` looks inside.
     """
     newest = window.newest
     host = newest.host
@@ -202,13 +202,13 @@ def growing(window: Window) -> Iterator[Finding]:
         values = gpu.values
         room = values.get("memory_total_bytes", 0.0) - values.get("memory_used_bytes", 0.0)
         name, points = f"GPU {gpu.index}", window.held(gpu.uuid)
-        yield from _growth_of(newest, name, f"what the script holds of {name}", points, room if values else None)
+        yield from _growth_of(newest, name, f"the script's memory on {name}", points, room if values else None)
 
 
 def _growth_of(
     newest: Sample, subject: str, what: str, points: Sequence[Point], room: float | None
 ) -> Iterator[Finding]:
-    """A leak, or growth that is near the limit."""
+    """Yield a leak, or growth that is near the limit."""
     points = [point for point in points if point[0] >= points[0][0] + _START_SECONDS]
     growth = steady_growth(points, _GROWING_GATES)
     if growth is None:
@@ -227,7 +227,7 @@ def _growth_of(
 
 
 def _soon(outlook: Outlook, lasted: float) -> float:
-    """Return how near the limit has to be for a notice: before the fit ends, if that is known."""
+    """Return how near the limit must be for a notice: before the fit ends, if that is known."""
     if outlook.remaining is None:
         return _FAR_SECONDS if lasted >= _GROWING_LASTING_SECONDS else _NEAR_SECONDS
     return max(outlook.remaining, _NEAR_SECONDS)
@@ -257,25 +257,25 @@ def _growth_finding(subject: str, what: str, growth: Growth, outlook: Outlook) -
 
 
 _KEPT_EVEN_RISES = 4
-"""The fewest even rises between fits with the same work: five folds."""
+"""The minimum number of even rises between fits with the same work: five folds."""
 _KEPT_RISES, _KEPT_OF_FITS = 7, 0.75
-"""The fewest rises between fits with any work, and their least share of all steps from fit to fit."""
+"""The minimum number of rises between fits with any work, and their minimum share of all steps from fit to fit."""
 _KEPT_RISE = 0.05
-"""The least rise, as a share of the smallest fit."""
+"""The minimum rise, as a share of the smallest fit."""
 _KEPT_GROWN = 2.0
-"""The least growth, in sizes of the smallest fit: more than one larger model explains."""
+"""The minimum growth, in sizes of the smallest fit: more than a single larger model explains."""
 _KEPT_BYTES = 32 * _MIB
-"""The least growth in bytes for fits with any work: TensorFlow may leave 1 MiB after a fit that frees its model
+"""The minimum growth in bytes for fits with any work: TensorFlow may leave 1 MiB after a fit that frees its model
 (measured)."""
 
 
 def kept_models(fits: Series, least_bytes: float) -> Growth | None:
-    """Growth from fit to fit, by models that stay with each fit of a search or a cross-validation; None without any.
+    """Find growth by models that stay with each fit of a search or a cross-validation; None if there is none.
 
-    Folds train the same model again, so each that is kept adds the same amount. The models of a search differ in size:
-    from one to the next memory may even fall, but it rises for good with nearly each of them, and not by more each
-    time, as with a model that is made larger and larger. In a search that frees its models it does so by chance alone:
-    with ten in random order, in one case of 4,000.
+    Folds train the same model again, so each kept model adds the same amount. The models of a search differ in size:
+    from one to the next, memory may even fall, but it rises for good with nearly each of them, and not by more each
+    time, as with a model that is made larger and larger. In a search that frees its models, this only happens by
+    chance: with ten in random order, in one case out of 4,000.
     """
     even = even_rises(fits.points, _KEPT_EVEN_RISES, least_bytes)
     if even is not None and even.begin >= fits.again - 1:
@@ -304,22 +304,25 @@ def _each_is_larger(points: Sequence[Point]) -> bool:
 
 
 _OF_PLAN = 0.9
-"""The share of the remaining training that growth must last: buffers fill in a third of it, or a half, seldom later."""
+"""The share of the remaining training that growth must last. Buffers fill in a third or half of it, seldom later."""
 _LEAST_OF_PLAN = 0.25
-"""The least share of the whole training that growth must last, however little is left."""
+"""The minimum share of the whole training that growth must last, however little is left."""
 
 
 def takes_most_of_the_plan(begin: float, now: float, planned: float) -> bool:
-    """True if growth since `begin` has gone on for most of what was left until `planned`; places as of the readings.
+    """True if growth since `begin` has continued for most of what was left until `planned`.
 
-    A buffer that fills is a leak until it stops, and nothing in its readings tells when. But one that somebody meant is
-    full well before the training ends, and leaves memory free. Growth that has gone on for most of what was left of the
-    training, or has taken most of the memory that was free, does neither.
+    The arguments are places, as in the readings. A buffer that fills looks like a leak until it stops, and nothing in
+    its readings tells when. But an intended buffer is full well before the training ends, and leaves memory free.
+    Growth that has continued for most of what was left of the training, or has taken most of the memory that was free,
+    does neither.
     """
     return now - begin >= max(_OF_PLAN * (planned - begin), _LEAST_OF_PLAN * planned)
 
 
 def share_of_room(grown: float, room: float | None) -> float:
-    """The growth as a share of the memory free when it began; 0 without a limit. `room` is the memory free now, in
-    bytes."""
+    """Return the growth as a share of the memory free when it began; 0 without a limit.
+
+    `room` is the memory free now, in bytes.
+    """
     return 0.0 if room is None else grown / max(grown + room, 1.0)

@@ -1,4 +1,4 @@
-"""Memory that fills: of a GPU, by the training or by another process, and of the machine. Pure."""
+"""Detects memory that fills up: on a GPU, by the training or by another process, and on the machine. Pure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from oomph.monitor.window import Window
 
 _NEAR_LIMIT = 0.95
 _RISE_OF_LIMIT = 0.02
-"""The least rise, as a share of the limit: a steady training varies by less."""
+"""The minimum rise, as a share of the limit: a steady training varies by less."""
 _CLIMB_SECONDS = 120.0
 _CLIMB, _STEP, _STEPS = 0.05, 0.001, 5
-"""The least climb as a share of the memory, and the least size and number of its steps. None may be more than a third
-of it: allocators that double their pool take half at once."""
+"""The minimum climb as a share of the memory, and the minimum size and number of its steps. No step may be more than a
+third of it: allocators that double their pool take half at once."""
 
 
 @detector("device-oom", every=2.0)
 def device_memory(window: Window) -> Iterable[Finding]:
-    """Memory of the GPU near its limit, and rising.
+    """GPU memory near its limit, and rising.
 
-    With TensorFlow's pool NVML's "used" is flat and near the total by design, so TensorFlow's own figures count where
-    it reports them: what its tensors hold, and the most they held. Without them NVML's count if they climb in many
-    steps: a pool is taken in one.
+    With TensorFlow's pool, NVML's "used" is flat and near the total by design, so TensorFlow's own statistics count
+    where it reports them: the memory that its tensors hold, and its maximum. Without them, NVML's readings count if
+    they climb in many steps: a pool is taken in one.
 
     Thresholds: none is published; 95 % of the limit, and a rise by 2 % of it, are oomph's own. A training that has
     filled its memory for long, and does not grow, has no finding.
@@ -37,7 +37,7 @@ def device_memory(window: Window) -> Iterable[Finding]:
 
 
 def _held(sample: Sample) -> float | None:
-    """The most bytes that TensorFlow's tensors have taken so far; None if unknown."""
+    """Return the most bytes that TensorFlow's tensors have taken so far; None if unknown."""
     held = (sample.training.get("allocator_peak_bytes"), sample.training.get("allocator_in_use_bytes"))
     return max((amount for amount in held if amount is not None), default=None)
 
@@ -48,7 +48,7 @@ def _filling(window: Window) -> Iterator[Finding]:
         return
 
     def once_it_trains(sample: Sample) -> float | None:
-        """The bytes that tensors have taken, but None until the first step has allocated what all others take."""
+        """Return the bytes that tensors have taken; None until the first step has allocated what all others take."""
         before = _held(sample)
         return before if before is not None and before >= held / 2 else None
 
@@ -82,7 +82,7 @@ def _nearly_full(subject: str, used: float, limit: float, risen: _Rise) -> Findi
     return Finding(
         "device-oom",
         subject,
-        f"{_gib(used)} of {_gib(limit)} are taken ({used / limit:.0%}), {risen}",
+        f"{_gib(used)} of {_gib(limit)} is in use ({used / limit:.0%}), {risen}",
         "warning",
         {"used_bytes": used, "limit_bytes": limit, "risen_bytes": risen.amount, "seconds": risen.seconds},
         "Use a smaller batch, or shorter sequences; under `oomph run` a step that fails is retried as micro-batches",
@@ -94,10 +94,10 @@ _TAKEN_BYTES = 1 << 30
 
 @detector("device-oom-other-process", every=0.0)  # processes are in few samples
 def other_process(window: Window) -> Iterable[Finding]:
-    """Another process that comes to a GPU of the script and takes memory there.
+    """Another process that arrives at one of the script's GPUs and takes memory there.
 
-    Threshold: 1 GiB, oomph's own, so that a bare CUDA context or a desktop is none. Processes that were there before
-    the script are no news; those of the script are its own.
+    Threshold: 1 GiB, oomph's own, so that a bare CUDA context or a desktop does not count. Processes from before the
+    script are not news; the script's processes are its own.
     """
     for gpu in window.gpus():
         if gpu.processes and any(process.own for process in gpu.processes):
@@ -113,14 +113,14 @@ def _taken_by(window: Window, gpu: GpuSample, process: GpuProcess, held: float) 
     values = window.latest(gpu.uuid)
     free = values.get("memory_total_bytes", 0.0) - values.get("memory_used_bytes", 0.0)
     name = f"process {process.pid}" + (f" ({process.name})" if process.name else "")
-    left = f"; {_gib(max(free, 0.0))} are left" if "memory_total_bytes" in values else ""
+    left = f"; {_gib(max(free, 0.0))} is left" if "memory_total_bytes" in values else ""
     return Finding(
         "device-oom-other-process",
         gpu.title,
-        f"{name}, which is not the script's, has come and takes {_gib(held)}{left}",
+        f"{name}, which does not belong to the script, now uses {_gib(held)}{left}",
         "warning",
         {"pid": process.pid, "name": process.name, "memory_bytes": process.memory_bytes, "free_bytes": free},
-        f"See what it is (ps -fp {process.pid}); train on another GPU, or have it use another one",
+        f"See what it is (ps -fp {process.pid}); train on a different GPU, or move it to one",
         kind=str(process.pid),
     )
 
@@ -131,10 +131,10 @@ _HOST_RISE = 0.02
 
 @detector("host-oom", every=2.0)
 def host_memory(window: Window) -> Iterable[Finding]:
-    """Memory of the machine, or of its cgroup, near its end, and rising.
+    """Memory of the machine, or of its cgroup, that is nearly exhausted and rising.
 
-    Threshold: 5 % available, at which earlyoom kills by default (earlyoom(1), `-m`); the kernel does so later. It has
-    to have risen by 2 % of the total within the last 50 minutes: a file system's cache may fill a machine and stay.
+    Threshold: 5 % available, at which earlyoom kills by default (earlyoom(1), `-m`); the kernel does so later. It must
+    have risen by 2 % of the total within the last 50 minutes: a file system's cache may fill a machine and stay.
     """
     used, total = (window.newest.host.get(f"memory_{which}_bytes", 0.0) for which in ("used", "total"))
     if not total or used < _HOST_NEAR * total:
@@ -147,7 +147,7 @@ def host_memory(window: Window) -> Iterable[Finding]:
     yield Finding(
         "host-oom",
         "host memory",
-        f"{_gib(used)} of {_gib(total)} are in use ({used / total:.0%}), {risen}{share}",
+        f"{_gib(used)} of {_gib(total)} is in use ({used / total:.0%}), {risen}{share}",
         "critical" if used >= _HOST_CRITICAL * total else "warning",
         {"used_bytes": used, "total_bytes": total, "risen_bytes": risen.amount, "seconds": risen.seconds, "own": own},
     )
@@ -157,7 +157,7 @@ _AGES = (10.0, 60.0, 300.0, 600.0, 3000.0)
 
 
 class _Rise(NamedTuple):
-    """The rise of an amount, and the seconds that it took."""
+    """The rise of an amount, and its duration in seconds."""
 
     amount: float
     seconds: float
@@ -170,7 +170,7 @@ class _Rise(NamedTuple):
 
 
 def _rise(window: Window, amount: Callable[[Sample], float | None], least: float) -> _Rise | None:
-    """The rise by at least `least` in the shortest time; None if there is none."""
+    """Return the rise by at least `least` in the shortest time; None if there is none."""
     now = amount(window.newest)
     for seconds in _AGES if now is not None else ():
         earlier = window.ago(seconds)
@@ -181,5 +181,5 @@ def _rise(window: Window, amount: Callable[[Sample], float | None], least: float
 
 
 def _gib(amount: float) -> str:
-    """An amount of memory in words: "79.6 GiB"."""
+    """Format an amount of memory: "79.6 GiB"."""
     return f"{amount / (1 << 30):.1f} GiB" if amount >= 1 << 30 else f"{amount / (1 << 20):.0f} MiB"

@@ -1,4 +1,4 @@
-"""Faults in the figures of the training: values that are not finite, a loss that jumps, waits, a standstill. Pure."""
+"""Detects faults in a training's metrics: non-finite values, loss jumps, waits, a standstill. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from oomph.monitor.window import Window
 def not_finite(window: Window) -> Iterator[Finding]:
     """A loss or weights that are NaN or infinite.
 
-    Any is a finding. A ReLU can turn NaN into 0, so the weights are looked at as well as the loss.
+    Any such value is a finding. A ReLU can turn NaN into 0, so the weights are checked as well as the loss.
     """
     training = window.newest.training
     weights, loss = int(training.get("not_finite_weights", 0)), training.get("not_finite_loss", 0) > 0
     where = _where(training.get("epoch"), training.get("step_of_epoch"))
     are = "one weight is" if weights == 1 else f"{weights:,} weights are"
     if loss:
-        also = f", and {are} so too" if weights else ""
+        also = f", and {are} as well" if weights else ""
         yield _not_finite("loss", f"the loss is NaN or infinite{where}{also}", weights)
     elif weights:
         shown = f" although the loss is {training['loss']:.4g}" if "loss" in training else ""
@@ -40,10 +40,10 @@ def _where(epoch: float | None, step: float | None) -> str:
 
 _INPUT_SECONDS = 60.0
 _LEAST_SECONDS, _LEAST_STEPS = 30.0, 5
-"""The seconds and steps to measure before judging: until then, buffers may still be filling."""
+"""The time in seconds, and the number of steps, to measure before judging: until then, buffers may still be filling."""
 _NOTICED, _BOUND = 0.05, 0.20
 _BUSY = 0.7
-"""The share of the time from which on a busy GPU has enough to do."""
+"""The share of the time at or above which a busy GPU has enough to do."""
 _INPUT_REMEDY = (
     "Prepare batches ahead: dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) and .prefetch(tf.data.AUTOTUNE) at"
     " the end, .cache() where the data fit in memory; workers= and use_multiprocessing=True for a PyDataset"
@@ -52,11 +52,11 @@ _INPUT_REMEDY = (
 
 @detector("input-pipeline", every=5.0)
 def input_bound(window: Window) -> Iterator[Finding]:
-    """A training that waits for its input pipeline, and the share of the time that costs.
+    """A training that waits for its input pipeline, and the share of the time that this costs.
 
     Thresholds: 5 % of the step time is a notice, 20 % a warning, as in TensorFlow's own profiler (XProf). On a GPU the
-    wait of the host may hide behind queued work, so there the GPU has to be busy for less than 70 % of the time. The
-    first step of a fit, which fills the buffers, does not count, and nothing is said before 30 seconds of steps.
+    wait of the host may hide behind queued work, so the GPU must also be busy for less than 70 % of the time. The
+    first step of a fit, which fills the buffers, does not count, and nothing is reported before 30 seconds of steps.
     """
     measured = _of_one_process([sample for sample in window.last(_INPUT_SECONDS) if _is_measured(sample)])
     if not measured:
@@ -103,7 +103,7 @@ def _is_measured(sample: Sample) -> bool:
 
 
 def _of_one_process(samples: list[Sample]) -> list[Sample]:
-    """The samples since the counters last restarted."""
+    """Return the samples since the counters last restarted."""
     begin = 0
     for number in range(1, len(samples)):
         if samples[number].training["step_seconds_total"] < samples[number - 1].training["step_seconds_total"]:
@@ -112,7 +112,7 @@ def _of_one_process(samples: list[Sample]) -> list[Sample]:
 
 
 def _gpu_use(samples: list[Sample]) -> float | None:
-    """The mean utilization, 0 to 1, of the GPUs that the script uses; None where it uses none, or none is known."""
+    """Return the mean utilization, from 0 to 1, of the script's GPUs; None if it uses none, or if none is known."""
     known = [gpu for sample in samples for gpu in sample.gpus if gpu.processes is not None]
     own = {gpu.uuid for gpu in known if any(process.own for process in gpu.processes or ())}
     if known and not own:
@@ -136,8 +136,8 @@ def gpu_idle(window: Window) -> Iterable[Finding]:
     """A training that takes no step while neither its GPUs nor its processes work.
 
     Under `oomph run` the supervisor finds hangs by the limits of each phase, and sooner; this is for trainings watched
-    by `oomph.Monitor` alone. Threshold: 5 minutes and 20 steps' time, oomph's own. Compiling, tracing and reading data
-    keep a core busy and validation keeps the GPU busy, so both have to be idle.
+    by `oomph.Monitor` alone. Threshold: 5 minutes and the time of 20 steps, oomph's own. Compiling, tracing and reading
+    data keep a core busy and validation keeps the GPU busy, so both have to be idle.
     """
     earlier, training = window.ago(_IDLE_SECONDS), window.newest.training
     stands = window.newest.time - earlier.time
@@ -153,14 +153,14 @@ def gpu_idle(window: Window) -> Iterable[Finding]:
     if earlier.training.get("steps_total") != steps or stands < _IDLE_STEPS * step_seconds:
         return
     if all(_is_idle(sample) for sample in window.last(_IDLE_SECONDS)):
-        text = f"no step for {stands / 60:.0f} minutes, and neither the GPUs nor the script's processes work"
+        text = f"no step for {stands / 60:.0f} minutes, and neither the GPUs nor the script's processes are busy"
         evidence = {"seconds": stands, "steps_total": steps}
-        remedy = "See where it waits: py-spy dump --pid PID, or start it with oomph run, which does that by itself"
+        remedy = "See where it waits: py-spy dump --pid PID, or start it with oomph run, which does that automatically"
         yield Finding("hang", "training", text, "notice", evidence, remedy)
 
 
 def _is_fitting(sample: Sample) -> bool:
-    """True if a fit is running: it removes this key at its end."""
+    """True if a fit is running; a fit removes this key when it ends."""
     return "epochs" in sample.training
 
 
@@ -170,22 +170,22 @@ def _is_idle(sample: Sample) -> bool:
 
 
 _RECENT = 30
-"""The number of newest readings to search for a jump: more than come between two looks."""
+"""The number of newest readings to search for a jump: more than arrive between two checks."""
 _LOSS_SECONDS = 1800.0
 _USUAL, _LEAST_USUAL = 600, 180
-"""The number of earlier readings that show what is usual, and the fewest that do."""
+"""The number of earlier readings that show what is usual, and the minimum that does."""
 _WIDTH = 5
-"""The most readings in a short jump."""
+"""The maximum number of readings in a short jump."""
 _CALM = 3
 """The number of usual readings that show that a jump is over, or of high ones that show that it is not."""
 _FAR, _NEAR = 12.0, 6.0
-"""The deviations from the median from which on a loss has jumped, and up to which it is usual."""
+"""The number of deviations from the median above which a loss has jumped, and up to which it is usual."""
 _BEYOND = 3.0
-"""The least jump, in multiples of the distance of the highest usual loss from the median."""
+"""The minimum jump, in multiples of the distance of the highest usual loss from the median."""
 _TIMES = 5.0
-"""The least loss after a jump, in multiples of the median: a hard batch has two or three times the usual loss."""
+"""The minimum loss after a jump, in multiples of the median: a hard batch has two or three times the usual loss."""
 _LEAST_DEVIATION = 0.01
-"""The least deviation, as a share of the median."""
+"""The minimum deviation, as a share of the median."""
 
 
 class _Usual(NamedTuple):
@@ -197,7 +197,7 @@ class _Usual(NamedTuple):
 
     @property
     def jump(self) -> float:
-        """The least loss that counts as a jump."""
+        """The minimum loss that counts as a jump."""
         beyond = self.middle + _BEYOND * (self.highest - self.middle)
         return max(self.middle + _FAR * self.deviation, beyond, _TIMES * self.middle)
 
@@ -209,13 +209,13 @@ class _Usual(NamedTuple):
 
 @detector("nan-loss", every=20.0)
 def loss_spike(window: Window) -> Iterator[Finding]:
-    """A loss that jumps for a moment, or rises for good above all that it was.
+    """A loss that jumps for a moment, or rises for good, higher than ever before.
 
-    It looks at the mean loss between two readings. Median and median deviation tell what is usual: the noise of
-    batches, however heavy its tails, and whatever happens again and again. A learning rate that is raised again lifts
-    the loss too, but the loss then stays up and is no higher than at the beginning. So a jump counts only if it is over
-    within five readings, or above all before. Thresholds, oomph's own: 12 deviations, five times the median, and three
-    times as far from it as the highest of the last 600 readings.
+    It examines the mean loss between two readings. Median and median deviation tell what is usual: the noise of
+    batches, however heavy its tails, and anything that recurs. A learning rate that is raised again also lifts the
+    loss, but the loss then stays up and is no higher than at the beginning. A jump therefore counts only if it is over
+    within five readings, or is higher than ever before. Thresholds, oomph's own: 12 deviations, five times the median,
+    and three times as far from it as the highest of the last 600 readings.
     """
     losses = _readings(window)
     before, recent = losses[-_USUAL - _RECENT : -_RECENT], losses[-_RECENT:]
@@ -228,12 +228,13 @@ def loss_spike(window: Window) -> Iterator[Finding]:
 
 
 _SPIKE_REMEDY = (
-    "Look at the batches of these steps; gradient clipping (clipnorm=1.0 of the optimizer) limits what one can do"
+    "Look at the batches of these steps; gradient clipping (clipnorm=1.0 of the optimizer) limits the effect of a "
+    "single batch"
 )
 
 
 def _jump(usual: _Usual, recent: Sequence[float]) -> str:
-    """The message if the loss has jumped, and is back after a few readings; else empty."""
+    """Return the message if the loss has jumped and is back after a few readings; empty otherwise."""
     begin = next((n for n, loss in enumerate(recent) if loss >= usual.jump), len(recent))
     width = next((n for n, loss in enumerate(recent[begin:]) if loss <= usual.calm), len(recent))
     back = recent[begin + width : begin + width + _CALM]
@@ -243,10 +244,10 @@ def _jump(usual: _Usual, recent: Sequence[float]) -> str:
 
 
 def _rise(usual: _Usual, recent: Sequence[float]) -> str:
-    """The message if the loss has risen above all that it was, and stays there; else empty."""
+    """Return the message if the loss has risen higher than ever before and stays there; empty otherwise."""
     if min(recent[-_WIDTH - 1 :]) < usual.jump:
         return ""
-    return f"the loss has risen from {usual.middle:.4g} to {recent[-1]:.4g}, above all that it was"
+    return f"the loss has risen from {usual.middle:.4g} to {recent[-1]:.4g}, higher than ever before"
 
 
 def _usual(losses: Sequence[float]) -> _Usual:
@@ -256,7 +257,7 @@ def _usual(losses: Sequence[float]) -> _Usual:
 
 
 def _readings(window: Window) -> list[float]:
-    """The losses of the last half hour, each once, without those that are not finite."""
+    """Return the distinct readings of the loss in the last half hour, without those that are not finite."""
     losses, step = [], -1.0
     for sample in window.last(_LOSS_SECONDS):
         loss, now = sample.training.get("recent_loss"), sample.training.get("steps_total", 0.0)

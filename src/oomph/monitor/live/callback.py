@@ -30,21 +30,21 @@ class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
 
         model.fit(dataset, epochs=10, callbacks=[oomph.Monitor()])
 
-    A small process beside the training samples once a second. Each finding is printed to stderr once: a memory leak, a
-    training that waits for its data, a GPU that throttles or fails, NaN in the weights. It changes no result. Under
-    `oomph run`, which watches by itself, it only adds `alert`, `webhook` and `tensorboard`.
+    A small process alongside the training samples once a second. Each finding is printed to stderr once: a memory leak,
+    a training that waits for its data, a GPU that throttles or fails, NaN in the weights. It does not change results.
+    Under `oomph run`, which watches by itself, it only adds `alert`, `webhook` and `tensorboard`.
 
     Args:
-        folder: where the samples are kept; by default a new folder in `.oomph/monitor`.
-        alert: called with each finding, in a thread of its own: an object with `fault`, `subject`, `message`,
-            `severity`, `evidence` and `remedy`. What it raises is printed once.
-        webhook: a web address that each finding is posted to as JSON. Without it, nothing leaves the machine.
-        tensorboard: a log directory for ten figures every ten seconds; by default that of the
+        folder: where to keep the samples; by default a new folder in `.oomph/monitor`.
+        alert: called with each finding in a separate thread: an object with `fault`, `subject`, `message`,
+            `severity`, `evidence` and `remedy`. An exception that it raises is printed once.
+        webhook: a web address to which each finding is posted as JSON. Without it, nothing leaves the machine.
+        tensorboard: a log directory for ten metrics every ten seconds; by default the directory of the
             `keras.callbacks.TensorBoard` of the same fit, if there is one.
 
     Raises:
         TypeError: at once, if `alert` cannot be called.
-        ValueError: at once, if `webhook` is not an address of http or https.
+        ValueError: at once, if `webhook` is not an http or https address.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
         self._running: _Running | None = None
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Start to watch; whatever goes wrong here, the training goes on."""
+        """Start watching. Whatever goes wrong here, the training goes on."""
         global _left_running
         if _left_running is not None:
             _left_running.end()  # of a fit that ended with an exception, which Keras does not tell its callbacks
@@ -133,7 +133,8 @@ class _Running:
 
 
 _left_running: _Running | None = None
-"""The fit watched in this process, or left by an exception: a second fit within the first is not watched separately."""
+"""The watched fit of this process, possibly left by an exception; a second fit within the first is not watched
+separately."""
 
 
 def _plain(step: Any) -> Any:
@@ -141,7 +142,7 @@ def _plain(step: Any) -> Any:
 
 
 def _made(given: str | os.PathLike[str] | None) -> Path:
-    """The folder of the samples, which only this user may read. Raises OSError."""
+    """Create the folder of the samples, which only this user may read. Raises OSError."""
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     folder = (MONITORED_PARENT / name if given is None else Path(given)).absolute()
     folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
@@ -149,7 +150,7 @@ def _made(given: str | os.PathLike[str] | None) -> Path:
 
 
 def _scalars(own: Monitor, given: str | os.PathLike[str] | None) -> Scalars | None:
-    """The writer of TensorBoard's figures: in the folder given, or next to those of the fit's own callback."""
+    """Return the writer of TensorBoard's metrics, in the given folder or next to the fit's own callback."""
     if given is not None:
         return Scalars(os.fspath(given))
     boards = (one for one in _callbacks_beside(own) if isinstance(one, keras.callbacks.TensorBoard))
@@ -158,7 +159,7 @@ def _scalars(own: Monitor, given: str | os.PathLike[str] | None) -> Scalars | No
 
 
 def _callbacks_beside(own: Monitor) -> list[Any]:
-    """All callbacks of the fit, from the list that is calling: Keras does not show a callback the others."""
+    """Return all callbacks of the fit, from the calling list: Keras does not show a callback the others."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         callbacks = getattr(frame.f_locals.get("self"), "callbacks", None)
@@ -174,13 +175,13 @@ _END_SECONDS = 3.0
 
 
 class Attendant:
-    """A thread that passes on findings while a fit runs, so that the training need not; until `end`.
+    """A thread that passes on findings until `end` while a fit runs, so that the training need not.
 
     Args:
         folder: where the samples are.
         findings: where findings come from.
         alerts: where they go.
-        scalars: TensorBoard's, if wanted.
+        scalars: the writer for TensorBoard, if wanted.
         say: prints a line.
     """
 
@@ -198,7 +199,7 @@ class Attendant:
         self._thread.start()
 
     def end(self) -> None:
-        """End the thread; a web address that does not answer is not waited for."""
+        """End the thread without waiting for a web address that does not answer."""
         self._over.set()
         self._thread.join(_END_SECONDS)
 
@@ -231,4 +232,4 @@ class Attendant:
             self._scalars.write(sample)
         except Exception as error:  # a full disk, or a folder that cannot be written
             self._scalars = None
-            self._say(f"no figures for TensorBoard any more: {type(error).__name__}: {error}")
+            self._say(f"no more metrics are written for TensorBoard: {type(error).__name__}: {error}")

@@ -17,7 +17,7 @@ from oomph.redaction.redaction import redacted_data
 
 
 class Findings(Protocol):
-    """The interface of a source; that of `SamplerProcess`."""
+    """The interface of a source, that of `SamplerProcess`."""
 
     problem: str
 
@@ -72,8 +72,8 @@ class Alerts:
 
     Args:
         say: prints a line.
-        prints: whether findings are printed; under `oomph run` the run does that.
-        alert: the user's own function.
+        prints: True to print findings; under `oomph run` the run does that.
+        alert: the user's function.
         webhook: the user's web address.
     """
 
@@ -109,9 +109,9 @@ _POST_SECONDS = 10.0
 
 
 class Webhook:
-    """A web address, given by the user, that takes JSON. Its path is often a secret: messages name only the host.
+    """A user's web address that accepts JSON. Its path is often a secret: messages name only the host.
 
-    Raises ValueError if it is not an address of http or https.
+    Raises ValueError if it is not an http or https address.
     """
 
     def __init__(self, url: str) -> None:
@@ -121,7 +121,7 @@ class Webhook:
         self._url, self.host = url, parts.hostname
 
     def post(self, document: dict[str, Any]) -> str:
-        """Post a document without keys and passwords; returns the error, or empty."""
+        """Post a document without keys and passwords. Returns the error, or an empty string."""
         request = urllib.request.Request(
             self._url, json.dumps(redacted_data(document), default=str).encode(), {"Content-Type": "application/json"}
         )

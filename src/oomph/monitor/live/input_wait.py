@@ -1,9 +1,9 @@
 """InputWait: how long a training waits for its next batch, measured where the batch is fetched.
 
-Keras fetches a batch inside its compiled step, where no callback sees it. So the methods of TensorFlow's iterators that
-return the next element are replaced. In Python they are timed by a clock. While a function is traced, two timestamps
-and an addition are traced along with the fetch; its outputs keep their values: the step computes what it did before.
-XLA compiles no iterator: the fetch lies outside of what it compiles.
+Keras fetches a batch inside its compiled step, where no callback sees it, so the methods of TensorFlow's iterators
+that return the next element are replaced. In Python they are timed by a clock. While a function is traced, two
+timestamps and an addition are traced along with the fetch. Its outputs keep their values, so the step computes the same
+as before. XLA compiles no iterator: the fetch lies outside what it compiles.
 
 TensorFlow refuses a timestamp while its operations have to be deterministic (`enable_op_determinism`). Functions
 traced then are not measured, and those traced before stop asking for the time.
@@ -28,7 +28,7 @@ _FETCHING = ("get_next", "get_next_as_optional", "__next__")
 
 
 class InputWait:
-    """Adds up one thread's waits for batches, while it listens."""
+    """Adds up one thread's waits for batches while it listens."""
 
     def __init__(self) -> None:
         self._thread: int | None = None
@@ -37,7 +37,7 @@ class InputWait:
         self._seconds = 0.0
 
     def listen(self) -> None:
-        """Measure this thread's fetches from now on, also in functions that it traces."""
+        """Start measuring this thread's fetches, including those in functions that it traces."""
         global _listening
         self._thread = threading.get_ident()
         _listening = self
@@ -50,11 +50,11 @@ class InputWait:
             _listening = None
 
     def add(self, seconds: float) -> None:
-        """Add the wait for a batch that did not come from one of TensorFlow's iterators."""
+        """Add the wait for a batch that did not come from a TensorFlow iterator."""
         self._seconds += seconds
 
     def read(self) -> float:
-        """The seconds waited so far; only differences are meaningful."""
+        """Return the seconds waited so far; only differences are meaningful."""
         return self._seconds + (0.0 if _traced is None else float(_traced.numpy()))
 
     def is_mine(self) -> bool:
@@ -62,7 +62,7 @@ class InputWait:
         return threading.get_ident() == self._thread and not self._inside
 
     def fetch(self, take: Callable[[], Any]) -> Any:
-        """Fetch the next element, and measure the time it takes."""
+        """Fetch the next element, and measure how long it takes."""
         self._inside = True
         try:
             if tf.executing_eagerly():
@@ -78,7 +78,7 @@ class InputWait:
         return taken
 
     def _in_the_graph(self, take: Callable[[], Any]) -> Any:
-        """Trace the fetch between two timestamps; if that fails, the fetch alone."""
+        """Trace the fetch between two timestamps, or the fetch alone if that fails."""
         try:
             seconds = _seconds_of_traced_fetches()
             with tf.device("/CPU:0"):
@@ -108,7 +108,7 @@ class CountedWait:
         """The seconds that count, as of the last reading."""
 
     def leave_out_what_came(self) -> None:
-        """Leave out the wait since the last reading."""
+        """Discard the wait since the last reading."""
         self._left_out, self._paused = self._wait.read() - self.seconds, None
 
     def pause(self) -> None:
@@ -128,7 +128,7 @@ class CountedWait:
 
 
 def _same(part: Any) -> Any:
-    """The same tensor on the same device, but after the addition, which would else take its own thread.
+    """Return the same tensor on the same device, but after the addition, which would otherwise take a thread.
 
     Waiting is cheaper: it halves the cost of measuring an XLA step. Only tensors wait.
     """
@@ -142,7 +142,7 @@ _listening: InputWait | None = None
 _installed = False
 _traced: Any = None
 """The seconds of all traced fetches of this process, in a variable on the CPU: a step traced in
-one fit is used in the next as well."""
+one fit is also used in the next."""
 
 
 _may_ask: Any = None
@@ -164,7 +164,7 @@ def _on_the_cpu(value: Any, dtype: Any, name: str) -> Any:
 
 
 def _time() -> Any:
-    """The time in seconds, as a tensor of a graph; always 0 while operations have to be deterministic."""
+    """Return the time in seconds, as a graph tensor; always 0 while operations have to be deterministic."""
     return tf.cond(_may_ask.read_value(), tf.timestamp, lambda: tf.zeros([], tf.float64))
 
 

@@ -14,14 +14,14 @@ from oomph.monitor.live.readings import FullestDevice, Losses, WeightLooks
 
 _EVERY_SECONDS = 1.0
 _LONG_EPOCH_STEPS, _NOTED_SHARE = 200, 0.02
-"""Within an epoch, note the memory in use after so many steps, or this share of the fit's time so far: a leak may take
-all memory within the first epochs."""
+"""The number of steps, or the share of the fit's time so far, after which to note the memory in use within an epoch: a
+leak may take all memory within the first epochs."""
 _NOTHING = float("nan")
 Method = TypeVar("Method", bound=Callable[..., None])
 
 
 def _fail_open(method: Method) -> Method:
-    """Make a method that stops measuring on any error, so that the training goes on."""
+    """Wrap a method so that it stops measuring on any error, and the training goes on."""
 
     @functools.wraps(method)
     def never_raises(self: Meter, *args: Any, **kwargs: Any) -> None:
@@ -32,18 +32,18 @@ def _fail_open(method: Method) -> Method:
         except Exception as error:
             self.is_off = True
             self.wait.stop()
-            self._tell(f"{type(error).__name__}: {error}; the training is not measured any more")
+            self._tell(f"{type(error).__name__}: {error}; the training is no longer measured")
 
     return never_raises  # type: ignore[return-value]
 
 
 class Meter:
-    """Measures the fits of this process, one after the other. None of its methods raises.
+    """Measures the fits of this process, one after another. None of its methods raises.
 
     The first execution of a fit is left out of the times: it traces, compiles, and fills the buffers of the pipeline.
 
     Args:
-        board: where the values go; None to measure nothing.
+        board: receives the values; None to measure nothing.
         tell: called with the reason if measuring stops.
     """
 
@@ -65,25 +65,25 @@ class Meter:
         self._steps, self._step_of_epoch, self._epoch = 0, 0, 0
         self._step_seconds, self._timed_steps = 0.0, 0
         self._noted_at = 0
-        """The step of the epoch when the memory in use was last noted."""
+        """The step of the epoch at which the memory in use was last noted."""
         self._last = self._due = self._begun_at = self._noted = clock()
         self._is_begun, self._is_first = False, True
-        """True if a fit has begun; and True if it has taken no step yet."""
+        """True if a fit has started, and True if it has taken no step yet."""
         self._paused_at: float | None = None
 
     @property
     def is_measuring(self) -> bool:
-        """True if a fit or a loop has begun and is not over."""
+        """True if a fit or a loop has started and is not over."""
         return self._is_begun
 
     @_fail_open
     def listen(self) -> None:
-        """Measure the wait for input in what this thread traces from now on, even if no fit has begun."""
+        """Start measuring the wait for input in what this thread traces, even if no fit has started."""
         self.wait.listen()
 
     @_fail_open
     def begin(self, model: Any = None, epochs: int | None = None) -> None:
-        """Begin a fit, or a loop, which has no model."""
+        """Start a fit, or a loop, which has no model."""
         self._is_begun = self._is_first = True
         self._begun_at = self._noted = self._clock()
         self._model, self._losses = model, None if model is None else Losses(model)
@@ -93,12 +93,12 @@ class Meter:
 
     @_fail_open
     def begin_epoch(self, number: int, step: int = 0, steps_per_epoch: int | None = None) -> None:
-        """Begin an epoch.
+        """Start an epoch.
 
         Args:
             number: counted from 0.
-            step: its steps that are already done.
-            steps_per_epoch: where known.
+            step: the steps of the epoch that are already done.
+            steps_per_epoch: the steps of an epoch, if known.
         """
         self._epoch, self._last = number + 1, self._clock()
         self._step_of_epoch = self._noted_at = step
@@ -115,8 +115,8 @@ class Meter:
         """Count an execution.
 
         Args:
-            step_of_epoch: the steps done in this epoch.
-            steps: the steps done in all.
+            step_of_epoch: the number of steps done in this epoch.
+            steps: the number of steps done in all.
             logs: the logs that the step returned.
             micro_batch: the size of its micro-batches; None if its batch was whole.
         """
@@ -161,7 +161,7 @@ class Meter:
 
     @_fail_open
     def end_epoch(self) -> None:
-        """End an epoch and its validation: memory in use now stays allocated."""
+        """End an epoch and its validation: the memory in use now stays allocated."""
         self._read_losses(None)
         self._write_counts()
         self._note_memory_in_use(self._epoch)
@@ -218,9 +218,9 @@ class Meter:
 
 
 class MeasuredStep:
-    """Stands in for `model.train_function` while a fit is measured.
+    """A replacement for `model.train_function` while a fit is measured.
 
-    A callback for each batch would see less: Keras calls it from another thread, after it has waited for the device.
+    A callback for each batch would see less: Keras calls it from another thread, after waiting for the device.
     """
 
     def __init__(self, model: Any, step: Any, meter: Meter) -> None:

@@ -1,4 +1,4 @@
-"""A meter's readings of a training: its loss, the memory of the fullest device, and weights that are not finite."""
+"""Reads a training's loss, the memory of the fullest device, and non-finite weights for a meter."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from oomph.keras_bridge.runtime.errors import handled
 
 
 class Losses:
-    """Reads the loss of one model. A reading waits for the step that runs on the device.
+    """Reads the loss of one model. A reading waits for the step running on the device.
 
-    Keras shows the mean of the epoch, in which a bad batch soon disappears. The sums behind that mean tell the mean
+    Keras shows the mean of the epoch, in which a bad batch soon disappears. The sums behind that mean reveal the mean
     since the last reading, and the number of samples.
     """
 
@@ -33,19 +33,19 @@ class Losses:
         """The number of samples since the fit began; 0 if the model does not count them."""
 
     def begin_epoch(self) -> None:
-        """Begin an epoch, for which Keras resets its sums."""
+        """Start an epoch, for which Keras resets its sums."""
         self._total = self._count = 0.0
         self._is_training = True
 
     def end_epoch(self) -> None:
-        """End an epoch: until the next one, the sums are an evaluation's."""
+        """End an epoch: until the next one, the sums belong to an evaluation."""
         self._is_training = False
 
     def values(self, logs: Any) -> dict[str, float | None]:
-        """The metrics of the loss.
+        """Return the metrics of the loss.
 
         Args:
-            logs: what the last step returned.
+            logs: the value that the last step returned.
         """
         shown = _number(logs.get("loss")) if isinstance(logs, Mapping) else None
         recent = self._recent()
@@ -79,7 +79,7 @@ def _number(value: Any) -> float | None:
 
 
 class FullestDevice:
-    """Reads the allocators of all GPUs, or without one the CPU's, if it reports anything."""
+    """Reads the allocators of all GPUs, or without a GPU the CPU's, if it reports anything."""
 
     def __init__(self) -> None:
         gpus = [gpu.name.rpartition("device:")[2] for gpu in tf.config.list_logical_devices("GPU")]
@@ -87,11 +87,11 @@ class FullestDevice:
         self._devices = self._devices or [DeviceMemory.of_training_device()]
 
     def in_use_bytes(self) -> int | None:
-        """The bytes in use on the device that uses most."""
+        """Return the memory in use on the fullest device, in bytes."""
         return max((device.in_use_bytes() or 0 for device in self._devices), default=0) or None
 
     def values(self) -> dict[str, float | None]:
-        """The metrics of the fullest device."""
+        """Return the metrics of the fullest device."""
         fullest = max(self._devices, key=lambda device: device.in_use_bytes() or 0)
         return {
             "allocator_in_use_bytes": fullest.in_use_bytes(),
@@ -101,12 +101,12 @@ class FullestDevice:
 
 
 _COST = 200
-"""The least time between two looks, in durations of a look: looks then take 0.5 % of the time at most."""
+"""The minimum time between two checks, in durations of a check: checks then take 0.5 % of the time at most."""
 _LEAST_SECONDS = 2.0
 
 
 class WeightLooks:
-    """Looks for trainable weights that are not finite, as often as the cost of a look allows.
+    """Checks for trainable weights that are not finite, as often as the cost of a check allows.
 
     A ReLU hides NaN from the loss, so the loss alone does not show them.
     """
@@ -115,10 +115,10 @@ class WeightLooks:
         self._clock = clock
         self._due = clock()
         self._is_first = True
-        """True if the next look is the first, which costs more than later ones."""
+        """True if the next check is the first, which costs more than later ones."""
 
     def look(self, weights: Sequence[Any]) -> int | None:
-        """Count the numbers that are NaN or infinite; None if no look is due, or memory is too short."""
+        """Count the numbers that are NaN or infinite; None if no check is due, or memory is too short."""
         began = self._clock()
         if began < self._due:
             return None
@@ -135,10 +135,10 @@ class WeightLooks:
 
 
 def not_finite(weights: Sequence[Any]) -> int:
-    """Count the numbers of the weights that are NaN or infinite.
+    """Count the numbers in the weights that are NaN or infinite.
 
-    The sum of a tensor is not finite if one of its numbers is not, and needs no memory of the size of the tensor. Only
-    where a sum is not finite, which may also be an overflow, the numbers are counted one by one on the host.
+    The sum of a tensor is not finite if one of its numbers is not, and computing it needs no memory of the size of the
+    tensor. The numbers are counted one by one on the host only if a sum is not finite, which may also be an overflow.
     """
     values = [tf.convert_to_tensor(weight) for weight in weights]
     floats = [value for value in values if value.dtype.is_floating]

@@ -1,4 +1,4 @@
-"""Scalars: the ten figures of a training that TensorBoard shows next to the user's own."""
+"""Scalars: the ten metrics of a training that TensorBoard shows next to the user's own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 from oomph.monitor.sample import Sample
 
 FOLDER = "oomph"
-"""The folder below the user's own log directory: its name is the name of the run in TensorBoard."""
+"""The folder below the user's log directory. Its name is the name of the run in TensorBoard."""
 
 
 class Scalars:
@@ -24,7 +24,7 @@ class Scalars:
         self._before: Mapping[str, float] = {}
 
     def write(self, sample: Sample) -> None:
-        """Write the figures of a sample, and of the time since the last one."""
+        """Write the metrics of a sample, and of the time since the last one."""
         values = dict(figures(sample, self._before))
         self._before = sample.training
         if not values:
@@ -44,7 +44,7 @@ class Scalars:
 
 
 def figures(sample: Sample, before: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """The figures by their names.
+    """Yield the metrics with their names.
 
     Args:
         before: the training values of an earlier sample.
@@ -77,4 +77,4 @@ _OF_GPUS: Mapping[str, Callable[[Iterable[float]], float]] = {
     "temperature_celsius": max,
     "power_watts": _total,
 }
-"""The functions that reduce a figure of all GPUs to one."""
+"""The functions that reduce a metric of all GPUs to one value."""

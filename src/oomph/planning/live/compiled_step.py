@@ -31,34 +31,34 @@ _LONGEST = 200
 
 @dataclass(frozen=True)
 class ModelStep:
-    """The step of a model that is built."""
+    """The training step of a built model."""
 
     model: Any
     batch: Any
-    """One batch as `train_step` takes it."""
+    """One batch, as passed to `train_step`."""
     engine: Engine
     """The simulation of the same step."""
     tell: Callable[[str], None]
     """Called with the current activity, to show to the user."""
     sizes: OpenSizes = field(default_factory=OpenSizes)
-    """Assumptions about the sizes of a sample that the model leaves open."""
+    """Assumptions about sample sizes that the model leaves open."""
     data: tuple[Item, ...] = ()
-    """Items of device memory outside the step."""
+    """The uses of device memory outside the step."""
 
 
 def with_xla(
     figures: Figures, verdict: FittingVerdict, step: ModelStep, asked: Sequence[int]
 ) -> tuple[Figures, FittingVerdict]:
-    """The figures and the verdict for the step as XLA compiles it; unchanged if XLA does not compile it.
+    """Return estimates and verdict for the step as XLA compiles it; unchanged if XLA does not compile it.
 
     A doubt about the simulation, or its failed step, does not affect XLA's result. A doubt about the sizes of a sample
     does.
 
     Args:
-        figures: the figures of the simulation.
+        figures: the estimates of the simulation.
         verdict: the verdict on the simulation.
         step: the step to compile.
-        asked: the batch sizes of the plan, rising.
+        asked: the batch sizes of the plan, in increasing order.
     """
     device = verdict.device
     if not verdict.is_xla or (device is not None and not device.is_gpu):
@@ -93,13 +93,13 @@ class XlaCompiler:
         self._spec, self._size = samples.specification(step.batch), samples.size_of(step.batch)
         self._done: dict[int, Compiled] = {}
         self._began, self._last = time.monotonic(), 0.0
-        """The time at which the first compilation began, and the seconds that the last one took."""
+        """The start time of the first compilation, and the duration of the last in seconds."""
 
     def compiled(self, asked: Sequence[int]) -> CompiledStep:
-        """The step, compiled at the largest requested size, and at one or two other sizes if time allows.
+        """Compile the step at the largest requested size, and at one or two other sizes if time allows.
 
         Raises:
-            NotCompiledError: it does not compile at that size.
+            NotCompiledError: the step does not compile at that size.
         """
         size = next_size((), asked, self._high, None)
         while size is not None:
@@ -115,9 +115,9 @@ class XlaCompiler:
         return self._step()
 
     def peak_of_changed(self, batch: int) -> Interval | None:
-        """The peak of a step of `batch` samples with the model in its present, changed state.
+        """Return the peak of a step of `batch` samples with the model in its present, changed state.
 
-        None if there is no time left, or it does not compile.
+        None if there is no time left, or the step does not compile.
         """
         if not self._has_time:
             return None
@@ -134,7 +134,7 @@ class XlaCompiler:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Remarks on how the figures were obtained, for the user."""
+        """Remarks for the user on how the estimates were obtained."""
         version = next(iter(self._done.values())).version
         return (target_in_words(self._chosen, version), sizes_in_words(sorted(self._done)), _SAVERS)
 
@@ -161,7 +161,7 @@ class XlaCompiler:
 
 
 def serialized(model: Any, spec: Any, size: int, batch: int) -> bytes:
-    """The training step of `batch` samples as XLA's HLO; `spec` describes a batch of `size`.
+    """Return the training step of `batch` samples as XLA's HLO; `spec` describes a batch of `size`.
 
     Raises:
         NotCompiledError: the step cannot be traced, or XLA cannot compile it.
@@ -184,7 +184,7 @@ def serialized(model: Any, spec: Any, size: int, batch: int) -> bytes:
 
 
 def largest_convolution(program: Program, batch: int) -> int:
-    """The bytes that the step's largest convolution reads and writes; 0 if it has none."""
+    """Return the number of bytes that the step's largest convolution reads and writes; 0 if it has none."""
     return max(
         (
             sum(program.sizes[tensor].at(batch) for tensor in (*operation.inputs, *operation.outputs))
@@ -201,20 +201,20 @@ _SAVERS = (
 
 
 def target_in_words(chosen: Chosen, version: str) -> str:
-    """The GPU that XLA compiled for, and the version of the compiler, in words."""
+    """Describe the GPU that XLA compiled for, and the version of the compiler."""
     near = ", the nearest target" if chosen.is_nearest else ""
     return (
         f"XLA compiled this step without a device, for {chosen.target.words}{near}. It is the XLA of jaxlib {version}, "
-        "not TensorFlow's own, and the figures have not been compared with a real GPU."
+        "not TensorFlow's own, and the estimates have not been compared with a real GPU."
     )
 
 
 def sizes_in_words(sizes: Sequence[int]) -> str:
-    """The batch sizes that were compiled, and how the figures for other sizes follow from them, in words."""
+    """Describe which batch sizes were compiled, and how the estimates for other sizes follow from them."""
     if len(sizes) == 1:
         return f"Only a batch of {sizes[0]:,} was compiled; other sizes have bounds that grow in proportion."
     listed = f"{', '.join(f'{size:,}' for size in sizes[:-1])} and {sizes[-1]:,}"
     return (
-        f"Batches of {listed} were compiled. Between them the figures lie on a line; above them the upper bound grows "
-        "in proportion to the batch."
+        f"Batches of {listed} were compiled. Between them the estimates lie on a line; above them the upper bound "
+        "grows in proportion to the batch."
     )

@@ -21,7 +21,7 @@ _MORE_STEPS = 8
 step, and a training reaches the highest of many."""
 _CHEAP_SECONDS = 1.0
 _MOST_SECONDS = 8.0
-"""No further step begins after this many seconds."""
+"""The time, in seconds, after which no further step starts."""
 
 
 @dataclass(frozen=True)
@@ -29,26 +29,26 @@ class Ran:
     """The results of real steps at one batch size."""
 
     peaks: tuple[int, ...]
-    """The peak of each step in bytes, without what the script holds besides the training."""
+    """The peak of each step in bytes, excluding what the script holds in addition to the training."""
     seconds: float
-    """The seconds that the shortest step took."""
+    """The duration, in seconds, of the shortest step."""
     failed: str = ""
-    """The reason a step failed; empty if none did, or if it ran out of memory."""
+    """The reason that a step failed; empty if none failed, or if one ran out of memory."""
 
 
 def device() -> str:
-    """The device for real steps: the first visible GPU, or else the CPU."""
+    """Return the device for real steps: the first visible GPU, otherwise the CPU."""
     return "GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"
 
 
 def in_use() -> int:
-    """The bytes that TensorFlow's allocator has in use on the device for real steps; 0 if it does not count them."""
+    """Return the bytes that TensorFlow's allocator uses on the device for real steps; 0 if it does not count them."""
     gc.collect()  # what tracing has left
     return _reading("current") or 0
 
 
 def can_measure() -> bool:
-    """True if the device for real steps counts its memory; a CPU only if told to before TensorFlow starts."""
+    """True if the device for real steps counts its memory. A CPU does so only if told to before TensorFlow starts."""
     return _reading("peak") is not None
 
 
@@ -60,12 +60,12 @@ def _reading(which: str) -> int | None:
 
 
 def run(traced: Traced, batch: Any, foreign: int) -> Ran:
-    """Run a few steps with this batch; stops early if one fails or takes long.
+    """Run a few steps with this batch; stop early if one fails or takes long.
 
     Args:
         traced: the step.
         batch: a batch of the traced size.
-        foreign: bytes in use that do not belong to the training.
+        foreign: the size in bytes of memory in use that does not belong to the training.
     """
     start, where = time.monotonic(), device()
     peaks: list[int] = []

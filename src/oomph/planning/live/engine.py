@@ -18,7 +18,7 @@ _LONG = 8000
 
 
 class Engine:
-    """One training step. It keeps its predictions, and predicts no less memory for a larger batch."""
+    """One training step. It keeps its predictions, and never predicts less memory for a larger batch."""
 
     def __init__(
         self,
@@ -34,20 +34,20 @@ class Engine:
     ) -> None:
         self.program, self.held, self.name, self.unknown = program, held, name, unknown
         self.only = only
-        """The one batch size that the model takes; None if it takes any."""
+        """The only batch size that the model accepts; None if it accepts any."""
         self.doubt = doubt
         """A doubt about every prediction: a failed real step, or a loop with an unknown number of iterations; one
         sentence, or empty."""
         self.identity = identity
-        """A digest by which another plan recognises this step; empty if it has none."""
+        """A digest by which another plan recognises this step; empty if there is none."""
         self.failed = failed
-        """A sentence on a real step that failed with memory left, if no requested size ran; or empty."""
+        """A sentence on a real step that failed with memory left, if no requested size ran; otherwise empty."""
         self._correction = fix
         self._known: dict[int, Prediction] = {}
         self._raw: dict[int, Prediction] = {}
 
     def at(self, batch: int) -> Prediction:
-        """The predicted memory of a step of `batch` samples. Raises ExamineError if the model takes no such batch."""
+        """Predict the memory of a step of `batch` samples. Raises ExamineError if the model accepts no such batch."""
         if self.only not in (None, batch):
             raise ExamineError(f"the step of this model can only be planned for its own batch of {self.only} samples")
         found = self._known.get(batch)
@@ -71,7 +71,7 @@ class Engine:
         return len(self.program.operations) >= _LONG
 
     def _predicted(self, batch: int) -> Prediction:
-        """The prediction uncorrected by real steps; for a long program, interpolated between powers of two."""
+        """Predict without the correction by real steps; for a long program, interpolate between powers of two."""
         if not self.is_long or self.only is not None:
             return self._simulated_at(batch)
         small = 1 << (batch.bit_length() - 1)
@@ -85,12 +85,12 @@ class Engine:
         return found
 
     def simulated(self, batch: int) -> Interval:
-        """The predicted peak without the correction by real steps."""
+        """Return the predicted peak without the correction by real steps."""
         peak = self._predicted(batch).peak
         return widened(peak, self.held.largest, bool(self.unknown))
 
     def _monotone(self, batch: int, peak: Interval) -> Interval:
-        """Raise each bound to at least that of smaller batches, since simulations vary by chance."""
+        """Raise each bound to at least the bound of smaller batches, since simulations vary by chance."""
         smaller = [known.peak for size, known in self._known.items() if size < batch]
         bounds = zip(*((each.low, each.expected, each.high) for each in (*smaller, peak)), strict=True)
         low, expected, high = (max(values) for values in bounds)
@@ -109,10 +109,10 @@ def engine_for(
 
     Args:
         model: a compiled model.
-        batch: one batch as `train_step` takes it.
-        tell: shows the user what is being done.
-        runs: whether real steps may run.
-        foreign: bytes on the device outside the training; None: everything now in use except the model.
+        batch: one batch, as passed to `train_step`.
+        tell: shows the user the current activity.
+        runs: True if real steps may run.
+        foreign: the bytes on the device outside the training; None for everything now in use except the model.
         asked: the batch sizes of the plan.
 
     Raises:

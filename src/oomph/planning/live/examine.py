@@ -1,4 +1,4 @@
-"""Plans a training that has been reached: which batch fits, where the memory goes, and what would save some.
+"""Plans a reached training: which batch fits, where the memory goes, and what would save some.
 
 Runs in the script's process, which ends afterwards, so changes made here do no harm.
 """
@@ -29,7 +29,7 @@ from oomph.reach.request import LOOP
 
 
 def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The plan of a training as JSON.
+    """Return the plan of a training as JSON.
 
     Args:
         reached: the training.
@@ -57,7 +57,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _figured(
     reached: Reached, planned: _Planned, verdict: FittingVerdict, kept: Sequence[ProbeRecord], batches: Sequence[int]
 ) -> ProbeOutcome:
-    """The figures from the best engine available, and the verdict on them."""
+    """Return the estimates from the best engine available, and the verdict on them."""
     engine = planned.engine
     others = evidence([record for record in kept if record.training != engine.identity], planned.is_xla)
     data = _data(reached, planned, verdict.device)
@@ -75,7 +75,7 @@ def _figured(
 
 
 def _data(reached: Reached, planned: _Planned, device: Device | None) -> tuple[Item, ...]:
-    """Items of device memory outside the step."""
+    """Return the uses of device memory outside the step."""
     arrays = samples.array_sizes(reached.fit_arguments, on_gpu=device is not None and device.is_gpu)
     return data_on(device, arrays, planned.besides)
 
@@ -88,11 +88,11 @@ class _Planned:
     is_xla: bool
     """True if Keras compiles the step with XLA on the plan's device."""
     sizes: OpenSizes = field(default_factory=OpenSizes)
-    """Assumptions about the sizes of a sample that the model leaves open."""
+    """Assumptions about sample sizes that the model leaves open."""
     batch: Any = None
-    """One replica's share of a batch, as `train_step` takes it; None for a custom loop."""
+    """One replica's share of a batch, as passed to `train_step`; None for a custom loop."""
     besides: int = 0
-    """The bytes in use on this machine's device that do not belong to the training."""
+    """The memory in use on this machine's device that does not belong to the training, in bytes."""
     replicas: PlannedReplicas = ALONE
     """The replicas that share each batch."""
     note: str = ""
@@ -102,7 +102,7 @@ class _Planned:
 
 
 def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None) -> _Planned:
-    """The plan's subject for a training with `fit` or `train_on_batch`."""
+    """Return the subject of the plan for a training with `fit` or `train_on_batch`."""
     model = reached.model
     if not getattr(model, "compiled", False):
         raise ExamineError("the model is not compiled")
@@ -135,7 +135,7 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
 
 
 def _loop(reached: Reached, arguments: Mapping[str, Any]) -> _Planned:
-    """The plan's subject for a custom loop whose step is being traced."""
+    """Return the subject of the plan for a custom loop whose step is being traced."""
     for name in ("policy", "optimizer", "batches"):
         if arguments.get(name):
             raise ExamineError(f"a custom loop is planned as it is: --{name.removesuffix('es')} needs fit")

@@ -1,4 +1,4 @@
-"""The memory of a step, in the form that a plan shows: from the simulation, or from XLA's compiler."""
+"""The memory of a step in the form that a plan shows: from the simulation, or from XLA's compiler."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from oomph.planning.probe_record import ProbeEvidence
 from oomph.terminal.amounts import counted
 
 _WORTH_SAYING = 1 << 20
-"""An amount of memory below this many bytes is not worth a remark: a few counters or seeds."""
+"""The size in bytes below which an amount of memory is not worth a remark: a few counters or seeds."""
 _COUNTED = ("weights", "optimizer slots", "metrics and counters")
 
 
 @dataclass(frozen=True)
 class Inside:
-    """Details of the peak, and of memory through the step."""
+    """Details of the peak, and of the memory throughout the step."""
 
     layers: tuple[Layer, ...] = ()
     operation: str = ""
@@ -35,47 +35,47 @@ class Figures(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the engine behind the figures."""
+        """The name of the engine behind the estimates."""
         ...
 
     @property
     def only(self) -> int | None:
-        """The one batch size that the figures are for; None if they are for any size."""
+        """The only batch size that the estimates cover; None if they cover any size."""
         ...
 
     @property
     def is_long(self) -> bool:
-        """True if the figures for each further batch size take long."""
+        """True if the estimates for each further batch size take long."""
         ...
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The omissions and assumptions of the figures, one sentence each."""
+        """The omissions and assumptions of the estimates, one sentence each."""
         ...
 
     @property
     def measured(self) -> Collection[int]:
-        """The batch sizes at which steps have run on the device itself."""
+        """The batch sizes whose steps have run on the device itself."""
         ...
 
     def peak(self, batch: int) -> Interval:
-        """The peak of a step with this many samples."""
+        """Return the peak of a step with this many samples."""
         ...
 
     def items(self, batch: int) -> tuple[Item, ...]:
-        """The parts that make up the peak."""
+        """Return the parts that make up the peak."""
         ...
 
     def inside(self, batch: int, names: Collection[str]) -> Inside:
-        """Details of a step with this many samples; `names` are the names of the model's layers."""
+        """Return details of a step with this many samples; `names` are the names of the model's layers."""
         ...
 
     def of_changed(self, batch: int) -> Interval | None:
-        """The peak with the model as it is now; None if this engine cannot see the change, or has no time."""
+        """Return the peak with the model as it is now; None if this engine cannot see the change, or has no time."""
         ...
 
     def like(self, simulated: Interval, batch: int) -> Interval:
-        """The simulated peak of a changed step, scaled to this engine's figures."""
+        """Scale the simulated peak of a changed step to this engine's estimates."""
         ...
 
 
@@ -84,8 +84,8 @@ class Simulated:
 
     Args:
         engine: predicts the step.
-        device: the device that the figures are for.
-        data: items on the device besides the step.
+        device: the device of the estimates.
+        data: uses of device memory outside the step.
         replicas: the replicas that share a batch, and on the CPU also its pool; the engine predicts one of them.
         evidence: the memory of other trainings on that GPU.
     """
@@ -120,7 +120,7 @@ class Simulated:
         found = (*items(engine.program, one, engine.held), *self._beside(one.peak), *self._extras)
         total, peak = together(item.size for item in found), self.peak(batch)
         wider = Interval(0, 0, max(0, peak.high - total.high))
-        seen = Item("what other trainings took more on this GPU", wider, "measured")
+        seen = Item("what other trainings took in addition on this GPU", wider, "measured")
         return (*found, seen) if self._evidence is not None and wider.high else found
 
     def inside(self, batch: int, names: Collection[str]) -> Inside:
@@ -138,20 +138,20 @@ class Simulated:
         return self._whole(simulated)
 
     def _one(self, batch: int) -> Prediction:
-        """The prediction for the replica that gets the most samples of a batch."""
+        """Predict the replica that gets the most samples of a batch."""
         found = self._engine.at(self._replicas.share(batch))
         if self._replicas.count > 1 and self._engine.name == "graph":
             return replace(found, peak=uncorrected(found.peak))
         return found
 
     def _whole(self, peak: Interval) -> Interval:
-        """The peak of one replica, plus all memory beside it."""
+        """Return the peak of one replica, plus all memory outside it."""
         for item in (*self._beside(peak), *self._extras):
             peak = peak + item.size
         return peak
 
     def _beside(self, peak: Interval) -> tuple[Item, ...]:
-        """The memory that the other replicas take from the same pool. Replicas need not peak at the same time."""
+        """Return the memory that the other replicas take from the same pool. They need not peak at the same time."""
         count = self._others
         if not count:
             return ()
@@ -160,12 +160,12 @@ class Simulated:
 
 
 def data_on(device: Device | None, arrays: Sequence[int], besides: int) -> tuple[Item, ...]:
-    """Items of device memory outside the step.
+    """Return the uses of device memory outside the step.
 
     Args:
-        device: the device that the plan is for.
-        arrays: the sizes of the arrays given to fit.
-        besides: bytes in use here outside the training. On a GPU, that includes tensors, but not the buffers of the
+        device: the device of the plan.
+        arrays: the sizes of the arrays passed to fit.
+        besides: the bytes in use here outside the training. On a GPU, that includes tensors, but not the buffers of the
             data pipeline.
     """
     if device is None:
@@ -174,19 +174,19 @@ def data_on(device: Device | None, arrays: Sequence[int], besides: int) -> tuple
     size = exactly(besides) if not device.is_gpu else Interval(0, besides, besides)
     found = (
         Item("arrays given to fit", exactly(given), "counted"),
-        Item("what the script holds besides", size, "assumed" if device.is_gpu else "measured", "in use on the CPU"),
+        Item("other memory of the script", size, "assumed" if device.is_gpu else "measured", "in use on the CPU"),
     )
     return tuple(item for item in found if item.size.high)
 
 
 class CompiledByXla:
-    """The engine `xla-gpu`. It does not see which layer a buffer belongs to.
+    """The engine `xla-gpu`. It does not see to which layer a buffer belongs.
 
     Args:
         step: the memory assigned by XLA.
         engine: the simulation of the same step, by which simulations of changed steps are scaled.
-        compile_again: the peak for a batch size with the model as it is now; None if there is no time.
-        data: items on the device besides the step.
+        compile_again: returns the peak for a batch size with the model as it is now; None if there is no time.
+        data: uses of device memory outside the step.
     """
 
     name = "xla-gpu"
@@ -238,18 +238,18 @@ class ProbedSteps:
     limit: int
     """The most bytes that TensorFlow's allocator can get."""
     foreign: int
-    """The bytes that the script holds on the GPU besides the training."""
+    """The size in bytes of what the script holds on the GPU in addition to the training."""
 
 
 class Probed:
-    """The figures of a step that ran on a GPU.
+    """The estimates for a step that ran on a GPU.
 
     Args:
-        shown: what was measured.
+        shown: the measurements.
         base: the simulation of the same step.
         engine: the engine of the simulation, whose savers are scaled.
-        is_xla: whether XLA compiled the steps, so that the simulation does not tell where the memory goes.
-        inputs: returns the bytes of a batch with a given number of samples.
+        is_xla: True if XLA compiled the steps, so that the simulation does not tell where the memory goes.
+        inputs: returns the size in bytes of a batch with a given number of samples.
     """
 
     name = "probe"
@@ -273,14 +273,14 @@ class Probed:
         return found
 
     def items(self, batch: int) -> tuple[Item, ...]:
-        """The peak by kind of memory; the kinds add up to it. The last is what is neither counted nor simulated."""
+        """Split the peak by kind of memory. The last kind is whatever is neither counted nor simulated."""
         peak = self.peak(batch)
         known = [item for item in self._engine_items(batch) if item.name in _COUNTED]
         inside = [] if self._is_xla else [item for item in self._engine_items(batch) if item.name not in _COUNTED][:-1]
         if self._is_xla and self._inputs(batch):
             known.append(_item("input batch", self._inputs(batch), "counted"))
         if self._shown.foreign:
-            known.append(_item("arrays given to fit, and what else the script holds", self._shown.foreign, "measured"))
+            known.append(_item("arrays given to fit, and other memory of the script", self._shown.foreign, "measured"))
         room = max(0, peak.expected - sum(item.size.expected for item in known))
         inside = _within(inside, room)
         left = room - sum(item.size.expected for item in inside)
@@ -308,7 +308,7 @@ def _item(name: str, size: int, basis: str) -> Item:
 
 
 def _within(simulated: list[Item], room: int) -> list[Item]:
-    """The simulated items, all scaled down if together they exceed `room` bytes."""
+    """Return the simulated items, all scaled down if together they exceed `room` bytes."""
     total = sum(item.size.expected for item in simulated)
     if total <= room:
         return simulated

@@ -10,11 +10,11 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.planning.program import Storage
 
 Elsewhere = Callable[[Any], bool]
-"""A function that returns True if an operation runs on a device other than the one described."""
+"""A function that returns True if an operation runs on a device other than the described one."""
 
 
 def in_order(graph: Any) -> list[Any]:
-    """The operations of a graph, each after those that it needs, even if these were added to the graph later."""
+    """Return the operations of a graph, each after those that it needs, even if these were added to the graph later."""
     ordered: dict[str, Any] = {}
     for last in graph.get_operations():
         stack = [last]
@@ -60,7 +60,7 @@ class Flat:
     workspace: int = 0
     work: int = 0
     is_effect: bool = False
-    """True if the operation runs although nothing reads its outputs."""
+    """True if the operation runs even if nothing reads its outputs."""
 
 
 @dataclass
@@ -73,13 +73,13 @@ class FlatGraph:
     unknown: list[str] = field(default_factory=list)
     """Sizes that are missing or only assumed, one sentence each."""
     elsewhere: Elsewhere | None = None
-    """Returns True for operations to leave out, those of other replicas; None keeps all."""
+    """Returns True for operations to leave out because they belong to other replicas; None to keep all."""
     guessed_loop: str = ""
     """A sentence on the first loop whose number of iterations is a guess; empty if there is none."""
 
 
 def operations_before(flat: FlatGraph, wanted: set[int]) -> Iterator[int]:
-    """The indices of the operations that the wanted ones need, directly or through others."""
+    """Yield the indices of the operations that the wanted ones need, directly or through others."""
     makers = {tensor: index for index, made in enumerate(flat.operations) for tensor in made.outputs}
     seen, stack = set(wanted), list(wanted)
     while stack:

@@ -23,11 +23,11 @@ from oomph.planning.live.loops import Number, assumed_iterations, iterations, ke
 from oomph.planning.program import Storage
 
 _MOST_OPERATIONS = 60_000
-"""A loop with more operations than this, over all iterations, is represented by a single operation."""
+"""The number of operations over all iterations above which a loop is represented by a single operation."""
 
 
 class Scope:
-    """One function body: maps its tensors to flat tensors.
+    """One function body, whose tensors are mapped to flat tensors.
 
     Args:
         flat: the graph to add operations to.
@@ -52,7 +52,7 @@ class Scope:
     # -- what a function is given, and returns ------------------------------------------------------------------------
 
     def give(self, placeholder: Any, known: Known) -> None:
-        """Record what is known of a function's argument."""
+        """Record the facts about a function's argument."""
         if known.tensor is not None:
             self.tensors[placeholder.ref()] = known.tensor
         if known.number is not None:
@@ -61,7 +61,7 @@ class Scope:
             self.lists[placeholder.ref()] = known.items
 
     def known(self, tensor: Any) -> Known:
-        """The known facts about a tensor."""
+        """Return the known facts about a tensor."""
         return Known(self.tensors.get(tensor.ref()), number_of(tensor, self.numbers), self.lists.get(tensor.ref()))
 
     # -- operations ---------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class Scope:
         return self.flat.elsewhere is not None and self.flat.elsewhere(operation)
 
     def _take_in(self, operation: Any) -> None:
-        """Add copies of inputs from other devices: they arrive once the operation's own inputs are there."""
+        """Add copies of inputs from other devices. They arrive once the operation's own inputs are available."""
         if self.flat.elsewhere is None:
             return
         given = [tensor for tensor in operation.inputs if self._is_elsewhere(tensor.op)]
@@ -138,7 +138,7 @@ class Scope:
         self._finish(operation, results, first)
 
     def _run(self, body: Any, given: Sequence[Known], prefix: str) -> list[Known]:
-        """Add a function's operations once; returns the known facts about its results."""
+        """Add a function's operations once; return the known facts about its results."""
         inner = Scope(self.flat, prefix)
         for placeholder, known in zip(body.inputs, given, strict=False):
             inner.give(placeholder, known)
@@ -146,14 +146,14 @@ class Scope:
         return [inner.known(result) for result in body.outputs]
 
     def _finish(self, operation: Any, results: Sequence[Known], first: int) -> None:
-        """Record facts about the outputs of an operation whose inner ones begin at index `first`."""
+        """Record facts about the outputs of an operation whose inner operations start at index `first`."""
         for tensor, known in zip(operation.outputs, results, strict=True):
             self.give(tensor, known)
         made = self.flat.operations[first:]
         self._ends[operation.name] = [first + i for i, inside in enumerate(made) if inside.is_effect]
 
     def _is_a_number(self, operation: Any) -> bool:
-        """True if the operation only makes a scalar of known value, which takes almost no memory."""
+        """True if the operation only produces a scalar of known value, which takes almost no memory."""
         if len(operation.outputs) != 1 or operation.control_inputs or operation.outputs[0].shape.rank != 0:
             return False
         value = number_of(operation.outputs[0], self.numbers)
@@ -173,7 +173,7 @@ class Scope:
             self._sum_up(operation, body)
 
     def _unroll(self, operation: Any, body: Any, goes_on: Any) -> bool:
-        """Add the iterations of a loop one after the other; False if their number is not known, or too large."""
+        """Add the iterations of a loop one after another. False if their number is unknown or too large."""
         given = [self.known(tensor) for tensor in operation.inputs]
         is_followed = all(
             known.items is not None for tensor, known in zip(operation.inputs, given, strict=True) if is_list(tensor)
@@ -209,7 +209,7 @@ class Scope:
         self._make(operation, sizes, Storage.FORWARDED, each)
 
     def _branch(self, graph: Any, operation: Any) -> None:
-        """Add the branch that allocates most, as if it were always taken."""
+        """Add the branch that allocates the most, as if it were always taken."""
         names = [operation.get_attr(name) for name in ("then_branch", "else_branch") if _has(operation, name)]
         names = names or list(operation.get_attr("branches"))
         bodies = [body for body in (function_named(graph, each.name) for each in names) if body is not None]
@@ -224,7 +224,7 @@ class Scope:
     # -- sizes --------------------------------------------------------------------------------------------------------
 
     def size_of(self, tensor: Any, operation: Any) -> int:
-        """The bytes of an output; assumed if the graph does not know its shape."""
+        """Return the size in bytes of an output; assumed if the graph does not know its shape."""
         if tensor.dtype.name == "resource":
             return 0
         if is_list(tensor):
@@ -243,7 +243,7 @@ class Scope:
             times = int(number_of(operation.inputs[1], self.numbers) or 1)
             each = f" on {times} replicas"
         self.flat.unknown.append(
-            f"the size of {self.prefix}{operation.name} is taken to be that of its largest input{each}"
+            f"the size of {self.prefix}{operation.name} is assumed to be that of its largest input{each}"
         )
         return largest * times
 
@@ -260,7 +260,7 @@ def _bytes(tensor: Any) -> int | None:
 
 
 def _all_new(body: Any) -> int:
-    """The total bytes allocated by a function's operations: an upper bound of its peak."""
+    """Return the total bytes allocated by a function's operations: an upper bound of its peak."""
     inside = FlatGraph()
     scope = Scope(inside, "")
     for placeholder in body.inputs:

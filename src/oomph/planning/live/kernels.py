@@ -1,7 +1,7 @@
-"""Scratch memory and running time of TensorFlow's CPU kernels.
+"""Predicts scratch memory and running time of TensorFlow's CPU kernels.
 
 Source: tensorflow/core/kernels/conv_grad_filter_ops.cc, conv_grad_input_ops.cc and conv_grad_ops_3d.cc, `col_buffer`:
-patches of as many images as fit a cache, which is taken to have 30 MiB.
+patches of as many images as fit a cache, which is assumed to have 30 MiB.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LOSSES = {"SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits
 _REDUCTIONS = {"CollectiveReduce", "CollectiveReduceV2", "CollectiveReduceV3"}
 _COPIES = {"ScatterNd", "TensorListPushBack", "TensorListSetItem", "TensorScatterAdd", "TensorScatterUpdate"}
 FORWARDED = frozenset(_UNARY | _OF_SEVERAL | _GRADIENTS | _LOSSES | _REDUCTIONS | _COPIES)
-"""Types of operations whose outputs may lie in the memory of an input that nothing else needs."""
+"""Types of operations whose outputs may reuse the memory of an input that nothing else needs."""
 
 FUNCTION_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 GATHERS = frozenset({"CollectiveGather", "CollectiveGatherV2"})
@@ -54,7 +54,7 @@ HOST = frozenset({"BroadcastGradientArgs", "ConcatOffset", "Rank", "Shape", "Sha
 """Types of operations whose outputs are only a few numbers."""
 _CACHE = 30 << 20
 _LEAST_WORK = 256 << 10
-"""Images are multiplied one by one if the matrices of an image take more bytes per thread than this."""
+"""The size in bytes per thread of an image's matrices above which images are multiplied one by one."""
 _MOST_TIMES = 25
 """A 3D convolution makes no patches that are this many times larger than its tensors (`kMaxTempAllocationOverhead`)."""
 _PER_BYTE = 5
@@ -72,7 +72,7 @@ _SLOWER = {"BiasAddGrad": 2, "Softmax": 4, "Sum": 4, "Transpose": 8}
 
 
 def storage_of(kind: str) -> Storage:
-    """The storage of the outputs of this type of operation."""
+    """Return the storage of the outputs of this type of operation."""
     if kind in HELD:
         return Storage.HELD
     if kind in SHARED:
@@ -81,7 +81,7 @@ def storage_of(kind: str) -> Storage:
 
 
 def workspace_of(operation: Any) -> int:
-    """The bytes of scratch memory that the operation takes while it runs, besides its outputs."""
+    """Return the size in bytes of the operation's scratch memory while it runs, excluding its outputs."""
     kind, inputs = operation.type, operation.inputs
     if kind == "Conv2DBackpropFilter":
         return _Patches.of(operation, operation.outputs[0], inputs[2]).bytes(one_by_one=False)
@@ -103,11 +103,11 @@ class _Patches(NamedTuple):
     """The number of columns: pixels of the kernel times channels."""
     outputs: int
     width: int
-    """The bytes of one element."""
+    """The size in bytes of one element."""
 
     @classmethod
     def of(cls, operation: Any, kernel: Any, gradient: Any) -> _Patches:
-        """The patches by the shapes of a kernel or its gradient, and of the output's gradient; 0 if unknown."""
+        """Return the patches for the shapes of a kernel or its gradient, and of the output's gradient; 0 if unknown."""
         width = operation.outputs[0].dtype.size
         if not (kernel.shape.is_fully_defined() and gradient.shape.is_fully_defined()):
             return cls(0, 0, 0, width)
@@ -115,7 +115,10 @@ class _Patches(NamedTuple):
         return cls(math.prod(gradient.shape.as_list()[1:-1]), math.prod(patch), outputs, width)
 
     def bytes(self, one_by_one: bool | None) -> int:
-        """The bytes of the patches of one image or of a cacheful; None: of one image if it keeps all threads busy."""
+        """Return the size in bytes of the patches of one image or of a cacheful.
+
+        If None, of one image if it keeps all threads busy.
+        """
         unit = self.image * self.patch + self.image * self.outputs + self.patch * self.outputs
         if one_by_one is None:
             one_by_one = unit // (os.cpu_count() or 1) >= _LEAST_WORK // self.width
@@ -124,7 +127,7 @@ class _Patches(NamedTuple):
 
 
 def _of_a_volume(operation: Any, kernel: Any, volumes: Any) -> int:
-    """The bytes of the patches of a 3D convolution; 0 if they would be much larger than its tensors."""
+    """Return the size in bytes of a 3D convolution's patches; 0 if they would be much larger than its tensors."""
     gradient = operation.inputs[2]
     size = _Patches.of(operation, kernel, gradient).bytes(one_by_one=gradient.shape[0] == 1)
     given = sum(_bytes(tensor) for tensor in (kernel, gradient, volumes))
@@ -132,7 +135,7 @@ def _of_a_volume(operation: Any, kernel: Any, volumes: Any) -> int:
 
 
 def work_of(operation: Any) -> int:
-    """The running time of the operation, as the bytes that memory could move in that time."""
+    """Return the running time of the operation, as the number of bytes that memory could move in that time."""
     moved = sum(_bytes(tensor) for tensor in [*operation.inputs, *operation.outputs])
     return moved * _SLOWER.get(operation.type, 1) + _multiplications(operation) // _PER_BYTE + _patching(operation)
 

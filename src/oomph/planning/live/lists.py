@@ -1,6 +1,6 @@
-"""TensorFlow's lists of tensors, followed while a graph is read: each item remains the tensor that was pushed.
+"""Follows TensorFlow's lists of tensors while a graph is read: each item remains the tensor that was pushed.
 
-So a tensor pushed by the forward loop lives until the backward loop has used it, as in reality.
+A tensor pushed by the forward loop thus lives until the backward loop has used it, as in reality.
 
 Source: tensorflow/core/kernels/list_kernels.cc; `TensorListBinaryAdd` in tensor_list.h.
 """
@@ -30,14 +30,14 @@ class ListItem:
     value: Number | None = None
     """The value of the element if it is a known number; None otherwise."""
     size: int = 0
-    """The bytes of this element; its tensor may hold others too."""
+    """The size in bytes of this element; its tensor may contain others as well."""
 
 
 Items = tuple[ListItem, ...]
 
 
 class Known(NamedTuple):
-    """Facts about a tensor while a graph is read."""
+    """Facts about a tensor, collected while a graph is read."""
 
     tensor: int | None = None
     number: Number | None = None
@@ -59,7 +59,7 @@ class Reader(Protocol):
         """Record facts about a tensor."""
 
     def known(self, tensor: Any) -> Known:
-        """Known facts about a tensor."""
+        """Return the known facts about a tensor."""
 
     def make(self, operation: Any, storage: Storage, workspace: int = 0) -> Flat:
         """Add one operation as it is."""
@@ -68,11 +68,11 @@ class Reader(Protocol):
         """Add one operation with these flat tensors as inputs, and outputs of these sizes in bytes."""
 
     def size_of(self, tensor: Any, operation: Any) -> int:
-        """The bytes of an output."""
+        """Return the size in bytes of an output."""
 
 
 def follow(scope: Reader, operation: Any) -> bool:
-    """Apply an operation to a list whose items are known; False if the operation takes no such list."""
+    """Apply an operation to a list whose items are known. False if the operation has no such list."""
     kind, inputs, outputs = operation.type, operation.inputs, operation.outputs
     if kind in MAKERS:
         scope.lists[outputs[0].ref()] = ()
@@ -168,7 +168,7 @@ def _stack(scope: Reader, operation: Any, items: Items) -> bool:
 
 
 def _sum(scope: Reader, operation: Any, items: Items) -> bool:
-    """Add lists item by item, as gradients are."""
+    """Sum lists item by item, as is done with gradients."""
     lists = [scope.lists.get(tensor.ref()) for tensor in operation.inputs]
     if any(one is None for one in lists):
         return False
@@ -194,16 +194,16 @@ _CHANGES: dict[str, Callable[[Reader, Any, Items], bool]] = {
 
 
 def with_item(items: Items, index: int, item: ListItem) -> Items:
-    """The list with one element set; grows if the index is beyond its end."""
+    """Return the list with one element set; grow it if the index is beyond its end."""
     longer = items + (ListItem(),) * (index + 1 - len(items))
     return (*longer[:index], item, *longer[index + 1 :])
 
 
 def item_at(items: Items, index: int) -> ListItem:
-    """The element at an index; an empty element if the list has none there."""
+    """Return the element at an index; an empty element if the list has none there."""
     return items[index] if 0 <= index < len(items) else ListItem()
 
 
 def tensors_in(items: Items) -> list[int]:
-    """The indices of the tensors in a list, each once."""
+    """Return the distinct indices of the tensors in a list."""
     return list(dict.fromkeys(item.tensor for item in items if item.tensor is not None))

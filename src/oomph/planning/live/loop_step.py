@@ -1,6 +1,6 @@
-"""Plans the step of a custom training loop from the graph that the script is tracing when it is reached.
+"""Plans the step of a custom training loop from the graph that the script is tracing when reached.
 
-The trace has reached the optimizer's update. oomph adds the update, as the script would do next; later parts of the
+The trace has got to the optimizer's update. oomph adds the update, as the script would do next; later parts of the
 same step, such as metric updates, are not in the graph.
 """
 
@@ -20,7 +20,7 @@ from oomph.reach.live.arrival import Reached
 
 
 def loop_step(reached: Reached) -> tuple[subject.PlannedTraining, Engine, bool]:
-    """The training, its engine, which knows the script's own batch size only, and whether XLA compiles the step.
+    """Return the training, its engine for the script's own batch size only, and whether XLA compiles the step.
 
     Raises:
         ExamineError: the step leaves no graph, or the graph does not know the batch size.
@@ -62,7 +62,7 @@ def _graph_of(gradients: list[Any]) -> Any:
 
 
 def _batch_of(graph: Any) -> int:
-    """The most common first dimension of the step's inputs.
+    """Return the most common first dimension of the step's inputs.
 
     Raises:
         ExamineError: no input has a known first dimension.

@@ -22,7 +22,7 @@ _UNKNOWN_TRIPS = 32
 
 
 def number_of(tensor: Any, given: Mapping[Any, Number]) -> Number | None:
-    """The value of a scalar; None if constants do not determine it.
+    """Return the value of a scalar; None if constants do not determine it.
 
     Args:
         tensor: a tensor in a function's graph.
@@ -54,7 +54,7 @@ def _constant(operation: Any, tensor: Any) -> Number | None:
 
 
 def iterations(goes_on: Any, body: Any, numbers: Sequence[Number | None], most: int) -> int | None:
-    """The number of iterations of a loop; None if constants do not determine it, or if it exceeds `most`."""
+    """Return the number of iterations of a loop; None if constants do not determine it, or if it exceeds `most`."""
     for count in range(most + 1):
         is_next = number_of(goes_on.outputs[0], _numbers(goes_on, numbers)) if goes_on is not None else None
         if is_next is None:
@@ -72,7 +72,7 @@ def _numbers(function: Any, values: Sequence[Number | None]) -> dict[Any, Number
 
 
 def assumed_iterations(operation: Any) -> tuple[int, bool]:
-    """The probable number of iterations of a loop, and True if the graph determines it."""
+    """Return the probable number of iterations of a loop, and True if the graph determines it."""
     for tensor in list(operation.inputs)[:3]:
         value = tf.get_static_value(tensor)
         if value is None and tensor.op.type == "Max":  # Keras' way to say how many steps the longest sequence has
@@ -84,7 +84,7 @@ def assumed_iterations(operation: Any) -> tuple[int, bool]:
 
 
 def kept_by_each(body: Any) -> dict[int, int]:
-    """The bytes that one iteration adds to each list, by the index of the list's loop variable."""
+    """Return the number of bytes that one iteration adds to each list, by the index of the list's loop variable."""
     added: dict[int, int] = {}
     for index, result in enumerate(body.outputs):
         operation = result.op

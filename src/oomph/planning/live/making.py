@@ -1,4 +1,4 @@
-"""Makes the plan of one training from its figures: estimates, the largest batch, the breakdown, the savers."""
+"""Creates the plan of one training from its estimates: the largest batch, the breakdown, the savers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from oomph.planning.plan import ALONE, Estimate, Interval, Plan, PlannedReplicas
 from oomph.planning.verdict import ACCURACY, FittingVerdict, notes, warnings, why_open
 
 Savers = Callable[[int, int | None, Figures], tuple[Saver, ...]]
-"""Plans the savers, given a batch size, the largest micro-batch that fits (None if unknown), and the figures."""
+"""Plans the savers, given a batch size, the largest micro-batch that fits (None if unknown), and the estimates."""
 
 
 class Making:
-    """Makes the plan of one training on one device.
+    """Creates the plan of one training on one device.
 
     Args:
         training: the training to plan.
@@ -25,7 +25,7 @@ class Making:
         savers: plans what would save memory.
         sizes: the assumptions about the sizes of a sample.
         replicas: the replicas that share each batch.
-        note: what else the figures leave out, as a sentence; empty if there is nothing.
+        note: what else the estimates leave out, as a sentence; empty if there is nothing.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class Making:
         )
 
     def _remarks(self) -> tuple[str, ...]:
-        """Assumptions about sample sizes and replicas, as sentences."""
+        """Return the assumptions about sample sizes and replicas, as sentences."""
         doubt, note = self._sizes.doubt, self._sizes.note
         return tuple(text for text in (doubt and f"{doubt[0].upper()}{doubt[1:]}.", note, self._note) if text)
 
     def _largest(self, start: int, beside: int = 0) -> int | None:
-        """The largest batch that fits if `beside` bytes are taken otherwise; None if unknown."""
+        """Return the largest batch that fits alongside `beside` bytes of other memory; None if unknown."""
         device, only = self._verdict.device, self._figures.only
         if device is None or not self._verdict.can_say_yes:
             return None
@@ -99,7 +99,7 @@ class Making:
         return replicas.batch_of(share)
 
     def _curve(self, most: int) -> tuple[tuple[int, Interval], ...]:
-        """The peaks at rising batch sizes, up to `most` samples and to the end of the device's memory."""
+        """Return the peaks at increasing batch sizes, up to `most` samples and to the limit of the device's memory."""
         figures = self._figures
         if figures.only is not None:
             return ((figures.only, figures.peak(figures.only)),)

@@ -35,9 +35,9 @@ from oomph.reach.script_output import is_of_memory
 from oomph.terminal.amounts import in_three_digits
 
 _STEPS = 4
-"""The number of steps to run; the first one also compiles, and tries out algorithms of libraries."""
+"""The number of steps to run. The first one also compiles, and tries out library algorithms."""
 _MOST_STEP_SECONDS = 20.0
-"""No further step begins after this many seconds, but two steps run in any case."""
+"""The time, in seconds, after which no further step starts, but two steps run in any case."""
 _LEAST_STEPS = 2
 
 
@@ -46,21 +46,21 @@ class GpuRun:
     """The results of real steps at one batch size."""
 
     peak: int = 0
-    """The highest peak of the steps, in bytes of everything in TensorFlow's allocator; 0 if no step succeeded."""
+    """The highest peak of the steps: everything in TensorFlow's allocator, in bytes; 0 if no step succeeded."""
     ran_out: bool = False
     """True if a step ran out of the GPU's memory."""
     failed: str = ""
-    """The reason a step failed; empty if none did, or if it ran out of memory."""
+    """The reason that a step failed; empty if none failed, or if one ran out of memory."""
 
 
 class GpuSteps:
-    """Runs steps of one compiled and built model on the GPU.
+    """Runs steps of a compiled and built model on the GPU.
 
     Args:
         model: the model.
-        batch: one batch as `train_step` takes it.
+        batch: one batch, as passed to `train_step`.
         given: the arguments of the call.
-        by_hand: whether the script calls `train_on_batch`, which keeps the batch during a step.
+        by_hand: True if the script calls `train_on_batch`, which keeps the batch during a step.
     """
 
     def __init__(self, model: Any, batch: Any, given: Mapping[str, Any], by_hand: bool) -> None:
@@ -82,12 +82,12 @@ class GpuSteps:
         return self._memory.limit_bytes or 0
 
     def in_use(self) -> int:
-        """The bytes in use in TensorFlow's allocator now."""
+        """Return the memory now in use in TensorFlow's allocator, in bytes."""
         gc.collect()  # what tracing has left
         return self._memory.in_use_bytes() or 0
 
     def run(self, size: int) -> GpuRun:
-        """Run a few steps of this many samples; stops early if a step fails."""
+        """Run a few steps of this many samples; stop early if a step fails."""
         try:
             peak = self._peak(size)
         except Exception as error:  # the user's own layers and losses may raise anything
@@ -115,7 +115,7 @@ class GpuSteps:
         return self._memory.peak_bytes() or 0
 
     def _feed(self, size: int) -> Iterator[Any]:
-        """The data as Keras would iterate over them: the same samples repeated, kept on the host."""
+        """Yield the data as Keras would iterate over it: the same samples repeated, kept on the host."""
         if self._by_hand:
             return itertools.repeat(samples.repeated(self._batch, self._size, size))
         data = self._dataset(size)
@@ -131,7 +131,7 @@ class GpuSteps:
 
 
 def gpu_name() -> str:
-    """TensorFlow's name for the GPU that trains; empty if there is none."""
+    """Return TensorFlow's name for the GPU that trains; empty if there is none."""
     if not tf.config.list_logical_devices("GPU"):
         return ""
     try:
@@ -143,7 +143,7 @@ def gpu_name() -> str:
 def leaves_size_open(dataset: Any) -> bool:
     """True if the dataset of a fit leaves the batch size open: the last batch may be smaller.
 
-    Also true for a source that is no dataset, such as a generator (None).
+    Also true for a source other than a dataset, such as a generator (None).
     """
     if dataset is None:
         return True
@@ -154,7 +154,7 @@ def leaves_size_open(dataset: Any) -> bool:
 def steps_for(
     device: Device | None, arguments: Mapping[str, Any], reached: Reached, model: Any, batch: Any
 ) -> GpuSteps | None:
-    """The steps to run; None if the plan may run none, or is for another GPU than the one TensorFlow trains on."""
+    """Return the steps to run; None if the plan may run none, or is for a different GPU from TensorFlow's."""
     if not arguments.get("probe") or device is None or not (device.is_card and device.is_gpu):
         return None
     here = gpu_name()
@@ -165,14 +165,14 @@ def steps_for(
 
 
 def kept_records(arguments: Mapping[str, Any]) -> list[ProbeRecord]:
-    """The records of earlier plans on the same kind of GPU with the same version of TensorFlow."""
+    """Return the records of earlier plans on the same kind of GPU with the same version of TensorFlow."""
     found = map(record_of, arguments.get("kept") or ())
     return [record for record in found if record.tensorflow == tf.__version__]
 
 
 @dataclass(frozen=True)
 class ProbeOutcome:
-    """The figures, the verdict on them, and the record to keep."""
+    """The estimates, the verdict on them, and the record to keep."""
 
     figures: Figures
     verdict: FittingVerdict
@@ -186,8 +186,8 @@ class Probing:
 
     Args:
         steps: runs steps of a given size on the GPU.
-        step: the step that is planned.
-        figures: the figures of the simulation.
+        step: the step to plan.
+        figures: the estimates of the simulation.
         verdict: the verdict on them.
     """
 
@@ -196,7 +196,7 @@ class Probing:
     figures: Figures
     verdict: FittingVerdict
     foreign: int = field(init=False)
-    """Bytes that the script holds on the GPU besides the training, such as its data."""
+    """The size in bytes of what the script holds on the GPU in addition to the training, such as its data."""
     _ran: dict[int, int] = field(default_factory=dict)
     _ran_out: int | None = None
     _failed: str = ""
@@ -205,7 +205,7 @@ class Probing:
         self.foreign = max(0, self.steps.in_use() - self.step.engine.held.total)
 
     def outcome(self, asked: Sequence[int]) -> ProbeOutcome:
-        """Run the sizes that are worth it, and plan with the results; `asked` are the plan's batch sizes, rising."""
+        """Run the worthwhile sizes, and plan with the results; `asked` are the plan's batch sizes, increasing."""
         self._run(asked)
         assert self.verdict.device is not None, "a probe is for a device"
         device = replace(self.verdict.device, usable=self.steps.limit)
@@ -243,7 +243,7 @@ class Probing:
         return sizes_wanted(self.steps.is_xla, asked, self._high(asked[-1]) <= self.steps.limit)
 
     def _high(self, batch: int) -> int:
-        """The most bytes that a step of this size should take, to decide whether to run it."""
+        """Return the most bytes that a step of this size should take, to decide whether to run it."""
         if not self.steps.is_xla:
             return self._probed.peak(batch).high
         simulated = round(_XLA_TAKES * self.figures.peak(batch).high)
@@ -252,7 +252,7 @@ class Probing:
 
     @property
     def _doubt(self) -> str:
-        """The doubt about the figures; steps run with XLA do not depend on the simulation."""
+        """The doubt about the estimates; steps run with XLA do not depend on the simulation."""
         return self._failed or (self.step.sizes.doubt if self.steps.is_xla else self.verdict.doubt)
 
     @property
@@ -275,7 +275,7 @@ class Probing:
         if self._ran_out is not None:
             told.append(f"A step of {self._ran_out:,} samples ran out of memory on this GPU.")
         told.append(
-            f"TensorFlow itself says that it gets {in_three_digits(self.steps.limit)} of {device} at this moment."
+            f"TensorFlow itself reports that it currently gets {in_three_digits(self.steps.limit)} of {device}."
         )
         return (*told, _SAVERS)
 
@@ -297,7 +297,7 @@ class Probing:
 def with_kept(
     figures: Figures, verdict: FittingVerdict, step: ModelStep, records: Sequence[ProbeRecord]
 ) -> ProbeOutcome | None:
-    """The outcome from records of earlier runs of this very step on such a GPU; None if there are none.
+    """Return the outcome from records of earlier runs of this very step on such a GPU; None if there are none.
 
     An earlier run is evidence, not a promise: the high end of the interval decides whether it fits.
     """
@@ -322,7 +322,7 @@ def probed(
     step: ModelStep, base: Figures, is_xla: bool, ran: Mapping[int, int], ran_out: int | None, limit: int, foreign: int,
     is_now: bool, is_loose: bool = False,
 ) -> Probed:  # fmt: skip
-    """The figures of a step that ran at the sizes in `ran`, with these peaks in bytes."""
+    """Return the estimates for a step that ran at the sizes in `ran`, with these peaks in bytes."""
     engine = step.engine
     spec, size = samples.specification(step.batch), samples.size_of(step.batch)
 
@@ -345,12 +345,12 @@ def probed(
 
 _XLA_TAKES = 1.25
 """A compiled step should take at most this many times the memory that its operations take one by one. If it takes more,
-it runs out of memory, which is an answer too."""
+it runs out of memory, which is also an answer."""
 _LOOSELY = (
-    "TensorFlow took the memory as it was needed, since others hold some of this GPU, and then divides it less well: "
+    "TensorFlow took memory as needed, since other processes hold some of this GPU, and then divides it less well: "
     "much less may be enough."
 )
-_SAVERS = "What saves memory is simulated, and scaled to the steps that ran."
+_SAVERS = "The savers are simulated, and scaled to the steps that ran."
 
 
 def _how(is_xla: bool) -> str:
@@ -363,9 +363,9 @@ def _listed(sizes: Mapping[int, int]) -> str:
 
 
 def _others(is_xla: bool, count: int) -> str:
-    """A sentence on where the figures for other sizes come from."""
+    """Say how the estimates for other sizes were obtained."""
     if not is_xla:
-        return "At other sizes the figures follow the simulation, corrected by these steps."
+        return "At other sizes the values follow the simulation, corrected by these steps."
     if count == 1:
-        return "At other sizes the figures follow the simulation; the upper bound grows in proportion to the batch."
-    return "Between these sizes the figures lie on a line; above them the upper bound grows in proportion to the batch."
+        return "At other sizes the values follow the simulation; the upper bound grows in proportion to the batch."
+    return "Between these sizes the values lie on a line; above them the upper bound grows in proportion to the batch."

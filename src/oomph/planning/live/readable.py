@@ -1,4 +1,4 @@
-"""Makes a pipeline safe to read for an examiner: its buffers fill soon, and nothing is written to disk.
+"""Makes a pipeline safe to examine: its buffers fill quickly, and nothing is written to disk.
 
 Buffers that are too large are made smaller in the pipeline's graph, which TensorFlow itself writes and reads. All
 stages, functions and variables stay as they are.
@@ -24,15 +24,15 @@ from oomph.planning.data_buffers import CACHE, PREFETCH, SHUFFLE, DataBuffer, Ro
 from oomph.process.available_memory import available_bytes, total_bytes
 
 _MOST_MEASURED, _MEASURING_SECONDS = 32, 1.0
-"""The most elements to read when measuring one stage, and the most seconds to spend on it."""
+"""The most elements to read, and the most seconds to spend, when measuring one stage."""
 _MANY = 1000
-"""A buffer of fewer elements than this is taken to fill quickly."""
+"""The number of elements below which a buffer is assumed to fill quickly."""
 _OF_TEXT = 24
-"""The bytes that a string takes besides its characters."""
+"""The size in bytes of a string, in addition to its characters."""
 _SHARE_OF_FREE, _MOST_BYTES = 0.25, 4 << 30
-"""The share of free memory, and the bytes, that a pipeline's buffers may take before they are made smaller."""
+"""The share of free memory, and the size in bytes, above which a pipeline's buffers are made smaller."""
 _MOST_SECONDS = 20.0
-"""The most seconds that a pipeline's buffers may take to fill before they are made smaller."""
+"""The time, in seconds, for filling a pipeline's buffers above which they are made smaller."""
 _SMALL_BYTES, _SMALL_SECONDS, _SMALL_ELEMENTS = 128 << 20, 2.0, 1000
 """The limits of a buffer that was made smaller: bytes, seconds to fill, elements."""
 _MOST_COPIED = 256 << 20
@@ -50,15 +50,15 @@ class Filling:
     declared: int
     """The declared size of the buffer, in elements; negative for all elements."""
     seconds: float
-    """The seconds to produce one element; 0 if not measured."""
+    """The time, in seconds, to produce one element; 0 if not measured."""
 
 
 def fillings_of(dataset: Any, readable: Callable[[Any], Any]) -> tuple[Filling, ...]:
-    """The buffers of a dataset's shuffles, caches and fixed-size prefetches, source first.
+    """Return the buffers of a dataset's shuffles, caches and fixed-size prefetches, source first.
 
     Args:
         dataset: the pipeline.
-        readable: makes a version of a dataset that can be read with little memory, or None.
+        readable: creates a version of a dataset that can be read with little memory, or returns None.
     """
     return tuple(filling for each in chain(dataset) for filling in _filling(each, readable))
 
@@ -76,7 +76,7 @@ def _filling(dataset: Any, readable: Callable[[Any], Any]) -> Iterator[Filling]:
 
 
 def declared_size(dataset: Any) -> int | None:
-    """The declared size of a stage's buffer, in elements: negative for all elements; None if tf.data chooses it."""
+    """Return the declared size of a stage's buffer in elements: negative for all; None if tf.data chooses it."""
     if kind_of(dataset) == CACHE:
         return -1
     size = static(TENSORFLOW.buffer_size.get(dataset))
@@ -89,7 +89,7 @@ def _text(name: Any) -> str:
 
 
 def _at_most(declared: int, count: int) -> int | None:
-    """The elements in a full buffer of this declared size, if its source has `count` of them; None if unknown."""
+    """Return how many elements a full buffer of this declared size has if its source has `count`; None if unknown."""
     known = [number for number in (declared, count) if number >= 0]
     return min(known, default=None)
 
@@ -100,7 +100,7 @@ def _is_small(size: int | None, elements: int | None) -> bool:
 
 
 def _static_bytes(specification: Any) -> int | None:
-    """The size of every element in bytes, from its shapes and dtypes; None if elements may differ in size."""
+    """Return the size in bytes of any element, from shapes and dtypes; None if elements may differ in size."""
     parts: Sequence[Any] = tf.nest.flatten(specification)
     if not all(isinstance(part, tf.TensorSpec) and part.shape.is_fully_defined() for part in parts):
         return None
@@ -110,7 +110,7 @@ def _static_bytes(specification: Any) -> int | None:
 
 
 def _measured_size(source: Any) -> tuple[int | None, float]:
-    """The mean bytes of the first elements, and the seconds to produce one; None and 0 if no element can be read."""
+    """Return the mean size of the first elements in bytes, and the seconds to produce one; None and 0 if unreadable."""
     if source is None:
         return None, 0.0
     sizes: list[int] = []
@@ -130,7 +130,7 @@ def _measured_size(source: Any) -> tuple[int | None, float]:
 
 
 def bytes_of_element(element: Any) -> int:
-    """The bytes of all tensors in an element."""
+    """Return the size in bytes of all tensors in an element."""
     return sum(map(_bytes_of_tensor, tf.nest.flatten(element, expand_composites=True)))
 
 
@@ -145,20 +145,20 @@ class ReadableDataset:
     """A pipeline in a form that an examiner may read."""
 
     dataset: Any
-    """The pipeline, or a version with smaller buffers; None if there is no such version, and it must not be read."""
+    """The pipeline, or a version with smaller buffers; None if it must not be read and has no such version."""
     buffers: tuple[DataBuffer, ...] = ()
     """The buffers of the original pipeline."""
     is_changed: bool = False
     """True if `dataset` is not the original pipeline."""
     mixes_less: bool = False
-    """True if a shuffle was made smaller, so that the first elements come from the beginning of the data."""
+    """True if a shuffle was made smaller, so that the first elements are from the beginning of the data."""
 
 
 _KNOWN: weakref.WeakKeyDictionary[Any, ReadableDataset] = weakref.WeakKeyDictionary()
 
 
 def readable(dataset: Any) -> ReadableDataset:
-    """The pipeline in a form that may be read; made once for each pipeline."""
+    """Return the pipeline in a form that may be read. It is created once for each pipeline."""
     known = _KNOWN.get(dataset)
     if known is None:
         known = _KNOWN[dataset] = _readable(dataset)
@@ -166,7 +166,7 @@ def readable(dataset: Any) -> ReadableDataset:
 
 
 def _readable(dataset: Any) -> ReadableDataset:
-    """The readable form of a pipeline, with None for the pipeline itself, which would keep itself alive."""
+    """Return the readable form, with None for an unchanged pipeline, since a reference would keep it alive."""
     fillings = fillings_of(dataset, lambda each: readable(each).dataset)
     buffers = tuple(filling.buffer for filling in fillings)
     is_large, writes = _are_large(fillings), _writes(dataset, buffers)
@@ -178,7 +178,7 @@ def _readable(dataset: Any) -> ReadableDataset:
 
 
 def room_for(buffers: Sequence[DataBuffer]) -> Room:
-    """The memory and the disk space on this machine for these buffers."""
+    """Return the memory and disk space on this machine for these buffers."""
     file = next((buffer.file for buffer in buffers if buffer.file), "")
     return Room(total_bytes(), _free_disk(file) if file else None)
 
@@ -192,7 +192,7 @@ def _free_disk(file: str) -> int | None:
 
 
 def _are_large(fillings: Sequence[Filling]) -> bool:
-    """True if the buffers take much memory or time before the first batch comes."""
+    """True if the buffers take much memory, or much time before the first batch arrives."""
     in_memory = [filling for filling in fillings if not filling.buffer.file]
     room = min(_MOST_BYTES, _SHARE_OF_FREE * (available_bytes() or math.inf))
     size = sum(filling.buffer.bytes or 0 for filling in in_memory)
@@ -209,7 +209,7 @@ def _writes(dataset: Any, buffers: Sequence[DataBuffer]) -> bool:
 
 
 def _small(filling: Filling) -> int:
-    """The number of elements in the smaller version of a buffer."""
+    """Return the number of elements in the smaller version of a buffer."""
     if filling.buffer.kind == PREFETCH:
         return min(filling.declared, 2)
     size, seconds = filling.buffer.element_bytes or 1, filling.seconds
@@ -219,7 +219,7 @@ def _small(filling: Filling) -> int:
 
 
 def _made_smaller(dataset: Any, sizes: Mapping[int, int]) -> Any:
-    """The pipeline with other buffer sizes, and without caches and snapshots; None if this is impossible."""
+    """Return the pipeline with other buffer sizes, and without caches and snapshots; None if this is impossible."""
     if _bytes_in_arrays(dataset) > _MOST_COPIED:
         return _rebuilt(dataset, sizes)
     try:
@@ -235,7 +235,7 @@ def _made_smaller(dataset: Any, sizes: Mapping[int, int]) -> Any:
 
 
 def _bytes_in_arrays(dataset: Any) -> int:
-    """The bytes of the arrays that a pipeline was made from."""
+    """Return the size in bytes of the arrays from which a pipeline was created."""
     functions = [function for each in chain(dataset) for function in functions_of(each)]
     tensors = [tensor for each in chain(dataset) for tensor in TENSORFLOW.source_tensors.get(each, None) or ()]
     tensors += [tensor for function in functions for tensor in function.captured_inputs]
@@ -243,7 +243,7 @@ def _bytes_in_arrays(dataset: Any) -> int:
 
 
 def _rebuilt(dataset: Any, sizes: Mapping[int, int]) -> Any:
-    """The pipeline rebuilt with other buffer sizes by its public methods; None if a stage is of an unknown kind."""
+    """Rebuild the pipeline with other buffer sizes by its public methods; None if the kind of a stage is unknown."""
     datasets = linear(dataset)
     if any(kind_of(each) in (SHUFFLE, CACHE, PREFETCH, _SNAPSHOT) for each in chain(datasets[0])):
         return None

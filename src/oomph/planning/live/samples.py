@@ -1,4 +1,4 @@
-"""One batch as `fit` would take it, and the shape of such a batch at another size."""
+"""One batch as `fit` would use it, and the structure of such a batch at another size."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _EPOCH_ARGUMENTS = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", 
 
 
 def first_batch(model: Any, arguments: Mapping[str, Any]) -> Any:
-    """The first batch of a fit that was called with these arguments, as Keras gives it to `train_step`.
+    """Return the first batch of a fit called with these arguments, as Keras passes it to `train_step`.
 
     Raises:
-        ExamineError: the data yield no batch, or fail.
+        ExamineError: the data yields no batch, or fails.
     """
     try:
         return next(iter(dataset_of(model, arguments)))
@@ -34,7 +34,7 @@ def first_batch(model: Any, arguments: Mapping[str, Any]) -> Any:
 
 
 def dataset_of(model: Any, arguments: Mapping[str, Any]) -> Any:
-    """The dataset that Keras makes from the data of a fit with these arguments."""
+    """Return the dataset that Keras creates from the data of a fit with these arguments."""
     given = {name: arguments[name] for name in _EPOCH_ARGUMENTS if arguments.get(name) is not None}
     if isinstance(given.get("x"), tf.data.Dataset):
         given["x"] = readable(given["x"]).dataset
@@ -47,10 +47,10 @@ def dataset_of(model: Any, arguments: Mapping[str, Any]) -> Any:
 
 
 def array_sizes(arguments: Mapping[str, Any], on_gpu: bool = False) -> list[int]:
-    """The sizes in bytes of the NumPy arrays given to a fit, as they lie on the device as long as it trains.
+    """Return the sizes in bytes of the NumPy arrays passed to a fit, as they occupy the device throughout the training.
 
-    Keras makes one tensor of each, which TensorFlow puts on the GPU if there is one, int32 excepted. Floating-point
-    numbers become those of `floatx`.
+    Keras creates one tensor for each, which TensorFlow puts on the GPU if there is one, int32 excepted. Floating-point
+    numbers are converted to `floatx`.
     """
     import keras
 
@@ -64,12 +64,12 @@ def array_sizes(arguments: Mapping[str, Any], on_gpu: bool = False) -> list[int]
 
 
 def bytes_of(batch: Any) -> int:
-    """The bytes of a batch, or of a batch that a specification describes."""
+    """Return the size in bytes of a batch, or of a batch described by a specification."""
     return sum(math.prod(leaf.shape) * leaf.dtype.size for leaf in tf.nest.flatten(batch))
 
 
 def specification(batch: Any) -> Any:
-    """The structure of a batch: shape and type of each part, with all dimensions known.
+    """Return the structure of a batch: shape and type of each part, with all dimensions known.
 
     Raises:
         ExamineError: a part is ragged or sparse, whose size does not follow from its shape.
@@ -77,14 +77,14 @@ def specification(batch: Any) -> Any:
     leaves = tf.nest.flatten(batch)
     if any(isinstance(leaf, (tf.RaggedTensor, tf.SparseTensor)) for leaf in leaves):
         raise ExamineError(
-            "a batch holds ragged or sparse tensors, whose size does not follow from their shape: plan with "
+            "a batch contains ragged or sparse tensors, whose size does not follow from their shape: plan with "
             "dense ones, such as ragged.to_tensor(shape=(None, LONGEST)) or tf.sparse.to_dense(sparse)"
         )
     return tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape, part.dtype), batch)
 
 
 def size_of(batch: Any) -> int:
-    """The number of samples in a batch: the first dimension of its first part."""
+    """Return the number of samples in a batch: the first dimension of its first part."""
     leaves = [leaf for leaf in tf.nest.flatten(batch) if len(leaf.shape)]
     if not leaves:
         raise ExamineError("a batch has no first dimension")
@@ -92,7 +92,7 @@ def size_of(batch: Any) -> int:
 
 
 def resized(spec: Any, size: int, batch: int) -> Any:
-    """The same structure for `batch` samples: first dimensions of `size` become `batch`."""
+    """Return the same structure for `batch` samples: first dimensions of `size` become `batch`."""
 
     def one(part: Any) -> Any:
         is_per_sample = len(part.shape) > 0 and part.shape[0] == size
@@ -102,7 +102,7 @@ def resized(spec: Any, size: int, batch: int) -> Any:
 
 
 def repeated(batch: Any, size: int, wanted: int) -> Any:
-    """A batch that repeats the same samples until it has `wanted` of them."""
+    """Return a batch that repeats the same samples until it has `wanted` of them."""
 
     def one(part: Any) -> Any:
         if not len(part.shape) or part.shape[0] != size:

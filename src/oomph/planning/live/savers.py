@@ -1,4 +1,4 @@
-"""The ways to need less memory, each planned on the same training, least intrusive first."""
+"""The ways to use less memory, each planned on the same training, least intrusive first."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def savers(
     is_xla: bool | None = True,
     replicas: PlannedReplicas = ALONE,
 ) -> tuple[Saver, ...]:
-    """The savers where a replica takes `size` samples; `part` is the largest micro-batch that fits, if it is known.
+    """Plan the savers where a replica takes `size` samples; `part` is the largest micro-batch that fits, if known.
 
-    Those that change the model to plan it are left out unless `may_change`. Which 16-bit type is planned depends on
-    `is_bfloat16_fast`; `is_xla`: whether XLA compiles the step as it is; None: it does not, and cannot.
+    Savers that change the model to plan it are left out unless `may_change`. The 16-bit type to plan depends on
+    `is_bfloat16_fast`. `is_xla` is true if XLA compiles the step as it is, and None if it does not and cannot.
     """
     planned = [_micro_batches(model, figures, size, part, replicas)]
     if may_change and engine.only is None:
@@ -67,9 +67,9 @@ class _Replanning:
 
     Args:
         model: the compiled model.
-        batch: one batch as `train_step` takes it.
+        batch: one batch, as passed to `train_step`.
         engine: the simulation of the model as it is.
-        figures: the figures of the plan.
+        figures: the estimates of the plan.
         size: the batch size.
         tell: called with the current activity.
     """
@@ -79,7 +79,7 @@ class _Replanning:
         self._batch, self._figures, self._size, self._tell = batch, figures, size, tell
 
     def planned(self, name: str, change: AbstractContextManager[Any], cost: str, line: str) -> Saver:
-        """The saver with its peak after the change; without peak and line if planning fails."""
+        """Return the saver with its peak after the change; without peak and line if planning fails."""
         self._tell(f"planning {name}")
         try:
             with change:
@@ -89,7 +89,7 @@ class _Replanning:
         return Saver(name, peak, cost, line, basis)
 
     def _peak(self) -> tuple[Interval, str]:
-        """The peak with the model as it is now, and how that peak is known."""
+        """Return the peak with the model as it is now, and how that peak is known."""
         compiled = self._figures.of_changed(self._size)
         if compiled is not None:
             return compiled, "compiled"
@@ -111,7 +111,7 @@ def _changing(replanning: _Replanning, is_bfloat16_fast: bool) -> Iterator[Saver
     if replanning.engine.held.slots > subject.trainable_bytes(model) * 1.5:
         yield replanning.planned(
             "SGD instead", with_optimizer(model, "sgd"),
-            "another optimizer: it needs another learning rate and may train worse",
+            "a different optimizer: it needs a different learning rate and may train worse",
             'optimizer="sgd",  # in model.compile()',
         )  # fmt: skip
     yield replanning.planned(
@@ -128,7 +128,7 @@ _ALLOCATOR = Saver(
 
 
 def _xla(is_on: bool | None) -> Saver | None:
-    """The saver that changes whether XLA compiles the step; None if that cannot be changed."""
+    """Return the saver that changes whether XLA compiles the step; None if that cannot be changed."""
     if is_on is None:
         return None
     name = "without XLA" if is_on else "with XLA"
@@ -152,7 +152,7 @@ def _micro_batches(
 
 
 def _change(model: Any) -> str:
-    """The effect of micro-batches on the training of this model, before the model is probed."""
+    """Describe the effect of micro-batches on the training of this model, before the model is probed."""
     if any(getattr(layer, "moving_variance", None) is not None for layer in KERAS.flatten_layers.of(model)()):
         return "BatchNormalization sees each part alone; nothing else changes but rounding and time"
     if promise_before_tracing(model).kind != EXACT:
@@ -161,7 +161,7 @@ def _change(model: Any) -> str:
 
 
 def _why(error: Exception) -> str:
-    """A brief reason why a change cannot be planned."""
+    """Return a brief reason that a change cannot be planned."""
     words = " ".join(str(error).split())
     known = isinstance(error, OomphError) and words
     return f"since {shortened(words.rstrip('.'), _LONGEST)}" if known else type(error).__name__
@@ -169,7 +169,7 @@ def _why(error: Exception) -> str:
 
 def _recompute() -> Saver:
     why = why_remat_fails()
-    said = f"not planned; keras.RematScope fails here inside of fit ({why})" if why else "not planned"
+    said = f"not planned; keras.RematScope fails here inside fit ({why})" if why else "not planned"
     return Saver(
         "recompute activations", None, f"{said}: costs a second forward pass, changes no result",
         "y = tf.recompute_grad(block)(x)  # in call(), around each block of layers",
@@ -193,7 +193,7 @@ def _quantised(model: Any) -> Saver | None:
 
 
 def why_remat_fails() -> str:
-    """The reason rematerialization fails, in a few words; empty if it works."""
+    """Return the reason that rematerialization fails, in a few words; empty if it works."""
     import keras
 
     if not hasattr(keras, "RematScope"):
@@ -214,7 +214,7 @@ def _gradients(model: Any, x: Any) -> Any:
 
 
 def set_policy(model: Any, name: str) -> None:
-    """Make all layers compute with another dtype policy; their weights stay as they are."""
+    """Set the dtype policy in which all layers compute; their weights stay as they are."""
     import keras
 
     try:
@@ -226,7 +226,7 @@ def set_policy(model: Any, name: str) -> None:
 
 
 def set_optimizer(model: Any, name: str) -> None:
-    """Give the model another optimizer of Keras, with its default settings.
+    """Give the model a different Keras optimizer, with its default settings.
 
     An optimizer belongs to the strategy in whose scope it is created.
     """
@@ -241,7 +241,7 @@ def set_optimizer(model: Any, name: str) -> None:
 
 @contextmanager
 def with_precision(model: Any, name: str) -> Iterator[None]:
-    """Within the block, the model computes in another precision."""
+    """Make the model compute in a different precision within the block."""
     before = [(layer, layer.dtype_policy) for layer in KERAS.flatten_layers.of(model)()]
     try:
         set_policy(model, name)
@@ -253,7 +253,7 @@ def with_precision(model: Any, name: str) -> Iterator[None]:
 
 @contextmanager
 def with_optimizer(model: Any, name: str) -> Iterator[None]:
-    """Within the block, the model has another optimizer, already built."""
+    """Give the model a different optimizer, already built, within the block."""
     before = model.optimizer
     try:
         set_optimizer(model, name)
@@ -266,7 +266,7 @@ def with_optimizer(model: Any, name: str) -> Iterator[None]:
 
 @contextmanager
 def frozen_but_head(model: Any) -> Iterator[str]:
-    """Within the block, all layers are frozen except the last one with weights; yields the name of that layer."""
+    """Freeze all layers except the last one with weights within the block; yields the name of that layer."""
     layers = KERAS.flatten_layers.of(model)(include_self=False, recursive=False)
     trained = [layer for layer in layers if layer.trainable_weights]
     before, was = [(layer, layer.trainable) for layer in trained[:-1]], model.optimizer

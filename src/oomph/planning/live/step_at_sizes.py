@@ -1,4 +1,4 @@
-"""A training step traced at a few batch sizes, and run at those and others while it is cheap."""
+"""A training step traced at a few batch sizes, and run at these and others while that is cheap."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oomph.planning.program import Program
 from oomph.process.available_memory import available_bytes
 
 _SIZES = (2, 8)
-"""The batch sizes to trace, and to run if there is room in memory."""
+"""The batch sizes to trace, and to run if there is enough memory."""
 _TIMES = 4
 """The factor between a batch size that runs and the next larger one."""
 _CHEAP_SECONDS = 3.0
@@ -26,11 +26,11 @@ _OWN_SECONDS = 30.0
 """A requested size runs if its step should take at most this many seconds."""
 _MOST_SAMPLES = 8192
 _ORDERS = 3
-"""The number of orders of its operations in which a requested size runs, as far as `_ORDER_SECONDS` allow."""
+"""The number of orders of operations in which a requested size runs, as far as `_ORDER_SECONDS` allow."""
 _ORDER_SECONDS = 20.0
-"""The total seconds for running requested sizes in further orders."""
+"""The total time, in seconds, for running requested sizes in further orders."""
 _MOST_OF_MEMORY = 0.5
-"""The share of the free memory that a real step may take."""
+"""The share of the free memory that a real step may use."""
 
 
 class StepAtSizes:
@@ -43,11 +43,11 @@ class StepAtSizes:
         self.measured: dict[int, list[tuple[int, ...]]] = {}
         """The peaks of the steps at each batch size that ran, for each order of operations."""
         self.failed: list[str] = []
-        """Real steps that failed for a reason other than memory, one sentence each."""
+        """The real steps that failed for a reason other than memory, one sentence each."""
         self.last, self.seconds = 1, 0.0
-        """The batch size that ran last, and the seconds of its shortest step."""
+        """The batch size that ran last, and the duration of its shortest step in seconds."""
         self._took = 0.0
-        """The seconds that the last run took, including the optimization of its graph."""
+        """The duration of the last run in seconds, including the optimization of its graph."""
         self._asked: Sequence[int] = ()
         self._foreign = 0
         try:
@@ -60,7 +60,7 @@ class StepAtSizes:
         self.identity = identity_of(self.traces)
 
     def program(self) -> Program:
-        """The step for any batch size."""
+        """Return the step for any batch size."""
         program = traced_program(self.traces, self._is_update)
         assert program is not None, "a trace has the operations that it has"
         return program
@@ -68,7 +68,7 @@ class StepAtSizes:
     def run(self, foreign: int, asked: Sequence[int] = ()) -> None:
         """Run small sizes, then those of the plan, each in a few orders of its operations.
 
-        The sizes rise: after a large step, the pool would serve small tensors from its large free chunks.
+        The sizes increase: after a large step, the pool would serve small tensors from its large free chunks.
         """
         only = self.traces[0].batch if len(self.traces) == 1 else None
         asked = [size for size in sorted(asked) if only in (None, size)]
@@ -81,8 +81,10 @@ class StepAtSizes:
                 self._run_in_other_orders(last)  # larger batches are judged by it
 
     def _run_small(self) -> Traced | None:
-        """Run steps of the sizes that were traced, and of larger ones while they are cheap. Requested sizes run before
-        the next larger size. Returns the last traced step that ran."""
+        """Run steps of the traced sizes, and of larger ones while they are cheap.
+
+        A requested size runs before the next larger size. Returns the last traced step that ran.
+        """
         program, seconds = self.program(), 0.0
         last: Traced | None = None
         for traced in self.traces:
@@ -133,8 +135,10 @@ class StepAtSizes:
             self._run_in_orders(traced)
 
     def _run_in_orders(self, traced: Traced) -> float:
-        """Run a step, and in other orders too if its size was requested; returns the seconds of the shortest step in
-        the first order, 0 if none succeeded."""
+        """Run a step, also in other orders if its size was requested.
+
+        Returns the duration, in seconds, of the shortest step in the first order; 0 if none succeeded.
+        """
         seconds = self._run(traced)
         if seconds and traced.batch in self._asked:
             self._run_in_other_orders(traced)
@@ -149,7 +153,7 @@ class StepAtSizes:
             self._run(traced.in_another_order())
 
     def corrections(self) -> list[MeasuredSteps]:
-        """The real steps at each batch size, with the peak that the final program predicts for it."""
+        """Return the real steps at each batch size, with the peak that the final program predicts for it."""
         program = self.program()
         return [
             MeasuredSteps(batch, orders, predict(PredictedStep(program, self.held.total), batch).peak.expected)
@@ -157,7 +161,7 @@ class StepAtSizes:
         ]
 
     def _with(self, larger: Traced) -> list[Traced]:
-        """The traces and a larger one; without the larger one if it is another step."""
+        """Return the traces and a larger one; without the larger one if it is a different step."""
         traces = [*self.traces, larger]
         return traces if traced_program(traces, self._is_update) is not None else self.traces
 
@@ -169,7 +173,7 @@ class StepAtSizes:
         return high <= _MOST_OF_MEMORY * (available_bytes() or 0)
 
     def _run(self, traced: Traced) -> float:
-        """Run steps of one size; returns the seconds of the shortest, 0 if none succeeded."""
+        """Run steps of one size; return the duration, in seconds, of the shortest, 0 if none succeeded."""
         self._tell(f"running a few steps of {traced.batch} samples on {dry_run.device()}")
         began = time.monotonic()
         ran = dry_run.run(traced, samples.repeated(self._batch, self._size, traced.batch), self._foreign)
@@ -187,10 +191,10 @@ class StepAtSizes:
 
 
 def identity_of(traces: Sequence[Traced]) -> str:
-    """A digest of what a step computes: the types of its operations, and the sizes of their outputs.
+    """Return a digest of what a step computes: the types of its operations, and the sizes of their outputs.
 
-    Weights, optimizer, precision and the shapes of the data all decide which operations there are, and their sizes. So
-    a model with other images, or in float16, is another step.
+    Weights, optimizer, precision and the shapes of the data together decide which operations there are, and their
+    sizes. A model with other images, or in float16, is therefore a different step.
     """
     told = [
         [trace.batch, sorted([made.kind, *(trace.flat.sizes[tensor] for tensor in made.outputs)] for made in

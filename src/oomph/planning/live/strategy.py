@@ -1,4 +1,4 @@
-"""A training under a strategy: how many replicas share its batch, and what one of them takes."""
+"""A training under a strategy: the replicas that share its batch, and the share of one of them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ but the first."""
 
 @dataclass(frozen=True)
 class SharedBatch:
-    """The first batch of a training, and the share of it that is planned."""
+    """The first batch of a training, and the share of it to plan."""
 
     share: Any
-    """The share of the first replica, as `train_step` gets it."""
+    """The share of the first replica, as passed to `train_step`."""
     size: int
     """The number of samples in the whole batch."""
     size_bytes: int
-    """The bytes of the whole batch."""
+    """The size in bytes of the whole batch."""
     replicas: PlannedReplicas
 
 
 def shared(strategy: Any, batch: Any) -> SharedBatch:
-    """Share a batch as `fit` distributes it; no replica gets more than the first."""
+    """Divide a batch as `fit` distributes it; no replica gets more than the first."""
     parts = of_strategy.Replicas(strategy).local(batch)
     return SharedBatch(
         parts[0], sum(map(samples.size_of, parts)), sum(map(samples.bytes_of, parts)), PlannedReplicas(len(parts))
@@ -44,7 +44,7 @@ def shared(strategy: Any, batch: Any) -> SharedBatch:
 
 
 def check(strategy: Any, kind: str) -> None:
-    """Refuse several replicas that do not hold a model each, are not all here, or do not share their batches.
+    """Refuse several replicas unless each holds a model, all are here, and they share their batches.
 
     Raises:
         ExamineError: the replicas cannot be planned; the message says why.
@@ -65,10 +65,10 @@ def check(strategy: Any, kind: str) -> None:
 
 
 def elsewhere(strategy: Any) -> Elsewhere | None:
-    """A function that returns True for operations of replicas other than the first; None if there is only one replica.
+    """Return a function that is True for operations of replicas other than the first; None for a single replica.
 
-    A script may name GPUs that are not here. TensorFlow then places variables on the CPU, and updates beside them:
-    their devices do not show whose they are.
+    A script may name GPUs that are not here. TensorFlow then places variables on the CPU, and updates alongside them,
+    so their devices do not show to which replica they belong.
     """
     if strategy.num_replicas_in_sync == 1:
         return None
@@ -95,18 +95,18 @@ def can_be_changed(is_xla: bool, replicas: PlannedReplicas) -> bool | None:
 
 
 def note(strategy: Any, batch: int) -> str:
-    """A sentence on what the figures omit if the strategy would have more replicas elsewhere; else empty."""
+    """Say what the estimates leave out if the strategy would use more replicas on another machine; empty otherwise."""
     if not isinstance(strategy, _MIRRORED) or strategy.num_replicas_in_sync > 1:
         return ""
     return (
-        f"{_name(strategy)} has one replica here, so the figures are for one GPU with the whole batch. With N "
-        f"GPUs each takes 1/N of it: --batch {-(-batch // 4)} plans the share of each of 4 GPUs, without what adding "
-        "up their gradients takes."
+        f"{_name(strategy)} has one replica here, so the estimates are for one GPU with the whole batch. With N GPUs "
+        f"each gets 1/N of it: --batch {-(-batch // 4)} plans the share of each of 4 GPUs, excluding the memory to sum "
+        "their gradients."
     )
 
 
 def _name(strategy: Any) -> str:
-    """The name of the strategy's class as users know it."""
+    """Return the name of the strategy's class as users know it."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return "MultiWorkerMirroredStrategy"
     return type(strategy).__name__

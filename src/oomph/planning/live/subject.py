@@ -29,21 +29,21 @@ _TOO_LARGE = (
 
 @dataclass(frozen=True)
 class OpenSizes:
-    """A plan's remarks on sizes of a sample that the model leaves open, one sentence each, or empty."""
+    """A plan's remarks on sample sizes that the model leaves open, one sentence each, or empty."""
 
     doubt: str = ""
-    """The remark that other batches may have other sizes."""
+    """The remark that other batches may have different sizes."""
     note: str = ""
-    """The remark that the model takes any size, and the data have only one."""
+    """The remark that the model accepts any size, but the data has only one."""
 
 
 def open_sizes(model: Any, data: Any, batch: Any) -> OpenSizes:
-    """The assumptions about the sizes of a sample.
+    """Return the assumptions about the sizes of a sample.
 
     Args:
         model: the built model.
-        data: `x` as `fit` was given it.
-        batch: one batch as `train_step` takes it.
+        data: `x` as passed to `fit`.
+        batch: one batch, as passed to `train_step`.
     """
     leaves = tf.nest.flatten(batch[0] if isinstance(batch, tuple) else batch)
     taken = _shapes_of_inputs(model, len(leaves))
@@ -56,22 +56,22 @@ def open_sizes(model: Any, data: Any, batch: Any) -> OpenSizes:
     shapes = " and ".join(str(tuple(leaf.shape[1:])) for leaf in leaves)
     if any(_may_vary(*each) for each in axes):
         return OpenSizes(
-            doubt="the data leave the size of a sample open, so another batch may take more than these figures, which "
-            f"are those of samples of shape {shapes}, as in the first batch; give all batches one length, for instance "
-            "with padded_shapes in padded_batch, and plan again"
+            doubt="the data do not fix the size of a sample, so another batch may take more than these estimates, "
+            f"which are for samples of shape {shapes}, as in the first batch; give all batches the same length, for "
+            "instance with padded_shapes in padded_batch, and plan again"
         )
     if any(takes is not None and takes[axis] is None for axis, takes, _ in axes):
         return OpenSizes(
-            note=f"The model takes samples of any size; these figures are those of shape {shapes}, as in the data. For "
+            note=f"The model accepts samples of any size; these estimates are for shape {shapes}, as in the data. For "
             "longer ones, plan with data of that length."
         )
     return OpenSizes()
 
 
 def _may_vary(axis: int, takes: Shape | None, says: tf.TensorShape | None) -> bool:
-    """True if other batches may have another size along this axis.
+    """True if other batches may have a different size along this axis.
 
-    If the data have no known shape, as from a generator, only axes that the model leaves open count.
+    If the data has no known shape, as from a generator, only axes that the model leaves open count.
     """
     if says is None:
         return False
@@ -81,14 +81,14 @@ def _may_vary(axis: int, takes: Shape | None, says: tf.TensorShape | None) -> bo
 
 
 def _shapes_of_inputs(model: Any, count: int) -> Sequence[Shape | None]:
-    """The shape of each input as the model declares it; None for an input without a declared shape."""
+    """Return the shape of each input as the model declares it; None for an input without a declared shape."""
     inputs = getattr(model, "inputs", None)
     leaves = tf.nest.flatten(inputs) if inputs else []
     return [tuple(leaf.shape) for leaf in leaves] if len(leaves) == count else [None] * count
 
 
 def _shapes_of_data(data: Any, count: int) -> Sequence[tf.TensorShape | None]:
-    """The shape of each input as the data declare it; None for an input whose samples all have one shape."""
+    """Return the shape of each input as the data declares it; None for an input whose samples all have one shape."""
     if isinstance(data, tf.data.Dataset):
         spec = data.element_spec
         leaves = tf.nest.flatten(spec[0] if isinstance(spec, tuple) else spec)
@@ -99,13 +99,13 @@ def _shapes_of_data(data: Any, count: int) -> Sequence[tf.TensorShape | None]:
 
 @dataclass(frozen=True)
 class PlannedTraining:
-    """The training that is planned, in words and numbers."""
+    """The training to plan, in words and numbers."""
 
     words: str
     layers: frozenset[str]
     """The names of all layers, including nested ones."""
     trainable: int
-    """The bytes of one gradient for each trainable weight."""
+    """The size in bytes of one gradient for each trainable weight."""
     batch: int
     """The batch size of the script, in samples."""
     policies: tuple[str, ...] = ()
@@ -113,18 +113,18 @@ class PlannedTraining:
 
 
 def training_of(model: Any, batch: int) -> PlannedTraining:
-    """The training of a compiled model."""
+    """Return the training of a compiled model."""
     return PlannedTraining(in_words(model), layer_names(model), trainable_bytes(model), batch, policies(model))
 
 
 def build(model: Any, batch: Any) -> None:
     """Create the weights and the optimizer's slots, as fit does before its first step.
 
-    A model with its own `train_step`, such as a GAN, need not be callable as a whole. Its first trace creates what is
+    A model with a custom `train_step`, such as a GAN, need not be callable as a whole. Its first trace creates what is
     missing.
 
     Raises:
-        ExamineError: the user's own layers fail.
+        ExamineError: custom layers fail.
     """
     if type(model).train_step is not KERAS.trainer.value().train_step:
         return
@@ -139,56 +139,56 @@ def build(model: Any, batch: Any) -> None:
 
 
 def _tensor_of(error: Exception) -> str:
-    """The tensor that could not be allocated, in parentheses; empty if the error does not name it."""
+    """Return the tensor that could not be allocated, in parentheses; empty if the error does not name it."""
     found = _TENSOR.search(str(error))
     return f" ({found[0]})" if found else ""
 
 
 def held_by(model: Any, optimizers: Sequence[Any] | None = None) -> Held:
-    """The bytes that a model holds between steps, with the slots of its optimizers or of the given ones."""
+    """Return the size in bytes of a model between steps, with the slots of its optimizers or of the given ones."""
     given = optimizers_of(model) if optimizers is None else optimizers
     slots = [variable for optimizer in given for variable in optimizer.variables]
     return held(model.weights, slots, _others(model))
 
 
 def held(weights: Sequence[Any], slots: Sequence[Any], others: Sequence[Any]) -> Held:
-    """The bytes of these variables, by kind."""
+    """Return the size in bytes of these variables, by kind."""
     largest = max((size_of([variable]) for variable in [*weights, *slots]), default=0)
     return Held(size_of(weights), size_of(slots), size_of(others), largest)
 
 
 def trainable_bytes(model: Any) -> int:
-    """The bytes of one gradient for each trainable weight."""
+    """Return the size in bytes of one gradient for each trainable weight."""
     return size_of(model.trainable_variables)
 
 
 def in_words(model: Any) -> str:
-    """A description of the training in a few words."""
+    """Describe the training in a few words."""
     optimizer = model.optimizer
     name = type(getattr(optimizer, "inner_optimizer", optimizer)).__name__
     return f"{model.name}, {parameters(model):,} parameters, {name}, {', '.join(policies(model))}"
 
 
 def policies(model: Any) -> tuple[str, ...]:
-    """The dtype policies of the model's layers, each once."""
+    """Return the distinct dtype policies of the model's layers."""
     found = {_policy(layer) for layer in KERAS.flatten_layers.of(model)(include_self=False)}
     return tuple(sorted(found or {"float32"}))
 
 
 def parameters(model: Any) -> int:
-    """The number of weight values in a model; `count_params` fails for one that is not built as a whole."""
+    """Return the number of weight values in a model; `count_params` fails if the model is not built as a whole."""
     return sum(math.prod(variable.shape) for variable in model.weights)
 
 
 def layer_names(model: Any) -> frozenset[str]:
-    """The names of all layers, including nested ones, without the model's own."""
+    """Return the names of all layers, including nested ones, but not the model's own name."""
     return frozenset(layer.name for layer in KERAS.flatten_layers.of(model)(include_self=False))
 
 
 def compiled_by_xla(model: Any, jit_compile: str, on_gpu: bool) -> bool:
-    """True if Keras compiles the step with XLA; `jit_compile` is what `compile` was given.
+    """True if Keras compiles the step with XLA; `jit_compile` is the argument of `compile`.
 
-    Left to Keras, it does not for a model that was created in the scope of a strategy, whatever the strategy.
+    By default, Keras does not for a model that was created in the scope of a strategy, whatever the strategy.
     Source: `_resolve_auto_jit_compile` and `model_supports_jit` in keras/src/trainers/trainer.py.
     """
     if jit_compile != "auto" or not on_gpu:
@@ -210,7 +210,7 @@ def _others(model: Any) -> list[Any]:
 
 
 def size_of(variables: Iterable[Any]) -> int:
-    """The total bytes of these variables, each rounded up as the allocator does."""
+    """Return the total size in bytes of these variables, each rounded up as by the allocator."""
     found = {id(variable): variable for variable in variables}
     return sum(_rounded(math.prod(each.shape) * _width(each.dtype)) for each in found.values())
 

@@ -22,11 +22,11 @@ _NUMBER = re.compile(r"_\d{1,4}\Z")
 _MUST_MATCH = 0.9
 """The share of operations that two traces must have in common."""
 _BENT = 0.02
-"""A size that is off the straight line by more than this share does not grow evenly."""
+"""A size that deviates from the straight line by more than this share does not grow evenly."""
 
 
 def is_update_of(optimizers: Iterable[Any]) -> Callable[[str], bool]:
-    """A function that returns True if an operation of this name belongs to the update of one of these optimizers.
+    """Return a function that is True if an operation of this name belongs to the update of one of these optimizers.
 
     Loss scaling puts its inner optimizer's update into a condition: "cond/cond/adam_1/Square_4".
     """
@@ -51,14 +51,15 @@ class Traced:
     flat: FlatGraph
 
     def in_another_order(self) -> Traced:
-        """The same step once more: TensorFlow optimizes its graph anew, so the operations run in another order."""
+        """Return the same step again. TensorFlow optimizes its graph anew, so operations run in a different order."""
         again = tf.function(lambda data: self.concrete(data), autograph=False, jit_compile=False)
         return replace(self, concrete=again.get_concrete_function(*self.concrete.structured_input_signature[0]))
 
 
 def trace(model: Any, spec: Any, size: int, batch: int) -> Traced:
-    """Trace a step of `batch` samples; `spec` describes a batch of `size`. Of several replicas, each takes `batch`
-    samples, and the first one is described.
+    """Trace a step of `batch` samples, where `spec` describes a batch of `size`.
+
+    Of several replicas, each takes `batch` samples, and the first one is described.
 
     Raises:
         ExamineError: the step cannot be traced at this size, for instance because the model fixes its batch size.
@@ -75,7 +76,7 @@ def trace(model: Any, spec: Any, size: int, batch: int) -> Traced:
 
 
 def traced_program(traces: Sequence[Traced], is_update: Callable[[str], bool]) -> Program | None:
-    """The program of traces of rising batch sizes; None if the first and the last differ too much.
+    """Build the program from traces of increasing batch sizes; None if the first and the last differ too much.
 
     It consists of the operations of the last trace. A few may be missing in the others, where TensorFlow makes
     small tensors constant.
@@ -110,7 +111,7 @@ def traced_program(traces: Sequence[Traced], is_update: Callable[[str], bool]) -
 
 
 def _what_runs(flat: FlatGraph) -> list[int]:
-    """The indices of operations whose outputs are returned, of those with an effect, and of all that these need."""
+    """Return the indices of operations that are returned or have an effect, and of all that these need."""
     kept = set(flat.kept)
     wanted = {
         index for index, made in enumerate(flat.operations) if made.is_effect or kept.intersection(made.outputs)
@@ -129,7 +130,7 @@ class SizeGrowth:
     batches: tuple[int, ...]
 
     def of(self, sizes: Sequence[int]) -> Size:
-        """The size as a function of the batch, fitted to its values at these batch sizes."""
+        """Fit the size, as a function of the batch, to its values at these batch sizes."""
         first, last = sizes[0], sizes[-1]
         if first == last or len(self.batches) == 1:
             return Size(last)
@@ -140,7 +141,7 @@ class SizeGrowth:
         return line
 
     def _bent(self, sizes: Sequence[int]) -> Size:
-        """A parabola through three points if the size curves upwards; else a line through the last two."""
+        """Fit a parabola through three points if the size curves upwards, otherwise a line through the last two."""
         (one, two, three), (small, middle, large) = self.batches, sizes
         rise, further = (middle - small) / (two - one), (large - middle) / (three - two)
         pair = (further - rise) / (three - one)

@@ -1,4 +1,4 @@
-"""Has XLA compile a step in its own process, with limits of time and memory. Standard library only."""
+"""Runs XLA's compilation of a step in a separate process, with limits of time and memory. Standard library only."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _CUDA, _CUDNN = (12, 9, 1), (9, 10, 2)
 _CHILD = Path(__file__).with_name("deviceless.py")
 _PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt")
 _LEAST, _MOST = 1 << 30, 8 << 30
-"""The bytes of memory that must be free for the compiler, and the most bytes that it may take."""
+"""The memory, in bytes, that must be free for the compiler, and the most that it may take."""
 _OLDEST_PYTHON = (3, 11)
-"""The oldest version of Python for jax 0.10."""
+"""The oldest Python version that jax 0.10 supports."""
 _HIDDEN = ("OOMPH_", "JAX_", "XLA_", "TF_")
 """Prefixes of the training's own environment variables, which are not passed to the compiler."""
 _OF_ITS_PYTHON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 PYTHON = "OOMPH_XLA_PYTHON"
-"""The environment variable for another Python, which has the compiler: TensorFlow imports JAX wherever it finds it."""
+"""The environment variable for a different Python with the compiler: TensorFlow imports JAX wherever it finds it."""
 INSTALL = "pip install 'oomph[xla]'"
 
 
@@ -42,11 +42,11 @@ class Target(NamedTuple):
     name: str
     multiprocessors: int
     threads: int
-    """The most threads on one multiprocessor."""
+    """The maximum number of threads on one multiprocessor."""
     shared: int
     """The shared memory of one multiprocessor."""
     shared_of_block: int
-    """The most shared memory of one block."""
+    """The maximum shared memory of one block."""
     lanes: int
     """The number of float32 units in one multiprocessor."""
     cache: int
@@ -55,7 +55,7 @@ class Target(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The target in words for people: "compute capability 8.9, as of an RTX 4090"."""
+        """The target in words: "compute capability 8.9, as of an RTX 4090"."""
         major, minor = self.capability
         return f"compute capability {major}.{minor}, as of {self.name}"
 
@@ -81,11 +81,11 @@ class Chosen(NamedTuple):
 
     target: Target
     is_nearest: bool
-    """True if the target's compute capability is not that of the plan's GPU, or that GPU's is unknown."""
+    """True if the target's compute capability differs from the plan's GPU, or if that GPU's is unknown."""
 
 
 def choose(capability: str) -> Chosen | None:
-    """The target for a compute capability such as "8.9": its own, or the next lower one; None if there is none."""
+    """Choose the target for a compute capability such as "8.9": its own, or the next lower one; None without one."""
     wanted = _numbers(capability)
     if wanted is None:
         return Chosen(next(each for each in TARGETS if each.capability == _UNNAMED), True)
@@ -99,7 +99,7 @@ def _numbers(capability: str) -> tuple[int, int] | None:
 
 
 def description(target: Target, memory: int) -> str:
-    """The target with this much memory, as a GpuTargetConfigProto in text form."""
+    """Describe the target with this much memory, as a GpuTargetConfigProto in text form."""
     (major, minor), cuda = target.capability, ".".join(map(str, _CUDA))
     dnn_major, dnn_minor, dnn_patch = _CUDNN
     clock = f"{target.clock:g}"
@@ -139,25 +139,25 @@ class Compiled:
     """The memory that XLA has assigned to one step, in bytes."""
 
     arguments: int
-    """The bytes of the variables and the batch."""
+    """The size in bytes of the variables and the batch."""
     outputs: int
-    """The bytes of all that the step returns: the variables it has changed, and the figures it logs."""
+    """The size in bytes of everything that the step returns: the variables it has changed, and the metrics it logs."""
     aliased: int
-    """The bytes of the outputs that take the place of arguments."""
+    """The size in bytes of the outputs that take the place of arguments."""
     temporary: int
     version: str
     """The version of jaxlib whose XLA compiled the step."""
     seconds: float
-    """The seconds that the compilation took."""
+    """The duration of the compilation in seconds."""
 
     @property
     def total(self) -> int:
-        """The bytes in use while the step runs."""
+        """The memory in use while the step runs, in bytes."""
         return self.arguments + self.outputs - self.aliased + self.temporary
 
 
 def why_not() -> str:
-    """The reason nothing can be compiled on this machine, without a full stop; empty if compiling should work."""
+    """Return the reason that nothing can be compiled on this machine, without a full stop; empty if it should work."""
     other = os.environ.get(PYTHON)
     if other:
         return "" if os.access(other, os.X_OK) else f"{PYTHON} names no program: {other}"
@@ -177,20 +177,20 @@ def _version(name: str) -> str:
 
 
 def compile_step(step: bytes, target: str, seconds: float, available: int | None) -> Compiled:
-    """Compile a step for a GPU that is not there.
+    """Compile a step for a GPU that is not present.
 
     Args:
         step: its serialized HLO.
-        target: the GPU, as `targets.description` has it.
+        target: the GPU, as returned by `targets.description`.
         seconds: the time limit.
-        available: the bytes of free memory; None if unknown.
+        available: the free memory in bytes; None if unknown.
 
     Raises:
         NotCompiledError: it cannot be compiled, takes too long, or needs too much memory.
     """
     if available is not None and available < _LEAST:
         raise NotCompiledError(
-            f"only {in_three_digits(available)} of memory are free, and XLA's compiler takes up to 1 GiB"
+            f"only {in_three_digits(available)} of memory is free, but XLA's compiler takes up to 1 GiB"
         )
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="oomph-", ignore_cleanup_errors=True) as name:
@@ -204,7 +204,7 @@ def compile_step(step: bytes, target: str, seconds: float, available: int | None
         argument, output, alias, temp = (int(found[key]) for key in ("argument", "output", "alias", "temp"))
         compiler = str(found["version"])
     except (KeyError, TypeError, ValueError):
-        raise NotCompiledError(str(found.get("problem", "the compiler gave no sizes"))) from None
+        raise NotCompiledError(str(found.get("problem", "the compiler returned no sizes"))) from None
     return Compiled(argument, output, alias, temp, compiler, time.monotonic() - began)
 
 
@@ -220,7 +220,7 @@ def _answer(words: list[str], folder: Path, seconds: float) -> Mapping[str, Any]
 
 
 def answer_of(said: bytes, returncode: int) -> Mapping[str, Any]:
-    """The answer in the last line of the compiler's output, or the reason there is none."""
+    """Return the answer in the last line of the compiler's output, or the reason there is none."""
     try:
         found = json.loads(said.splitlines()[-1])
         return found if isinstance(found, dict) else {}
@@ -229,7 +229,7 @@ def answer_of(said: bytes, returncode: int) -> Mapping[str, Any]:
 
 
 def _environ(folder: Path) -> dict[str, str]:
-    """The environment of the compiler, which looks for no GPU and uses no installed toolkit."""
+    """Return the environment of the compiler, which looks for no GPU and uses no installed toolkit."""
     hidden = (*_HIDDEN, *_OF_ITS_PYTHON) if os.environ.get(PYTHON) else _HIDDEN
     passed = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
     return passed | {
@@ -253,7 +253,7 @@ _FUNCTIONS = "; no function\n"
 
 
 def write_toolkit(folder: Path) -> None:
-    """Write the stand-ins where XLA looks for them below its `xla_gpu_cuda_data_dir`."""
+    """Write the stand-ins where XLA looks for them, below its `xla_gpu_cuda_data_dir`."""
     assembler, functions = folder / "bin" / "ptxas", folder / "nvvm" / "libdevice" / "libdevice.10.bc"
     for path, text in ((assembler, _ASSEMBLER), (functions, _FUNCTIONS)):
         path.parent.mkdir(parents=True)

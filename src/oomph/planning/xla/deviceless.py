@@ -1,4 +1,4 @@
-"""Compiles a step for a GPU that is not there, in its own process. Run as a file; needs jax, but not oomph.
+"""Compiles a step for a GPU that is not present, in a separate process. Run as a file; needs jax, but not oomph.
 
     python deviceless.py STEP.hlo TARGET.txt MOST_BYTES
 
@@ -20,7 +20,7 @@ _LONGEST = 300
 
 
 def main(step: str, target: str, most: int) -> dict[str, Any]:
-    """The memory that XLA assigns to the step in the file `step`, for the GPU that the file `target` describes."""
+    """Return the memory that XLA assigns to the step in the file `step`, for the GPU described in the file `target`."""
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     try:
         return _sizes(_compiled(Path(step).read_bytes(), Path(target).read_text(encoding="utf-8")))
@@ -40,7 +40,7 @@ def _compiled(step: bytes, target: str) -> Any:
 
 
 def _without_copies(step: bytes) -> Any:
-    """The step as a module without `mhlo.copy`, which cannot be compiled; XLA inserts the copies it needs."""
+    """Return the step as a module without `mhlo.copy`, which cannot be compiled; XLA inserts the copies it needs."""
     from jax._src.interpreters.mlir import make_ir_context
     from jaxlib.mlir import ir
 

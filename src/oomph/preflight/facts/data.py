@@ -1,4 +1,4 @@
-"""The data of a training as the rules see them: the parts of an element, and a sample of their values."""
+"""The data of a training as the rules see it: the parts of an element, and a sample of their values."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ARRAYS, DATASET, GENERATOR, PY_DATASET, BATCH = "arrays", "tf.data", "generator"
 LOADER, OTHER = "data loader", "other data"
 """The data of a Grain or PyTorch loader, and data that `oomph check` does not read."""
 ENDLESS = -1
-"""The number of batches in data that never end."""
+"""The number of batches in endless data."""
 BATCHING = ("batch", "padded_batch", "ragged_batch", "rebatch")
-"""The kinds of stages that make batches."""
+"""The kinds of stages that form batches."""
 CLASSES = 4096
-"""Distinct values are counted up to this many."""
+"""The maximum number of distinct values that are counted."""
 
 
 @dataclass(frozen=True)
@@ -25,19 +25,19 @@ class Features:
     """Statistics of the features, the columns of a table or channels of images, over all but the last dimension."""
 
     deviations: tuple[float, ...]
-    """The standard deviation of each feature over the sample; at most the first 4,096 features."""
+    """The standard deviation of each feature over the sample, for at most the first 4,096 features."""
     largest: tuple[float, ...]
     """The largest absolute value of each feature."""
     usual: tuple[float, ...] = ()
-    """The 99th percentile of each feature's absolute values if its largest may be an outlier, or else its largest."""
+    """The 99th percentile of each feature's absolute values if the largest may be an outlier, otherwise the largest."""
     constant: tuple[int, ...] = ()
-    """The indices of the features with one value only."""
+    """The indices of the features that have a single value."""
     missing: tuple[int, ...] = ()
     """The indices of the features that contain NaN."""
     like_target: tuple[int, ...] = ()
     """The indices of the features that determine the target by themselves: by equal values, or by a straight line.
 
-    Of windows of a series, counted on over all steps.
+    For windows of a series, the index continues over all steps.
     """
 
 
@@ -46,9 +46,9 @@ class DataSample:
     """The values of one part in a sample of the data."""
 
     rows: int
-    """Number of samples that were looked at, each an element and not a batch."""
+    """The number of samples that were read; each is an element, not a batch."""
     is_whole: bool = False
-    """True if the sample is all of the data."""
+    """True if the sample is the entire data."""
     minimum: float | None = None
     """The smallest finite value; None for strings and empty parts."""
     maximum: float | None = None
@@ -62,23 +62,23 @@ class DataSample:
     """True if all finite values are whole numbers."""
     zero_share: float = 0.0
     counts: Mapping[float, int] = field(default_factory=dict)
-    """Occurrences of each value; empty if there are more than `CLASSES` values, or fractions."""
+    """The number of occurrences of each value; empty if there are more than `CLASSES` values, or fractions."""
     classes: Mapping[int, int] = field(default_factory=dict)
-    """Occurrences of each class, for targets that are whole numbers or one-hot rows."""
+    """The number of occurrences of each class, for targets that are whole numbers or one-hot rows."""
     zero_one: bool = False
     """True if all values are 0 or 1."""
     row_sums: tuple[float, float] | None = None
-    """The smallest and the largest sum over the last dimension; None for less than two dimensions."""
+    """The smallest and largest sum over the last dimension; None for fewer than two dimensions."""
     longest_run: int = 0
-    """The longest run of one label, in the order in which samples arrive; for targets that are classes."""
+    """The longest run of one label, in the order in which samples arrive; only for targets that are classes."""
     changes: int | None = None
-    """Number of samples whose label differs from the previous one; None if not counted."""
+    """The number of samples whose label differs from the previous one; None if not counted."""
     zero_rows: int = 0
-    """Number of rows that are all zeros."""
+    """The number of rows that are all zeros."""
     duplicate_rows: int = 0
-    """Number of rows that duplicate an earlier row, in x and y."""
+    """The number of rows that duplicate an earlier row, in x and y."""
     repeated_inputs: int = 0
-    """Number of rows whose x duplicates that of an earlier row."""
+    """The number of rows whose x duplicates an earlier x."""
     features: Features | None = None
 
 
@@ -89,24 +89,24 @@ class Part:
     role: str
     """"x", "y" or "sample_weight"."""
     name: str
-    """Name in the user's code: "x", "x['age']", "y[1]"."""
+    """The name in the user's code: "x", "x['age']", "y[1]"."""
     key: str = ""
     """The part's key in a dictionary; empty if it has none."""
     shape: Shape | None = None
-    """The shape with the batch dimension; None if the rank is unknown."""
+    """The shape, including the batch dimension; None if the rank is unknown."""
     dtype: str = "float32"
     is_ragged: bool = False
     is_sparse: bool = False
     sample: DataSample | None = None
-    """The values of the part; None if they were not looked at."""
+    """The values of the part; None if they were not read."""
     equals_target: bool = False
-    """True if its values equal those of the first target."""
+    """True if its values equal the first target's."""
     empty_share: float = 0.0
-    """Share of empty strings, for text."""
+    """The share of empty strings, for text."""
     rows: int | None = None
-    """Number of samples in an array; None for other data."""
+    """The number of samples in an array; None for other data."""
     shapes: tuple[Shape, ...] = ()
-    """The distinct shapes of the batches that were looked at."""
+    """The distinct shapes of the batches that were read."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Stage:
     kind: str
     """"map", "batch", "shuffle", "cache", "repeat", "prefetch", "take", "skip", "source", ..."""
     place: str = ""
-    """The file and line of its function: "train.py:12"; empty where it has none."""
+    """The file and line of its function: "train.py:12"; empty if it has none."""
     function: str = ""
     buffer: int | None = None
     """The number of elements that a shuffle or prefetch holds; -1 if tf.data chooses it."""
@@ -128,17 +128,17 @@ class Stage:
     """True if its function draws random numbers."""
     reshuffles: bool | None = None
     frozen_random: str = ""
-    """The call by which its function draws random numbers in Python, once for all elements: "np.random.randint"."""
+    """The call by which its function draws Python random numbers, only once for all elements: "np.random.randint"."""
     moves_alone: bool = False
-    """True if it moves images at random, but not their masks."""
+    """True if it randomly moves images, but not their masks."""
     is_python: bool = False
     """True if its function runs Python for each element."""
     elements: int | None = None
-    """The number of elements that the stage gives; -1 if endless, None if unknown."""
+    """The number of elements that the stage yields; -1 if endless, None if unknown."""
     inputs: int = 1
-    """Number of input pipelines."""
+    """The number of input pipelines."""
     identity: int = 0
-    """A number that is equal for stages that are the same object, as when two pipelines share them."""
+    """A number that identifies the stage object, and is equal where two pipelines share it."""
 
 
 @dataclass(frozen=True)
@@ -148,46 +148,46 @@ class Data:
     kind: str
     parts: tuple[Part, ...] = ()
     batch: int | None = None
-    """Samples in a batch; None if unknown."""
+    """The number of samples in a batch; None if unknown."""
     batches: int | None = None
-    """Number of batches, or ENDLESS; None if unknown."""
+    """The number of batches, or ENDLESS; None if unknown."""
     samples: int | None = None
-    """Number of samples; None if unknown."""
+    """The number of samples; None if unknown."""
     stages: tuple[Stage, ...] = ()
-    """Stages of a tf.data pipeline."""
+    """The stages of a tf.data pipeline."""
     buffers: tuple[DataBuffer, ...] = ()
-    """Elements kept by the stages, source first."""
+    """The elements buffered by the stages, source first."""
     room: Room = NO_ROOM_KNOWN
-    """Space for the buffers on this machine."""
+    """The space for the buffers on this machine."""
     shuffled_apart: bool = False
     """True if inputs and targets are shuffled separately, then zipped."""
     same_batches: int = 0
-    """The number of batches that were compared, if all are identical; 0 otherwise."""
+    """The number of batches compared if all are identical; 0 otherwise."""
     empty_batch: int | None = None
     """The index of the first empty batch."""
     failed: str = ""
-    """The message of the exception that the data raised while being looked at."""
+    """The message of the exception that reading the data raised."""
     failed_after: int = 0
-    """Number of batches read before the failure."""
+    """The number of batches read before the failure."""
     failed_record: str = ""
-    """The file or record that failed, if found."""
+    """The file or record that failed, if it was found."""
     has_length: bool = False
-    """True if Keras knows the number of batches before it has read them."""
+    """True if Keras knows the number of batches before reading them."""
     unread: str = ""
-    """The class of the data, if they were not looked at; empty otherwise."""
+    """The class of the data if it was not read; empty otherwise."""
     seen_in_training: float | None = None
-    """Share of validation samples also found in the training data, among those looked at."""
+    """The share of the examined validation samples that are also in the training data."""
 
     def of(self, role: str) -> tuple[Part, ...]:
-        """The parts with this role: "x", "y" or "sample_weight"."""
+        """Return the parts with this role: "x", "y" or "sample_weight"."""
         return tuple(part for part in self.parts if part.role == role)
 
     @property
     def batching_stages(self) -> int:
-        """The number of stages that make batches."""
+        """The number of stages that form batches."""
         return sum(stage.kind in BATCHING for stage in self.stages)
 
     @property
     def is_single_sample(self) -> bool:
-        """True if each element is certainly one sample: no stage makes batches, and a target is a scalar."""
+        """True if each element is certainly one sample: no stage forms batches, and a target is a scalar."""
         return bool(self.stages) and not self.batching_stages and any(part.shape == () for part in self.of("y"))

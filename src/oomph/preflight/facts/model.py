@@ -1,4 +1,4 @@
-"""The compiled model as the rules see it: layers, outputs with their losses and metrics, the optimizer."""
+"""The compiled model as the rules see it: layers, outputs with their losses and metrics, optimizer."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ def in_words(shape: Shape | None) -> str:
 
 
 def agree(one: Shape, other: Shape) -> bool:
-    """True if two shapes may be the same; None agrees with any size."""
+    """True if two shapes may be the same, where None agrees with any size."""
     return len(one) == len(other) and all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
 
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights of one layer, without those of layers inside of it."""
+    """The weights of one layer, excluding nested layers."""
 
     trainable: int = 0
-    """Number of trained values."""
+    """The number of trained values."""
     frozen: int = 0
     not_finite: int = 0
-    """Number of values that are NaN or infinite."""
+    """The number of values that are NaN or infinite."""
     is_constant: bool = False
-    """True if each kernel holds a single value; False without a kernel."""
+    """True if each kernel contains a single value; False without a kernel."""
     is_fresh: bool | None = None
-    """True if its biases, or its normalisation statistics, have their initial values; None without these."""
+    """True if its biases or normalisation statistics have their initial values; None if it has neither."""
 
 
 @dataclass(frozen=True)
 class LayerFacts:
-    """One layer, including those in nested models."""
+    """One layer, possibly in a nested model."""
 
     name: str
     kind: str
     """The name of its class: "Dense"."""
     is_keras: bool = True
-    """True if the class is Keras' own, so that `settings` have their documented meaning."""
+    """True if the class belongs to Keras, so that `settings` have their documented meaning."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The plain values of its configuration: units, activation (by its name), rate, input_dim, axis, ..."""
     input_shapes: tuple[Shape, ...] = ()
@@ -53,18 +53,18 @@ class LayerFacts:
     trainable: bool = True
     weights: Weights = Weights()
     feeds: tuple[str, ...] = ()
-    """The names of the layers that take its output; empty where that is not known, as in a subclassed model."""
+    """The names of the layers that receive its output; empty if unknown, as in a subclassed model."""
     untracked: tuple[str, ...] = ()
-    """The attributes of the user's own layer that hold trainable tf.Variables, which Keras 3 does not train."""
+    """The attributes of a custom layer that contain trainable tf.Variables, which Keras 3 does not train."""
     frozen_random: str = ""
     """The call by which its `call` draws Python random numbers, only once per trace: "np.random.normal"."""
     loses_mask: bool = False
-    """True if its input has a mask and its output has none."""
+    """True if its input has a mask but its output has none."""
     is_on_path: bool = True
-    """True if it is a layer of the model's own graph, or of a nested functional model, so that `feeds` is known."""
+    """True if it belongs to the model's own graph, or to a nested functional model, so that `feeds` is known."""
 
     def __getitem__(self, name: str) -> Any:
-        """The layer's setting with this name, or None."""
+        """Return the layer's setting with this name, or None."""
         return self.settings.get(name)
 
 
@@ -73,11 +73,11 @@ class Loss:
     """The loss of one output."""
 
     kind: str
-    """Keras name in snake case: "sparse_categorical_crossentropy"; the user's own by class or function name."""
+    """The Keras name in snake case, "sparse_categorical_crossentropy", or the name of a custom class or function."""
     is_keras: bool = True
     from_logits: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """The loss's label_smoothing, ignore_class, axis, reduction, ... as far as it has them."""
+    """The loss's label_smoothing, ignore_class, axis, reduction, … where it has them."""
     weight: float = 1.0
 
 
@@ -92,27 +92,27 @@ _REGRESSION = (
 
 
 def is_sparse(loss: Loss | None) -> bool:
-    """True if Keras' loss takes the numbers of classes as targets."""
+    """True if the Keras loss expects integer class labels as targets."""
     return loss is not None and loss.is_keras and loss.kind == _SPARSE
 
 
 def is_categorical(loss: Loss | None) -> bool:
-    """True if Keras' loss takes one probability for each class as targets."""
+    """True if the Keras loss expects one probability per class as targets."""
     return loss is not None and loss.is_keras and _FOCAL.get(loss.kind, loss.kind) == _CATEGORICAL
 
 
 def is_binary(loss: Loss | None) -> bool:
-    """True if Keras' loss compares each unit with a target of 0 or 1."""
+    """True if the Keras loss compares each unit with a target of 0 or 1."""
     return loss is not None and loss.is_keras and _FOCAL.get(loss.kind, loss.kind) == _BINARY
 
 
 def is_crossentropy(loss: Loss | None) -> bool:
-    """True if Keras' loss takes the output for probabilities, or for their logits."""
+    """True if the Keras loss treats the output as probabilities or their logits."""
     return is_sparse(loss) or is_categorical(loss) or is_binary(loss)
 
 
 def is_regression(loss: Loss | None) -> bool:
-    """True if Keras' loss compares the output with numbers as they are."""
+    """True if the Keras loss compares the output with plain numbers."""
     return loss is not None and loss.is_keras and loss.kind in _REGRESSION
 
 
@@ -127,7 +127,7 @@ class MetricFacts:
     is_keras: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
     has_direction: bool = True
-    """True if Keras knows whether higher is better, which it does not for user-defined metrics and a plain Mean."""
+    """True if Keras knows whether higher is better; it does not for custom metrics and a plain Mean."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Output:
     shape: Shape | None
     dtype: str = "float32"
     layer: LayerFacts | None = None
-    """The layer that makes its values, skipping layers that only reshape; None if unknown."""
+    """The layer that computes its values, skipping layers that only reshape; None if unknown."""
     activation: str = ""
     """The last activation: "softmax", "sigmoid", "linear", "relu", ...; empty if unknown."""
     loss: Loss | None = None
@@ -162,16 +162,16 @@ class Input:
 
 @dataclass(frozen=True)
 class OptimizerFacts:
-    """The optimizer; the inner one if it scales the loss."""
+    """The optimizer; the inner one if a loss scaler wraps it."""
 
     kind: str
-    """The name of its class: "Adam"."""
+    """The class name: "Adam"."""
     learning_rate: float | None = None
     """The learning rate at the first step; None if unknown."""
     schedule: str = ""
-    """The name of the class of the schedule; empty for a fixed rate."""
+    """The class name of the schedule; empty for a fixed rate."""
     rates: tuple[float, ...] = ()
-    """The schedule's learning rates at 0, 25, 50, 75 and 100 % of the steps; empty if unknown."""
+    """The schedule's learning rates after 0, 25, 50, 75 and 100 % of the steps; empty if unknown."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The optimizer's momentum, beta_1, epsilon, clipnorm, weight_decay, ..."""
     scales_loss: bool = False
@@ -182,30 +182,30 @@ class Model:
     """The compiled model."""
 
     kind: str
-    """"Sequential", "Functional", or the name of the user's own class."""
+    """"Sequential", "Functional", or the name of a custom class."""
     layers: tuple[LayerFacts, ...]
-    """Layers, in graph order if there is a graph."""
+    """The layers, in graph order if there is a graph."""
     outputs: tuple[Output, ...]
     inputs: tuple[Input, ...] = ()
-    """The inputs; empty if they are not known, as in a subclassed model."""
+    """The inputs; empty if unknown, as in a subclassed model."""
     input_keys: tuple[str, ...] = ()
-    """The keys of the dictionary that the model was built with; empty for other structures."""
+    """The keys of the input dictionary that the model was built with; empty for other structures."""
     optimizer: OptimizerFacts = OptimizerFacts("SGD")
     own_train_step: bool = False
     own_call: bool = False
-    """True if the user wrote `call`, so that layers need not be used in their order."""
+    """True if `call` is custom, so that layers need not be used in their order."""
     swapped_loss: str = ""
-    """The loss that a custom loop calls with the output of a model as the target; empty if there is none."""
+    """The name of the loss that a custom loop calls with targets and predictions swapped; empty if there is none."""
     run_eagerly: bool = False
     pretrained: str = ""
-    """The keras.applications model in it: "efficientnetb0"."""
+    """The keras.applications model that it contains: "efficientnetb0"."""
     has_added_losses: bool = False
-    """True if layers or the model add losses of their own: regularisers, `add_loss`, `compute_loss`."""
+    """True if layers or the model add losses: regularisers, `add_loss`, `compute_loss`."""
     operations: tuple[str, ...] = ()
-    """The kinds of the operations, which are no layers, that its inputs pass before any weights: "TrueDivide"."""
+    """The kinds of operations, other than layers, that its inputs pass through before any weights: "TrueDivide"."""
     logged: tuple[str, ...] = ()
-    """The names of metrics held by layers and the model itself, besides those of `compile`."""
+    """The names of metrics that belong to layers or to the model itself, in addition to those of `compile`."""
 
     def layer(self, name: str) -> LayerFacts | None:
-        """The layer with this name, or None."""
+        """Return the layer with this name, or None."""
         return next((layer for layer in self.layers if layer.name == name), None)

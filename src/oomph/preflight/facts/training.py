@@ -12,30 +12,30 @@ from oomph.preflight.facts.model import Input, Model, Output
 
 @dataclass(frozen=True)
 class Callback:
-    """One callback that fit was given."""
+    """One callback passed to fit."""
 
     kind: str
     """The class name."""
     is_keras: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """The callback's monitor, mode, patience, save_best_only, save_freq, factor, ... as far as it has them."""
+    """The callback's monitor, mode, patience, save_best_only, save_freq, factor, … where it has them."""
     is_class: bool = False
-    """True if the class was given in place of an object."""
+    """True if the class was passed instead of an object."""
     rates: tuple[float, ...] = ()
-    """The learning rates from a LearningRateScheduler's function, epoch by epoch."""
+    """The learning rates that a LearningRateScheduler's function returns, epoch by epoch."""
     no_rate: str = ""
-    """The first value that its function returns and that is no float, and when: "None in epoch 1"."""
+    """The first value from its function that is not a float, and when it was returned: "None in epoch 1"."""
     needs_direction: bool = False
-    """True if Keras must know whether a higher value of its figure is better, and infers it in mode "auto"."""
+    """True if Keras must know whether higher is better for its metric, and infers it in mode "auto"."""
 
     def __getitem__(self, name: str) -> Any:
-        """The callback's setting with this name, or None."""
+        """Return the callback's setting with this name, or None."""
         return self.settings.get(name)
 
 
 @dataclass(frozen=True)
 class SavedWhole:
-    """A call or a callback that saves the whole model; saving was tried on the model's configuration."""
+    """A call or a callback that saves the whole model. Saving was tried on the model's configuration."""
 
     by: str
     """The caller that saves the model: "ModelCheckpoint" or "model.save"."""
@@ -43,15 +43,15 @@ class SavedWhole:
     place: str = ""
     """The file and line of the call; empty for a callback."""
     trouble: str = ""
-    """The error with which Keras would refuse to save the model; empty if it can be saved."""
+    """The error with which Keras would refuse to save the model; empty if it would not."""
     culprit: str = ""
     """The name of the class to change: "Scale"; empty if unknown."""
     is_loaded_at: str = ""
-    """The file and line that loads the model again."""
+    """The file and line that loads the model."""
     load_trouble: str = ""
-    """The error with which Keras would refuse to load the model; empty if it can, or if this was not tried."""
+    """The error with which Keras would refuse to load the model; empty if it would not, or if this was not tried."""
     is_own_load: bool = False
-    """True if the script's own line causes the loading error; False if registering all classes does not avoid it."""
+    """True if the script's own line causes the loading error; False if registering all classes does not prevent it."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class FitFacts:
     initial_epoch: int = 0
     steps_per_epoch: int | None = None
     steps: int | None = None
-    """The steps of the whole training; None if unknown."""
+    """The number of steps in the whole training; None if unknown."""
     batch_size: int | None = None
-    """The `batch_size` given to fit, or None."""
+    """The `batch_size` passed to fit, or None."""
     shuffle: bool = True
     validation_split: float = 0.0
     validation_steps: int | None = None
@@ -74,7 +74,7 @@ class FitFacts:
     class_weight: Mapping[int, float] | None = None
     has_validation: bool = False
     has_y: bool = False
-    """True if `y` was given."""
+    """True if `y` was passed."""
     callbacks: tuple[Callback, ...] = ()
     place: str = ""
     """The file and line of the training call."""
@@ -86,28 +86,28 @@ class StageCost:
     """The time that one stage adds to a batch."""
 
     index: int
-    """Its place in the chain of stages, source first."""
+    """Its index in the chain of stages, source first."""
     kind: str
     seconds: float
-    """Seconds per batch for this stage alone: the pipeline's time up to it, minus that up to the stage before."""
+    """The time of this stage alone per batch, in seconds: the pipeline's up to it, minus that up to the one before."""
     place: str = ""
     function: str = ""
 
 
 @dataclass(frozen=True)
 class PipelineChange:
-    """One change of the pipeline, measured here, interleaved with the unchanged one."""
+    """One change of the pipeline, measured here in alternation with the original."""
 
     line: str
     """The replacement code: ".map(decode, num_parallel_calls=tf.data.AUTOTUNE)"."""
     place: str
     before: float
-    """The seconds per step without the change, including the wait."""
+    """The time, in seconds, of a step without the change, including the wait."""
     after: float
     same_batches: int = 0
-    """The number of first batches that are identical with and without the change; 0 if not compared or different."""
+    """The number of initial batches that are identical with and without the change; 0 if different or not compared."""
     note: str = ""
-    """Effects of the change other than speed."""
+    """The effects of the change other than on speed."""
 
     @property
     def gain(self) -> float:
@@ -117,15 +117,15 @@ class PipelineChange:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The time steps wait for their batches, measured during training."""
+    """The time that steps wait for their batches, measured during training."""
 
     steps: int
     step_seconds: float
     """The median time of one step without the wait."""
     wait_seconds: float
-    """The mean wait for one batch."""
+    """The mean time waiting for one batch."""
     costs: tuple[StageCost, ...] = ()
-    """Cost of each stage, source first; empty if not measured."""
+    """The cost of each stage, source first; empty if not measured."""
     changes: tuple[PipelineChange, ...] = ()
     """The changes that paid off, best first."""
     tried: bool = False
@@ -133,13 +133,13 @@ class Waiting:
 
     @property
     def share(self) -> float:
-        """The share of the time that the training waits, from 0 to 1."""
+        """The share of the time spent waiting, from 0 to 1."""
         total = self.step_seconds + self.wait_seconds
         return self.wait_seconds / total if total > 0 else 0.0
 
     @property
     def slowest(self) -> StageCost | None:
-        """The stage that costs most."""
+        """The stage that costs the most."""
         return max(self.costs, key=lambda cost: cost.seconds, default=None)
 
 
@@ -151,7 +151,7 @@ class Gradient:
     layer: str
     """The name of the layer that owns it."""
     is_missing: bool = False
-    """True if the loss is independent of the variable."""
+    """True if the loss does not depend on the variable."""
     norm: float = 0.0
     weight_norm: float = 0.0
     is_finite: bool = True
@@ -159,19 +159,19 @@ class Gradient:
 
 @dataclass(frozen=True)
 class Activity:
-    """A layer's output for the samples, in training mode."""
+    """The output of a layer for the samples, in training mode."""
 
     layer: str
     dead_share: float = 0.0
     """The share of the layer's units that are 0 for every sample."""
     is_finite: bool = True
     saturated_share: float = 0.0
-    """Share of sigmoid or tanh values within 0.001 of an end of the range."""
+    """The share of sigmoid or tanh values within 0.001 of either end of the range."""
 
 
 @dataclass(frozen=True)
 class TrialPrediction:
-    """One output's values for the samples, before any step."""
+    """The values of one output for the samples, before any step."""
 
     output: str
     shape: tuple[int, ...] = ()
@@ -180,22 +180,22 @@ class TrialPrediction:
     sums_to_one: bool = False
     """True if each row of the last dimension adds up to 1, in two or more units, with no value below 0."""
     spread: float | None = None
-    """The largest standard deviation of a unit over the samples; 0 if the answer is the same for all of them."""
+    """The largest standard deviation of a unit over the samples; 0 if all samples get the same answer."""
     spread_after: float | None = None
-    """The same standard deviation, after the steps."""
+    """The same standard deviation after the steps."""
     is_finite: bool = True
 
 
 @dataclass(frozen=True)
 class LossOrder:
-    """The values of a user-defined loss for a right and a wrong answer to the samples."""
+    """The values of a custom loss for a right and a wrong answer to the samples."""
 
     output: str
     loss: str
     right: float
     wrong: float
     as_logits: float | None = None
-    """Loss for large logits of the right answer, if the output is a probability."""
+    """The loss for large logits of the right answer, if the output is a probability."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class OddBatch:
 
 @dataclass(frozen=True)
 class InputRange:
-    """The actual and the configured range of the images given to a layer."""
+    """The actual and the expected range of the images that a layer receives."""
 
     layer: str
     low: float
@@ -223,33 +223,33 @@ class Trial:
 
     samples: int
     failed: str = ""
-    """The message of the exception of the first step; empty if it worked."""
+    """The exception message of the first step; empty if the step succeeded."""
     failed_kind: str = ""
-    """The class of that exception; empty if the first step worked."""
+    """The exception class of the first step; empty if the step succeeded."""
     losses: tuple[float, ...] = ()
-    """Loss of each step, on the same samples."""
+    """The loss of each step, on the same samples."""
     predictions: tuple[TrialPrediction, ...] = ()
     gradients: tuple[Gradient, ...] = ()
-    """The gradients of the first step; empty if they were not seen, as with a custom train_step."""
+    """The gradients of the first step; empty if they were not observed, as with a custom train_step."""
     activities: tuple[Activity, ...] = ()
     not_finite_after: tuple[str, ...] = ()
-    """The weights that were finite before the steps, but not after."""
+    """The weights that were finite before the steps but not after them."""
     orders: tuple[LossOrder, ...] = ()
     ranges: tuple[InputRange, ...] = ()
     broadcasts: str = ""
-    """A difference of targets and predictions that becomes a square: "(20,) - (20, 1)".
+    """A difference of targets and predictions that broadcasts to a square: "(20,) - (20, 1)".
 
-    In the traced step of a custom loop, or in a loss object of the user's own.
+    Found in the traced step of a custom loop, or in a custom loss object.
     """
     odd_batches: tuple[OddBatch, ...] = ()
     reads_ahead: bool = False
     """True if a model that predicts the next elements sees them in its input."""
     not_reset: tuple[str, ...] = ()
-    """The user-defined metrics that `reset_state` does not reset."""
+    """The custom metrics that `reset_state` does not reset."""
     unchanged: bool = False
     """True if the steps changed no trained weight; False if not compared."""
     differs_in_training: bool = False
-    """True if outputs that are the same for all samples differ in training mode, by the statistics of the batch."""
+    """True if outputs that are the same for all samples differ in training mode, due to the batch statistics."""
     added_loss: float = 0.0
     """The amount that layers add to the loss of the first step."""
 
@@ -268,7 +268,7 @@ class Training:
     """The wait for data; None if it was not measured."""
 
     def pairs(self, data: Data | None = None) -> Iterator[tuple[Output, Part]]:
-        """Each output with its target: by key, else by order."""
+        """Yield each output with its target: by key if possible, otherwise by order."""
         targets = (data or self.data).of("y")
         for index, output in enumerate(self.model.outputs):
             by_key = [part for part in targets if part.key and part.key == output.name]
@@ -278,7 +278,7 @@ class Training:
                 yield output, targets[index]
 
     def inputs(self) -> Iterator[tuple[Input, Part]]:
-        """Each input of the model with its data: by key, else by order; none if the inputs are not known."""
+        """Yield each input with its data: by key if possible, otherwise by order; nothing if the inputs are unknown."""
         given = self.data.of("x")
         for index, each in enumerate(self.model.inputs):
             key = self.model.input_keys[index] if index < len(self.model.input_keys) else each.name
@@ -295,6 +295,6 @@ class Training:
         return any(sample is not None and sample.zero_share > 0 for sample in weights)
 
     def prediction(self, output: Output) -> TrialPrediction | None:
-        """The trial's prediction for an output; None if it predicted nothing."""
+        """Return the trial's prediction for an output; None if there is none."""
         found = () if self.trial is None else self.trial.predictions
         return next((prediction for prediction in found if prediction.output == output.name), None)

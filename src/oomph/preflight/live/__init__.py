@@ -1,1 +1,1 @@
-"""Facts that `oomph check` gathers about a training that was reached, for the rules of `oomph.preflight`."""
+"""Gathers the facts about a reached training, for the rules of `oomph.preflight`."""

@@ -1,4 +1,4 @@
-"""Tests if oomph would carry this training over a fault: out of memory, position in the data, seeds, callbacks."""
+"""Tests whether oomph would carry this training over a fault: out of memory, data position, seeds, callbacks."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from oomph.resume.state import iterators
 
 _SEED = "call keras.utils.set_random_seed(1) at the top of the script"
 _MOST_BYTES = 256 << 20
-"""A pipeline whose buffers hold more bytes than this is not saved in a trial."""
+"""The size in bytes above which a pipeline's buffers are not saved in a trial."""
 _EPOCH_ARGUMENTS = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
 
 
 def carried_by_fit(model: Any, given: Mapping[str, Any], batch: Any) -> list[Carried]:
-    """The effects of a fault on a fit.
+    """Predict the effects of a fault on a fit.
 
     Args:
         model: the compiled model; its variables stay as they are.
         given: the arguments of fit.
-        batch: the first batch, as fit gives it to `train_step`.
+        batch: the first batch, as fit passes it to `train_step`.
     """
     return [
         *_tried("out of memory", lambda: _micro_batches(model, batch)),
@@ -57,10 +57,10 @@ def carried_by_fit(model: Any, given: Mapping[str, Any], batch: Any) -> list[Car
 
 
 def carried_by_loop() -> list[Carried]:
-    """The effect of a fault on a custom loop."""
+    """Predict the effect of a fault on a custom loop."""
     return [
         Carried(
-            "loop", LOST, "a custom loop begins again from its beginning after a restart",
+            "loop", LOST, "a custom loop starts over after a restart",
             "write it as `for batch in oomph.steps(dataset, epochs=..., state=[model, optimizer]):`",
         )
     ]  # fmt: skip
@@ -76,7 +76,7 @@ def _tried(what: str, look: Callable[[], Carried | None]) -> Iterator[Carried]:
 
 
 def _micro_batches(model: Any, batch: Any) -> Carried:
-    """The fate of a step in micro-batches, by the same probe as in `oomph run`."""
+    """Test a step in micro-batches, with the same probe as in `oomph run`."""
     promise = promise_before_tracing(model)
     if promise.kind != RESTART_ONLY:
         step = FullBatchStep(model, model.train_step, can_go_back=False)
@@ -102,7 +102,7 @@ def _better(promise: Promise) -> str:
 
 
 def _data(model: Any, given: Mapping[str, Any]) -> Carried:
-    """The fate of the position in the data: if it is lost, a restart reads the epoch's batches again."""
+    """Predict the fate of the data position. If it is lost, a restart reads the epoch's batches again."""
     arguments = {name: given[name] for name in _EPOCH_ARGUMENTS if given.get(name) is not None}
     shuffle = given.get("shuffle", True) if not isinstance(given.get("x"), tf.data.Dataset) else False
     if iterators.is_one_pass(given.get("x")):
@@ -117,7 +117,7 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
     dataset = KERAS.distributed_dataset.of(epochs)
     lost = datasets.lost_draws(dataset)
     if lost is not None:
-        return Carried("data", LOST, f"a resumed run gets other batches: {lost}", lost.remedy)
+        return Carried("data", LOST, f"a resumed run gets different batches: {lost}", lost.remedy)
     if isinstance(given.get("x"), tf.data.Dataset) and given["x"].options().deterministic is False:
         return Carried(
             "data",
@@ -129,7 +129,7 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
 
 
 def _are_too_large(x: Any) -> bool:
-    """True if a pipeline's buffers are too large to fill and write for a trial."""
+    """True if a pipeline's buffers are too large to fill and write in a trial."""
     if not isinstance(x, tf.data.Dataset):
         return False
     found = readable(x)
@@ -143,13 +143,13 @@ def _told_position(data: iterators.TellingData) -> Carried:
     told, expected = data.position(1), next(iterator, None)
     arrives = expected is not None and told is not None and data.go_to(told, 1)
     if arrives and _fingerprint(expected) == _fingerprint(next(iter(data.dataset), None)):
-        return Carried("data", PROVED, "the position that Grain told gave the same next batch")
-    return Carried("data", PARTLY, "Grain does not tell its position: a restart reads the batches of the epoch "
+        return Carried("data", PROVED, "the position reported by Grain gave the same next batch")
+    return Carried("data", PARTLY, "Grain does not report its position: a restart reads the batches of the epoch "
                    "again")  # fmt: skip
 
 
 def _tried_position(dataset: Any, x: Any) -> Carried:
-    """Save the position after one batch, restore it into a new iterator, and compare the batch that comes next."""
+    """Save the position after one batch, restore it into a new iterator, and compare the next batch."""
     iterator = iter(dataset)
     with tempfile.TemporaryDirectory(prefix="oomph-") as folder:
         refused = iterators.is_caching(iterator) or iterators.keeps_a_shuffle(dataset)
@@ -167,9 +167,7 @@ def _tried_position(dataset: Any, x: Any) -> Carried:
         return Carried("data", UNCOMPARED, "the position in the data can be saved; there is one batch only")
     if _fingerprint(expected) == _fingerprint(next(resumed, None)):
         return Carried("data", PROVED, "a saved position gave the same next batch")
-    return Carried(
-        "data", PARTLY, "a saved position gave another batch: the order of the data is drawn by chance", _SEED
-    )
+    return Carried("data", PARTLY, "a saved position gave a different batch: the order of the data is random", _SEED)
 
 
 def _not_saved(reason: Reason) -> Carried:
@@ -188,7 +186,7 @@ def _seeds() -> Carried:
 
 
 def _callbacks(given: Mapping[str, Any]) -> Carried | None:
-    """The fate of the user's callbacks that hold what no checkpoint can; None if there are none."""
+    """Predict the fate of custom callbacks with state that no checkpoint can hold; None if there are none."""
     listed = given.get("callbacks")
     listed = listed.callbacks if isinstance(listed, keras.callbacks.CallbackList) else listed
     own = [each for each in (listed if isinstance(listed, (list, tuple)) else [listed]) if _is_own(each)]
@@ -199,7 +197,7 @@ def _callbacks(given: Mapping[str, Any]) -> Carried | None:
     if reasons:
         return Carried("callbacks", PARTLY, f"not saved: {'; '.join(map(str, reasons[:3]))}", reasons[0].remedy)
     names = ", ".join(dict.fromkeys(type(each).__name__ for each in own))
-    return Carried("callbacks", UNCOMPARED, f"what {names} remembers can be saved")
+    return Carried("callbacks", UNCOMPARED, f"the state of {names} can be saved")
 
 
 def _is_own(callback: Any) -> bool:

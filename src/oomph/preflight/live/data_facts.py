@@ -1,4 +1,4 @@
-"""The data of a fit as facts, with a sample of their values."""
+"""Turns the data of a fit into facts, with a sample of the values."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Looked:
 
     data: Data
     batch: Any
-    """The batch as fit passes it to `train_step`: x, (x, y) or (x, y, sample_weight); or None."""
+    """The batch as fit passes it to `train_step`: x, (x, y) or (x, y, sample_weight); None if there is none."""
     rows: frozenset[int] = frozenset()
     """A hash of the x of each distinct sample."""
 
@@ -58,12 +58,12 @@ def look_at(
     limits: Limits = USUAL, input_rank: int | None = None,
     tell: Tell = lambda text: None,
 ) -> Looked:  # fmt: skip
-    """Look at the data for fit, evaluate or train_on_batch.
+    """Read the data for fit, evaluate or train_on_batch.
 
     Args:
         x, y, sample_weight, batch_size: as in fit.
-        limits: how much is read.
-        input_rank: the rank of the model's first input with the batch dimension, if known.
+        limits: how much to read.
+        input_rank: the rank of the model's first input, including the batch dimension, if known.
         tell: shows the user the progress.
     """
     if x is None:
@@ -104,7 +104,7 @@ def _dataset(dataset: Any, limits: Limits, input_rank: int | None, tell: Tell) -
 
 
 def _unmixed(data: Data) -> Data:
-    """The facts without statistics of the targets: with a smaller shuffle, the targets may all be of one class."""
+    """Return the facts without target statistics. With a smaller shuffle, all targets may be of one class."""
     parts = (replace(part, sample=None) if part.role == "y" else part for part in data.parts)
     return replace(data, parts=tuple(parts), same_batches=0)
 
@@ -161,7 +161,7 @@ def _py_dataset(dataset: Any, limits: Limits, tell: Tell) -> Looked:
 
 
 def _empty(dataset: Any, index: int) -> int | None:
-    """The index of a batch if it has no samples; None otherwise."""
+    """Return the index of a batch if it has no samples; None otherwise."""
     try:
         arrays = [as_array(value) for _, value in leaves_of(dataset[index])]
     except Exception:  # the user's own __getitem__ may fail
@@ -198,13 +198,13 @@ def _arrays(x: Any, y: Any, sample_weight: Any, batch_size: int | None, limits: 
 
 
 def _as_keras_takes_it(part: Any) -> Any:
-    """The array in Keras' default precision if it holds floating-point numbers; anything else unchanged."""
+    """Convert a floating-point array to Keras' default precision; return anything else unchanged."""
     is_float = isinstance(part, np.ndarray) and part.dtype.kind == "f"
     return part.astype(keras.config.floatx()) if is_float else part
 
 
 def _rows_of(value: Any, array: Array) -> int | None:
-    """The number of samples in an array."""
+    """Return the number of samples in an array."""
     if isinstance(value, (tf.RaggedTensor, tf.SparseTensor)):
         return None if value.shape[0] is None else int(value.shape[0])
     return int(array.shape[0]) if array.ndim else None
@@ -260,13 +260,13 @@ def _dtype(array: Array) -> str:
 def _with_samples(
     data: Data, arrays: Mapping[Leaf, Array], is_whole: bool, rows: Array | None, totals: Mapping[Leaf, Totals]
 ) -> Looked:
-    """The data with the statistics of their parts.
+    """Return the data with the statistics of their parts.
 
     Args:
         data: the facts without these statistics.
         arrays: the values of the parts.
-        is_whole: whether the values are all of the data.
-        rows: the selected rows of x; None: all.
+        is_whole: True if the values are all of the data.
+        rows: the selected rows of x; None for all.
         totals: for parts that were read beyond the arrays.
     """
     target = next((array for leaf, array in arrays.items() if leaf.role == "y"), None)
@@ -308,7 +308,7 @@ def _with_samples(
 
 
 def _one_number(target: Array) -> Array | None:
-    """The target as one number for each sample; None if it has more."""
+    """Return the target as one number per sample; None if it has more."""
     classes = classes_of(target)
     if classes is not None:
         return classes
@@ -320,11 +320,11 @@ _LOADERS = (
     *(("grain", name) for name in ("MapDataset", "IterDataset", "DataLoader")),
     ("torch.utils.data", "DataLoader"),
 )
-"""Data loaders that Keras reads besides its own: a part of the module's name, and the name of a class."""
+"""Data loaders that Keras reads in addition to its own: part of the module's name, and the name of a class."""
 
 
 def _is_loader(x: Any) -> bool:
-    """True for data of Grain, and a DataLoader of PyTorch."""
+    """True for Grain data and for a PyTorch DataLoader."""
     return any(
         kind.__name__ == name and module in kind.__module__ for kind in type(x).__mro__ for module, name in _LOADERS
     )
@@ -338,7 +338,7 @@ def _batches_of(loader: Any) -> Iterator[Any]:
 
 
 def _length_of(loader: Any) -> int | None:
-    """Return the batches in an epoch; None for Grain and for streams, where Keras does not know it either."""
+    """Return the number of batches in an epoch; None for Grain and for streams, where Keras does not know it either."""
     data = getattr(loader, "dataset", None)
     return len(loader) if hasattr(data, "__len__") else None
 

@@ -1,4 +1,4 @@
-"""Checks a training that has been reached. Runs in the script's process, which ends afterwards."""
+"""Checks a reached training. Runs in the script's process, which ends afterwards."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from oomph.terminal.amounts import as_size
 
 
 def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is wrong with a training, as JSON.
+    """Check a training, and return the findings as JSON.
 
     Args:
         reached: the training.
         arguments: `full`: true to read all of the data; `tune`: true to try changes of the pipeline;
-            `device`: the device to fit, as `oomph plan` has it.
+            `device`: the device to fit, in the form that `oomph plan` uses.
 
     Raises:
-        ExamineError: it cannot be checked; the message says why.
+        ExamineError: the training cannot be checked; the message says why.
     """
     if reached.model is None:
-        raise ExamineError("no model holds the weights that the optimizer updates")
+        raise ExamineError("no model contains the weights that the optimizer updates")
     place = reached.place.site if reached.place is not None else reached.kind
     limits = FULL if arguments.get("full") else USUAL
     carried: list[Carried] = carried_by_loop() if reached.kind == LOOP else []
@@ -54,7 +54,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
         own = reached.optimizer if reached.kind == LOOP else None
         memory.append(held_line(reached.model, own))  # the trial has created what a first step creates
     if training.trial is not None and training.trial.failed:
-        carried = [Carried("training", UNKNOWN, "its step fails before there is anything to carry")]
+        carried = [Carried("training", UNKNOWN, "its step fails, so there is nothing to carry through a fault")]
     elif reached.kind == FIT:
         reached.tell("measuring how long steps wait for their data")
         training = with_waiting(training, reached.model, reached.fit_arguments, bool(arguments.get("tune")))
@@ -65,7 +65,7 @@ _VERDICTS = {Fitting.YES: "should fit", Fitting.NO: "does not fit", Fitting.UNKN
 
 
 def held_line(model: Any, optimizer: Any = None) -> str:
-    """Say what a training permanently holds, if it exists yet, in a sentence without a final stop.
+    """Describe the memory that a training permanently occupies, if it exists yet, without a final full stop.
 
     The model of a custom loop need not be compiled: the loop has its own `optimizer`.
     """
@@ -77,7 +77,7 @@ def held_line(model: Any, optimizer: Any = None) -> str:
 
 
 def planned_line(reached: Reached, device: Mapping[str, Any]) -> str:
-    """Say how much memory a step takes and the device has, in a sentence without a final stop."""
+    """Describe the memory of a step and of the device in one sentence, without a final full stop."""
     try:
         return _planned_words(plan_of(plan(reached, {"batches": [], "device": device, "is_brief": True})))
     except Exception as error:  # the plan is a line of the check, not a reason to fail it

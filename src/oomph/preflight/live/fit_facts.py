@@ -1,4 +1,4 @@
-"""The call of fit as facts, and how saving the whole model would go, tried without writing a file."""
+"""The call of fit as facts, with a test of saving the whole model that writes no file."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def _class_weight(given: Any) -> dict[int, float] | None:
 
 _MOST_EPOCHS = 1000
 _NEED_A_DIRECTION = ("EarlyStopping", "MonitorCallback")
-"""The callbacks that need a direction: Keras 3.5 raises only for EarlyStopping; MonitorCallback came later."""
+"""The callbacks that need a direction. Keras 3.5 raises only for EarlyStopping; MonitorCallback came later."""
 
 
 def _rates(callback: Any, rate: float | None, epochs: range) -> tuple[tuple[float, ...], str]:
-    """Return the rates from a LearningRateScheduler's function, and the first value that is no rate."""
+    """Return the rates from a LearningRateScheduler's function, and the first value that is not a rate."""
     if type(callback).__name__ != "LearningRateScheduler" or not is_of_keras(type(callback)) or rate is None:
         return (), ""
     found: list[float] = []
@@ -95,7 +95,7 @@ def _rates(callback: Any, rate: float | None, epochs: range) -> tuple[tuple[floa
 
 
 def _scheduled(schedule: Any, epoch: int, rate: float) -> Any:
-    """Call a schedule as Keras does, with the learning rate or without it."""
+    """Call a schedule as Keras does, with or without the learning rate."""
     try:
         return schedule(epoch, rate)
     except TypeError:
@@ -103,7 +103,7 @@ def _scheduled(schedule: Any, epoch: int, rate: float) -> Any:
 
 
 def callbacks_of(given: Mapping[str, Any]) -> list[Any]:
-    """The callbacks given to fit in any form."""
+    """Return the callbacks passed to fit, in whatever form."""
     found = given.get("callbacks")
     if isinstance(found, keras.callbacks.CallbackList):
         found = found.callbacks
@@ -126,7 +126,7 @@ def _callbacks(each: list[Any], rate: float | None, epochs: range) -> list[Callb
 
 
 _MOST_WEIGHTS = 20_000_000
-"""A model with more weights is not remade from its configuration."""
+"""The most weights of a model that is rebuilt from its configuration."""
 _NOT_FOUND = "Could not locate"
 """Keras' report of a class that is not in the model itself, such as a regulariser; a script may well pass it."""
 
@@ -136,8 +136,8 @@ def saving_facts(model: Any, callbacks: Sequence[Any], loads: bool) -> Iterator[
 
     Args:
         model: the model, built.
-        callbacks: those of the fit.
-        loads: True if loading is tried too, which makes a second model.
+        callbacks: the callbacks of the fit.
+        loads: True to try loading as well, which creates a second model.
     """
     tries = loads and getattr(model, "built", False) and model.count_params() <= _MOST_WEIGHTS
     for save in saves_ahead(model, callbacks):
@@ -152,7 +152,7 @@ def saving_facts(model: Any, callbacks: Sequence[Any], loads: bool) -> Iterator[
 
 
 def _load_trouble(model: Any, load: Load | None, is_for_weights: bool) -> tuple[str, bool]:
-    """Return why the file cannot be loaded, and whether the reason is the script's own line."""
+    """Return why the file cannot be loaded, and true if the script's own line is the reason."""
     if load is not None and not load.with_objects:
         trouble = _made_again(model, {}, load.with_compile)
         if trouble:
@@ -164,7 +164,7 @@ def _load_trouble(model: Any, load: Load | None, is_for_weights: bool) -> tuple[
 
 
 def _made_again(model: Any, objects: dict[str, Any], with_compile: bool) -> str:
-    """Return the error that Keras raises when remaking a model from its configuration; empty if none."""
+    """Return the error that Keras raises when it rebuilds a model from its configuration; empty if there is none."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         written = json.loads(json.dumps(keras.saving.serialize_keras_object(model)))
@@ -178,7 +178,7 @@ def _made_again(model: Any, objects: dict[str, Any], with_compile: bool) -> str:
 
 
 def _own_classes(model: Any) -> dict[str, Any]:
-    """The user-defined classes in a model, by the names that Keras looks up."""
+    """Return the custom classes in a model, by the names that Keras looks up."""
     found = {}
     for layer in KERAS.flatten_layers.of(model)(include_self=True, recursive=True):
         for each in (layer, *vars(layer).values()):

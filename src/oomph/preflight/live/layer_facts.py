@@ -18,7 +18,7 @@ from oomph.preflight.live.plain_values import float_of, is_of_keras, plain, sett
 
 _WITH_VOCABULARY = ("TextVectorization", "StringLookup", "IntegerLookup")
 _MOST_NUMBERS = 50_000_000
-"""The most weight values of a model to look at."""
+"""The maximum number of weight values of a model to examine."""
 _ONLY_SHAPE = (
     "Reshape", "Flatten", "Permute", "Identity", "Cropping1D", "Cropping2D", "RepeatVector", "UpSampling2D",
     "ZeroPadding2D", "Squeeze", "ExpandDims", "GetItem",
@@ -34,13 +34,13 @@ _UNBOUNDED = (*_LINEAR, "BatchNormalization", "LayerNormalization", "Add", "Subt
 
 
 def layers_of(model: Any) -> tuple[LayerFacts, ...]:
-    """Every layer, including those of nested models, in the order of the graph or else of creation."""
+    """Return every layer, nested ones included, in graph order if possible, otherwise in order of creation."""
     budget = [_MOST_NUMBERS]
     return tuple(layer_facts(layer, budget, is_on_path) for layer, is_on_path in _layers(model, set()))
 
 
 def layer_facts(layer: Any, budget: list[int] | None = None, is_on_path: bool = True) -> LayerFacts:
-    """The facts about one layer."""
+    """Return the facts about one layer."""
     return LayerFacts(
         name=str(layer.name),
         kind=type(layer).__name__,
@@ -61,7 +61,7 @@ def layer_facts(layer: Any, budget: list[int] | None = None, is_on_path: bool = 
 
 
 def _untracked(layer: Any) -> Iterator[str]:
-    """The trainable tf.Variables in the attributes of a layer of the user's own; Keras 3 trains only its own."""
+    """Yield the trainable tf.Variables among a custom layer's attributes. Keras 3 does not train them."""
     if is_of_keras(type(layer)):
         return
     trained = {id(variable.value) for variable in layer.trainable_variables}
@@ -77,7 +77,7 @@ def _is_weight(variable: Any) -> bool:
 
 
 def shape_of(tensor: Any) -> Shape | None:
-    """The shape of a tensor or a specification; None if its rank is unknown."""
+    """Return the shape of a tensor or a specification; None if its rank is unknown."""
     shape = getattr(tensor, "shape", None)
     if shape is None or getattr(shape, "rank", 0) is None:
         return None
@@ -104,7 +104,7 @@ def _layers(model: Any, seen: set[int]) -> Iterator[tuple[Any, bool]]:
 
 
 def is_functional(model: Any) -> bool:
-    """True if the model is a graph of layers, as a Sequential one is once it is built."""
+    """True if the model is a graph of layers, as a Sequential model is once built."""
     return bool(getattr(model, "inputs", None)) and bool(getattr(model, "outputs", None))
 
 
@@ -130,7 +130,7 @@ def _input_shapes(layer: Any) -> tuple[Shape, ...]:
 
 
 def _loses_mask(layer: Any) -> bool:
-    """True for a layer of a graph that gets a mask and hands none on."""
+    """True if the layer belongs to a graph, receives a mask, and does not pass it on."""
     try:
         given, made = keras.tree.flatten(layer.input), keras.tree.flatten(layer.output)
     except Exception:  # it was never called, or more than once
@@ -180,7 +180,7 @@ def _is_fresh(layer: Any) -> bool | None:
 
 
 def outputs_of(model: Any) -> tuple[Output, ...]:
-    """The outputs; for a model without a graph, one of unknown shape per loss."""
+    """Return the outputs. A model without a graph has one of unknown shape per loss."""
     tensors = _tensors(model)
     names = _names(model, tensors)
     losses = losses_by_output(model)
@@ -223,7 +223,7 @@ def _names(model: Any, tensors: list[Any]) -> list[str]:
 
 
 def _by_output(given: Any, names: list[str]) -> dict[int, Any]:
-    """Map a compile argument to outputs: one value for all, in order, or by name."""
+    """Map a compile argument to outputs: one value for all, by order, or by name."""
     if given is None:
         return {}
     if isinstance(given, Mapping):
@@ -234,7 +234,7 @@ def _by_output(given: Any, names: list[str]) -> dict[int, Any]:
 
 
 def loss_facts(given: Any, weight: float = 1.0) -> Loss | None:
-    """The facts about a loss as compile takes it: a name, a function, an object."""
+    """Return the facts about a loss in a form that compile accepts: a name, a function, an object."""
     if given is None:
         return None
     found = given
@@ -286,7 +286,7 @@ def _metrics(compiled: Any, names: list[str], index: int) -> tuple[MetricFacts, 
 
 
 def metric_facts(given: Any) -> MetricFacts:
-    """The facts about a metric as compile takes it: a name, a function, an object."""
+    """Return the facts about a metric in a form that compile accepts: a name, a function, an object."""
     if isinstance(given, str):
         return MetricFacts(given, snake_case(given))
     if not isinstance(given, keras.metrics.Metric):
@@ -302,7 +302,7 @@ def metric_facts(given: Any) -> MetricFacts:
 
 
 def made_by(tensor: Any) -> tuple[LayerFacts | None, str]:
-    """The layer that made a tensor's values, and the last activation applied."""
+    """Return the layer that computed a tensor's values, and the last activation applied."""
     for _ in range(100):
         history = KERAS.history_of_tensor.get(tensor)
         operation = getattr(history, "operation", None)
@@ -326,7 +326,7 @@ def made_by(tensor: Any) -> tuple[LayerFacts | None, str]:
 
 
 def _inner_output(operation: Any, history: Any) -> Any:
-    """The tensor inside of a nested model that becomes this output."""
+    """Return the tensor inside a nested model that becomes this output."""
     if not is_functional(operation):
         return None
     tensors = list(keras.tree.flatten(operation.outputs))

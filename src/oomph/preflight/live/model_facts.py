@@ -14,7 +14,7 @@ from oomph.preflight.live.plain_values import float_of, is_of_keras, settings_of
 
 
 def model_facts(model: Any, steps: int | None = None) -> Model:
-    """The facts about a compiled model; `steps` are those of the whole fit, for the last learning rate."""
+    """Return the facts about a compiled model; `steps` counts those of the whole fit, for the last learning rate."""
     trainer = KERAS.trainer.value()
     return Model(
         kind=type(model).__name__,
@@ -34,7 +34,7 @@ def model_facts(model: Any, steps: int | None = None) -> Model:
 
 
 def optimizer_facts(optimizer: Any, steps: int | None = None) -> OptimizerFacts:
-    """The facts about an optimizer, or about its inner optimizer if it scales the loss."""
+    """Return the facts about an optimizer, or about its inner optimizer if it scales the loss."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     given = KERAS.learning_rate.get(inner)
     is_schedule = isinstance(given, keras.optimizers.schedules.LearningRateSchedule)
@@ -80,7 +80,7 @@ def _input_keys(model: Any) -> tuple[str, ...]:
 
 
 def _pretrained(model: Any) -> str:
-    """The keras.applications model that the model is, or has as a layer; empty if there is none."""
+    """Return the keras.applications model that the model is or contains as a layer; empty if there is none."""
     known = {name.lower() for name in dir(keras.applications) if name[0].isupper()}
     names = [str(each.name).lower() for each in (model, *getattr(model, "layers", ())) if hasattr(each, "layers")]
     plain = [name.replace("_", "").replace("-", "") for name in names]  # some end with a width: "mobilenetv2_0.35_96"
@@ -95,9 +95,9 @@ def _added(model: Any) -> list[Any]:
 
 
 def operations_before_weights(model: Any) -> tuple[str, ...]:
-    """Return what a graph's non-layer operations do to its inputs before any weights: `inputs / 255.0`.
+    """Return the non-layer operations that a graph applies to its inputs before any weights: `inputs / 255.0`.
 
-    The kind of each such operation once, including nested models; nothing for a model without a graph.
+    Each kind of operation is listed once, including those in nested models; none for a model without a graph.
     """
     return tuple(dict.fromkeys(_bare_operations(model)))
 
@@ -110,7 +110,7 @@ def _bare_operations(model: Any) -> Iterator[str]:
 
 
 def _operations_of_row(layers: list[Any]) -> Iterator[str]:
-    """Yield the operations before any weights of a Sequential model, which holds only layers, including models."""
+    """Yield the operations before any weights of a Sequential model, which contains only layers and models."""
     for layer in layers:
         yield from _bare_operations(layer)
         if layer.weights:
@@ -118,7 +118,7 @@ def _operations_of_row(layers: list[Any]) -> Iterator[str]:
 
 
 def _operations_of_graph(model: Any, operations: list[Any]) -> Iterator[str]:
-    """Yield the operations before any weights of a graph, whose operations come after those that they need."""
+    """Yield the operations before any weights of a graph, whose operations come after those they depend on."""
     without_weights = {id(tensor) for tensor in keras.tree.flatten(model.inputs)}
     for operation in operations:
         calls = [

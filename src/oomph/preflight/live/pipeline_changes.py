@@ -24,23 +24,23 @@ from oomph.preflight.facts.data import ENDLESS, Data, Stage
 from oomph.preflight.facts.training import PipelineChange, StageCost, Waiting
 
 _SECONDS = 2.5
-"""The seconds for each measurement of a training."""
+"""The time, in seconds, of each measurement of a training."""
 _STAGE_SECONDS = 0.6
 _FEWEST, _MOST = 4, 200
-"""The fewest and the most steps in one measurement."""
+"""The minimum and maximum number of steps in one measurement."""
 INPUT_BOUND = 0.2
-"""The share of time spent waiting from which stages are measured, and changes tried."""
+"""The share of time spent waiting above which stages are measured and changes are tried."""
 _MANY_OF_ONE = ("interleave", "flat_map", "unbatch", "filter")
 _MOST_ELEMENTS = 1_000_000
 _ROUND_SECONDS = 1.25
-"""Seconds per measurement; each pipeline has two."""
+"""The time, in seconds, of one measurement; each pipeline gets two."""
 _PAYS = 1.1
-"""The factor by which a change must make steps faster; two runs of the same pipeline differ by less."""
+"""The minimum speedup of a step that a change must achieve. Two runs of the same pipeline differ by less."""
 _COMPARED_BATCHES = 5
 
 
 class Trainer:
-    """Keras' own train function for any kind of data."""
+    """Keras' own train function, for any kind of data."""
 
     def __init__(self, model: Any) -> None:
         model.train_function = None  # one that has seen a smaller batch would take the size of a batch as unknown
@@ -48,7 +48,7 @@ class Trainer:
         self._model = model
 
     def over(self, dataset: Any) -> Iterator[float]:
-        """The seconds of each step in one epoch, including fetching the batch."""
+        """Yield the time, in seconds, of each step in one epoch, including fetching the batch."""
         strategy = self._model.distribute_strategy
         if strategy.num_replicas_in_sync > 1:
             dataset = strategy.experimental_distribute_dataset(dataset)
@@ -65,10 +65,10 @@ class Trainer:
 
 
 def measure(dataset: Any, data: Data, trainer: Trainer) -> Waiting | None:
-    """Measure the time a training waits for this dataset; None if the data end before anything can be measured.
+    """Measure how long a training waits for this dataset; None if the data ends before anything can be measured.
 
     Args:
-        dataset: what fit was given.
+        dataset: the dataset passed to fit.
         data: the facts about it.
         trainer: trains on it.
     """
@@ -81,7 +81,7 @@ def measure(dataset: Any, data: Data, trainer: Trainer) -> Waiting | None:
 
 
 def seconds_of_step_alone(dataset: Any, trainer: Trainer) -> float | None:
-    """The median time of a step that need not wait: its batch is always the same."""
+    """Measure the median time of a step that need not wait, since its batch is always the same."""
     first = next(iter(dataset), None)
     if first is None:
         return None
@@ -92,9 +92,9 @@ def seconds_of_step_alone(dataset: Any, trainer: Trainer) -> float | None:
 
 
 def seconds_of_step(dataset: Any, trainer: Trainer, seconds: float = _SECONDS) -> tuple[int, float] | None:
-    """The number of steps measured, and the mean time of one.
+    """Return the number of steps measured, and the mean time of one.
 
-    The first step of an epoch is left out: a shuffle fills its buffer then.
+    The first step of an epoch is left out, because a shuffle fills its buffer then.
     """
     found: list[float] = []
     until = time.monotonic() + seconds
@@ -110,7 +110,7 @@ def seconds_of_step(dataset: Any, trainer: Trainer, seconds: float = _SECONDS) -
 
 
 def _until(steps: Iterator[float], seconds: float) -> list[float]:
-    """The durations in seconds of the steps that fit into `seconds`, but of at least a few."""
+    """Return the durations, in seconds, of the steps that fit into `seconds`, but of at least a few."""
     found: list[float] = []
     until = time.monotonic() + seconds
     for spent in steps:
@@ -121,7 +121,7 @@ def _until(steps: Iterator[float], seconds: float) -> list[float]:
 
 
 def _costs(dataset: Any, data: Data) -> tuple[StageCost, ...]:
-    """The seconds per batch for each stage: the pipeline's time up to the stage, less that up to the stage before."""
+    """Return the seconds per batch of each stage: the pipeline's time up to it, minus that up to the stage before."""
     datasets = linear(dataset)
     offset = len(data.stages) - len(datasets)
     costs, before = [], 0.0
@@ -139,7 +139,7 @@ def _costs(dataset: Any, data: Data) -> tuple[StageCost, ...]:
 
 
 def _elements_of_batch(after: Sequence[Any]) -> int:
-    """The number of a stage's elements in one final batch."""
+    """Return the number of a stage's elements in one final batch."""
     return math.prod(size for each in after if (size := _batch_size(each)) is not None)
 
 
@@ -148,7 +148,7 @@ def _batch_size(dataset: Any) -> int | None:
 
 
 def _seconds_of_batch(dataset: Any, elements: int) -> float | None:
-    """The seconds to produce this many elements, in a loop of TensorFlow's: Python's costs more than most stages."""
+    """Measure the seconds to produce this many elements, in a TensorFlow loop: Python's costs more than most stages."""
     number = elements
     while True:
         began = time.perf_counter()
@@ -163,13 +163,13 @@ def _seconds_of_batch(dataset: Any, elements: int) -> float | None:
 
 
 def changes_that_pay(dataset: Any, data: Data, trainer: Trainer, epochs: int) -> list[PipelineChange]:
-    """The changes that make steps faster here, best first; each is measured interleaved with the unchanged pipeline.
+    """Return the changes that make steps faster here, best first. Each is measured in alternation with the original.
 
     Args:
-        dataset: what fit was given.
+        dataset: the dataset passed to fit.
         data: the facts about it.
         trainer: trains on it.
-        epochs: of the training; a cache pays off from the second on.
+        epochs: the epochs of the training; a cache pays off after the first.
     """
     datasets = linear(dataset)
     found = []
@@ -185,7 +185,7 @@ def changes_that_pay(dataset: Any, data: Data, trainer: Trainer, epochs: int) ->
 
 
 def _changed(datasets: Sequence[Any], attempt: CandidateChange) -> Any:
-    """The pipeline with the change; None if it cannot be made, or would be another pipeline."""
+    """Return the pipeline with the change; None if the change is impossible or would alter the data."""
     try:
         if attempt.must_be_the_same and not _same_batches(datasets, attempt):
             return None
@@ -195,7 +195,7 @@ def _changed(datasets: Sequence[Any], attempt: CandidateChange) -> Any:
 
 
 def _in_turns(dataset: Any, changed: Any, trainer: Trainer, fills: bool) -> tuple[float, float] | None:
-    """The seconds of a step, unchanged and changed: for each, the smaller of two interleaved measurements."""
+    """Return the time of a step in seconds, unchanged and changed: the smaller of two interleaved measurements."""
     if fills:
         for _ in changed:
             pass
@@ -211,7 +211,7 @@ def _in_turns(dataset: Any, changed: Any, trainer: Trainer, fills: bool) -> tupl
 
 
 def _same_batches(datasets: Sequence[Any], attempt: CandidateChange) -> int:
-    """Count the first batches if all are identical with shuffles removed from both pipelines, or else return 0."""
+    """Count the initial batches if all are identical with shuffles removed from both pipelines; return 0 otherwise."""
     plain: dict[int, Apply | None] = {
         index: None for index, each in enumerate(datasets) if index and kind_of(each) == "shuffle"
     }
@@ -228,7 +228,7 @@ def _same_batches(datasets: Sequence[Any], attempt: CandidateChange) -> int:
 
 
 _SHARE_OF_MEMORY = 0.25
-"""The share of the free memory that a cache may take."""
+"""The share of the free memory that a cache may use."""
 _MOST_EPOCH_SECONDS = 20.0
 _AUTOTUNE = "num_parallel_calls=tf.data.AUTOTUNE"
 
@@ -239,7 +239,7 @@ def attempts_for(datasets: Sequence[Any], data: Data, epochs: int) -> Iterator[C
     Args:
         datasets: the chain, as `rebuilding.linear` returns it.
         data: the facts about it.
-        epochs: of the training; a cache pays from the second one on.
+        epochs: the epochs of the training; a cache pays off after the first.
     """
     stages = data.stages[len(data.stages) - len(datasets) :]
     yield from _parallel(datasets, stages)
@@ -268,7 +268,7 @@ _OF_ORDER = ("shuffle", "repeat", "prefetch")
 
 
 def _parallel(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[CandidateChange]:
-    """Makes every serial map parallel."""
+    """Make every serial map parallel."""
     serial = [index for index, stage in enumerate(stages) if stage.kind == "map" and not stage.is_parallel and index]
     serial = [index for index in serial if function_of(datasets[index]) is not None]
     if not serial:
@@ -281,7 +281,7 @@ def _parallel(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[Cand
     attempt.changes = {index: mapped(datasets[index], parallel=True) for index in serial}
     attempt.is_random = any(stages[index].is_random for index in serial)
     if attempt.is_random:
-        attempt.note = "the random numbers of the map are drawn in another order"
+        attempt.note = "the random numbers of the map are drawn in a different order"
     yield attempt
 
 
@@ -290,7 +290,7 @@ def _name(function: str) -> str:
 
 
 def _interleaved(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[CandidateChange]:
-    """Makes a serial interleave parallel, in the same order."""
+    """Make a serial interleave parallel, preserving the order."""
     for index, stage in enumerate(stages):
         if stage.kind == "interleave" and not stage.is_parallel and index:
             apply = interleaved(datasets[index])
@@ -301,7 +301,7 @@ def _interleaved(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[C
 
 
 def _of_batches(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[CandidateChange]:
-    """The last map before the batch, once for each batch: for functions that treat each sample by itself."""
+    """Move the last map behind the batch, to run once per batch; only valid if it treats each sample independently."""
     batch = next((index for index, stage in enumerate(stages) if stage.kind == "batch"), 0)
     index = batch - 1
     while index > 0 and stages[index].kind in _OF_ORDER:
@@ -324,7 +324,7 @@ def _one_after_the_other(first: Apply, second: Apply) -> Apply:
 
 
 def _cached(datasets: Sequence[Any], stages: Sequence[Stage], epochs: int) -> Iterator[CandidateChange]:
-    """Adds a cache after the last stage with the same elements in each epoch."""
+    """Add a cache after the last stage that yields the same elements in each epoch."""
     last = 0
     for index, stage in enumerate(stages):
         if stage.is_random or stage.is_python or stage.kind in ("shuffle", "repeat", "cache", "batch", "prefetch"):

@@ -10,7 +10,7 @@ _MOST_CHARACTERS = 200
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The plain values of a configuration, and lists of them; other objects by class name."""
+    """Return the plain values in a configuration, and lists of them. Other objects become their class names."""
     return {str(name): value for name, given in values.items() if (value := _plain(given)) is not None}
 
 
@@ -32,7 +32,7 @@ def _plain(value: Any) -> Any:
 
 
 def settings_of(thing: Any) -> dict[str, Any]:
-    """The configuration of a layer, an optimizer or a loss; empty if its class cannot provide one."""
+    """Return the configuration of a layer, an optimizer or a loss; empty if its class cannot provide one."""
     try:
         found = thing.get_config()
     except Exception:  # the user's own get_config may raise anything, and Keras' own raises for classes without one
@@ -41,19 +41,19 @@ def settings_of(thing: Any) -> dict[str, Any]:
 
 
 def is_of_keras(thing: Any) -> bool:
-    """True if a class or function is Keras' own."""
+    """True if a class or function belongs to Keras."""
     module = getattr(thing, "__module__", "") or ""
     return module.partition(".")[0] in ("keras", "tf_keras")
 
 
 def snake_case(name: str) -> str:
-    """The name in snake case: SparseCategoricalCrossentropy becomes sparse_categorical_crossentropy."""
+    """Convert a name to snake case: SparseCategoricalCrossentropy becomes sparse_categorical_crossentropy."""
     parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name))
     return parted.lower()
 
 
 def float_of(value: Any) -> float | None:
-    """A number, a tensor or a variable as a float, or None."""
+    """Convert a number, a tensor or a variable to float; None if that is impossible."""
     try:
         return float(value)
     except Exception:  # symbolic tensors, schedules, anything

@@ -22,11 +22,11 @@ _SHIFTED_SHARE = 0.95
 _DIFFERENT = 1e-4
 _LOGIT, _SURE = 5.0, 0.999
 _OF_DISTANCES = ("contrastive", "triplet", "siamese", "distance")
-"""Losses with such names may take a small output for a target of 1."""
+"""Losses with such names may expect a small output for a target of 1."""
 
 
 def first_gradients(model: Any, x: Any, y: Any, weight: Any) -> tuple[list[Gradient], Seen, float]:
-    """Gradients of the first step; empty for a model with its own train_step, which may mean anything."""
+    """Return the gradients of the first step; none for a custom train_step, which may mean anything."""
     if type(model).train_step is not KERAS.trainer.value().train_step:
         return [], Seen(), 0.0
     seen = Seen()
@@ -75,7 +75,7 @@ _BY_RANGE = (
 
 @dataclass
 class Seen:
-    """Observations of the layers in one forward pass."""
+    """Observations of the layers during one forward pass."""
 
     activities: list[Activity] = field(default_factory=list)
     ranges: list[InputRange] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Seen:
 
 @contextmanager
 def observed(model: Any, seen: Seen) -> Iterator[None]:
-    """Within the block, note the outputs of layers with activations, and the inputs of layers with a set range."""
+    """Record the outputs of layers with activations and the inputs of layers with a configured range in the block."""
     changed = []
     for layer in KERAS.flatten_layers.of(model)(include_self=False):
         name = _activation(layer)
@@ -113,7 +113,7 @@ def _activation(layer: Any) -> str:
 
 
 def _told_range(layer: Any) -> tuple[float, float] | None:
-    """The pixel range configured for one of Keras' layers; None if it needs none."""
+    """Return the pixel range configured for a Keras layer; None if it needs none."""
     told = getattr(layer, "value_range", None)
     if (
         not is_of_keras(type(layer))
@@ -154,7 +154,7 @@ def _note(name: str, activation: str, output: Any, found: list[Activity]) -> Non
 
 
 def reads_ahead(model: Any, x: Any, y: Any) -> bool:
-    """True if a model that predicts next elements sees them: earlier outputs change with the last input element."""
+    """True if a next-element model sees those elements: its earlier outputs change with the last input element."""
     given, wanted = _sequence(x), _sequence(y)
     if given is None or wanted is None or given.shape[:2] != wanted.shape[:2] or given.shape[0] < 2:
         return False
@@ -183,7 +183,7 @@ def _sequence(value: Any) -> Array | None:
 
 
 def loss_orders(model: Any, outputs: Sequence[Output], y: Any) -> Iterator[LossOrder]:
-    """Yield the values of the user's own losses for the right answer and for a wrong one."""
+    """Yield the values of custom losses for the right answer and for a wrong one."""
     targets = keras.tree.flatten(y)
     losses = losses_by_output(model)
     for index, output in enumerate(outputs):
@@ -206,10 +206,10 @@ def loss_orders(model: Any, outputs: Sequence[Output], y: Any) -> Iterator[LossO
 
 
 def loss_broadcasts(model: Any, outputs: Sequence[Output], x: Any, y: Any) -> str:
-    """A loss object of the user's own that compares every target with every prediction: "(20,) - (20, 1)".
+    """Find a custom loss object that compares every target with every prediction: "(20,) - (20, 1)".
 
-    Keras gives a loss function targets of the shape of the predictions, but a class of the user's own gets them as
-    they are. Empty if none does so.
+    Keras reshapes targets to the shape of the predictions for a loss function, but passes them to a custom loss
+    class as they are. Empty if there is no such object.
     """
     targets, losses = keras.tree.flatten(y), losses_by_output(model)
     own = [index for index, output in enumerate(outputs) if _is_own_class(losses.get(index), output)]
@@ -246,7 +246,7 @@ def _value(loss: Any, target: Any, answer: Array) -> float:
 
 
 def _answers(target: Array, output: Output) -> tuple[Array, Array] | None:
-    """The right answer in the form of this output, and a wrong one; None if unknown."""
+    """Return the right answer in the form of this output, and a wrong one; None if unknown."""
     shape = output.shape
     if target.dtype.kind not in "biuf" or shape is None or len(shape) < 2 or target.shape[0] < 4:
         return None
@@ -269,12 +269,12 @@ def _answers(target: Array, output: Output) -> tuple[Array, Array] | None:
 
 
 def _as_logits(probabilities: Array) -> Array:
-    """The probabilities as large logits of the same answer."""
+    """Return the probabilities as large logits of the same answer."""
     logits: Array = np.where(probabilities > 0.5, _LOGIT, -_LOGIT).astype(np.float32)
     return logits
 
 
 def _unsure(probabilities: Array) -> Array:
-    """The probabilities without 0 and 1, whose logarithms may be infinite."""
+    """Return the probabilities without 0 and 1, whose logarithms may be infinite."""
     unsure: Array = (probabilities * _SURE + (1 - _SURE) / 2).astype(np.float32)
     return unsure

@@ -30,14 +30,14 @@ class Leaf(NamedTuple):
 
 
 def leaves_of(element: Any) -> Iterator[tuple[Leaf, Any]]:
-    """The parts of an element: a tuple is (x, y, sample_weight) as in fit, anything else is x."""
+    """Yield the parts of an element. A tuple is (x, y, sample_weight) as in fit; anything else is x."""
     values = element if isinstance(element, tuple) and 1 <= len(element) <= len(_ROLES) else (element,)
     for role, value in zip(_ROLES, values, strict=False):
         yield from named(role, value)
 
 
 def named(role: str, value: Any) -> Iterator[tuple[Leaf, Any]]:
-    """The parts of x, y or the weights."""
+    """Yield the parts of x, y or the weights."""
     yield from _parts(role, role, "", value)
 
 
@@ -55,7 +55,7 @@ def _parts(role: str, name: str, key: str, value: Any) -> Iterator[tuple[Leaf, A
 
 
 def _is_array(value: list[Any]) -> bool:
-    """True if a list holds numbers, not tensors: Keras takes it as one array then."""
+    """True if a list contains numbers instead of tensors: Keras then treats it as one array."""
     return not any(tf.is_tensor(each) or hasattr(each, "shape") or isinstance(each, Mapping) for each in value)
 
 
@@ -65,16 +65,16 @@ class Limits:
 
     seconds: float = 2.0
     size: int = 64 << 20
-    """The most bytes to keep over all parts."""
+    """The maximum size in bytes to keep, over all parts."""
     batches: int = 2000
     samples: int = 50_000
     epoch: int | None = None
-    """The number of batches in an epoch, as the user set it; endless data are read no further."""
+    """The number of batches in an epoch, as the user set it; endless data is read no further."""
     reads_on: bool = False
-    """True to read the rest too, for statistics that need not keep it; without a limit of seconds."""
+    """True to also read the rest, for statistics that need not keep it; without a time limit."""
 
     def of_an_epoch(self) -> Limits:
-        """These limits for potentially endless data."""
+        """Return these limits for potentially endless data."""
         epoch = self.epoch or USUAL.batches
         return replace(self, reads_on=False, seconds=inf, batches=epoch) if self.reads_on else self
 
@@ -86,45 +86,45 @@ class Limits:
 
 USUAL = Limits()
 FULL = Limits(size=512 << 20, batches=1 << 60, samples=1_000_000, reads_on=True)
-"""Limits that let everything be read; what is kept of it stays bounded."""
+"""Limits that let everything be read; only a bounded part is kept."""
 
 
 @dataclass
 class Read:
-    """The data read, and the part kept."""
+    """The data that was read, and the part of it that was kept."""
 
     batches: int = 0
     rows: int = 0
     is_whole: bool = False
     """True if the data ended before a limit was reached."""
     digests: list[int] = field(default_factory=list)
-    """A hash of each of the first batches."""
+    """A hash of each of the initial batches."""
     empty: int | None = None
-    """The index of the first batch without a sample."""
+    """The index of the first empty batch."""
     failed: str = ""
     arrays: dict[Leaf, list[Array]] = field(default_factory=dict)
     totals: dict[Leaf, Totals] = field(default_factory=dict)
-    """The totals over all data that were read, if more than a sample."""
+    """The totals over all data read, if that is more than the sample."""
     shapes: dict[Leaf, set[tuple[int, ...]]] = field(default_factory=dict)
     first: Any = None
     """The first batch, unchanged."""
     seconds: float = 0.0
 
     def joined(self) -> dict[Leaf, Array]:
-        """One array for each part, all batches concatenated; flattened if they do not fit together."""
+        """Return one array for each part, all batches concatenated; flattened if they do not fit together."""
         return {leaf: _joined(arrays) for leaf, arrays in self.arrays.items() if arrays}
 
 
 def read(
     batches: Iterable[Any], limits: Limits, is_batched: bool = True, tell: Callable[[int], None] = lambda batches: None
 ) -> Read:
-    """Read batches until a limit is reached or the data end.
+    """Read batches until a limit is reached or the data ends.
 
     Args:
         batches: what fit iterates over: x, (x, y) or (x, y, sample_weight) in any structure.
-        limits: how much of it.
-        is_batched: true if the first dimension counts samples; else each element is one.
-        tell: called with the number of batches that were read.
+        limits: how much to read.
+        is_batched: true if the first dimension counts samples; otherwise each element is one.
+        tell: called with the number of batches read so far.
     """
     found, began, size = Read(), time.monotonic(), 0
     for batch in _without_raising(batches, found):
@@ -155,7 +155,7 @@ def read(
 
 
 def _take(found: Read, leaf: Leaf, array: Array, limits: Limits, keeps: bool) -> int:
-    """Record one part of a batch; returns the number of bytes kept."""
+    """Record one part of a batch, and return the number of bytes kept."""
     shapes = found.shapes.setdefault(leaf, set())
     if len(shapes) < _MOST_SHAPES:
         shapes.add(tuple(array.shape))
@@ -167,7 +167,7 @@ def _take(found: Read, leaf: Leaf, array: Array, limits: Limits, keeps: bool) ->
 
 
 def as_array(value: Any) -> Array | None:
-    """The values of a tensor, dense; a ragged one is flattened. None for anything without values."""
+    """Return the values of a tensor, dense; a ragged one is flattened. None for anything without values."""
     if isinstance(value, tf.RaggedTensor):
         value = value.flat_values
     elif isinstance(value, tf.SparseTensor):
@@ -205,10 +205,10 @@ _EVERY_SECONDS = 0.5
 
 
 class ReadingProgress:
-    """Report how many batches were read, at most twice a second.
+    """Report how many batches have been read, at most twice a second.
 
     Args:
-        batches: how many there are; None or ENDLESS if unknown.
+        batches: the number of batches; None or ENDLESS if unknown.
         tell: shows the text.
     """
 
@@ -226,11 +226,11 @@ class ReadingProgress:
 
 
 def in_words(read: int, batches: int | None, seconds: float) -> str:
-    """ "reading the data: 340 of 2,000 batches (17%), about 12 s left".
+    """Format the progress: "reading the data: 340 of 2,000 batches (17%), about 12 s left".
 
     Args:
-        read: the batches that were read.
-        batches: how many there are; None if unknown.
+        read: the number of batches read so far.
+        batches: the number of batches; None if unknown.
         seconds: the time spent.
     """
     if batches is None or batches < read:

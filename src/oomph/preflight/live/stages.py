@@ -1,4 +1,4 @@
-"""The stages of a tf.data pipeline as facts, source first, and maps that move images without their masks."""
+"""Turns the stages of a tf.data pipeline into facts, source first. Finds maps that move images without their masks."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MOVES = ("ReverseV2", "ImageProjectiveTransformV2", "ImageProjectiveTransformV3
 
 
 def stages_of(dataset: Any) -> tuple[Stage, ...]:
-    """The chain of stages. A stage with several inputs, such as zip, follows all of them."""
+    """Return the chain of stages. A stage with several inputs, such as zip, follows all of them."""
     return tuple(_stage(each) for each in chain(dataset))
 
 
 def are_shuffled_apart(dataset: Any) -> bool:
-    """True if a zip has inputs that are shuffled each in its own order."""
+    """True if a zip has inputs that are shuffled separately."""
     for each in chain(dataset):
         if kind_of(each) == "zip":
             orders = [_order(before) for before in TENSORFLOW.dataset_inputs.call(each)]
@@ -36,7 +36,7 @@ def are_shuffled_apart(dataset: Any) -> bool:
 
 
 def _order(dataset: Any) -> tuple[tuple[int, int, int] | None, ...]:
-    """The buffers and seeds of its shuffles; None for one without a seed."""
+    """Return the buffer sizes and seeds of its shuffles; None for a shuffle without a seed."""
     found = []
     for each in chain(dataset):
         if kind_of(each) == "shuffle":
@@ -97,7 +97,7 @@ def _python_functions(dataset: Any) -> Iterator[Any]:
 
 
 def _written(dataset: Any) -> tuple[str, str]:
-    """The name of the user's function of this stage, and its file and line."""
+    """Return the name of this stage's user-written function, and its file and line."""
     for python in _python_functions(dataset):
         code = getattr(python, "__code__", None)
         if code is not None and is_of_script(code.co_filename):
@@ -106,7 +106,7 @@ def _written(dataset: Any) -> tuple[str, str]:
 
 
 def moves_inputs_alone(dataset: Any) -> bool:
-    """True if the map transforms the first input at random, but not a target of the same height and width."""
+    """True if the map randomly transforms the first input, but not a target of the same height and width."""
     specification = dataset.element_spec
     graphs = [
         getattr(getattr(each, "function", None), "graph", None) for each in TENSORFLOW.dataset_functions.call(dataset)
@@ -141,7 +141,7 @@ def _bodies(graph: Any) -> Mapping[str, Any]:
 
 
 def _operations_behind(tensor: Any, bodies: Mapping[str, Any]) -> Iterator[str]:
-    """The types of all operations behind a tensor, including those in functions."""
+    """Yield the types of all operations that a tensor depends on, including those in functions."""
     waiting, seen = [tensor.op], set()
     while waiting:
         operation = waiting.pop()

@@ -19,25 +19,25 @@ _OVERLAP = 0.5
 _FAR = 10.0
 """A value this many standard deviations from 0 may be an outlier."""
 _DETERMINES = 0.99999
-"""A feature that correlates with the target by more than this is taken for the target."""
+"""A feature whose correlation with the target is higher than this is treated as the target."""
 WIDEST = 1e9
-"""Each value is counted only if their range is at most this."""
+"""The widest range of values in which each value is counted."""
 _DIFFERENT_ROWS = 20_000
-"""The most rows to compare with one another."""
+"""The maximum number of rows to compare with one another."""
 
 Array = np.ndarray[Any, Any]
 _CHUNK = 4096
-"""The number of rows to look at together."""
+"""The number of rows to process together."""
 
 
 def sample_of(array: Array, target: Array | None = None, is_whole: bool = False, is_target: bool = False) -> DataSample:
-    """The statistics of an array with the samples in its first dimension.
+    """Return the statistics of an array whose first dimension counts samples.
 
     Args:
-        array: numbers; text gives its number of rows only.
+        array: numbers; for text, only the number of rows is counted.
         target: for features, one number per sample: the class, or the value to predict.
-        is_whole: whether the samples are all there are.
-        is_target: whether the array is the target.
+        is_whole: True if there are no other samples.
+        is_target: True if the array is the target.
     """
     rows = int(array.shape[0]) if array.ndim else 0
     if array.dtype.kind not in "biuf" or not array.size:
@@ -73,7 +73,7 @@ def sample_of(array: Array, target: Array | None = None, is_whole: bool = False,
 
 
 def classes_of(array: Array) -> Array | None:
-    """The class of each sample, from integers or one-hot rows; None for anything else."""
+    """Return the class of each sample, from integers or one-hot rows; None for anything else."""
     if array.dtype.kind not in "biuf" or not array.size:
         return None
     if array.ndim == 2 and array.shape[1] > 1:
@@ -142,7 +142,7 @@ def _features(values: Array, target: Array | None) -> Features | None:
 
 
 def _usual(column: Array, largest: float, deviation: float) -> float:
-    """The 99th percentile of the absolute values if the largest may be an outlier, or else the largest."""
+    """Return the 99th percentile of the absolute values if the largest may be an outlier, otherwise the largest."""
     if not largest > _FAR * deviation > 0:
         return float(largest)
     return float(np.nanpercentile(np.abs(column), 99))
@@ -164,7 +164,7 @@ def _overlap(windows: Array) -> bool:
 
 
 def _like_target(columns: Array, target: Array | None) -> tuple[int, ...]:
-    """The indices of the columns that a straight line maps to the target."""
+    """Return the indices of the columns that a straight line maps to the target."""
     if target is None or target.shape[0] != columns.shape[0] or target.shape[0] < 20:
         return ()
     wanted = target.astype(np.float64) - float(np.mean(target))
@@ -178,7 +178,7 @@ def _like_target(columns: Array, target: Array | None) -> tuple[int, ...]:
 
 
 def totals_of(array: Array) -> Totals:
-    """The totals of an array."""
+    """Return the totals of an array."""
     totals = Totals()
     for start in range(0, array.shape[0] if array.ndim else 0, _CHUNK):
         totals.add(array[start : start + _CHUNK])
@@ -198,14 +198,14 @@ class Totals:
         self._has_features = True
 
     def add(self, array: Array) -> None:
-        """Take in the next batch, with the samples in its first dimension."""
+        """Add the next batch, whose first dimension counts samples."""
         rows = int(array.shape[0]) if array.ndim else 0
         if rows and array.size and array.dtype.kind in "biuf":
             self._add_values(array, rows)
         self._rows += rows
 
     def merged(self, sample: DataSample) -> DataSample:
-        """The statistics of a sample, replaced by those of all data where these are known."""
+        """Return a sample's statistics, replaced by those of all data where these are known."""
         if self._high < self._low:
             return replace(sample, rows=self._rows)
         is_wide = float(self._high) - float(self._low) > WIDEST

@@ -46,11 +46,11 @@ def loop_facts(
     calls: tuple[LossCall, ...] = (),
     graph: Any = None,
 ) -> Training:
-    """The facts of a custom loop at the first step of its optimizer.
+    """Return the facts about a custom loop at the first step of its optimizer.
 
     Args:
         model: the model whose weights it updates.
-        given: `grads` and `trainable_variables`, as `optimizer.apply` got them.
+        given: `grads` and `trainable_variables`, as passed to `optimizer.apply`.
         place: the file and line.
         optimizer: the loop's optimizer.
         calls: earlier calls of loss objects.
@@ -78,7 +78,7 @@ def loop_facts(
 
 
 def _outputs(model: Any, calls: tuple[LossCall, ...]) -> list[Output]:
-    """The output with its loss, of a model with one output that one loss object compares."""
+    """Return the output and its loss, for a model with one output that one loss object compares."""
     losses = {id(call.loss): call.loss for call in calls if call.model is model and not call.swaps}
     if not is_functional(model) or len(losses) != 1:
         return []
@@ -91,7 +91,7 @@ def _outputs(model: Any, calls: tuple[LossCall, ...]) -> list[Output]:
 
 
 def _broadcast(graph: Any) -> str:
-    """A difference of a vector and a column, which becomes a square: "(20,) - (20, 1)"; empty if there is none."""
+    """Find a difference of a vector and a column, which becomes a square: "(20,) - (20, 1)"; empty if there is none."""
     for operation in () if graph is None else graph.get_operations():
         if operation.type not in _DIFFERENCES:
             continue
@@ -107,7 +107,7 @@ def _broadcast(graph: Any) -> str:
 
 
 def _are_of_one_tensor(first: Any, second: Any) -> bool:
-    """True if one tensor is the other tensor in another shape."""
+    """True if one tensor is the other tensor in a different shape."""
     sources = [{tensor.ref(), *(each.ref() for each in tensor.op.inputs[:1])} for tensor in (first, second)]
     return bool(sources[0] & sources[1])
 
@@ -123,7 +123,7 @@ def training_facts(
     before_trial: Callable[[Any], None] = lambda batch: None, loss_calls: tuple[LossCall, ...] = (),
     graph: Any = None, ends: bool = True,
 ) -> Training:  # fmt: skip
-    """The facts of one training.
+    """Return the facts about one training.
 
     Args:
         model: the model; compiled, except in a custom loop.
@@ -131,13 +131,13 @@ def training_facts(
         given: the arguments of the call by name.
         place: its file and line.
         limits: how much of the data is read.
-        tell: shows the user what is being done.
+        tell: shows the user the current activity.
         optimizer: the optimizer of a custom loop.
-        tries: whether to try a few steps, which change the model.
+        tries: True to try a few steps, which change the model.
         before_trial: called with the first batch before the steps.
         loss_calls: the calls of loss objects in a custom loop.
         graph: the graph of a custom loop's traced step.
-        ends: whether the process ends afterwards, so that a schedule of the user's may be called, which may count.
+        ends: True if the process ends afterwards, so that a custom schedule may be called even if it counts its calls.
     """
     if kind == LOOP:
         return loop_facts(model, given, place, optimizer, loss_calls, graph)
@@ -168,13 +168,13 @@ def training_facts(
 
 
 def _fixed_rate(model: Any) -> float | None:
-    """The learning rate; None if a schedule sets it in each step."""
+    """Return the learning rate; None if a schedule sets it in each step."""
     optimizer = optimizer_facts(model.optimizer)
     return None if optimizer.schedule else optimizer.learning_rate
 
 
 def _batch(model: Any, kind: str, given: Mapping[str, Any], looked: Looked) -> tuple[Any, Trial | None]:
-    """The first batch as fit would give it to `train_step`; or None and Keras' error, if it refuses the arrays."""
+    """Return the first batch as fit would pass it to `train_step`; None and Keras' error if it refuses the arrays."""
     if kind != FIT or looked.data.kind != ARRAYS or not looked.data.samples:
         return looked.batch, None
     try:
@@ -185,8 +185,10 @@ def _batch(model: Any, kind: str, given: Mapping[str, Any], looked: Looked) -> t
 
 
 def with_waiting(training: Training, model: Any, given: Mapping[str, Any], tunes: bool) -> Training:
-    """The same training with its wait for data, measured if the tf.data pipeline can be read unchanged and the
-    model trains without an error."""
+    """Return the training with its wait for data.
+
+    Measured only if the tf.data pipeline can be read unchanged and the model trains without an error.
+    """
     dataset = given.get("x")
     if not isinstance(dataset, tf.data.Dataset) or training.data.failed or readable(dataset).is_changed:
         return training
@@ -200,7 +202,7 @@ def with_waiting(training: Training, model: Any, given: Mapping[str, Any], tunes
 
 
 def _halves(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The training data, and the last samples, set apart by `validation_split`."""
+    """Return the training data, and the last samples, which `validation_split` sets apart."""
     share = given.get("validation_split") or 0.0
     parts = {name: given[name] for name in _SPLIT if given.get(name) is not None}
     arrays = keras.tree.flatten(list(parts.values()))
@@ -214,7 +216,7 @@ def _halves(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | 
 
 
 def _rows(part: Any, rows: slice) -> Any:
-    """These rows of each array, in the same structure."""
+    """Return these rows of each array, in the same structure."""
     return keras.tree.map_structure(lambda each: each.iloc[rows] if hasattr(each, "iloc") else each[rows], part)
 
 
@@ -238,7 +240,7 @@ def _validation(
 
 
 def _compared(validation: Looked | None, training: Looked) -> Data | None:
-    """The validation data, with the share of samples that the training data hold too."""
+    """Return the validation data, with the share of its samples that are also in the training data."""
     if validation is None:
         return None
     if not validation.rows or not training.rows:
@@ -261,7 +263,7 @@ def _input_rank(model: Any) -> int | None:
 
 
 def _build(model: Any, looked: Looked) -> None:
-    """Create the weights as the first step would; a failure recurs in the trial, which reports it."""
+    """Create the weights as the first step would. A failure recurs in the trial, which reports it."""
     if getattr(model, "built", False) or looked.batch is None:
         return
     try:
@@ -271,7 +273,7 @@ def _build(model: Any, looked: Looked) -> None:
 
 
 def _with_layers(outputs: tuple[Output, ...], model: Any, batch: Any) -> tuple[Output, ...]:
-    """Outputs of a model without a graph, with the layers that make them."""
+    """Return the outputs of a model without a graph, with the layers that produce them."""
     if all(output.layer is not None or output.activation for output in outputs):
         return outputs
     try:
@@ -289,7 +291,7 @@ def _with_layers(outputs: tuple[Output, ...], model: Any, batch: Any) -> tuple[O
 
 
 def _with_shapes(outputs: tuple[Output, ...], trial: Trial) -> tuple[Output, ...]:
-    """Outputs of unknown shape with those that the trial saw."""
+    """Replace outputs of unknown shape by those that the trial observed."""
     seen = {prediction.output: prediction.shape for prediction in trial.predictions}
     return tuple(
         replace(output, shape=(None, *seen[output.name][1:]))

@@ -1,4 +1,4 @@
-"""Tries steps on a few samples, and batches of other sizes: what only running shows. This changes the model."""
+"""Tries steps on a few samples, and batches of other sizes, to find what only shows in a run. Changes the model."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _AROUND = (
 
 
 def try_steps(model: Any, batch: Any, outputs: Sequence[Output], specification: Any = None) -> Trial:
-    """Look at the outputs and gradients of a compiled model for a few samples, and train on them for a few steps.
+    """Observe a compiled model's outputs and gradients for a few samples, and train on them for a few steps.
 
     Args:
         model: the model.
-        batch: as fit gives it to `train_step`.
+        batch: as fit passes it to `train_step`.
         outputs: the facts about its outputs.
-        specification: the element_spec of the data, if any: a step does not know the sizes it leaves open.
+        specification: the element_spec of the data, if any: a step does not know the sizes that it leaves open.
     """
     keras.random.uniform(())  # Keras' own seed: a trace that fails would create it, and leave it without a value
     trial = _trial(model, first_samples(batch, _SAMPLES), outputs, specification)
@@ -95,14 +95,14 @@ def _trial(model: Any, batch: Any, outputs: Sequence[Output], specification: Any
 
 
 def _is_same(prediction: TrialPrediction) -> bool:
-    """True if an output hardly depends on the sample, also after the steps."""
+    """True if an output hardly depends on the sample, even after the steps."""
     largest = max(abs(prediction.minimum or 0), abs(prediction.maximum or 0), 1e-12)
     spreads = (prediction.spread, prediction.spread_after)
     return all(spread is not None and spread <= _SAME * largest for spread in spreads)
 
 
 def _digests(model: Any) -> list[int] | None:
-    """A hash of each trained weight; None if there are none, or too many to hash quickly."""
+    """Return a hash of each trained weight; None if there are none, or too many to hash quickly."""
     variables = list(model.trainable_variables)
     if not variables or sum(int(np.prod(variable.shape)) for variable in variables) > _MOST_NUMBERS:
         return None
@@ -110,7 +110,7 @@ def _digests(model: Any) -> list[int] | None:
 
 
 def _own_metrics(model: Any) -> Iterator[Any]:
-    """The user-defined metrics."""
+    """Yield the custom metrics."""
     for metric in model.metrics:
         inner = metric.metrics if type(metric).__name__ == "CompileMetrics" else [metric]
         yield from (each for each in inner if not is_of_keras(type(each)))
@@ -121,7 +121,7 @@ def _values(metric: Any) -> list[Any]:
 
 
 def _not_reset(model: Any) -> Iterator[str]:
-    """The names of user-defined metrics that steps change and a reset does not."""
+    """Yield the names of custom metrics that steps change but a reset does not."""
     for metric in _own_metrics(model):
         before = _values(metric)
         metric.reset_state()
@@ -131,7 +131,7 @@ def _not_reset(model: Any) -> Iterator[str]:
 
 
 def _train(model: Any, batch: Any, specification: Any) -> tuple[list[float], tuple[str, str]]:
-    """The losses of a few steps on one batch, as in fit, and the error of the step that failed."""
+    """Return the losses of a few steps on one batch, as in fit, and the error of the step that failed."""
     losses: list[float] = []
     until = time.monotonic() + _SECONDS
     try:
@@ -145,7 +145,7 @@ def _train(model: Any, batch: Any, specification: Any) -> tuple[list[float], tup
 
 
 def _train_function(model: Any, specification: Any = None) -> Callable[[Any], Any]:
-    """A function that trains on one batch, given as fit gives it to `train_step`, and returns the logs."""
+    """Return a function that trains on one batch, as fit passes it to `train_step`, and returns the logs."""
     unknown = [_shape_if_open(part) for part in tf.nest.flatten(specification)]
     model.make_train_function()
 
@@ -161,14 +161,14 @@ def _train_function(model: Any, specification: Any = None) -> Callable[[Any], An
 
 
 def _shape_if_open(part: Any) -> tf.TensorShape | None:
-    """The declared shape of a part of the data if some dimension is open; None otherwise."""
+    """Return the declared shape of a part of the data if some dimension is open; None otherwise."""
     if not isinstance(part, tf.TensorSpec) or part.shape.is_fully_defined():
         return None
     return part.shape
 
 
 def _without_shapes(parts: Any, unknown: Sequence[tf.TensorShape | None]) -> Any:
-    """The same tensors, with only as much known of their shapes as the data declare."""
+    """Return the same tensors, with their static shapes reduced to what the data declares."""
     hidden = [
         part if shape is None else tf.compat.v1.placeholder_with_default(part, shape)
         for part, shape in zip(tf.nest.flatten(parts), unknown, strict=True)
@@ -177,7 +177,7 @@ def _without_shapes(parts: Any, unknown: Sequence[tf.TensorShape | None]) -> Any
 
 
 def decisive(text: str) -> str:
-    """An error's own words, without the trace around them from TensorFlow and Keras."""
+    """Return an error's own message, without the trace that TensorFlow and Keras put around it."""
     lines = [line.strip() for line in _COLOURS.sub("", text).splitlines() if line.strip()]
     kept = [line for line in lines if not line.startswith(_AROUND)]
     return shortened(" ".join(kept), _MOST_CHARACTERS)
@@ -231,7 +231,7 @@ def _finite(model: Any) -> dict[str, bool]:
 
 
 def first_samples(value: Any, rows: int) -> Any:
-    """The first samples of each part of a batch."""
+    """Return the first samples of each part of a batch."""
     if value is None:
         return None
 
@@ -244,7 +244,7 @@ def first_samples(value: Any, rows: int) -> Any:
 
 
 def rows_of(x: Any) -> int:
-    """The number of samples in an input."""
+    """Return the number of samples in an input."""
     for part in keras.tree.flatten(x):
         if len(getattr(part, "shape", ())):
             return int(part.shape[0])
@@ -252,10 +252,10 @@ def rows_of(x: Any) -> int:
 
 
 def differ_in_training(model: Any, x: Any) -> bool:
-    """True if, in training mode, the outputs of a model that trains BatchNormalization differ between samples.
+    """True if the outputs of a model that trains BatchNormalization differ between samples in training mode.
 
-    Moving statistics that have not been trained leave small values as they are, so that in inference mode the input
-    may vanish after many layers; in training mode each layer restores a deviation of 1.
+    Untrained moving statistics leave small values as they are, so in inference mode the input may vanish after many
+    layers; in training mode each layer restores a standard deviation of 1.
     Differences from dropout do not count: it stays off.
     """
     layers = KERAS.flatten_layers.of(model)(include_self=False)
@@ -276,7 +276,7 @@ def _differs(rows: Any) -> bool:
 
 @contextmanager
 def _without_chance(model: Any) -> Iterator[None]:
-    """Within the block, layers that draw random numbers behave as in inference."""
+    """Make layers that draw random numbers behave as in inference within the block."""
     changed = [layer for layer in KERAS.flatten_layers.of(model)(include_self=False) if _draws_random(layer)]
     for layer in changed:
 
@@ -301,7 +301,7 @@ def odd_batches(model: Any, batch: Any, data: Data, validation: Data | None) -> 
     Tried only for models that may depend on one size: with a state, a fixed size, or user code.
 
     Args:
-        model: the model, with which a step on a batch has worked.
+        model: the model, which has already made a step on a batch.
         batch: a whole batch.
         data: the training data.
         validation: the validation data.
@@ -332,7 +332,7 @@ def _may_be_fixed(model: Any) -> bool:
 
 
 def _batch_sizes(data: Data) -> set[int]:
-    """The known sizes of the data's batches."""
+    """Return the known batch sizes of the data."""
     if data.kind == ARRAYS:
         rest = data.samples % data.batch if data.samples and data.batch else 0
         return {rest, data.batch or 0}
@@ -340,7 +340,7 @@ def _batch_sizes(data: Data) -> set[int]:
 
 
 def _error_with(model: Any, batch: Any) -> str | None:
-    """Return how the model, or its loss, fails with a batch; None if it does not."""
+    """Return the error with which the model, or its loss, fails on a batch; None if there is none."""
     x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
     try:
         outputs = model(x, training=False)

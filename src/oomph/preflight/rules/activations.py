@@ -1,4 +1,4 @@
-"""The last activation of each output against its loss, and activations within the model."""
+"""Rules that compare the last activation of each output with its loss, and examine activations within the model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def softmax_of_one_unit(training: Training) -> Iterator[CheckFinding]:
     "CHK202",
     WARNING,
     why=(
-        "The cross-entropy takes the outputs for one distribution. Sigmoids are not one, so classes do not compete as "
+        "The cross-entropy treats the outputs as one distribution. Sigmoids are not one, so classes do not compete as "
         "they should."
     ),
     wrong='Dense(10, activation="sigmoid") with sparse_categorical_crossentropy',
@@ -57,8 +57,8 @@ def sigmoid_for_exclusive_classes(training: Training) -> Iterator[CheckFinding]:
         if output.activation in ("sigmoid", "tanh") and (output.units or 0) > 1 and _is_exclusive(output.loss):
             yield CheckFinding(
                 f"the output {output.name} is a {output.activation} of {output.units} units, and its loss "
-                f"{output.loss.kind if output.loss else ''} is for classes that exclude one another",
-                "Use a softmax; for labels that may hold together, binary_crossentropy",
+                f"{output.loss.kind if output.loss else ''} is for mutually exclusive classes",
+                "Use a softmax, or binary_crossentropy for labels that can occur together",
                 f'Dense({output.units}, activation="softmax")',
             )
 
@@ -83,7 +83,7 @@ _ROUNDING = 1e-3
     hides=("negative-loss", "zero-gradients"),
 )
 def logits_as_probabilities(training: Training) -> Iterator[CheckFinding]:
-    """A loss for probabilities on an output that gives any number."""
+    """A loss for probabilities on an output of arbitrary numbers."""
     for output in training.model.outputs:
         loss = output.loss
         is_distance = loss is not None and loss.is_keras and loss.kind == "kl_divergence"
@@ -98,10 +98,10 @@ def logits_as_probabilities(training: Training) -> Iterator[CheckFinding]:
             outside = False
         if output.activation in _NOT_PROBABILITIES or (not output.activation and outside):
             yield CheckFinding(
-                f"the loss {loss.kind} takes probabilities, and the output {output.name} is not one{seen}",
+                f"the loss {loss.kind} expects probabilities, but the output {output.name} gives none{seen}",
                 "Give the output a softmax"
                 if is_distance
-                else "Say that the output holds logits, or give it a softmax or sigmoid",
+                else "Declare that the output gives logits, or give it a softmax or sigmoid",
                 'activation="softmax"'
                 if is_distance
                 else f"loss=keras.losses.{_loss_class(loss.kind)}(from_logits=True)",
@@ -126,7 +126,7 @@ _FAR_LESS, _NOT_TINY = 0.2, 0.02
     right="Dense(10) with from_logits=True",
 )
 def probabilities_as_logits(training: Training) -> Iterator[CheckFinding]:
-    """Probabilities that the loss takes for logits."""
+    """Probabilities that the loss treats as logits."""
     yield from _of_own_losses(training)
     for output in training.model.outputs:
         loss = output.loss
@@ -136,21 +136,22 @@ def probabilities_as_logits(training: Training) -> Iterator[CheckFinding]:
         is_distribution = found is not None and found.sums_to_one and output.activation == ""
         if output.activation in ("softmax", "sigmoid") or is_distribution:
             yield CheckFinding(
-                f"the output {output.name} holds probabilities already ({output.activation or 'its rows sum to 1'}), "
-                f"and {loss.kind} is told that they are logits",
+                f"the output {output.name} already gives probabilities ({output.activation or 'its rows sum to 1'}), "
+                f"but {loss.kind} is told that they are logits",
                 "Leave the last activation out, or from_logits=True",
                 severity=ERROR if is_distribution else WARNING,
             )
 
 
 def _of_own_losses(training: Training) -> Iterator[CheckFinding]:
-    """Find losses of the user's own that are large for the right probabilities, and nearly 0 for large logits only."""
+    """Find custom losses that are large for the right probabilities, and nearly 0 only for large logits."""
     for order in () if training.trial is None else training.trial.orders:
         far = order.as_logits
         if far is not None and 0 <= far < _FAR_LESS * order.right and order.right > _NOT_TINY * order.wrong > 0:
             yield CheckFinding(
-                f"the output {order.output} holds probabilities already, and {order.loss} takes them for logits: it "
-                f"gives {order.right:.3g} for the right answer, and {far:.2g} only for values that no probability has",
+                f"the output {order.output} already gives probabilities, but {order.loss} treats them as logits: it "
+                f"gives {order.right:.3g} for the right answer, and {far:.2g} only for values that no probability can "
+                "have",
                 "Leave the last activation out, or the one in the loss",
             )
 
@@ -159,8 +160,8 @@ def _of_own_losses(training: Training) -> Iterator[CheckFinding]:
     "CHK205",
     WARNING,
     why=(
-        "The loss treats each class as a separate question, and accuracy counts single zeros: 0.9 for ten classes "
-        "before anything is learnt."
+        "The loss treats each class as an independent yes/no label, and accuracy counts single zeros: 0.9 for ten "
+        "classes before anything is learnt."
     ),
     wrong='Dense(10, activation="softmax") with binary_crossentropy',
     right='loss="categorical_crossentropy"',
@@ -170,9 +171,9 @@ def binary_loss_on_softmax(training: Training) -> Iterator[CheckFinding]:
     for output in training.model.outputs:
         if output.activation == "softmax" and (output.units or 0) > 1 and is_binary(output.loss):
             yield CheckFinding(
-                f"the output {output.name} is a softmax over {output.units} classes, and binary_crossentropy takes "
-                "each unit as a separate question",
-                "Use categorical_crossentropy, or sparse_categorical_crossentropy for numbers of classes",
+                f"the output {output.name} is a softmax over {output.units} classes, but binary_crossentropy treats "
+                "each unit as an independent yes/no label",
+                "Use categorical_crossentropy, or sparse_categorical_crossentropy for integer class labels",
                 'loss="categorical_crossentropy"',
             )
 
@@ -201,9 +202,10 @@ def categorical_loss_of_one_unit(training: Training) -> Iterator[CheckFinding]:
             and (is_categorical(output.loss) or is_sparse(output.loss))
         ):
             yield CheckFinding(
-                f"the output {output.name} has one unit, and {output.loss.kind if output.loss else ''} needs one for "
+                f"the output {output.name} has one unit, but {output.loss.kind if output.loss else ''} needs one for "
                 "each class",
-                "For two classes use binary_crossentropy and a sigmoid; else give the output a unit for each class",
+                "For two classes use binary_crossentropy and a sigmoid; otherwise give the output a unit for each "
+                "class",
                 'loss="binary_crossentropy"',
             )
 
@@ -236,7 +238,7 @@ def bounded_output(training: Training) -> Iterator[CheckFinding]:
         if sample.minimum < limits[0] - slack or sample.maximum > limits[1] + slack:
             high = "infinity" if limits[1] == math.inf else f"{limits[1]:g}"
             yield CheckFinding(
-                f"targets in {target.name} go from {sample.minimum:.4g} to {sample.maximum:.4g}, and the output "
+                f"targets in {target.name} range from {sample.minimum:.4g} to {sample.maximum:.4g}, but the output "
                 f"{output.name} ({output.activation}) gives {limits[0]:g} to {high}",
                 "Leave the last activation out, or scale the targets into its range",
                 f"Dense({output.units or 1})",
@@ -251,7 +253,7 @@ def bounded_output(training: Training) -> Iterator[CheckFinding]:
     right="Softmax()",
 )
 def softmax_over_wrong_axis(training: Training) -> Iterator[CheckFinding]:
-    """A softmax over another axis than that of the classes."""
+    """A softmax over a different axis from the classes."""
     for output in training.model.outputs:
         layer = output.layer
         if layer is None or layer.kind != "Softmax" or not layer.is_keras or output.shape is None:
@@ -260,7 +262,7 @@ def softmax_over_wrong_axis(training: Training) -> Iterator[CheckFinding]:
         last = output.loss is None or output.loss.settings.get("axis", -1) in (-1, rank - 1)
         if isinstance(axis, int) and axis % rank != rank - 1 and last and is_crossentropy(output.loss):
             yield CheckFinding(
-                f"{layer.name} adds up to 1 over axis {axis} of {output.shape}, and the classes are in the last one",
+                f"{layer.name} adds up to 1 over axis {axis} of {output.shape}, but the classes are in the last axis",
                 "Leave axis out",
                 "Softmax()",
             )
@@ -274,7 +276,7 @@ def softmax_over_wrong_axis(training: Training) -> Iterator[CheckFinding]:
     right='Dense(10, activation="softmax", dtype="float32")',
 )
 def half_precision_output(training: Training) -> Iterator[CheckFinding]:
-    """A loss that is computed in float16."""
+    """A loss computed in float16."""
     for output in training.model.outputs:
         layer = output.layer
         if (

@@ -1,4 +1,4 @@
-"""Callbacks: the figures that they watch, and what they save."""
+"""Rules for callbacks: the metrics that they monitor, and what they save."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RATE_FIGURES = ("learning_rate", "lr")
     right='EarlyStopping(monitor="val_accuracy")',
 )
 def monitor_missing(training: Training) -> Iterator[CheckFinding]:
-    """A callback that watches a figure which fit does not compute."""
+    """A callback that monitors a metric that fit does not compute."""
     fit, model = training.fit, training.model
     known = _figures(training)
     for callback in fit.callbacks:
@@ -32,22 +32,22 @@ def monitor_missing(training: Training) -> Iterator[CheckFinding]:
             continue
         if monitor.startswith("val_") and not fit.has_validation and fit.kind == "fit":
             yield CheckFinding(
-                f"{callback.kind} watches {monitor}, and fit has no validation data",
-                "Give validation_data, or watch a figure of the training",
+                f"{callback.kind} monitors {monitor}, but fit has no validation data",
+                "Pass validation_data, or monitor a training metric",
                 f'{callback.kind}(monitor="{monitor.removeprefix("val_")}")',
             )
         elif not model.own_train_step and monitor.removeprefix("val_") not in (*known, *_RATE_FIGURES):
             close = difflib.get_close_matches(monitor.removeprefix("val_"), known, n=1, cutoff=0.3)
             prefix = "val_" if monitor.startswith("val_") else ""
             yield CheckFinding(
-                f"{callback.kind} watches {monitor}, and the figures are {', '.join(known)}",
-                "Watch one of these",
+                f"{callback.kind} monitors {monitor}, but the available metrics are {', '.join(known)}",
+                "Monitor one of these",
                 f'{callback.kind}(monitor="{prefix}{close[0] if close else "loss"}")',
             )
 
 
 def _uses_figure(callback: Callback) -> bool:
-    """True if the callback depends on its monitored figure; a checkpoint that keeps every epoch does not."""
+    """True if the callback depends on its monitored metric. A checkpoint that keeps every epoch does not."""
     return callback.kind != "ModelCheckpoint" or callback["save_best_only"] is True
 
 
@@ -55,8 +55,8 @@ def _uses_figure(callback: Callback) -> bool:
     "CHK318",
     ERROR,
     why=(
-        "Keras looks for the direction in a metric of exactly this name. It finds none for a function of your own and "
-        "for the figures of one of several outputs, and raises an error at the end of the first epoch."
+        "Keras takes the direction from a metric of exactly this name. It finds none for a custom function or for the "
+        "metrics of one of several outputs, and raises an error at the end of the first epoch."
     ),
     wrong='EarlyStopping(monitor="val_head_accuracy")',
     right='EarlyStopping(monitor="val_head_accuracy", mode="max")',
@@ -78,7 +78,7 @@ def monitor_without_direction(training: Training) -> Iterator[CheckFinding]:
         if figure != "loss" and figure not in known and is_reported and not is_idle:
             low = figure.rpartition("_")[2] in ("loss", "error", "mae", "mse", "rmse")
             yield CheckFinding(
-                f"{callback.kind} watches {monitor}, and Keras does not know whether it should be high or low",
+                f"{callback.kind} monitors {monitor}, but Keras does not know whether it should be high or low",
                 "Set the mode",
                 f'{callback.kind}(monitor="{monitor}", mode="{"min" if low else "max"}")',
             )
@@ -96,7 +96,7 @@ _BETTER_HIGH = ("accuracy", "acc", "auc", "precision", "recall", "f1", "iou", "d
     right='ModelCheckpoint(monitor="val_loss", mode="min")',
 )
 def monitor_direction(training: Training) -> Iterator[CheckFinding]:
-    """A callback that takes worse for better."""
+    """A callback that mistakes worse for better."""
     for callback in training.fit.callbacks:
         monitor, mode = callback["monitor"], callback["mode"]
         if not callback.is_keras or not isinstance(monitor, str):
@@ -107,7 +107,7 @@ def monitor_direction(training: Training) -> Iterator[CheckFinding]:
             yield CheckFinding(
                 f'{callback.kind} has mode="{mode}" for {monitor}, which is better when it is '
                 f"{'low' if better == 'min' else 'high'}",
-                "Turn the mode round",
+                "Reverse the mode",
                 f'{callback.kind}(monitor="{monitor}", mode="{better}")',
             )
 
@@ -124,7 +124,7 @@ _FEWEST_EPOCHS = 5
     right="EarlyStopping(patience=5)",
 )
 def patience_too_long(training: Training) -> Iterator[CheckFinding]:
-    """An early stopping that can never stop."""
+    """Early stopping that can never stop."""
     epochs = training.fit.epochs - training.fit.initial_epoch
     for callback in training.fit.callbacks:
         patience = callback["patience"]
@@ -134,7 +134,7 @@ def patience_too_long(training: Training) -> Iterator[CheckFinding]:
             continue  # Keras restores them at the end, stopped or not
         if isinstance(patience, int) and patience >= epochs >= _FEWEST_EPOCHS:
             yield CheckFinding(
-                f"{callback.kind} waits {patience} epochs without improvement, and there are {epochs}",
+                f"{callback.kind} waits {patience} epochs without improvement, but there are only {epochs}",
                 "Make patience shorter, or train for longer",
                 f"{callback.kind}(patience={max(2, epochs // 5)})",
             )
@@ -181,7 +181,7 @@ def checkpoint_file_key(training: Training) -> Iterator[CheckFinding]:
         if missing:
             yield CheckFinding(
                 f"the filepath of ModelCheckpoint uses {missing[0]}, but the logged values are {', '.join(known)}",
-                "Name one of these",
+                "Use one of these",
                 path.replace("{" + missing[0], "{val_loss" if training.fit.has_validation else "{loss"),
             )
 
@@ -203,8 +203,8 @@ def _is_logged(training: Training, key: str, known: list[str]) -> bool:
     "CHK322",
     ERROR,
     why=(
-        "A .keras file begins with the configuration of every layer, loss and schedule. Keras makes one only of "
-        "arguments that are plain values; for others the class needs get_config. The training ends with an error where "
+        "A .keras file begins with the configuration of every layer, loss and schedule. Keras can make one only from "
+        "arguments that are plain values; for others the class needs get_config. The training ends with an error when "
         "it first saves. Weights alone, and BackupAndRestore, need none."
     ),
     wrong='Scale(config_object) with ModelCheckpoint("best.keras")',
@@ -232,10 +232,10 @@ def model_not_savable(training: Training) -> Iterator[CheckFinding]:
     "CHK323",
     WARNING,
     why=(
-        "load_model makes each object from its saved configuration: it looks a class of your own up by its registered "
-        "name or in custom_objects, and calls it with what get_config returned."
+        "load_model makes each object from its saved configuration: it looks up a custom class by its registered name "
+        "or in custom_objects, and calls it with what get_config returned."
     ),
-    wrong='load_model("best.keras")  # with a layer of your own',
+    wrong='load_model("best.keras")  # with a custom layer',
     right="@keras.saving.register_keras_serializable() above the class",
     fault="keras-version-mismatch",
     source="keras/src/saving/serialization_lib.py, deserialize_keras_object",
@@ -249,8 +249,8 @@ def saved_model_not_loadable(training: Training) -> Iterator[CheckFinding]:
         line = f"{each.is_loaded_at} fails" if each.is_own_load else "no load_model can read it"
         yield CheckFinding(
             f"{each.by} writes {each.path}, and {line} ({each.load_trouble})",
-            "Put @keras.saving.register_keras_serializable() above each class and function of your own, "
-            "return every argument of __init__ in get_config, and pass **kwargs on in __init__",
+            "Put @keras.saving.register_keras_serializable() above each custom class and function, return every "
+            "argument of __init__ in get_config, and pass **kwargs on in __init__",
             where=each.is_loaded_at if each.is_own_load else each.place,
             severity=ERROR if each.is_own_load else WARNING,
         )
@@ -258,7 +258,7 @@ def saved_model_not_loadable(training: Training) -> Iterator[CheckFinding]:
 
 
 def _figures(training: Training) -> list[str]:
-    """Return the names of an epoch's figures, without validation."""
+    """Return the names of an epoch's metrics, without validation."""
     model = training.model
     names = ["loss"]
     for output in model.outputs:

@@ -1,4 +1,4 @@
-"""Epochs: how much data there is, whether it lasts, and whether it can be read to its end."""
+"""Rules for epochs: the amount of data, whether it lasts, and whether it can be read to completion."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EPOCHS_SHOWN = 3
     right="model.fit(dataset.repeat(), steps_per_epoch=1000, epochs=10)",
 )
 def runs_out_of_data(training: Training) -> Iterator[CheckFinding]:
-    """More steps than the data have batches."""
+    """More steps than the data has batches."""
     fit, data = training.fit, training.data
     if data.batches is not None and data.batches > 0:
         yield from _training_runs_out(fit, data, data.batches)
@@ -34,7 +34,7 @@ def runs_out_of_data(training: Training) -> Iterator[CheckFinding]:
         and _is_less(held.batches, fit.validation_steps)
     ):
         yield CheckFinding(
-            f"validation_steps is {fit.validation_steps:,}, and the validation data have {held.batches:,} batches",
+            f"validation_steps is {fit.validation_steps:,}, but the validation data have {held.batches:,} batches",
             "Leave validation_steps out",
         )
 
@@ -46,13 +46,13 @@ def _training_runs_out(fit: FitFacts, data: Data, batches: int) -> Iterator[Chec
             yield CheckFinding(
                 f"the generator ends after {batches:,} batches, so only the first of {epochs} epochs has all of them; "
                 "for the others Keras has only the first two batches",
-                "Make the generator endless, with `while True`, and give steps_per_epoch",
+                "Make the generator endless, with `while True`, and set steps_per_epoch",
                 f"model.fit(generator, steps_per_epoch={batches}, epochs={fit.epochs})",
             )
         return
     if batches < fit.steps_per_epoch:
         yield CheckFinding(
-            f"steps_per_epoch is {fit.steps_per_epoch:,}, and the data have {batches:,} batches",
+            f"steps_per_epoch is {fit.steps_per_epoch:,}, but the data have {batches:,} batches",
             "Leave steps_per_epoch out" + ("" if data.kind == ARRAYS else ", or repeat the data"),
             "dataset = dataset.repeat()" if data.kind == DATASET else "",
         )
@@ -64,7 +64,7 @@ def _training_runs_out(fit: FitFacts, data: Data, batches: int) -> Iterator[Chec
     wanted = fit.steps_per_epoch * len(steps)
     words = ", ".join(map(str, short[:_EPOCHS_SHOWN])) + (", ..." if len(short) > _EPOCHS_SHOWN else "")
     yield CheckFinding(
-        f"{len(steps):,} epochs of {fit.steps_per_epoch:,} steps take {wanted:,} batches, and the data have "
+        f"{len(steps):,} epochs of {fit.steps_per_epoch:,} steps take {wanted:,} batches, but the data have "
         f"{batches:,}: they run out in epoch {words}, and {wanted - sum(steps):,} steps are not trained",
         "Make the generator endless, with `while True`"
         if data.kind == GENERATOR
@@ -76,9 +76,9 @@ def _training_runs_out(fit: FitFacts, data: Data, batches: int) -> Iterator[Chec
 def _steps_of_epochs(batches: int, per_epoch: int, epochs: int, data: Data) -> list[int]:
     """Return the number of steps that Keras takes in each epoch.
 
-    One iterator serves several epochs. Keras makes the next one in the epoch that reaches its end: the one that takes
-    the last batch if the length of the data is known, else the one that asks for another. After the end of a
-    generator, only the two batches kept by Keras are left.
+    One iterator serves several epochs. Keras creates the next one in the epoch that reaches its end: the epoch that
+    takes the last batch if the length of the data is known, otherwise the epoch that asks for another batch. After
+    the end of a generator, only the two batches kept by Keras are left.
     """
     steps, left = [], batches
     for _ in range(epochs):
@@ -103,7 +103,7 @@ def _is_less(batches: int | None, steps: int) -> bool:
     after="CHK116",
 )
 def steps_divided_twice(training: Training) -> Iterator[CheckFinding]:
-    """An epoch that is too short, because the number of batches was divided by the batch size."""
+    """An epoch that is too short because the number of batches was divided by the batch size."""
     data, steps = training.data, training.fit.steps_per_epoch
     lengths = [data.batches, *(stage.elements for stage in data.stages if stage.batch)]
     for batches in lengths:
@@ -111,8 +111,8 @@ def steps_divided_twice(training: Training) -> Iterator[CheckFinding]:
             continue
         if steps in (batches // data.batch, -(-batches // data.batch)):
             yield CheckFinding(
-                f"an epoch has {steps:,} steps, and the data {batches:,} batches of {data.batch}: they were divided by "
-                "the batch size once more",
+                f"an epoch has {steps:,} steps, but the data have {batches:,} batches of {data.batch}: their number "
+                "was divided by the batch size again",
                 "Leave steps_per_epoch out: the dataset knows its length",
             )
             return
@@ -130,13 +130,13 @@ def endless_epoch(training: Training) -> Iterator[CheckFinding]:
     fit, held = training.fit, training.validation
     if training.data.batches == ENDLESS and fit.steps_per_epoch is None and fit.kind == "fit":
         yield CheckFinding(
-            "the data are endless (repeat() without a number), and steps_per_epoch is not given",
-            "Say how many steps an epoch has, or leave repeat() out",
+            "the data are endless (repeat() without a number), but steps_per_epoch is not given",
+            "Set steps_per_epoch, or leave repeat() out",
             "model.fit(dataset, steps_per_epoch=samples // batch_size)",
         )
     if held is not None and held.batches == ENDLESS and fit.validation_steps is None:
         yield CheckFinding(
-            "the validation data are endless, and validation_steps is not given: the first validation never ends",
+            "the validation data are endless, but validation_steps is not given: the first validation never ends",
             "Leave repeat() out of the validation data",
         )
 
@@ -144,7 +144,7 @@ def endless_epoch(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK119",
     ERROR,
-    why="Keras fails with a message about logs, or trains nothing and says so nowhere.",
+    why="Keras fails with a message about logs, or silently trains nothing.",
     wrong="dataset.batch(64, drop_remainder=True) for 50 samples",
     right="dataset.batch(64)",
     hides=("step-fails",),
@@ -157,8 +157,8 @@ def empty_data(training: Training) -> Iterator[CheckFinding]:
         batch = next((stage for stage in reversed(data.stages) if stage.kind in BATCHING and stage.batch), None)
         why = ""
         if batch is not None:
-            why = f": a batch takes {batch.batch} samples, and fewer arrive" if _has_elements(data) else ""
-        yield CheckFinding(f"{words} hold no batch{why}", "Look at the filter, the file pattern and drop_remainder")
+            why = f": a batch needs {batch.batch} samples, but fewer arrive" if _has_elements(data) else ""
+        yield CheckFinding(f"{words} contain no batch{why}", "Check the filter, the file pattern and drop_remainder")
 
 
 def _has_elements(data: Data) -> bool:
@@ -168,7 +168,7 @@ def _has_elements(data: Data) -> bool:
 @rule(
     "CHK124",
     WARNING,
-    why="Each one is a step without data: momentum still moves the weights, and the mean loss is wrong.",
+    why="Each is a step without data: momentum still moves the weights, and the mean loss is wrong.",
     wrong="def __len__(self): return len(self.x)",
     right="def __len__(self): return math.ceil(len(self.x) / self.batch_size)",
     after="CHK119",
@@ -179,7 +179,7 @@ def empty_batches(training: Training) -> Iterator[CheckFinding]:
         if data is not None and data.empty_batch is not None:
             of = f" of {data.batches:,}" if data.batches is not None and data.batches > 0 else ""
             yield CheckFinding(
-                f"batch {data.empty_batch + 1:,}{of} of the {words} data holds no samples",
+                f"batch {data.empty_batch + 1:,}{of} of the {words} data contains no samples",
                 "Return the number of batches from __len__",
                 "return math.ceil(len(self.x) / self.batch_size)",
             )
@@ -188,7 +188,7 @@ def empty_batches(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK120",
     ERROR,
-    why='Keras refuses them: "Data cardinality is ambiguous".',
+    why='Keras rejects them: "Data cardinality is ambiguous".',
     wrong="model.fit(x_train, y_test)",
     right="model.fit(x_train, y_train)",
     hides=("step-fails", "target-shape"),
@@ -198,7 +198,9 @@ def unequal_lengths(training: Training) -> Iterator[CheckFinding]:
     parts = [part for part in training.data.parts if part.rows is not None]
     if training.data.kind == ARRAYS and len({part.rows for part in parts}) > 1:
         sizes = ", ".join(f"{part.name} {part.rows:,}" for part in parts)
-        yield CheckFinding(f"the arrays hold different numbers of samples: {sizes}", "Take x and y from the same rows")
+        yield CheckFinding(
+            f"the arrays contain different numbers of samples: {sizes}", "Take x and y from the same rows"
+        )
 
 
 _UNEQUAL_SHAPES = "Cannot batch tensors with different shapes"
@@ -214,7 +216,7 @@ _UNEQUAL_SHAPES = "Cannot batch tensors with different shapes"
     fault="corrupt-data",
 )
 def data_raise(training: Training) -> Iterator[CheckFinding]:
-    """Data that raise an error while they are read."""
+    """Data that raises an error while being read."""
     for data, words in ((training.data, "the training data"), (training.validation, "the validation data")):
         if data is None or not data.failed:
             continue
@@ -227,7 +229,7 @@ def data_raise(training: Training) -> Iterator[CheckFinding]:
 
 
 def _without_nodes(text: str) -> str:
-    """Return the message without the names of TensorFlow's own nodes."""
+    """Return the message without TensorFlow's own node names."""
     return shortened(" ".join(re.sub(r"\{\{.*?\}\}|\[Op:\w+\]|name: *$", " ", text).split()).rstrip(". "), 300)
 
 
@@ -235,7 +237,7 @@ def _remedy_for_error(data: Data) -> str:
     if _UNEQUAL_SHAPES in data.failed:
         return "Bring all elements to one shape, or pad them: dataset.padded_batch(...)"
     if data.kind != DATASET or any(stage.is_python for stage in data.stages):
-        return "Catch the error in your own code, and go on with the next sample"
+        return "Catch the error in your own code, and continue with the next sample"
     if data.failed_record:
         return "Replace that record, or train without it: oomph run --skip-corrupt"
     return "Read the data once before the training"
@@ -244,21 +246,21 @@ def _remedy_for_error(data: Data) -> str:
 @rule(
     "CHK123",
     ERROR,
-    why="Keras refuses y and validation_split beside a dataset, and leaves batch_size out in silence.",
+    why="Keras rejects y and validation_split with a dataset, and silently ignores batch_size.",
     wrong="model.fit(dataset, y, validation_split=0.2)",
     right="model.fit(train_dataset, validation_data=test_dataset)",
 )
 def arguments_for_dataset(training: Training) -> Iterator[CheckFinding]:
-    """Arguments of fit that a dataset or a generator does not take."""
+    """Arguments of fit that do not apply to a dataset or a generator."""
     fit, kind = training.fit, training.data.kind
     if kind not in (DATASET, GENERATOR, LOADER, PY_DATASET) or fit.kind != "fit":
         return
     if fit.has_y:
-        yield CheckFinding(f"y is given beside a {kind}, which has its own targets", "Leave y out")
+        yield CheckFinding(f"y is given together with a {kind}, which has its own targets", "Leave y out")
     if fit.validation_split:
         yield CheckFinding(
             f"validation_split needs arrays, not a {kind}",
-            "Set a part of the data apart, and give it as validation_data",
+            "Set part of the data aside, and pass it as validation_data",
             "model.fit(dataset.skip(n), validation_data=dataset.take(n))",
         )
     if fit.batch_size is not None:
@@ -302,9 +304,9 @@ def same_batches(training: Training) -> Iterator[CheckFinding]:
     right="model.fit(x, y, epochs=20, initial_epoch=10)",
 )
 def nothing_to_train(training: Training) -> Iterator[CheckFinding]:
-    """A fit without an epoch."""
+    """A fit without any epochs."""
     fit = training.fit
     if fit.kind == "fit" and (fit.initial_epoch >= fit.epochs or fit.steps_per_epoch == 0):
-        what = f"initial_epoch is {fit.initial_epoch}, and epochs, the number of the last one, is {fit.epochs}"
+        what = f"initial_epoch is {fit.initial_epoch}, but epochs, the number of the last epoch, is {fit.epochs}"
         what = "steps_per_epoch is 0" if fit.steps_per_epoch == 0 else what
         yield CheckFinding(what, "Make epochs the number of the last epoch", f"epochs={fit.initial_epoch + 10}")

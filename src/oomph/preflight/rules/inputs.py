@@ -1,4 +1,4 @@
-"""Inputs: the shapes, types and names of the data against what the model takes."""
+"""Rules that compare the shapes, types and names of the data with what the model expects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
     "CHK102",
     ERROR,
     why=(
-        "Keras takes the first dimension of each element for the batch: the step fails, or each feature is taken for a "
+        "Keras treats the first dimension of each element as the batch: the step fails, or each feature counts as a "
         "sample."
     ),
     wrong="dataset = tf.data.Dataset.from_tensor_slices((x, y))",
@@ -41,7 +41,7 @@ def missing_batch_dimension(training: Training) -> Iterator[CheckFinding]:
     ]
     if data.stages and not data.batching_stages and (short or data.is_single_sample):
         part = short[0][1] if short else data.of("x")[0]
-        expected = f"; the model takes {in_words(short[0][0].shape)}" if short else ""
+        expected = f"; the model expects {in_words(short[0][0].shape)}" if short else ""
         yield CheckFinding(
             f"each element of the dataset is one sample: {part.name} has the shape {in_words(part.shape)}{expected}",
             "Make batches of the samples",
@@ -63,9 +63,9 @@ def batched_twice(training: Training) -> Iterator[CheckFinding]:
         is_long = part.shape is not None and len(part.shape) == len(given.shape) + 1
         if is_long and training.data.batching_stages > 1 and agree((part.shape or ())[1:], given.shape):
             yield CheckFinding(
-                f"{part.name} has the shape {in_words(part.shape)}, the model takes {in_words(given.shape)}: the "
+                f"{part.name} has the shape {in_words(part.shape)}, but the model expects {in_words(given.shape)}: the "
                 f"dataset is batched {training.data.batching_stages} times",
-                "Leave one of the calls of batch out",
+                "Remove one of the calls to batch",
             )
             return
 
@@ -76,13 +76,13 @@ _CHANNELS = (1, 3, 4)
 @rule(
     "CHK104",
     ERROR,
-    why="Keras refuses the shape; where sizes happen to agree it convolves over the wrong axes.",
+    why="Keras rejects the shape; where sizes happen to match it convolves over the wrong axes.",
     wrong="images.shape == (1000, 3, 32, 32)",
     right="images = images.transpose(0, 2, 3, 1)",
     hides=("input-shape", "step-fails"),
 )
 def channels_first(training: Training) -> Iterator[CheckFinding]:
-    """Images with their channels first, for layers that want them last."""
+    """Images with their channels first, for layers that expect them last."""
     for given, part in training.inputs():
         shape = part.shape
         if shape is None or len(shape) != 4 or len(given.shape) != 4 or agree(shape, given.shape):
@@ -90,7 +90,7 @@ def channels_first(training: Training) -> Iterator[CheckFinding]:
         turned = (shape[0], shape[2], shape[3], shape[1])
         if shape[1] in _CHANNELS and agree(turned, given.shape):
             yield CheckFinding(
-                f"{part.name} has the shape {in_words(shape)}: {shape[1]} channels come first; the model takes "
+                f"{part.name} has the shape {in_words(shape)}: {shape[1]} channels come first; the model expects "
                 f"{in_words(given.shape)}",
                 "Move the channels to the end",
                 f"{part.name} = np.moveaxis({part.name}, 1, -1)",
@@ -100,13 +100,13 @@ def channels_first(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK105",
     ERROR,
-    why='Keras refuses the batch: "expected axis -1 of input shape to have value ...".',
+    why='Keras rejects the batch: "expected axis -1 of input shape to have value ...".',
     wrong="keras.Input((9,)) for data of shape (None, 8)",
     right="keras.Input((8,))",
     hides=("step-fails",),
 )
 def input_shape(training: Training) -> Iterator[CheckFinding]:
-    """Data of another shape than the model's input."""
+    """Data whose shape differs from the model's input."""
     for given, part in training.inputs():
         if part.shape is None or part.is_ragged or part.is_sparse or _is_taken(given.shape, part.shape):
             continue
@@ -115,14 +115,15 @@ def input_shape(training: Training) -> Iterator[CheckFinding]:
         if None not in sizes and _product(part.shape[1:]) == _product(given.shape[1:]):
             remedy = "The number of values is right: reshape the data"
         yield CheckFinding(
-            f"{part.name} has the shape {in_words(part.shape)}, the input {given.name} takes {in_words(given.shape)}",
+            f"{part.name} has the shape {in_words(part.shape)}, but the input {given.name} expects "
+            f"{in_words(given.shape)}",
             remedy,
             f"keras.Input({in_words(part.shape[1:])})",
         )
 
 
 def _is_taken(given: Shape, shape: Shape) -> bool:
-    """True if Keras takes the data: it adds or removes a last dimension of 1 by itself."""
+    """True if Keras accepts the data. It adds or removes a last dimension of 1 by itself."""
     if agree(shape, given):
         return True
     short, long = sorted((shape, given), key=len)
@@ -136,13 +137,13 @@ def _product(sizes: Shape) -> int:
 @rule(
     "CHK106",
     ERROR,
-    why='Keras fails: "Missing data for input ...". Keys that the model does not know are left out in silence.',
+    why='Keras fails: "Missing data for input ...". Keys that the model does not know are silently ignored.',
     wrong='dataset of {"user": ..., "film": ...} for inputs "user" and "movie"',
     right="the same names on both sides",
     hides=("step-fails", "input-count", "input-shape"),
 )
 def input_keys(training: Training) -> Iterator[CheckFinding]:
-    """A dictionary whose keys are not the names of the model's inputs."""
+    """A dictionary whose keys do not match the names of the model's inputs."""
     parts = training.data.of("x")
     if not training.model.inputs or not parts or not all(part.key for part in parts):
         return
@@ -166,13 +167,13 @@ def input_keys(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK107",
     ERROR,
-    why="Keras refuses the structure of the batch.",
+    why="Keras rejects the structure of the batch.",
     wrong="model.fit(titles, ratings) for a model with two inputs",
     right="model.fit((titles, genres), ratings)",
     hides=("step-fails", "input-shape"),
 )
 def input_count(training: Training) -> Iterator[CheckFinding]:
-    """More or fewer inputs than the model takes."""
+    """More or fewer inputs than the model expects."""
     parts, inputs = training.data.of("x"), training.model.inputs
     if not parts or not inputs or any(part.key for part in parts):
         return
@@ -180,7 +181,8 @@ def input_count(training: Training) -> Iterator[CheckFinding]:
     if not least <= len(parts) <= len(inputs):
         names = ", ".join(each.name for each in inputs)
         yield CheckFinding(
-            f"the data hold {len(parts)} input{'s' * (len(parts) != 1)}, the model takes {len(inputs)}: {names}",
+            f"the data contain {len(parts)} input{'s' * (len(parts) != 1)}, but the model expects {len(inputs)}: "
+            f"{names}",
             "Give one array for each input, in their order, or a dictionary by their names",
             f"model.fit(({', '.join(each.name for each in inputs)}), y)" if len(inputs) > 1 else "",
         )
@@ -199,7 +201,7 @@ _TAKE_TEXT = ("TextVectorization", "StringLookup", "Hashing", "HashedCrossing", 
     fault="dtype-mismatch",
 )
 def text_input(training: Training) -> Iterator[CheckFinding]:
-    """Text where the model takes numbers."""
+    """Text where the model expects numbers."""
     model = training.model
     known = {part.name: given.dtype for given, part in training.inputs()}
     takes = any(layer.kind in _TAKE_TEXT or not layer.is_keras for layer in model.layers)
@@ -207,7 +209,7 @@ def text_input(training: Training) -> Iterator[CheckFinding]:
         is_refused = known[part.name] != "string" if part.name in known else not takes
         if part.dtype == "string" and is_refused and not (model.own_call or model.own_train_step):
             yield CheckFinding(
-                f"{part.name} is text, and the model takes numbers",
+                f"{part.name} is text, but the model expects numbers",
                 "Turn the text into numbers first: TextVectorization for sentences, StringLookup for categories",
                 "dataset.map(lambda text, label: (vectorize(text), label))",
             )
@@ -216,14 +218,14 @@ def text_input(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK109",
     ERROR,
-    why="The step fails inside of the layer, with a message about matrix sizes that does not name the cause.",
+    why="The step fails inside the layer, with a message about matrix sizes that does not name the cause.",
     wrong="dataset.ragged_batch(32) for a Dense layer",
     right="dataset.padded_batch(32)",
     hides=("step-fails",),
     fault="shape-mismatch",
 )
 def ragged_input(training: Training) -> Iterator[CheckFinding]:
-    """Batches of rows of different lengths, for layers that want one length."""
+    """Batches with rows of different lengths, for layers that expect one length."""
     failed = training.trial is None or bool(training.trial.failed)
     for part in training.data.of("x"):
         if part.is_ragged and failed:
@@ -243,14 +245,14 @@ def ragged_input(training: Training) -> Iterator[CheckFinding]:
     hides=("step-fails",),
 )
 def unknown_rank(training: Training) -> Iterator[CheckFinding]:
-    """Elements of unknown rank, as a Python function gives them."""
+    """Elements of unknown rank, as a Python function yields them."""
     failed = training.trial is None or bool(training.trial.failed)
     stage = next((stage for stage in training.data.stages if stage.is_python), None)
     for part in training.data.parts:
         if stage is not None and part.shape is None and failed:
             yield CheckFinding(
                 f"the shape of {part.name} is unknown: it comes from a Python function",
-                "Say which shape the function returns, inside of the map",
+                "Set the shape that the function returns, inside the map",
                 "image.set_shape((224, 224, 3))",
                 where=stage.place,
             )
@@ -258,7 +260,7 @@ def unknown_rank(training: Training) -> Iterator[CheckFinding]:
 
 
 _MANY_SHAPES = 6
-"""This many shapes are too many: the last batch may have a shape of its own, and buckets a few."""
+"""The number of shapes that is too many: the last batch may have a different shape, and buckets have a few."""
 
 
 @rule(
@@ -287,7 +289,7 @@ def varying_shapes(training: Training) -> Iterator[CheckFinding]:
 
 _FLOAT64 = 8
 _FEWEST_BYTES = 256 << 10
-"""Converting fewer bytes than this per epoch is negligible."""
+"""The size in bytes per epoch below which a conversion is negligible."""
 
 
 @rule(
@@ -301,7 +303,7 @@ _FEWEST_BYTES = 256 << 10
     right='tf.data.Dataset.from_tensor_slices((x.astype("float32"), y))',
 )
 def float64_features(training: Training) -> Iterator[CheckFinding]:
-    """Features in float64 that the model casts in each step."""
+    """float64 features that the model casts in each step."""
     layers = training.model.layers
     if training.data.kind != DATASET or any(layer.compute_dtype == "float64" for layer in layers):
         return
@@ -309,14 +311,14 @@ def float64_features(training: Training) -> Iterator[CheckFinding]:
         size = _bytes_of_epoch(training.data, part)
         if part.dtype == "float64" and size >= _FEWEST_BYTES:
             yield CheckFinding(
-                f"{part.name} is float64, {size / 2**20:.1f} MiB in an epoch, and the model computes in float32",
+                f"{part.name} is float64, {size / 2**20:.1f} MiB in an epoch, but the model computes in float32",
                 "Convert it once, before the pipeline",
                 f'{part.name} = {part.name}.astype("float32")',
             )
 
 
 def _bytes_of_epoch(data: Data, part: Part) -> int:
-    """Return the bytes of the part in an epoch, as far as they are known."""
+    """Return the known size in bytes of the part in an epoch."""
     rows = data.samples
     if rows is None and data.batches not in (None, ENDLESS):
         rows = (data.batches or 0) * (data.batch or 1)
@@ -328,7 +330,7 @@ def _bytes_of_epoch(data: Data, part: Part) -> int:
 @rule(
     "CHK228",
     WARNING,
-    why="Its data are loaded and copied for nothing, and what it holds cannot be learnt.",
+    why="Its data are loaded and copied for nothing, and nothing can be learnt from it.",
     wrong="two inputs, of which one reaches the output",
     right="concatenate([a, b])",
 )

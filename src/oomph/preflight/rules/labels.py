@@ -1,4 +1,4 @@
-"""The values of labels, and the weights of classes and samples."""
+"""Rules for the values of labels, and the weights of classes and samples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
     source="https://github.com/tensorflow/tensorflow/issues/8484",
 )
 def label_out_of_range(training: Training) -> Iterator[CheckFinding]:
-    """A class number that the output has no unit for."""
+    """An integer class label for which the output has no unit."""
     for output, target in training.pairs():
         sample = target.sample
         if not is_sparse(output.loss) or output.units in (None, 1) or sample is None or sample.maximum is None:
@@ -46,7 +46,7 @@ def _outside_units(output: Output, target: Part, sample: DataSample, units: int)
     if set(outside) == {-1.0}:
         return CheckFinding(
             seen,
-            "Leave samples without a label out, or let the loss ignore them",
+            "Drop samples without a label, or let the loss ignore them",
             "loss=keras.losses.SparseCategoricalCrossentropy(ignore_class=-1)",
         )
     return CheckFinding(
@@ -59,20 +59,20 @@ def _outside_units(output: Output, target: Part, sample: DataSample, units: int)
 @rule(
     "CHK402",
     ERROR,
-    why="Keras cuts the fraction off in silence: 2.7 becomes class 2.",
+    why="Keras silently cuts the fraction off: 2.7 becomes class 2.",
     wrong="labels = ratings / 2  # 0.5, 1.0, 1.5, ...",
     right="labels = (ratings * 2).astype(int)",
     hides=("label-out-of-range",),
 )
 def fractional_labels(training: Training) -> Iterator[CheckFinding]:
-    """Numbers of classes with fractions."""
+    """Integer class labels with fractions."""
     for output, target in training.pairs():
         sample = target.sample
         if is_sparse(output.loss) and sample is not None and sample.minimum is not None and not sample.is_integral:
             yield CheckFinding(
-                f"{target.name} holds fractions from {sample.minimum:.4g} to {sample.maximum:.4g}, and the loss takes "
-                "numbers of classes: fractions are cut off",
-                "Number the classes, or use a loss for numbers, such as mse, with one unit",
+                f"{target.name} contains fractions from {sample.minimum:.4g} to {sample.maximum:.4g}, but the loss "
+                "expects integer class labels: fractions are cut off",
+                "Number the classes, or use a regression loss, such as mse, with one unit",
                 "labels = np.digitize(values, bins)",
             )
 
@@ -89,7 +89,7 @@ _ROUNDING = 1e-3
     hides=("negative-loss", "diverges"),
 )
 def binary_targets(training: Training) -> Iterator[CheckFinding]:
-    """Targets outside of 0 and 1, for a loss that takes probabilities."""
+    """Targets other than 0 and 1, for a loss that expects probabilities."""
     if training.masks_samples:
         return
     for output, target in training.pairs():
@@ -99,7 +99,7 @@ def binary_targets(training: Training) -> Iterator[CheckFinding]:
         low, high = sample.minimum, sample.maximum
         if low >= -_ROUNDING and high <= 1 + _ROUNDING:
             continue
-        seen = f"targets in {target.name} go from {low:g} to {high:g}, and binary_crossentropy takes 0 to 1"
+        seen = f"targets in {target.name} range from {low:g} to {high:g}, but binary_crossentropy expects 0 to 1"
         values = sorted(sample.counts)
         if values == [-1.0, 1.0]:
             yield CheckFinding(seen, "Turn -1 and 1 into 0 and 1", f"{target.name} = ({target.name} + 1) / 2")
@@ -110,12 +110,12 @@ def binary_targets(training: Training) -> Iterator[CheckFinding]:
             yield CheckFinding(seen, "Turn the two values into 0 and 1", f"{target.name} = {scaled}")
         elif values and output.units == 1:
             yield CheckFinding(
-                f"{seen}; there are {len(values)} classes, and the output has one unit",
+                f"{seen}; there are {len(values)} classes, but the output has one unit",
                 "Give the output a unit for each class, a softmax and the sparse categorical loss",
                 f'Dense({int(high) + 1}, activation="softmax") with loss="sparse_categorical_crossentropy"',
             )
         else:
-            yield CheckFinding(seen, "Scale the targets to 0..1, or use a loss for numbers, such as mse")
+            yield CheckFinding(seen, "Scale the targets to 0..1, or use a regression loss, such as mse")
 
 
 _FEWEST_OF_ONE = 20
@@ -143,9 +143,9 @@ def one_class_only(training: Training) -> Iterator[CheckFinding]:
         severity = ERROR if sample.is_whole else WARNING
         yield CheckFinding(
             f"{looked} {sample.rows:,} targets in {target.name} are {sample.minimum:g}",
-            "Look at how the labels are read"
+            "Check how the labels are read"
             if sample.is_whole
-            else "Shuffle the data, and look at how the labels are read",
+            else "Shuffle the data, and check how the labels are read",
             severity=severity,
         )
 
@@ -181,7 +181,7 @@ def imbalance(training: Training) -> Iterator[CheckFinding]:
             yield CheckFinding(
                 f"{share:.1%} of the labels in {target.name} are {rare:g} ({sample.counts[rare]:,} of "
                 f"{sum(sample.counts.values()):,}): accuracy is {1 - share:.3f} for a model that never finds one",
-                "Watch precision and recall, and give the rare class a weight",
+                "Monitor precision and recall, and give the rare class a weight",
                 f"class_weight={{{1 - rare:g}: 1.0, {rare:g}: {min(1 / share / 2, 100):.0f}}}",
             )
 
@@ -193,7 +193,7 @@ def _is_handled(training: Training, output: Output) -> bool:
 
 
 _MOST_UNITS = 1000
-"""An output with more units than this is a vocabulary, and a sample shows only a part of it."""
+"""An output with more units is a vocabulary, of which a sample shows only a part."""
 _ROWS_PER_UNIT = 20
 """With fewer samples per unit, classes may be missing by chance."""
 
@@ -202,8 +202,8 @@ _ROWS_PER_UNIT = 20
     "CHK406",
     WARNING,
     why=(
-        "Units without a class only learn to be small. It often shows that labels are read wrongly, or that one class "
-        "is missing."
+        "Units without a class only learn to be small. Often this means that labels are read wrongly, or that one "
+        "class is missing."
     ),
     wrong='Dense(100, activation="softmax") for 10 classes',
     right='Dense(10, activation="softmax")',
@@ -219,7 +219,7 @@ def units_unused(training: Training) -> Iterator[CheckFinding]:
         highest = int(sample.maximum or 0)
         if units > 2 and highest + 1 < units - 1 and len(sample.counts) < 0.7 * units:
             yield CheckFinding(
-                f"the output {output.name} has {units} units, and the labels in {target.name} are {len(sample.counts)} "
+                f"the output {output.name} has {units} units, but the labels in {target.name} are {len(sample.counts)} "
                 f"classes up to {highest}",
                 "Give the output one unit for each class",
                 f'Dense({highest + 1}, activation="softmax")',
@@ -240,7 +240,7 @@ _SUM_ROUNDING = 0.02
     right="sigmoid units and binary_crossentropy",
 )
 def not_one_hot(training: Training) -> Iterator[CheckFinding]:
-    """Targets that are no distribution over the classes."""
+    """Targets that are not a distribution over the classes."""
     if training.masks_samples:
         return
     for output, target in training.pairs():
@@ -252,7 +252,7 @@ def not_one_hot(training: Training) -> Iterator[CheckFinding]:
         low, high = sample.row_sums
         if high > 1 + _SUM_ROUNDING and sample.zero_one:
             yield CheckFinding(
-                f"rows of {target.name} hold up to {high:g} ones: several classes at a time, for a loss of "
+                f"rows of {target.name} contain up to {high:g} ones: several classes at a time, but the loss is for "
                 "exclusive classes",
                 "Use a sigmoid for each class, and binary_crossentropy",
                 f'Dense({output.units}, activation="sigmoid") with loss="binary_crossentropy"',
@@ -260,7 +260,7 @@ def not_one_hot(training: Training) -> Iterator[CheckFinding]:
         elif high > 1 + _SUM_ROUNDING or low < -_SUM_ROUNDING:
             yield CheckFinding(
                 f"rows of {target.name} add up to {low:.3g} to {high:.3g}, not to 1",
-                "Give one value for each class, which add up to 1",
+                "Give one value for each class, adding up to 1",
             )
         elif low < 1 - _SUM_ROUNDING and len(target.shape) == 2:
             yield CheckFinding(
@@ -296,12 +296,14 @@ def class_weights(training: Training) -> Iterator[CheckFinding]:
     unknown = sorted(set(weights) - set(counts))
     if missing:
         yield CheckFinding(
-            f"class_weight has no entry for {_listed(missing)}, which then count 1; it has {_listed(sorted(weights))}",
+            f"class_weight has no entry for {_listed(missing)}, which therefore count as 1; it has "
+            f"{_listed(sorted(weights))}",
             "Give each class a weight",
         )
     elif unknown and target.sample.is_whole:
         yield CheckFinding(
-            f"class_weight names {_listed(unknown)}, but no label has these values", "Number the weights as the labels"
+            f"class_weight names {_listed(unknown)}, but no label has these values",
+            "Number the weights like the labels",
         )
     else:
         yield from _reversed(weights, counts)
@@ -313,7 +315,7 @@ def _reversed(weights: Mapping[int, float], counts: Mapping[int, int]) -> Iterat
         yield CheckFinding(
             f"class {often} is the most frequent ({counts[often]:,} samples) and weighs {weights[often]:g}; class "
             f"{rare} is the rarest ({counts[rare]:,}) and weighs {weights[rare]:g}",
-            "Turn the weights round: a rare class weighs more",
+            "Swap the weights: a rare class should weigh more",
             f"class_weight={{{rare}: {weights[often]:g}, {often}: {weights[rare]:g}}}" if len(counts) == 2 else "",
         )
 
@@ -348,10 +350,10 @@ def sample_weights(training: Training) -> Iterator[CheckFinding]:
         elif sample.minimum is not None and sample.minimum < 0 and not _is_centred(sample):
             yield CheckFinding(
                 f"sample weights go down to {sample.minimum:g}: samples with a negative weight are unlearnt",
-                "Use weights of 0 and more",
+                "Use weights of 0 or more",
             )
 
 
 def _is_centred(sample: DataSample) -> bool:
-    """True if negative weights are meant, as for advantages in reinforcement learning."""
+    """True if negative weights are intended, such as advantages in reinforcement learning."""
     return abs(sample.mean or 0) < (sample.deviation or 0)

@@ -1,4 +1,4 @@
-"""Layers whose settings, order or inputs keep them from doing their work."""
+"""Rules for layers whose settings, order or inputs prevent them from working."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HIGH_DROPOUT = 0.85
     right="Dropout(0.3)",
 )
 def dropout_too_high(training: Training) -> Iterator[CheckFinding]:
-    """A dropout that leaves next to nothing, or drops the output."""
+    """Dropout that leaves next to nothing, or drops the output."""
     for layer in training.model.layers:
         rate = layer["rate"]
         if layer.kind in _DROPOUTS and layer.is_keras and isinstance(rate, (int, float)) and rate > _HIGH_DROPOUT:
@@ -47,12 +47,12 @@ _PASSED_OVER = ("Dropout", "Flatten", "Reshape", "SpatialDropout1D", "SpatialDro
 @rule(
     "CHK218",
     WARNING,
-    why="Two linear layers are one: the first adds parameters, and nothing that the second could not do alone.",
+    why="Two linear layers are one: the first adds parameters, but nothing that the second could not do alone.",
     wrong="Dense(64), Dense(10)",
     right='Dense(64, activation="relu"), Dense(10)',
 )
 def linear_stack(training: Training) -> Iterator[CheckFinding]:
-    """Layers one after another without an activation between them."""
+    """Consecutive layers without an activation between them."""
     model = training.model
     for layer in model.layers:
         after = _only_follower(model, layer)
@@ -146,13 +146,13 @@ def not_adapted(training: Training) -> Iterator[CheckFinding]:
     right="model.fit(x, y, shuffle=False)",
 )
 def stateful_shuffled(training: Training) -> Iterator[CheckFinding]:
-    """A stateful recurrent layer that gets shuffled samples."""
+    """A stateful recurrent layer that receives shuffled samples."""
     names = [layer.name for layer in training.model.layers if layer["stateful"] is True and layer.is_keras]
     is_shuffled = training.fit.shuffle and training.data.kind == ARRAYS
     is_shuffled = is_shuffled or any(stage.kind == "shuffle" for stage in training.data.stages)
     if names and is_shuffled and training.fit.kind == "fit":
         yield CheckFinding(
-            f"{names[0]} is stateful, and samples arrive in random order",
+            f"{names[0]} is stateful, but samples arrive in random order",
             "Keep the order of the samples",
             "model.fit(x, y, shuffle=False)",
         )
@@ -183,7 +183,7 @@ def batch_norm_of_one(training: Training) -> Iterator[CheckFinding]:
             continue
         if batch == 1:
             yield CheckFinding(
-                f"{layer.name} normalises over the batch, and a batch is one sample: its output is 0 for all of them",
+                f"{layer.name} normalises over the batch, but a batch is one sample: its output is 0 for all of them",
                 "Use larger batches, or LayerNormalization",
                 "LayerNormalization()",
             )
@@ -205,7 +205,7 @@ _CHANGE_SHAPE = ("Flatten", "Reshape", "Permute")
     "CHK238",
     WARNING,
     why=(
-        "mask_zero and Masking mark the steps to leave out. A layer that changes the shape cannot hand the mask on; "
+        "mask_zero and Masking mark the steps to leave out. A layer that changes the shape cannot pass the mask on; "
         "Keras warns at most, and the model learns from padding."
     ),
     wrong="Embedding(5000, 64, mask_zero=True), Flatten(), Dense(1)",
@@ -218,8 +218,8 @@ def mask_lost(training: Training) -> Iterator[CheckFinding]:
     for layer in training.model.layers:
         if layer.loses_mask and layer.kind in _CHANGE_SHAPE and layer.is_keras:
             yield CheckFinding(
-                f"{layer.name} gets a mask, and {layer.kind} loses it: what follows takes padding for data",
-                "Let a layer that knows masks end the sequence, as an LSTM or GlobalAveragePooling1D, or reshape "
+                f"{layer.name} gets a mask, but {layer.kind} drops it: what follows treats padding as data",
+                "End the sequence with a mask-aware layer, such as an LSTM or GlobalAveragePooling1D, or reshape "
                 "before the mask is made",
             )
             return
@@ -229,12 +229,12 @@ def mask_lost(training: Training) -> Iterator[CheckFinding]:
     "CHK230",
     ERROR,
     why="On a CPU the step fails at the first such word. On a GPU TensorFlow silently returns zeros for it.",
-    wrong="Embedding(1000, 64) behind TextVectorization(max_tokens=20_000)",
+    wrong="Embedding(1000, 64) after TextVectorization(max_tokens=20_000)",
     right="Embedding(vectorize.vocabulary_size(), 64)",
     hides=("step-fails",),
 )
 def vocabulary_exceeds_embedding(training: Training) -> Iterator[CheckFinding]:
-    """An embedding that is smaller than the vocabulary."""
+    """An embedding smaller than the vocabulary."""
     model = training.model
     for source in model.layers:
         ids = source["vocabulary_size"]
@@ -244,14 +244,14 @@ def vocabulary_exceeds_embedding(training: Training) -> Iterator[CheckFinding]:
             rows = layer["input_dim"]
             if layer.kind == "Embedding" and layer.is_keras and isinstance(rows, int) and rows < ids:
                 yield CheckFinding(
-                    f"{source.name} gives ids up to {ids - 1:,}, and {layer.name} has {rows:,} rows",
+                    f"{source.name} produces ids up to {ids - 1:,}, but {layer.name} has only {rows:,} rows",
                     "Give the embedding a row for each word",
                     f"Embedding({source.name}.vocabulary_size(), {layer['output_dim']})",
                 )
 
 
 def _followers(model: Model, source: LayerFacts) -> Iterator[LayerFacts]:
-    """Yield the layers that take the source's output; in an unbuilt model, the next layer."""
+    """Yield the layers that receive the source's output; in an unbuilt model, the next layer."""
     if source.feeds:
         yield from (layer for name in source.feeds if (layer := model.layer(name)) is not None)
     elif model.kind == "Sequential":
@@ -268,7 +268,7 @@ def _followers(model: Model, source: LayerFacts) -> Iterator[LayerFacts]:
     hides=("step-fails",),
 )
 def id_out_of_range(training: Training) -> Iterator[CheckFinding]:
-    """Ids that an embedding has no row for."""
+    """Ids for which an embedding has no row."""
     model = training.model
     for given, part in training.inputs():
         layer = _embedding_of(model, given.name)
@@ -300,15 +300,15 @@ def _ids_outside(part: Part, layer: LayerFacts) -> Iterator[CheckFinding]:
         return
     if not sample.is_integral:
         yield CheckFinding(
-            f"{part.name} holds fractions from {sample.minimum:.3g} to {sample.maximum:.3g}, and {layer.name} takes "
-            "ids: fractions are cut off",
+            f"{part.name} contains fractions from {sample.minimum:.3g} to {sample.maximum:.3g}, but {layer.name} "
+            "expects ids: fractions are cut off",
             "Give whole numbers",
         )
     elif sample.maximum >= rows or sample.minimum < 0:
         yield CheckFinding(
-            f"ids in {part.name} go from {sample.minimum:.0f} to {sample.maximum:.0f}, and {layer.name} has {rows} "
+            f"ids in {part.name} range from {sample.minimum:.0f} to {sample.maximum:.0f}, but {layer.name} has {rows} "
             f"rows: valid is 0..{rows - 1}",
-            "Give the embedding a row for each id: the largest id and 1"
+            "Give the embedding a row for each id: the largest id plus 1"
             if sample.minimum >= 0
             else "Number ids from 0",
             f"Embedding({int(sample.maximum) + 1}, {layer['output_dim']})" if sample.minimum >= 0 else "",

@@ -1,4 +1,4 @@
-"""Losses and metrics: whether they measure what the training is for."""
+"""Rules for losses and metrics that do not measure the goal of the training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
     right='loss="categorical_crossentropy"',
 )
 def regression_loss_for_classes(training: Training) -> Iterator[CheckFinding]:
-    """A loss for numbers, for classes."""
+    """A regression loss for a classification."""
     for output, target in training.pairs():
         sample = target.sample
         if sample is None or output.loss is None or not is_regression(output.loss):
@@ -42,7 +42,7 @@ def regression_loss_for_classes(training: Training) -> Iterator[CheckFinding]:
             better = "binary_crossentropy" if binary else "categorical_crossentropy"
             better = "sparse_categorical_crossentropy" if numbered and not sample.zero_one else better
             yield CheckFinding(
-                f"{target.name} holds classes and {output.name} is a {output.activation}, but the loss is "
+                f"{target.name} contains classes and {output.name} is a {output.activation}, but the loss is "
                 f"{output.loss.kind}",
                 f"Use a softmax and {better}" if one_hot and output.activation == "sigmoid" else f"Use {better}",
                 f'loss="{better}"',
@@ -55,12 +55,13 @@ _MUCH_SMOOTHING = 0.5
 @rule(
     "CHK224",
     WARNING,
-    why="With 0.5 in a binary loss both classes get a target of 0.25 to 0.75; from 1 on nothing of the label is left.",
+    why="With 0.5 in a binary loss both classes get a target of 0.25 to 0.75; at 1 or more nothing of the label is "
+    "left.",
     wrong="BinaryCrossentropy(label_smoothing=0.9)",
     right="BinaryCrossentropy(label_smoothing=0.1)",
 )
 def label_smoothing_too_high(training: Training) -> Iterator[CheckFinding]:
-    """Label smoothing that takes most of the label away."""
+    """Label smoothing that removes most of the label."""
     for output in training.model.outputs:
         value = output.loss.settings.get("label_smoothing") if output.loss is not None else None
         if isinstance(value, (int, float)) and value >= _MUCH_SMOOTHING:
@@ -81,11 +82,11 @@ def label_smoothing_too_high(training: Training) -> Iterator[CheckFinding]:
     after="CHK226",
 )
 def swapped_loss(training: Training) -> Iterator[CheckFinding]:
-    """A loss that gets the prediction first."""
+    """A loss that receives the prediction first."""
     kind = training.model.swapped_loss
     if "crossentropy" in kind or "divergence" in kind:
         yield CheckFinding(
-            f"{kind} is called with the model's output first, and Keras losses take the target first",
+            f"{kind} is called with the model's output first, but Keras losses expect the target first",
             "Swap the arguments",
             "loss = loss_fn(labels, predictions)",
         )
@@ -119,14 +120,14 @@ _NOT_NEGATIVE = ("poisson", "kl_divergence", "mean_squared_logarithmic_error")
     right='loss="mse"',
 )
 def loss_needs_range(training: Training) -> Iterator[CheckFinding]:
-    """Targets that the loss is not made for."""
+    """Targets for which the loss is not made."""
     for output, target in training.pairs():
         sample, loss = target.sample, output.loss
         if sample is None or loss is None or sample.minimum is None or not loss.is_keras:
             continue
         if loss.kind in _NOT_NEGATIVE and sample.minimum < 0:
             yield CheckFinding(
-                f"{loss.kind} takes targets of 0 and more, and {target.name} goes down to {sample.minimum:.4g}",
+                f"{loss.kind} expects targets of 0 or more, but {target.name} goes down to {sample.minimum:.4g}",
                 "Use mse or mae",
                 'loss="mse"',
             )
@@ -188,7 +189,7 @@ def negative_loss(training: Training) -> Iterator[CheckFinding]:
     low = min((loss for loss in trial.losses if loss == loss), default=0.0)
     if low < _CLEARLY_NEGATIVE:
         yield CheckFinding(
-            f"the cross-entropy is {low:.3g}, below 0: targets are outside of 0..1",
+            f"the cross-entropy is {low:.3g}, below 0: targets are outside 0..1",
             "Scale the targets to 0..1, or use a loss that fits their range",
         )
 
@@ -206,7 +207,7 @@ def difference_broadcasts(training: Training) -> Iterator[CheckFinding]:
     if training.trial is not None and training.trial.broadcasts:
         yield CheckFinding(
             f"the step computes {training.trial.broadcasts}, which compares every target with every prediction",
-            "Give both one shape",
+            "Give both the same shape",
             "targets = tf.expand_dims(targets, -1)",
         )
 
@@ -245,12 +246,12 @@ _ACCURACIES = ("binary_accuracy", "categorical_accuracy", "sparse_categorical_ac
 @rule(
     "CHK209",
     WARNING,
-    why="It counts how often a prediction equals its target: about never. It stays near 0 however good the model is.",
+    why="It counts how often a prediction equals its target: almost never. It stays near 0 however good the model is.",
     wrong='metrics=["accuracy"] with loss="mse"',
     right='metrics=["mae"]',
 )
 def accuracy_of_regression(training: Training) -> Iterator[CheckFinding]:
-    """Accuracy for targets that are numbers."""
+    """Accuracy as a metric for regression targets."""
     for output, target in training.pairs():
         sample = target.sample
         if output.loss is None or not is_regression(output.loss) or sample is None or sample.minimum is None:
@@ -259,7 +260,7 @@ def accuracy_of_regression(training: Training) -> Iterator[CheckFinding]:
         names = [metric.name for metric in output.metrics if metric.kind in ("accuracy", "acc", *_ACCURACIES)]
         if is_number and names:
             yield CheckFinding(
-                f"{names[0]} counts predictions that are right, and {target.name} holds numbers "
+                f"{names[0]} counts predictions that are right, but {target.name} contains numbers "
                 f"({sample.minimum:.4g} to {sample.maximum:.4g})",
                 "Use the mean absolute error, or R2Score",
                 'metrics=["mae"]',
@@ -269,13 +270,13 @@ def accuracy_of_regression(training: Training) -> Iterator[CheckFinding]:
 _OF_PROBABILITIES = ("precision", "recall", "f1_score", "binary_accuracy", "false_positives", "true_positives")
 _GIVES_PROBABILITIES = ("sigmoid", "softmax")
 _BY_NAME = ("accuracy", "acc")
-"""With a binary loss, Keras reads these names as binary_accuracy with a threshold of 0.5."""
+"""With a binary loss, Keras treats these names as binary_accuracy with a threshold of 0.5."""
 
 
 @rule(
     "CHK210",
     WARNING,
-    why="The figure is wrong while the training is right: people stop or change what works.",
+    why="The metric is wrong although the training is right: people stop or change what works.",
     wrong="metrics=[keras.metrics.Accuracy()]",
     right='metrics=["accuracy"]',
 )
@@ -288,17 +289,18 @@ def wrong_accuracy(training: Training) -> Iterator[CheckFinding]:
             why = _other_kind(output, metric)
             if why:
                 yield CheckFinding(
-                    f"{metric.name}: {why}", "Use the name: Keras then chooses what fits", 'metrics=["accuracy"]'
+                    f"{metric.name}: {why}", "Use the name: Keras then chooses the right one", 'metrics=["accuracy"]'
                 )
             elif _ranks_logits(output, metric):
                 yield CheckFinding(
-                    f"{metric.name} takes thresholds from 0 to 1, and the output {output.name} holds logits",
-                    "Tell the metric, or give the model a sigmoid",
+                    f"{metric.name} expects thresholds from 0 to 1, but the output {output.name} gives logits",
+                    "Set from_logits=True on the metric, or end the model with a sigmoid",
                     "keras.metrics.AUC(from_logits=True)",
                 )
             elif _halves_logits(output, metric):
                 yield CheckFinding(
-                    f"{metric.name} compares the output {output.name} with 0.5, but it holds logits, whose middle is 0",
+                    f"{metric.name} compares the output {output.name} with 0.5, but it gives logits, whose midpoint is "
+                    "0",
                     "Move the threshold to 0",
                     "metrics=[keras.metrics.BinaryAccuracy(threshold=0.0)]",
                 )
@@ -318,17 +320,17 @@ def _other_kind(output: Output, metric: MetricFacts) -> str:
     if kind == "accuracy" and metric.settings:
         return "keras.metrics.Accuracy counts outputs that equal the target exactly, which probabilities never do"
     if kind == "binary_accuracy" and (is_sparse(loss) or is_categorical(loss)):
-        return f"binary_accuracy takes each unit by itself, and {loss.kind if loss else ''} is for exclusive classes"
+        return f"binary_accuracy judges each unit alone, but {loss.kind if loss else ''} is for exclusive classes"
     if (
         kind in ("mean_io_u", "io_u")
         and metric.settings.get("sparse_y_pred", True)
         and output.activation in _GIVES_PROBABILITIES
     ):
-        return "it takes numbers of classes, and probabilities are cut down to 0"
+        return "it expects integer class labels, and probabilities are cut down to 0"
     if kind == "categorical_accuracy" and is_sparse(loss):
-        return "categorical_accuracy takes one-hot targets, and the loss takes numbers of classes"
+        return "categorical_accuracy expects one-hot targets, but the loss expects integer class labels"
     if kind == "sparse_categorical_accuracy" and is_categorical(loss):
-        return "sparse_categorical_accuracy takes numbers of classes, and the loss takes one-hot targets"
+        return "sparse_categorical_accuracy expects integer class labels, but the loss expects one-hot targets"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The optimizer: its learning rate and schedule, momentum, clipping and precision."""
+"""Rules for the optimizer: learning rate and schedule, momentum, clipping, precision."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
     after="CHK209",
 )
 def accumulates_to_the_end(training: Training) -> Iterator[CheckFinding]:
-    """Gradients that are accumulated over more steps than the training has."""
+    """Gradient accumulation over more steps than the training has."""
     wanted, steps = training.model.optimizer.settings.get("gradient_accumulation_steps"), training.fit.steps
     if isinstance(wanted, int) and steps is not None and wanted > steps:
         yield CheckFinding(
-            f"gradients are accumulated over {wanted:,} steps, and the training has {steps:,}: no weight ever changes",
+            f"gradients are accumulated over {wanted:,} steps, but the training has {steps:,}: no weight ever changes",
             "Accumulate over fewer steps",
             "gradient_accumulation_steps=4",
         )
 
 
 _STEP_IS_RATE = ("Adam", "AdamW", "Adamax", "Nadam", "RMSprop", "Lion", "Lamb", "Adafactor", "Muon")
-"""Optimizers whose steps are about as long as the rate."""
+"""Optimizers whose steps are about as long as the learning rate."""
 _HIGH, _FAR_TOO_HIGH, _LOW = 0.1, 0.5, 1e-7
 _SGD_HIGH, _SGD_LOW = 20.0, 1e-8
 """The highest and lowest rate for SGD. Its steps are as long as the gradient; trial steps show if that is too long."""
@@ -40,8 +40,8 @@ _SGD_HIGH, _SGD_LOW = 20.0, 1e-8
     "CHK213",
     ERROR,
     why=(
-        "Adam and its kin move each weight by about the learning rate in every step, and SGD by the rate times the "
-        "gradient: weights are about 0.05 large. A rate of 0 or next to it moves nothing."
+        "Adam-style optimizers move each weight by about the learning rate in every step, and SGD by the rate times "
+        "the gradient: weights are about 0.05 in size. A rate at or near 0 changes nothing."
     ),
     wrong="keras.optimizers.Adam(1.0)",
     right="keras.optimizers.Adam(1e-3)",
@@ -77,23 +77,23 @@ def learning_rate(training: Training) -> Iterator[CheckFinding]:
 
 
 def _is_deep(model: Model) -> bool:
-    """True if the model has hidden layers; a single layer learns with steps of any length that do not diverge."""
+    """True if the model has hidden layers. A single layer learns with steps of any length that do not diverge."""
     return sum(layer.weights.trainable > 0 for layer in model.layers) != 1
 
 
 _NEXT_TO_NOTHING = 1e-3
-"""A rate below this share of the highest one changes nothing."""
+"""The share of the highest rate below which a rate changes nothing."""
 
 
 @rule(
     "CHK214",
     WARNING,
-    why="Later epochs train with a rate of next to 0: they cost time and change nothing.",
+    why="Later epochs train with a rate near 0: they cost time and change nothing.",
     wrong="CosineDecay(1e-3, decay_steps=1000) for 50,000 steps",
     right="CosineDecay(1e-3, decay_steps=epochs * steps_per_epoch)",
 )
 def schedule_too_short(training: Training) -> Iterator[CheckFinding]:
-    """A schedule that is over long before the training is."""
+    """A schedule that ends long before the training does."""
     optimizer, steps = training.model.optimizer, training.fit.steps
     rates = optimizer.rates
     if len(rates) != 5 or steps is None or max(rates) <= 0:
@@ -141,13 +141,13 @@ _TINY_LIMIT = 1e-3
     right="keras.optimizers.SGD(0.01, clipnorm=1.0)",
 )
 def gradients_clipped_away(training: Training) -> Iterator[CheckFinding]:
-    """Gradients that are clipped to next to nothing."""
+    """Gradients clipped to next to nothing."""
     optimizer = training.model.optimizer
     for name in ("clipnorm", "global_clipnorm", "clipvalue"):
         limit = optimizer.settings.get(name)
         if isinstance(limit, (int, float)) and optimizer.kind == "SGD" and 0 <= limit < _TINY_LIMIT:
             yield CheckFinding(
-                f"{name}={limit:g} leaves next to nothing of each gradient", "Clip at about 1", f"{name}=1.0"
+                f"{name}={limit:g} leaves almost nothing of each gradient", "Clip at about 1", f"{name}=1.0"
             )
 
 
@@ -186,7 +186,7 @@ def momentum_too_high(training: Training) -> Iterator[CheckFinding]:
     right='keras.mixed_precision.set_global_policy("mixed_float16")',
 )
 def float16_weights(training: Training) -> Iterator[CheckFinding]:
-    """float16 without what makes it safe."""
+    """float16 without the measures that make it safe."""
     model = training.model
     halves = [layer.name for layer in model.layers if layer.variable_dtype == "float16" and layer.weights.trainable]
     if halves:
@@ -197,7 +197,7 @@ def float16_weights(training: Training) -> Iterator[CheckFinding]:
         )
     elif any(layer.compute_dtype == "float16" for layer in model.layers) and not model.optimizer.scales_loss:
         yield CheckFinding(
-            "layers compute in float16, and the optimizer does not scale the loss: small gradients become 0",
+            "layers compute in float16, but the optimizer does not scale the loss: small gradients become 0",
             "Wrap the optimizer, and take the gradients of optimizer.scale_loss(loss)",
             "optimizer = keras.mixed_precision.LossScaleOptimizer(optimizer)",
         )
@@ -217,12 +217,12 @@ _SET_RATE = ("ReduceLROnPlateau", "LearningRateScheduler")
     right="one of the two",
 )
 def rate_set_twice(training: Training) -> Iterator[CheckFinding]:
-    """A callback that sets a learning rate which a schedule sets already."""
+    """A callback that sets a learning rate already set by a schedule."""
     schedule = training.model.optimizer.schedule
     for callback in training.fit.callbacks:
         if schedule and callback.kind in _SET_RATE and callback.is_keras:
             yield CheckFinding(
-                f"{callback.kind} sets the learning rate, and the optimizer has the schedule {schedule}, which "
+                f"{callback.kind} sets the learning rate, but the optimizer has the schedule {schedule}, which "
                 "cannot be set",
                 "Keep one of the two",
                 "keras.optimizers.Adam(1e-3)",
@@ -230,7 +230,7 @@ def rate_set_twice(training: Training) -> Iterator[CheckFinding]:
 
 
 _NEXT_TO_NOTHING_AT_HALF = 1.01e-3
-"""The same share with room for rounding."""
+"""The same share with a margin for rounding."""
 
 
 @rule(
@@ -247,7 +247,7 @@ def scheduled_rate(training: Training) -> Iterator[CheckFinding]:
         rates = callback.rates
         if callback.no_rate:
             yield CheckFinding(
-                f"the function of LearningRateScheduler returns {callback.no_rate}, and Keras takes a float only",
+                f"the function of LearningRateScheduler returns {callback.no_rate}, but Keras accepts only a float",
                 "Return a float in every branch",
                 "return float(rate)",
             )
@@ -275,7 +275,7 @@ def scheduled_rate(training: Training) -> Iterator[CheckFinding]:
 
 
 _DIVERGES = 30.0
-"""A loss that grows by this factor diverges: Adam's first steps raise it by less than 3 at any rate that learns."""
+"""The factor of growth at which a loss diverges. Adam's first steps raise it by less than 3 at any rate that learns."""
 
 
 @rule(

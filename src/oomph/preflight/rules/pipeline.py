@@ -1,4 +1,4 @@
-"""The input pipeline: the order of its stages, and what they cost in time and memory."""
+"""Rules for the input pipeline: the order of its stages, and their cost in time and memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oomph.terminal.amounts import as_size
 @rule(
     "CHK310",
     WARNING,
-    why="The batches change places; which samples are together in one never changes.",
+    why="The batches change places, but each always contains the same samples.",
     wrong="dataset.batch(32).shuffle(1000)",
     right="dataset.shuffle(1000).batch(32)",
 )
@@ -32,7 +32,7 @@ def batch_before_shuffle(training: Training) -> Iterator[CheckFinding]:
         return  # what is batched again after the shuffle was cut into samples before it, such as a text into sequences
     if not any(kind in kinds[batch:] for kind in ("window", "flat_map", "interleave")):
         yield CheckFinding(
-            "the dataset is batched first and shuffled then: whole batches change places",
+            "the dataset is batched first and shuffled afterwards: whole batches change places",
             "Shuffle the samples before they are batched",
             "dataset.shuffle(10_000).batch(32)",
         )
@@ -66,7 +66,7 @@ def cached_too_late(training: Training) -> Iterator[CheckFinding]:
     is_batched = "batch" in kinds[:cache]  # as Keras' own directory loaders do, before the cache that its guides add
     if shuffled is not None and not is_batched and shuffled.reshuffles is not False and "shuffle" not in kinds[cache:]:
         yield CheckFinding(
-            "the samples are shuffled before the cache: every epoch takes them in the order of the first one",
+            "the samples are shuffled before the cache: every epoch reads them in the order of the first one",
             "Cache before the shuffle",
             "dataset.cache().shuffle(buffer_size)",
         )
@@ -75,7 +75,7 @@ def cached_too_late(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK125",
     ERROR,
-    why="Inputs say nothing about their targets any more, so the model can only learn the average target.",
+    why="Inputs no longer say anything about their targets, so the model can only learn the average target.",
     wrong="zip((images.shuffle(1000), labels.shuffle(1000)))",
     right="zip((images, labels)).shuffle(1000)",
     after="CHK121",
@@ -93,14 +93,14 @@ def shuffled_apart(training: Training) -> Iterator[CheckFinding]:
 
 
 def _may_be_unpaired(shape: Shape | None) -> bool:
-    """True if a target may be an image of another domain instead, as for a CycleGAN."""
+    """True if a target may be an image from a different domain instead, as for a CycleGAN."""
     return shape is None or len(shape) > 2
 
 
 _NEARLY_ALL = 0.8
 """Buffers above this share of the memory leave little for training."""
 _USUAL_SHARE = 0.25
-"""The share of the memory that a shuffle may take if the advice is followed."""
+"""The share of the memory that a shuffle may use if the advice is followed."""
 
 
 @rule(
@@ -116,7 +116,7 @@ _USUAL_SHARE = 0.25
     source="tensorflow/tensorflow#32376, tensorflow/tensorflow#42586",
 )
 def buffer_exceeds_memory(training: Training) -> Iterator[CheckFinding]:
-    """A shuffle, a cache or a prefetch that keeps more than the machine has."""
+    """A shuffle, cache or prefetch that needs more memory than the machine has."""
     for data in (training.data, training.validation):
         if data is not None:
             yield from _in_memory(data)
@@ -132,7 +132,7 @@ def _in_memory(data: Data) -> Iterator[CheckFinding]:
     others = f" ({as_size(size)} with the other buffers)" if as_size(size) != as_size(largest.bytes or 0) else ""
     remedy, line = _smaller_buffer(largest, room)
     yield CheckFinding(
-        f"{_buffer_in_words(largest)}{others}, and the memory here is {as_size(room)}",
+        f"{_buffer_in_words(largest)}{others}, but the memory here is {as_size(room)}",
         remedy,
         line,
         severity=ERROR if size > room else WARNING,
@@ -143,13 +143,13 @@ def _on_disk(data: Data) -> Iterator[CheckFinding]:
     for buffer in data.buffers:
         if buffer.file and buffer.bytes and data.room.disk is not None and buffer.bytes > data.room.disk:
             yield CheckFinding(
-                f"{_buffer_in_words(buffer)}, and its disk has {as_size(data.room.disk)} free",
+                f"{_buffer_in_words(buffer)}, but its disk has {as_size(data.room.disk)} free",
                 "Give the cache a file on a disk with more room, or leave it out",
             )
 
 
 def _buffer_in_words(buffer: DataBuffer) -> str:
-    """Say what the buffer keeps: "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB"."""
+    """Describe the contents of the buffer: "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB"."""
     name = f"the cache {buffer.file}" if buffer.file else f"the {buffer.kind}"
     each, all_of_them = as_size(buffer.element_bytes or 0), as_size(buffer.bytes or 0)
     return f"{name} keeps {buffer.elements:,} elements of {each}: {all_of_them}"
@@ -175,10 +175,10 @@ def _one_digit(number: int) -> int:
 
 
 _LONG_SHARE = 0.2
-"""The share of time spent waiting that is worth a change; below 0.05 it is noise. The monitor has the same limit."""
+"""The share of time spent waiting that is worth a change. Below 0.05 it is noise. The monitor has the same limit."""
 _SURE_STEPS = 4
 _LONG_SECONDS = 0.01
-"""The wait per batch, in seconds, that is worth a change; calling a step takes about as long."""
+"""The wait per batch, in seconds, that is worth a change. Calling a step takes about as long."""
 _LONG_IN_ALL = 60.0
 """The wait over the whole training, in seconds, that is worth a change."""
 
@@ -200,7 +200,7 @@ def input_bound(training: Training) -> Iterator[CheckFinding]:
         return
     slowest = waiting.slowest
     facts = (
-        f"steps wait for their batches {waiting.share:.0%} of the time: {waiting.wait_seconds * 1000:.0f} ms, beside "
+        f"steps wait for their batches {waiting.share:.0%} of the time: {waiting.wait_seconds * 1000:.0f} ms, against "
         f"{waiting.step_seconds * 1000:.0f} ms of training"
     )
     if slowest is not None:
@@ -232,7 +232,7 @@ def _faster_pipeline(waiting: Waiting, training: Training) -> tuple[str, str]:
         )
     stages = {stage.kind: stage for stage in training.data.stages}
     if "map" in stages and not stages["map"].is_parallel:
-        remedy = "Let the map run in parallel; oomph check --tune measures whether it pays"
+        remedy = "Let the map run in parallel; oomph check --tune measures whether it pays off"
         return remedy, ".map(..., num_parallel_calls=tf.data.AUTOTUNE)"
     return "oomph check --tune tries what makes it faster", ""
 
@@ -245,6 +245,6 @@ def _faster_pipeline(waiting: Waiting, training: Training) -> tuple[str, str]:
     right="model.compile(...)",
 )
 def eager_left_on(training: Training) -> Iterator[CheckFinding]:
-    """run_eagerly, left over from debugging."""
+    """run_eagerly left on after debugging."""
     if training.model.run_eagerly and training.fit.kind == "fit":
         yield CheckFinding("the model runs eagerly", "Leave run_eagerly out, unless this is a debugging run")

@@ -1,4 +1,4 @@
-"""The scale of images, features and targets against what the model expects."""
+"""Rules that compare the scale of images, features and targets with what the model expects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCALE_PIXELS = (
     "Rescaling", "Normalization", "BatchNormalization", "LayerNormalization", "GroupNormalization", "Lambda",
     "UnitNormalization", "TrueDivide", "Multiply", "Divide",
 )  # fmt: skip
-"""Layers or operations that may bring pixels to the scale of the weights."""
+"""Layers or operations that may scale pixels to the magnitude of the weights."""
 _SCALE_BEFORE_WEIGHTS = ("Rescaling", "Normalization", "Lambda")
 """Layers that are only used before the weights."""
 _TRAINED = ("Dense", "Conv2D", "Conv1D", "Conv3D", "DepthwiseConv2D", "SeparableConv2D")
@@ -32,7 +32,7 @@ _TRAINED = ("Dense", "Conv2D", "Conv1D", "Conv3D", "DepthwiseConv2D", "Separable
     hides=("feature-scale", "saturated-layers"),
 )
 def image_range(training: Training) -> Iterator[CheckFinding]:
-    """Pixels of 0 to 255, and nothing in the model that scales them."""
+    """Pixels from 0 to 255 that nothing in the model scales."""
     model = training.model
     for part in training.data.of("x"):
         sample, rank = part.sample, len(part.shape or ())
@@ -42,14 +42,14 @@ def image_range(training: Training) -> Iterator[CheckFinding]:
         is_bytes = sample.minimum >= 0 and 32 < sample.maximum <= 255 and (sample.mean or 0) > 5
         if is_bytes and not _is_scaled(model):
             yield CheckFinding(
-                f"{part.name} holds pixels from {sample.minimum:g} to {sample.maximum:g}, and nothing scales them",
+                f"{part.name} contains pixels from {sample.minimum:g} to {sample.maximum:g}, but nothing scales them",
                 "Scale them to 0..1, in the model or in the data",
                 "keras.layers.Rescaling(1.0 / 255)",
             )
 
 
 def _is_scaled(model: Model) -> bool:
-    """True if something may scale the input before the first trained layer; unknown code may."""
+    """True if something may scale the input before the first trained layer; custom code may."""
     if _computes_first(model):
         return True
     if model.own_call and any(layer.kind in _SCALE_BEFORE_WEIGHTS for layer in model.layers):
@@ -93,18 +93,18 @@ def scaled_twice(training: Training) -> Iterator[CheckFinding]:
             continue
         if sample.maximum <= _DIVIDED_TWICE and not sample.zero_one:
             yield CheckFinding(
-                f"{part.name} goes from {sample.minimum:.2g} to {sample.maximum:.2g}: it was divided by 255 twice",
+                f"{part.name} ranges from {sample.minimum:.2g} to {sample.maximum:.2g}: it was divided by 255 twice",
                 "Divide once",
             )
         elif isinstance(factor, (int, float)) and abs(factor) < 0.01 and sample.maximum <= 1.0 and sample.rows > 1:
             yield CheckFinding(
-                f"{part.name} goes to {sample.maximum:.2g} already, and the model multiplies it by {factor:.4f}",
+                f"{part.name} already goes up to {sample.maximum:.2g}, but the model multiplies it by {factor:.4f}",
                 "Scale in one place only: leave the division or the Rescaling layer out",
             )
 
 
 _LARGE_FEATURE = 100.0
-"""A feature with values above this is large: Keras' initialisation is made for values of about 1."""
+"""The value above which a feature is large. Keras' initialisation is made for values of about 1."""
 _USUAL_FEATURE = 10.0
 _NORMALISES = (
     "Normalization", "BatchNormalization", "LayerNormalization", "Rescaling", "Discretization", "Embedding", "Lambda",
@@ -116,7 +116,7 @@ _NORMALISES = (
     "CHK411",
     WARNING,
     why=(
-        "One large feature decides alone, and gradients grow with its square: SGD gets NaN, Adam takes many epochs to "
+        "One large feature dominates, and gradients grow with its square: SGD gets NaN, Adam takes many epochs to "
         "begin."
     ),
     wrong='model.fit(frame[["age", "income"]], y)',
@@ -124,7 +124,7 @@ _NORMALISES = (
     hides=("saturated-layers", "diverges", "loss-not-finite"),
 )
 def feature_scale(training: Training) -> Iterator[CheckFinding]:
-    """Features that are far from 1, or far apart in scale."""
+    """Features far from 1, or on very different scales."""
     layers = training.model.layers
     if any(layer.kind in _NORMALISES or not layer.is_keras for layer in layers[:6]) or not layers:
         return
@@ -145,8 +145,8 @@ def feature_scale(training: Training) -> Iterator[CheckFinding]:
         severity = ERROR if fails else WARNING
         if _has_outlier_only(features):
             yield CheckFinding(
-                f"{part.name} has a value as large as {largest:.3g} in column {index}, of which 99 % are within "
-                f"{features.usual[index]:.2g}: a sensor's sign for a missing value, or an error",
+                f"{part.name} has a value as large as {largest:.3g} in column {index}, where 99 % are within "
+                f"{features.usual[index]:.2g}: a sensor's code for a missing value, or an error",
                 "Remove or replace the values that are far from all others before the features are scaled",
                 severity=severity,
             )
@@ -154,8 +154,8 @@ def feature_scale(training: Training) -> Iterator[CheckFinding]:
         spread = [each for each in features.deviations if each > 0]
         seen = f"from {min(spread):.2g} to {max(spread):.2g}" if len(spread) > 1 else f"{max(spread, default=0):.2g}"
         yield CheckFinding(
-            f"{part.name} has features as large as {largest:.3g} (column {index}); deviations are {seen}",
-            "Bring each feature to a mean of 0 and a deviation of 1",
+            f"{part.name} has features as large as {largest:.3g} (column {index}); standard deviations are {seen}",
+            "Scale each feature to a mean of 0 and a standard deviation of 1",
             f"normalize = keras.layers.Normalization(); normalize.adapt({part.name})",
             severity=severity,
         )
@@ -163,7 +163,7 @@ def feature_scale(training: Training) -> Iterator[CheckFinding]:
 
 
 def _has_outlier_only(features: Features) -> bool:
-    """True if all features have the scale of the weights, except at most a hundredth of their values."""
+    """True if all features have the scale of the weights, except for at most a hundredth of their values."""
     return bool(features.usual) and max(features.usual) < _USUAL_FEATURE
 
 
@@ -199,8 +199,8 @@ def target_scale(training: Training) -> Iterator[CheckFinding]:
         size = max(abs(sample.mean or 0), sample.deviation or 0)
         if size > _LARGE_TARGET:
             yield CheckFinding(
-                f"targets in {target.name} have a mean of {sample.mean:.4g} and a deviation of {sample.deviation:.4g}; "
-                "the output begins at about 0",
+                f"targets in {target.name} have a mean of {sample.mean:.4g} and a standard deviation of "
+                f"{sample.deviation:.4g}; the output begins at about 0",
                 "Train on scaled targets, and scale the predictions back",
                 f"{target.name} = ({target.name} - {target.name}.mean()) / {target.name}.std()",
             )
@@ -222,7 +222,7 @@ _SCALE_IMAGES = ("Rescaling", "Normalization", "Lambda", "TrueDivide", "Multiply
     hides=("image-range", "scaled-twice"),
 )
 def pretrained_range(training: Training) -> Iterator[CheckFinding]:
-    """Images on another scale than the pretrained model was trained on."""
+    """Images on a different scale from the one the pretrained model was trained on."""
     kind, own = _backbone(training)
     for part in training.data.of("x"):
         sample = part.sample
@@ -238,21 +238,21 @@ def pretrained_range(training: Training) -> Iterator[CheckFinding]:
         low, high = sample.minimum, sample.maximum
         wrong = ""
         if kind == "bytes" and high <= 1.01:
-            wrong = "takes pixels of 0..255, and scales them itself"
+            wrong = "expects pixels of 0..255, and scales them itself"
         elif kind == "signed" and high > 2:
             wrong = "takes -1..1"
         elif kind == "caffe" and low >= 0 and high <= 1.01:
-            wrong = "takes pixels of 0..255 less their mean"
+            wrong = "expects pixels of 0..255 less their mean"
         if wrong:
             yield CheckFinding(
-                f"{part.name} goes from {low:.3g} to {high:.3g}, and the pretrained model {wrong}",
+                f"{part.name} ranges from {low:.3g} to {high:.3g}, but the pretrained model {wrong}",
                 "Use preprocess_input of its module on images of 0..255",
                 "images = keras.applications....preprocess_input(images)",
             )
 
 
 def _backbone(training: Training) -> tuple[str, bool]:
-    """Return the range of the pretrained model, and true if something before the model scales the images."""
+    """Return the range of the pretrained model, and true if something before it scales the images."""
     name = training.model.pretrained.lower()
     if not name:
         return "", False
@@ -277,12 +277,12 @@ def _enlarges(scale: object) -> bool:
     after="CHK512",
 )
 def value_range(training: Training) -> Iterator[CheckFinding]:
-    """An augmentation layer that expects another range of values."""
+    """An augmentation layer that expects a different range of values."""
     for each in () if training.trial is None else training.trial.ranges:
         wide, span = each.told[1] - each.told[0], each.high - each.low
         if span > 0 and (wide > 20 * span or span > 20 * wide):
             yield CheckFinding(
-                f"{each.layer} expects values from {each.told[0]:g} to {each.told[1]:g}, and gets {each.low:.3g} to "
+                f"{each.layer} expects values from {each.told[0]:g} to {each.told[1]:g}, but gets {each.low:.3g} to "
                 f"{each.high:.3g}",
                 "Tell it the range of the images",
                 "value_range=(0, 1)" if each.high <= 1.5 else "value_range=(0, 255)",
@@ -305,7 +305,7 @@ _TAKE_IDS = (
     hides=("feature-scale",),
 )
 def ids_as_numbers(training: Training) -> Iterator[CheckFinding]:
-    """Numbers of categories or words, taken for amounts."""
+    """Category or word ids treated as amounts."""
     layers = training.model.layers
     if any(layer.kind in _TAKE_IDS or not layer.is_keras for layer in layers):
         return
@@ -318,9 +318,9 @@ def ids_as_numbers(training: Training) -> Iterator[CheckFinding]:
         if is_sequence and (not sample.counts or len(sample.counts) > _FEWEST_VALUES):
             first = layers[1] if len(layers) > 1 and layers[0].kind == "InputLayer" else layers[0]
             yield CheckFinding(
-                f"{part.name} holds whole numbers up to {sample.maximum:.0f}, {length} in a row, as word ids do; the "
-                f"first layer is {first.kind}",
-                "Begin with an embedding",
+                f"{part.name} contains whole numbers up to {sample.maximum:.0f}, {length} in a row, like word ids, but "
+                f"the first layer is {first.kind}",
+                "Start with an embedding",
                 f"Embedding({int(sample.maximum or 0) + 1}, 64)",
             )
 

@@ -1,4 +1,4 @@
-"""The first steps, tried on a few samples: errors, gradients, and what they do to the weights."""
+"""Rules for the first steps, tried on a few samples: errors, gradients, and their effect on the weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 from oomph.terminal.wrapping import shortened
 
 _OUT_OF_MEMORY = ("ResourceExhaustedError", "MemoryError")
-"""These errors say that the small trial did not fit; oomph plan says what the training needs."""
+"""Errors which show that the small trial did not fit. `oomph plan` tells what the training needs."""
 
 
 @rule(
@@ -19,29 +19,29 @@ _OUT_OF_MEMORY = ("ResourceExhaustedError", "MemoryError")
     ERROR,
     why="The training would end there.",
     wrong="(any line that fails in the first step)",
-    right="(the same line, mended)",
+    right="(the same line, fixed)",
 )
 def step_fails(training: Training) -> Iterator[CheckFinding]:
     """A first step that raises an error."""
     trial = training.trial
     if trial is not None and trial.failed and trial.failed_kind not in _OUT_OF_MEMORY:
         words = shortened(trial.failed.rstrip(". "), 300)
-        yield CheckFinding(f"the first step fails with {trial.failed_kind}: {words}", "Mend what the message names")
+        yield CheckFinding(f"the first step fails with {trial.failed_kind}: {words}", "Fix what the message names")
 
 
 @rule(
     "CHK520",
     ERROR,
     why=(
-        "A stateful layer, an Input(batch_size=...) and code that names the size of a batch take that size only: the "
-        "training ends with an error at the end of the first epoch, or where it first validates."
+        "A stateful layer, an Input(batch_size=...) and code that hard-codes a batch size accept only that size: the "
+        "training ends with an error at the end of the first epoch, or when it first validates."
     ),
     wrong="LSTM(64, stateful=True) with Input(batch_shape=(32, 10, 8)) and 1,000 samples",
     right="992 samples, or dataset.batch(32, drop_remainder=True)",
     after="CHK501",
 )
 def odd_batch_fails(training: Training) -> Iterator[CheckFinding]:
-    """A last batch, or a batch of the validation data, that the model cannot take."""
+    """A last batch, or a validation batch, that the model cannot process."""
     for each in () if training.trial is None else training.trial.odd_batches:
         data = training.validation if each.in_validation else training.data
         whole = training.data.batch
@@ -95,7 +95,7 @@ def no_gradient(training: Training) -> Iterator[CheckFinding]:
     "CHK519",
     ERROR,
     why="The gradients are computed but never applied.",
-    wrong="gradients = tape.gradient(loss, self.trainable_variables)  # and no more",
+    wrong="gradients = tape.gradient(loss, self.trainable_variables)  # and nothing else",
     right="self.optimizer.apply(gradients, self.trainable_variables)",
     after="CHK502",
 )
@@ -131,7 +131,7 @@ def zero_gradients(training: Training) -> Iterator[CheckFinding]:
     if seen and all(gradient.is_finite and gradient.norm == 0 for gradient in seen):
         yield CheckFinding(
             f"the gradients of all {len(seen)} trained weights are 0 for {trial.samples} samples",
-            "Look at the last activation and the loss: one of them is constant for these samples",
+            "Check the last activation and the loss: one of them is constant for these samples",
         )
 
 
@@ -144,7 +144,7 @@ _FEWEST_SAMPLES = 8
 @rule(
     "CHK504",
     WARNING,
-    why="ReLU has no gradient below 0: such units never come back. With a whole layer dead the output is constant.",
+    why="ReLU has no gradient below 0: such units never recover. With a whole layer dead the output is constant.",
     wrong='Dense(64, activation="relu", bias_initializer=Constant(-10))',
     right='Dense(64, activation="relu")',
     hides=("zero-gradients", "same-answer-for-all"),
@@ -214,7 +214,7 @@ def gradient_not_finite(training: Training) -> Iterator[CheckFinding]:
     bad = [gradient.name for gradient in gradients if not gradient.is_finite]
     if bad:
         yield CheckFinding(
-            f"the gradients of {len(bad)} weights are not finite in the first step, such as that of {bad[0]}",
+            f"{len(bad)} weights, such as {bad[0]}, have gradients that are not finite in the first step",
             "Look for sqrt, norm, log and division at 0: add a small number inside",
         )
 
@@ -233,13 +233,13 @@ def weights_not_finite_after_steps(training: Training) -> Iterator[CheckFinding]
     if trial is not None and trial.not_finite_after:
         names = trial.not_finite_after
         yield CheckFinding(
-            f"after {len(trial.losses)} steps {len(names)} weights hold NaN or infinity: {', '.join(names[:3])}",
+            f"after {len(trial.losses)} steps {len(names)} weights contain NaN or infinity: {', '.join(names[:3])}",
             "Look for NaN in the data, and for a learning rate that is too high",
         )
 
 
 _ROUNDING = 1e-7
-"""Outputs that differ by less than this share of the largest value differ by rounding only."""
+"""Outputs that differ by a smaller share of the largest value differ only by rounding."""
 
 
 @rule(
@@ -250,7 +250,7 @@ _ROUNDING = 1e-7
     right="a path from the input to the output",
 )
 def same_answer_for_all(training: Training) -> Iterator[CheckFinding]:
-    """A model that gives the same answer for every sample, also after steps."""
+    """A model that gives the same answer for every sample, even after training steps."""
     trial, model = training.trial, training.model
     samples = [part.sample for part in training.data.of("x") if part.sample is not None]
     varies = any((sample.deviation or 0) > 0 and sample.rows - sample.duplicate_rows > 2 for sample in samples)
@@ -270,7 +270,7 @@ def same_answer_for_all(training: Training) -> Iterator[CheckFinding]:
 
 
 _VANISHED = 1e-6
-"""Below this share of the largest relative gradient, Adam moves a layer by rounding errors."""
+"""The share of the largest relative gradient below which Adam moves a layer by rounding errors."""
 _FEWEST_LAYERS = 5
 
 
@@ -285,7 +285,7 @@ _FEWEST_LAYERS = 5
     right="ReLU, normalisation, or residual connections",
 )
 def vanishing_gradient(training: Training) -> Iterator[CheckFinding]:
-    """First layers that get next to no gradient."""
+    """First layers that receive next to no gradient."""
     gradients = () if training.trial is None else training.trial.gradients
     sizes = {
         gradient.layer: gradient.norm / gradient.weight_norm
@@ -310,12 +310,12 @@ _MOSTLY_SATURATED = 0.9
 @rule(
     "CHK513",
     WARNING,
-    why="There the gradient is next to 0: learning takes ages. The usual cause is unscaled input.",
+    why="There the gradient is near 0: learning is very slow. The usual cause is unscaled input.",
     wrong='Dense(64, activation="tanh") on prices of 10,000',
     right="normalised input",
 )
 def saturated_layers(training: Training) -> Iterator[CheckFinding]:
-    """Hidden sigmoid or tanh layers that begin at the ends of their range."""
+    """Hidden sigmoid or tanh layers that start at the ends of their range."""
     activities = () if training.trial is None else training.trial.activities
     outputs = {output.layer.name for output in training.model.outputs if output.layer is not None}
     for activity in activities:

@@ -1,4 +1,4 @@
-"""Targets: their number, shapes and types against the outputs and losses, and targets that give themselves away."""
+"""Rules that compare the number, shapes and types of targets with outputs and losses, and find leaked targets."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def no_targets(training: Training) -> Iterator[CheckFinding]:
     loss = next(output.loss.kind for output in model.outputs if output.loss is not None)
     names = ", ".join(part.name for part in data.of("x"))
     yield CheckFinding(
-        f"the data hold inputs only ({names}), and the loss {loss} compares the output with a target",
-        "Give the targets too: as y, or as (x, y) in each element of the dataset",
+        f"the data contain only inputs ({names}), but the loss {loss} compares the output with a target",
+        "Pass the targets as well: as y, or as (x, y) in each element of the dataset",
         "dataset.map(lambda x: (x, x))  # an autoencoder" if loss.startswith("mean") else "model.fit(x, y)",
     )
 
@@ -41,15 +41,15 @@ def no_targets(training: Training) -> Iterator[CheckFinding]:
     hides=("step-fails", "target-shape", "label-out-of-range", "units-unused"),
 )
 def one_hot_labels_sparse_loss(training: Training) -> Iterator[CheckFinding]:
-    """One-hot targets, for a loss that wants the numbers of classes."""
+    """One-hot targets, for a loss that expects integer class labels."""
     for output, target in training.pairs():
         if not is_sparse(output.loss) or output.shape is None or target.shape is None or (output.units or 0) < 2:
             continue
         if len(target.shape) == len(output.shape) and target.shape[-1] == output.units:
             yield CheckFinding(
                 f"{target.name} has the shape {in_words(target.shape)}, one value for each class; the loss "
-                "sparse_categorical_crossentropy takes the number of the class",
-                "Use categorical_crossentropy, or the numbers of the classes",
+                "sparse_categorical_crossentropy expects integer class labels",
+                "Use categorical_crossentropy, or integer class labels",
                 'loss="categorical_crossentropy"',
             )
 
@@ -66,7 +66,7 @@ def one_hot_labels_sparse_loss(training: Training) -> Iterator[CheckFinding]:
     hides=("step-fails", "target-shape", "not-one-hot"),
 )
 def class_numbers_categorical_loss(training: Training) -> Iterator[CheckFinding]:
-    """Numbers of classes, for a loss that wants one-hot targets."""
+    """Integer class labels, for a loss that expects one-hot targets."""
     for output, target in training.pairs():
         if not is_categorical(output.loss) or output.shape is None or target.shape is None or (output.units or 0) < 2:
             continue
@@ -75,8 +75,8 @@ def class_numbers_categorical_loss(training: Training) -> Iterator[CheckFinding]
         if is_short or is_column:
             yield CheckFinding(
                 f"{target.name} has the shape {in_words(target.shape)}, the output {output.name} "
-                f"{in_words(output.shape)}: categorical_crossentropy takes one value for each class",
-                "Use the loss for numbers of classes, or one-hot targets",
+                f"{in_words(output.shape)}: categorical_crossentropy expects one value for each class",
+                "Use the loss for integer class labels, or one-hot targets",
                 'loss="sparse_categorical_crossentropy"',
             )
 
@@ -95,7 +95,7 @@ def text_labels(training: Training) -> Iterator[CheckFinding]:
     for output, target in training.pairs():
         if target.dtype == "string" and output.loss is not None and output.loss.is_keras:
             yield CheckFinding(
-                f"{target.name} is text, and the loss {output.loss.kind} takes numbers",
+                f"{target.name} is text, but the loss {output.loss.kind} expects numbers",
                 "Give each class a number",
                 "labels = np.unique(labels, return_inverse=True)[1]",
             )
@@ -105,8 +105,8 @@ def text_labels(training: Training) -> Iterator[CheckFinding]:
     "CHK114",
     ERROR,
     why=(
-        "Where one size is 1, Keras stretches it in silence: every unit is compared with the same value. Else the step "
-        "fails."
+        "Where one size is 1, Keras silently stretches it: every unit is compared with the same value. Otherwise the "
+        "step fails."
     ),
     wrong="Dense(5) for one target a sample",
     right="Dense(1)",
@@ -114,7 +114,7 @@ def text_labels(training: Training) -> Iterator[CheckFinding]:
     fault="shape-mismatch",
 )
 def target_shape(training: Training) -> Iterator[CheckFinding]:
-    """Targets whose shape does not fit the output."""
+    """Targets whose shape does not match the output."""
     for output, target in training.pairs():
         loss = output.loss
         if loss is None or not (is_regression(loss) or is_binary(loss) or is_categorical(loss)):
@@ -155,7 +155,7 @@ def _remedy_for_shape(output: Shape, target: Shape) -> str:
 @rule(
     "CHK115",
     ERROR,
-    why="Keras refuses the structure, or compares an output with the wrong target.",
+    why="Keras rejects the structure, or compares an output with the wrong target.",
     wrong="model.fit(x, age) for a model with the outputs age and kind",
     right='model.fit(x, {"age": age, "kind": kind})',
     hides=("step-fails", "target-shape"),
@@ -175,8 +175,8 @@ def target_count(training: Training) -> Iterator[CheckFinding]:
     if failed and not len(outputs) <= len(targets) <= len(model.outputs):
         names = ", ".join(output.name for output in model.outputs)
         yield CheckFinding(
-            f"the data hold {len(targets)} target{'s' * (len(targets) != 1)}, the model has {len(model.outputs)} "
-            f"output{'s' * (len(model.outputs) != 1)}: {names}",
+            f"the data contain {len(targets)} target{'s' * (len(targets) != 1)}, but the model has "
+            f"{len(model.outputs)} output{'s' * (len(model.outputs) != 1)}: {names}",
             "Give one target for each output, in their order or by their names",
         )
 
@@ -190,7 +190,7 @@ def target_count(training: Training) -> Iterator[CheckFinding]:
     hides=("step-fails",),
 )
 def sample_weight_shape(training: Training) -> Iterator[CheckFinding]:
-    """Sample weights of another shape than the losses of the samples."""
+    """Sample weights whose shape differs from the sample losses'."""
     for (output, target), weight in zip(training.pairs(), training.data.of("sample_weight"), strict=False):
         if output.loss is None or target.shape is None or weight.shape is None or output.shape is None:
             continue
@@ -214,7 +214,7 @@ _FEWEST_ROWS = 20
     right="language_model.fit(tokens[:, :-1], tokens[:, 1:])",
 )
 def target_not_shifted(training: Training) -> Iterator[CheckFinding]:
-    """A target that is the input."""
+    """A target that equals the input."""
     parts = training.data.of("x")
     for output, target in training.pairs():
         if (
@@ -235,7 +235,7 @@ def target_not_shifted(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK515",
     ERROR,
-    why="The metrics look almost perfect, but the model cannot generate: there is no later input to copy then.",
+    why="The metrics look almost perfect, but the model cannot generate: then there is no later input to copy.",
     wrong="MultiHeadAttention(4, 64)(x, x) in a language model",
     right="MultiHeadAttention(4, 64)(x, x, use_causal_mask=True)",
     after="CHK519",

@@ -1,4 +1,4 @@
-"""Validation data: how they are split, and how they differ from the training data."""
+"""Rules for validation data: how it is split, and how it differs from the training data."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from oomph.preflight.rules.targets import (
     right="validation_freq=1",
 )
 def validation_never(training: Training) -> Iterator[CheckFinding]:
-    """Validation data that are never used."""
+    """Validation data that is never used."""
     fit = training.fit
     if fit.has_validation and fit.validation_freq > fit.epochs:
         yield CheckFinding(
-            f"validation_freq is {fit.validation_freq}, and there are {fit.epochs} epochs",
+            f"validation_freq is {fit.validation_freq}, but there are only {fit.epochs} epochs",
             "Validate more often",
             "validation_freq=1",
         )
@@ -43,7 +43,7 @@ def validation_never(training: Training) -> Iterator[CheckFinding]:
     "CHK312",
     ERROR,
     why=(
-        "take and skip see another order in every epoch: sooner or later the model has trained on all validation "
+        "take and skip see a different order in every epoch: sooner or later the model has trained on all validation "
         "samples."
     ),
     wrong="dataset.shuffle(1000); train = dataset.skip(100); test = dataset.take(100)",
@@ -51,7 +51,7 @@ def validation_never(training: Training) -> Iterator[CheckFinding]:
     hides=("validation-is-training",),
 )
 def split_after_reshuffle(training: Training) -> Iterator[CheckFinding]:
-    """A split of a dataset that is shuffled anew each time."""
+    """A split of a dataset that is reshuffled each time."""
     held = training.validation
     if held is None or not (_splits_shuffled(training.data) and _splits_shuffled(held)):
         return
@@ -82,7 +82,7 @@ def _splits_shuffled(data: Data) -> bool:
 @rule(
     "CHK313",
     WARNING,
-    why="The figures are of other images than the model will see, and jump from epoch to epoch.",
+    why="The metrics are for images unlike those that the model will see, and jump from epoch to epoch.",
     wrong="validation.map(augment)",
     right="validation",
 )
@@ -106,18 +106,18 @@ def _is_denoising(data: Data) -> bool:
 
 _RUN_BATCHES = 3
 _BEYOND_CHANCE = 6.0
-"""A run of one label is no chance if it is this many times the longest run expected by chance."""
+"""A run of one label is not chance if it is this many times the longest run expected by chance."""
 
 
 @rule(
     "CHK314",
     WARNING,
-    why="Each batch holds one class: the model forgets the others, and the loss jumps.",
+    why="Each batch contains one class: the model forgets the others, and the loss jumps.",
     wrong="model.fit(x, y, shuffle=False) with sorted labels",
     right="model.fit(x, y)",
 )
 def ordered_labels(training: Training) -> Iterator[CheckFinding]:
-    """Samples that arrive sorted by their label."""
+    """Samples that arrive sorted by label."""
     data, fit = training.data, training.fit
     if (data.kind == ARRAYS and fit.shuffle) or (data.kind == PY_DATASET and fit.shuffle) or fit.kind != "fit":
         return
@@ -164,15 +164,15 @@ _ASKED_AGAIN = (
     target_shape,
     label_out_of_range,
 )
-"""Rules for training data that apply to validation data too, causes first."""
+"""Rules for training data that also apply to validation data, causes first."""
 
 
 @rule(
     "CHK324",
     ERROR,
     why=(
-        "Keras looks at the validation data at the end of the first epoch only: the training ends there with an error, "
-        "or with a val_loss that means nothing."
+        "Keras does not look at the validation data until the end of the first epoch: the training ends there with an "
+        "error, or with a val_loss that means nothing."
     ),
     wrong="pd.get_dummies(train), pd.get_dummies(test)  # not all values occur in both",
     right="pd.get_dummies(test).reindex(columns=columns_of_train, fill_value=0)",
@@ -180,7 +180,7 @@ _ASKED_AGAIN = (
     after="CHK314",
 )
 def validation_does_not_fit(training: Training) -> Iterator[CheckFinding]:
-    """Validation data that the model, or its loss, cannot take, although it takes the training data."""
+    """Validation data that the model, or its loss, cannot process, although it can process the training data."""
     held = training.validation
     if held is None or training.model.own_train_step:
         return
@@ -196,14 +196,14 @@ def validation_does_not_fit(training: Training) -> Iterator[CheckFinding]:
 
 
 def _other_columns(data: Data, held: Data) -> Iterator[CheckFinding]:
-    """Find tables of different widths, for a model whose inputs are not known."""
+    """Find tables of different widths, for a model with unknown inputs."""
     for ours, theirs in zip(data.of("x"), held.of("x"), strict=False):
         one, other = ours.shape or (), theirs.shape or ()
         is_table = ours.name == theirs.name and len(one) == len(other) == 2 and None not in (one[1], other[1])
         if is_table and one[1] != other[1]:
             yield CheckFinding(
                 f"{ours.name} has the shape {in_words(one)} in training and {in_words(other)} in validation",
-                "Make the columns of both in the same way",
+                "Build the columns of both in the same way",
                 "x_val = x_val.reindex(columns=x_train.columns, fill_value=0)",
             )
             return
@@ -211,9 +211,9 @@ def _other_columns(data: Data, held: Data) -> Iterator[CheckFinding]:
 
 _FEWEST_NEW = 5
 _MOST_ABSENT = 0.3
-"""Share of training samples whose classes the validation data lack."""
+"""The share of training samples whose classes are absent from the validation data."""
 _NEW_SHARE = 0.1
-"""A smaller share of the validation samples may be a rare class that fell on one side by chance."""
+"""A smaller share of the validation samples may be a rare class that is on one side by chance."""
 
 
 @rule(
@@ -224,7 +224,7 @@ _NEW_SHARE = 0.1
     right="shuffle x and y together first",
 )
 def validation_lacks_classes(training: Training) -> Iterator[CheckFinding]:
-    """Validation data with classes that the training data do not have."""
+    """Validation data with classes that the training data does not have."""
     held = training.validation
     if held is None:
         return
@@ -244,7 +244,7 @@ def validation_lacks_classes(training: Training) -> Iterator[CheckFinding]:
         if absent >= _MOST_ABSENT * one.rows and other.rows >= 10 * len(one.counts):
             labels = ", ".join(f"{label:g}" for label in sorted(other.counts)[:6])
             yield CheckFinding(
-                f"the {other.rows:,} validation samples have the labels {labels} only, and {absent / one.rows:.0%} of "
+                f"the {other.rows:,} validation samples have only the labels {labels}, but {absent / one.rows:.0%} of "
                 "the training samples have others",
                 "Shuffle x and y together before you split them",
                 "order = np.random.default_rng(0).permutation(len(x)); x, y = x[order], y[order]",
@@ -270,7 +270,7 @@ _MOST_ALIKE = 0.05
 @rule(
     "CHK316",
     WARNING,
-    why="The figures say how well the model remembers, not how well it works on what is new.",
+    why="The metrics show how well the model remembers, not how well it works on new data.",
     wrong="validation_data=(x_train, y_train)",
     right="validation_data=(x_test, y_test)",
 )
@@ -285,13 +285,13 @@ def validation_is_training(training: Training) -> Iterator[CheckFinding]:
     alike = sample.repeated_inputs / max(1, sample.rows)
     if share >= _NEARLY_ALL and alike < 0.5:
         yield CheckFinding(
-            f"{share:.0%} of the validation samples are training samples too",
+            f"{share:.0%} of the validation samples are also training samples",
             "Validate on samples that the model does not train on",
             "model.fit(x, y, validation_split=0.2)",
         )
     elif share >= _SOME_SHARE and alike < _MOST_ALIKE:
         yield CheckFinding(
-            f"{share:.1%} of {rows:,} validation samples are in the training data too",
+            f"{share:.1%} of {rows:,} validation samples are also in the training data",
             "Remove duplicates before you split the data",
             "x, index = np.unique(x, axis=0, return_index=True)",
         )
@@ -308,7 +308,7 @@ _OTHER_SCALE = 8.0
     right="x_test = x_test / 255.0",
 )
 def validation_scaled_differently(training: Training) -> Iterator[CheckFinding]:
-    """Validation data on another scale than the training data."""
+    """Validation data on a different scale from the training data."""
     held = training.validation
     if held is None:
         return
@@ -323,8 +323,8 @@ def validation_scaled_differently(training: Training) -> Iterator[CheckFinding]:
             shift = abs((other.mean or 0) - (one.mean or 0)) / max(one.deviation, other.deviation)
             if not 1 / _OTHER_SCALE < ratio < _OTHER_SCALE or shift > _OTHER_SCALE:
                 yield CheckFinding(
-                    f"{ours.name} has a mean of {one.mean:.3g} and a deviation of {one.deviation:.3g} in training, "
-                    f"{other.mean:.3g} and {other.deviation:.3g} in validation",
-                    "Scale both in the same way, with the figures of the training data",
+                    f"{ours.name} has a mean of {one.mean:.3g} and a standard deviation of {one.deviation:.3g} in "
+                    f"training, {other.mean:.3g} and {other.deviation:.3g} in validation",
+                    "Scale both in the same way, with the statistics of the training data",
                 )
                 return

@@ -1,4 +1,4 @@
-"""Values of the data that teach nothing, or the wrong thing: missing, constant, repeated, empty."""
+"""Rules for values that teach nothing, or the wrong thing: missing, constant, repeated, empty."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 
 _TAKE_NAN = ("Normalization", "Masking", "Lambda")
-"""Layers that may have handled NaN before later ones; the trial shows if so."""
+"""Layers that may have handled NaN before later ones; the trial shows whether they did."""
 
 
 @rule(
@@ -44,7 +44,7 @@ def nan_in_input(training: Training) -> Iterator[CheckFinding]:
         named = f"; columns {', '.join(map(str, columns[:6]))}" if columns else ""
         yield CheckFinding(
             f"{part.name} holds {_not_finite(sample, 'rows')}{named}",
-            "Fill in or leave out what is missing",
+            "Drop missing values, or fill them in",
             f"{part.name} = np.nan_to_num({part.name})",
         )
 
@@ -107,15 +107,15 @@ def validation_not_finite(training: Training) -> Iterator[CheckFinding]:
         if sample is None or not _not_finite_rows(sample) or part.name in trained or _may_be_handled(training, part):
             continue
         yield CheckFinding(
-            f"{part.name} of the validation data holds {_not_finite(sample, 'rows')}; that of the training data does "
-            "not",
-            "Fill in or leave out what is missing, with the figures of the training data",
+            f"{part.name} of the validation data contains {_not_finite(sample, 'rows')}; that of the training data "
+            "does not",
+            "Drop missing values, or fill them in with statistics of the training data",
             severity=ERROR if watched else WARNING,
         )
 
 
 def _not_finite(sample: DataSample, rows: str) -> str:
-    """Return what is not finite in words: "NaN in 3 of 1,000 rows, first in row 17"."""
+    """Describe the values that are not finite: "NaN in 3 of 1,000 rows, first in row 17"."""
     kind = "NaN" if sample.nan_rows else "infinity"
     where = f", first in row {sample.first_nan:,}" if sample.first_nan is not None else ""
     return f"{kind} in {_not_finite_rows(sample):,} of {sample.rows:,} {rows}{where}"
@@ -148,7 +148,7 @@ _MOST_COLUMNS = 64
     right="np.delete(x, 3, axis=1)",
 )
 def constant_features(training: Training) -> Iterator[CheckFinding]:
-    """Features with one value only."""
+    """Features with a single value."""
     for part in training.data.of("x"):
         sample = part.sample
         features = sample.features if sample is not None else None
@@ -157,7 +157,7 @@ def constant_features(training: Training) -> Iterator[CheckFinding]:
         if sample.minimum is not None and sample.minimum == sample.maximum:
             yield CheckFinding(
                 f"all values of {part.name} are {sample.minimum:g}, in {sample.rows:,} samples",
-                "Look at how the data are read",
+                "Check how the data are read",
                 severity=ERROR,
             )
         elif features is not None and len(features.deviations) <= _MOST_COLUMNS:
@@ -165,9 +165,9 @@ def constant_features(training: Training) -> Iterator[CheckFinding]:
             if is_odd:
                 columns = ", ".join(map(str, features.constant[:8]))
                 yield CheckFinding(
-                    f"{len(features.constant)} of {len(features.deviations)} columns of {part.name} hold one value "
-                    f"only: {columns}",
-                    "Leave them out, or look at how they are read",
+                    f"{len(features.constant)} of {len(features.deviations)} columns of {part.name} contain only one "
+                    f"value: {columns}",
+                    "Leave them out, or check how they are read",
                 )
 
 
@@ -183,7 +183,7 @@ _FEWEST_IMAGES = 10
     hides=("same-answer-for-all", "zero-gradients", "dead-relu"),
 )
 def constant_input(training: Training) -> Iterator[CheckFinding]:
-    """Images or sequences that are all the same value."""
+    """Images or sequences that consist of a single value."""
     parts = training.data.of("x")
     for part in parts:
         sample = part.sample
@@ -192,7 +192,7 @@ def constant_input(training: Training) -> Iterator[CheckFinding]:
         if sample.minimum is not None and sample.minimum == sample.maximum:
             yield CheckFinding(
                 f"all values of {part.name} are {sample.minimum:g}, in {sample.rows:,} samples",
-                "Look at how the data are read: a cast to integers after a division gives 0",
+                "Check how the data are read: a cast to integers after a division gives 0",
             )
 
 
@@ -223,7 +223,7 @@ def duplicates(training: Training) -> Iterator[CheckFinding]:
         share = sample.duplicate_rows / sample.rows
         if share > _MANY_DUPLICATES:
             yield CheckFinding(
-                f"{share:.0%} of the samples are the same, inputs and targets, as one before",
+                f"{share:.0%} of the samples repeat an earlier sample, inputs and targets alike",
                 "Remove duplicates before you split the data",
                 "frame = frame.drop_duplicates()",
             )
@@ -235,12 +235,12 @@ _FEWEST_ROWS = 50
 @rule(
     "CHK417",
     WARNING,
-    why="The model reads the answer: figures are perfect here, and worthless where the column is not known.",
+    why="The model reads the answer: metrics are perfect here, but worthless where the column is not known.",
     wrong="x = frame.values  # with the column of the target",
     right='x = frame.drop(columns=["price"]).values',
 )
 def target_in_features(training: Training) -> Iterator[CheckFinding]:
-    """A feature that is the target."""
+    """A feature that equals the target."""
     for part in training.data.of("x"):
         features = part.sample.features if part.sample is not None else None
         if features is None or part.sample is None or part.sample.rows < _FEWEST_ROWS:
@@ -275,7 +275,7 @@ def text_is_empty(training: Training) -> Iterator[CheckFinding]:
     """Text that is empty in most samples."""
     for part in training.data.of("x"):
         if part.dtype == "string" and part.empty_share > _MOSTLY_EMPTY:
-            yield CheckFinding(f"{part.empty_share:.0%} of {part.name} is empty text", "Look at how the text is read")
+            yield CheckFinding(f"{part.empty_share:.0%} of {part.name} is empty text", "Check how the text is read")
 
 
 _MANY_PADDED = 0.2
@@ -290,7 +290,7 @@ _FEWEST_SEQUENCES = 50
     right="leave such samples out",
 )
 def padded_entirely(training: Training) -> Iterator[CheckFinding]:
-    """Sequences that are nothing but padding."""
+    """Sequences that consist only of padding."""
     is_text = any(layer.kind == "Embedding" for layer in training.model.layers)
     for part in training.data.of("x"):
         sample = part.sample
@@ -298,6 +298,6 @@ def padded_entirely(training: Training) -> Iterator[CheckFinding]:
             continue
         if sample.zero_rows > _MANY_PADDED * sample.rows and ((part.shape or (0, 1))[-1] or 2) > 1:
             yield CheckFinding(
-                f"{sample.zero_rows:,} of {sample.rows:,} sequences in {part.name} hold zeros only",
-                "Leave them out, or look at the vocabulary and the padding",
+                f"{sample.zero_rows:,} of {sample.rows:,} sequences in {part.name} contain only zeros",
+                "Leave them out, or check the vocabulary and the padding",
             )

@@ -1,4 +1,4 @@
-"""Weights that are frozen, constant, not finite, or not trained at all."""
+"""Rules for weights that are frozen, constant, not finite, or not trained at all."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def nothing_trainable(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK212",
     WARNING,
-    why="What the trained layers learn is read through random numbers.",
+    why="What the trained layers learn passes through random weights.",
     wrong="for layer in model.layers: layer.trainable = False",
     right="for layer in base.layers: layer.trainable = False",
 )
 def frozen_head(training: Training) -> Iterator[CheckFinding]:
-    """A last layer that is frozen, with random weights."""
+    """A frozen last layer with random weights."""
     trained = [layer for layer in training.model.layers if layer.weights.trainable]
     for output in training.model.outputs:
         layer = output.layer
@@ -48,7 +48,7 @@ def frozen_head(training: Training) -> Iterator[CheckFinding]:
         if is_frozen and trained and not _is_behind_frozen(training.model, layer):
             yield CheckFinding(
                 f"the last layer {layer.name} is frozen, while {len(trained)} others are trained",
-                "Train the last layer too",
+                "Also train the last layer",
                 f'model.get_layer("{layer.name}").trainable = True',
             )
 
@@ -90,7 +90,7 @@ def frozen_at_random(training: Training) -> Iterator[CheckFinding]:
         return
     if all(layer.weights.is_fresh for layer in known):
         yield CheckFinding(
-            f"the first {len(base)} layers with weights are frozen, and still have their initial weights",
+            f"the first {len(base)} layers with weights are frozen, but still have their initial weights",
             "Load trained weights into them, or train them",
             "base.trainable = True",
         )
@@ -111,7 +111,7 @@ _WITH_KERNEL = ("Dense", "Conv1D", "Conv2D", "Conv3D", "LSTM", "GRU", "SimpleRNN
     hides=("dead-relu", "zero-gradients", "same-answer-for-all"),
 )
 def constant_weights(training: Training) -> Iterator[CheckFinding]:
-    """Layers whose weights are all the same."""
+    """Layers whose weights all have the same value."""
     model = training.model
     outputs = {output.layer.name for output in model.outputs if output.layer is not None}
     layers = [
@@ -141,7 +141,7 @@ def constant_weights(training: Training) -> Iterator[CheckFinding]:
     fault="nan-loss",
 )
 def weights_not_finite(training: Training) -> Iterator[CheckFinding]:
-    """Weights that are NaN or infinite before the training begins."""
+    """Weights that are NaN or infinite before the training starts."""
     layers = [layer.name for layer in training.model.layers if layer.weights.not_finite]
     if layers:
         yield CheckFinding(
@@ -159,7 +159,7 @@ def weights_not_finite(training: Training) -> Iterator[CheckFinding]:
     after="CHK238",
 )
 def untracked_variables(training: Training) -> Iterator[CheckFinding]:
-    """tf.Variables in a layer, which Keras does not track."""
+    """tf.Variables in a layer that Keras does not track."""
     if training.model.own_train_step:
         return  # it may train them by itself
     for layer in training.model.layers:

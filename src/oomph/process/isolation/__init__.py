@@ -1,1 +1,1 @@
-"""`oomph.isolate`: runs a function in a process of its own. Runs in the caller's process and in the child."""
+"""`oomph.isolate`: runs a function in its own process. Runs in the caller's process and in the child."""

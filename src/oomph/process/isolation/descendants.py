@@ -1,6 +1,6 @@
 """Finds and kills descendants of an isolated process in other sessions, which a signal to its group does not reach.
 
-The process adopts the orphans of its children (PR_SET_CHILD_SUBREAPER, prctl(2)). So while it lives, all of them are
+The process adopts the orphans of its children (PR_SET_CHILD_SUBREAPER, prctl(2)). So while it is alive, all of them are
 its descendants, including daemons.
 """
 
@@ -21,9 +21,9 @@ _ROUND_SECONDS = 0.01
 
 
 def adopt_orphans(adopts: bool = True) -> bool:
-    """Make descendants whose parent ends children of this process, or stop doing so.
+    """Make descendants whose parent ends into children of this process, or stop doing so.
 
-    Returns whether this was on before.
+    Returns True if this was already on.
     """
     before = ctypes.c_int(0)
     library = ctypes.CDLL(None)
@@ -33,7 +33,7 @@ def adopt_orphans(adopts: bool = True) -> bool:
 
 
 def strays(pid: int) -> list[psutil.Process]:
-    """The descendants of the process outside its group, without zombies."""
+    """Return the descendants of the process outside its group, without zombies."""
     import psutil
 
     try:
@@ -45,7 +45,7 @@ def strays(pid: int) -> list[psutil.Process]:
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """Send SIGKILL to each process, unless its pid now belongs to another one."""
+    """Send SIGKILL to each process, unless its pid now belongs to a different one."""
     import psutil
 
     for process in processes:
@@ -58,7 +58,7 @@ def kill(processes: Iterable[psutil.Process]) -> None:
 def end_own_strays(pid: int) -> list[int]:
     """Kill every stray of this process, and reap those that it has adopted; does nothing in a fork of `pid`.
 
-    Returns those still there: a stray may start another one as fast as it is killed.
+    Returns the strays still there: a stray may start another one as fast as it is killed.
     """
     if os.getpid() != pid:
         return []

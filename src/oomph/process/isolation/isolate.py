@@ -1,4 +1,4 @@
-"""isolate: runs a function in a process of its own, so that a GPU crash does not take the caller with it.
+"""isolate: runs a function in its own process, so that a GPU crash does not take the caller with it.
 
 The function, its arguments and its result travel through pipes between the two processes, never through files. The
 caller may be a notebook, a service or a script. It is not forked, because TensorFlow and CUDA do not survive a fork.
@@ -116,7 +116,7 @@ class IsolatedProcess:
 
     @property
     def stderr(self) -> bytes:
-        """The end of what the process wrote to stderr."""
+        """The end of the process's stderr."""
         return self._tail.data
 
     def _attend_for(self, seconds: float) -> None:
@@ -125,7 +125,7 @@ class IsolatedProcess:
             self._attend(_POLL_SECONDS)
 
     def _attend(self, seconds: float) -> bool:
-        """Serve the streams that are ready; returns whether there were any."""
+        """Serve the streams that are ready; return True if there were any."""
         if not self._selector.get_map():
             time.sleep(seconds)
             return False
@@ -176,9 +176,10 @@ def _close(*fds: int) -> None:
 
 @dataclass(frozen=True)
 class Isolated:
-    """The outcome of a function that ran in a process of its own.
+    """The outcome of a function that ran in its own process.
 
-    Its repr is short: `ok`, the value or the reason, both cut, and the seconds. The attributes hold everything.
+    Its repr is short: `ok`, the value or the reason, both shortened, and the seconds. The attributes contain
+    everything.
     """
 
     ok: bool
@@ -186,11 +187,11 @@ class Isolated:
     value: Any = None
     """The value that the function returned."""
     error: BaseException | None = None
-    """The exception that the function raised, if any; without frames, which are gone with the process."""
+    """The exception that the function raised, if any; without its frames, which are gone with the process."""
     traceback: str = ""
     """The traceback of `error`, as text."""
     diagnoses: tuple[Diagnosis, ...] = ()
-    """The diagnoses of the failure, the likeliest cause first; empty when the function returned."""
+    """The diagnoses of the failure, the likeliest cause first; empty if the function returned."""
     returncode: int = 0
     """The exit code of its process, as in `subprocess`: −n for death by signal n."""
     timeout: float | None = None
@@ -201,7 +202,7 @@ class Isolated:
     """The reason its process has not ended despite SIGKILL, or empty."""
     seconds: float = 0.0
     stderr: str = ""
-    """The last mebibyte that the process wrote to stderr."""
+    """The last mebibyte of the process's stderr."""
 
     def __repr__(self) -> str:
         what = f"value={_small(self.value)}" if self.ok else f"reason={_small(self.reason)}"
@@ -219,7 +220,7 @@ class Isolated:
 
     @property
     def reason(self) -> str:
-        """The reason there is no result, in one sentence; empty when there is one."""
+        """The reason there is no result, in one sentence; empty if there is one."""
         if self.ok:
             return ""
         if self.timed_out:
@@ -242,7 +243,7 @@ def isolate(
     timeout: float | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Isolated:
-    """Call `fn(*args, **kwargs)` in a process of its own; return its result or the diagnosis of its failure.
+    """Call `fn(*args, **kwargs)` in its own process; return its result or the diagnosis of its failure.
 
         outcome = oomph.isolate(train, (config,), timeout=3600)
         if not outcome.ok:
@@ -250,16 +251,16 @@ def isolate(
         weights = outcome.result()
 
     The process is a new Python with the caller's path and environment, its own TensorFlow and its own GPU context. It
-    ends with the call, together with everything that it started. Only if it crashes, processes that it put into other
-    sessions keep running. Its output goes where the caller's goes.
-    Arguments and result must be picklable: arrays, weights, Keras models, plain values. A function defined in a
-    notebook or within another function needs the package cloudpickle.
+    ends with the call, together with everything that it started. Only if it crashes do processes that it put into other
+    sessions keep running. Its output goes to the same place as the caller's. Arguments and result must be picklable:
+    arrays, weights, Keras models, plain values. A function defined in a notebook or within another function needs the
+    package cloudpickle.
 
     Args:
         fn: the function.
         args: its positional arguments.
         kwargs: its named arguments.
-        timeout: seconds until the process is killed; `stderr` then ends with its Python stacks. None: no limit.
+        timeout: seconds until the process is killed; `stderr` then ends with its Python stacks. None for no limit.
         environ: environment variables on top of the caller's, such as CUDA_VISIBLE_DEVICES.
 
     Raises:
@@ -283,7 +284,7 @@ def isolate(
 
 
 def _check(fn: object, args: object, kwargs: object) -> None:
-    """Report what is wrong with an argument before a process is started."""
+    """Report an invalid argument before a process is started."""
     if not callable(fn):
         raise TypeError(f"isolate: fn must be a function, not {_shown(fn)}")
     if not isinstance(args, Iterable) or isinstance(args, str | bytes):
@@ -318,7 +319,7 @@ def _check_variable(name: object, value: object) -> None:
 
 
 def _small(value: object) -> str:
-    """The value on one short line, whatever it is."""
+    """Return the value on one short line, whatever it is."""
     return " ".join(_SMALL.repr(value).split())
 
 

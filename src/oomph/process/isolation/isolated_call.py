@@ -22,7 +22,7 @@ from oomph.process.isolation.descendants import adopt_orphans, end_own_strays
 from oomph.process.spawn import die_with
 
 _MAIN_ELSEWHERE = "__mp_main__"
-"""The name that multiprocessing gives the script in the processes it starts, used here too."""
+"""The name that multiprocessing gives the script in the processes it starts; also used here."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class IsolatedAnswer:
 
 
 class LostError(Exception):
-    """An error in place of an exception that cannot be pickled."""
+    """Stands in for an exception that cannot be pickled."""
 
 
 def pack_call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """The function and its arguments as bytes; raises UsageError if they cannot be pickled."""
+    """Pickle the function and its arguments; raises UsageError if they cannot be pickled."""
     name = getattr(fn, "__qualname__", type(fn).__name__)
     module = getattr(fn, "__module__", None)
     here = module in ("__main__", _MAIN_ELSEWHERE) or "<locals>" in name or "<lambda>" in name
@@ -74,14 +74,14 @@ def unpack_call(data: bytes) -> tuple[Callable[..., Any], tuple[Any, ...], dict[
 
 
 def pack_value(value: Any) -> bytes:
-    """A result as bytes; raises whatever pickling raises."""
+    """Pickle a result; raises whatever pickling raises."""
     dumps = _dumps_by_value() or pickle.dumps
     data: bytes = dumps({"ok": True, "value": value})
     return data
 
 
 def pack_error(error: BaseException) -> bytes:
-    """An exception as bytes: always its text, and the exception itself if it survives pickling."""
+    """Pickle an exception: always its text, and the exception itself if it survives pickling."""
     words = {"type_name": type(error).__name__, "message": message_of(error)}
     words["traceback"] = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     try:
@@ -116,7 +116,7 @@ def _carried(data: bytes | None, words: dict[str, str]) -> BaseException:
 
 
 def _unreadable(error: Exception) -> IsolatedAnswer:
-    """The answer when it uses classes that the caller does not have."""
+    """Return the answer for a result with classes that the caller does not have."""
     return IsolatedAnswer(False, error=error, type_name=type(error).__name__, message=str(error))
 
 
@@ -125,7 +125,7 @@ def _is_cut_short(error: Exception) -> bool:
 
 
 def _dumps_by_value() -> Callable[[Any], bytes] | None:
-    """cloudpickle, which pickles functions that cannot be imported; None if it is not installed."""
+    """Return cloudpickle's `dumps`, which pickles functions that cannot be imported; None if it is not installed."""
     try:
         import cloudpickle  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
@@ -150,7 +150,7 @@ def _import_main(path: str) -> None:
 
 
 def main() -> None:
-    """`python -c ... PATH IN OUT CALLER`: the descriptors of the call and the answer, and the pid of the caller."""
+    """Run `python -c ... PATH IN OUT CALLER`, given the descriptors of call and answer, and the caller's pid."""
     die_with(int(sys.argv[4]))
     pid = os.getpid()
     adopt_orphans()

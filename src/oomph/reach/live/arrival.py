@@ -1,4 +1,4 @@
-"""The beginning of a training: it runs for real, or it is examined, and the script ends."""
+"""The beginning of a training: either it runs for real, or it is examined and the script ends."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class Reached:
     kind: str
     """"fit", "train_on_batch" or "custom loop"."""
     model: Any
-    """The compiled model; for a custom loop the model whose weights it trains, or None."""
+    """The compiled model; for a custom loop, the model whose weights it trains, or None."""
     fit_arguments: Mapping[str, Any]
     """Every argument of the call by name, including defaults: x, y, batch_size, validation_data, ...
 
-    For a custom loop `grads` and `trainable_variables`, as `optimizer.apply` got them.
+    For a custom loop, `grads` and `trainable_variables` as passed to `optimizer.apply`.
     """
     optimizer: Any
     jit_compile: str
-    """The `jit_compile` given to `compile`: "True", "False" or "auto", which becomes False where no GPU is visible.
+    """The `jit_compile` passed to `compile`: "True", "False" or "auto", which becomes False if no GPU is visible.
 
-    For a custom loop: whether the `tf.function` of its step was given `jit_compile=True`.
+    For a custom loop, it tells whether its step's `tf.function` has `jit_compile=True`.
     """
     place: ScriptLine | None
     """The line of the script that makes the call; None if no script code is running."""
@@ -75,20 +75,20 @@ class Arrivals:
         """The files and lines of the trainings that ran for real."""
 
     def is_nested(self) -> bool:
-        """True if a training runs for real, or this thread examines one: steps within it are not another training."""
+        """True if a training runs for real, or this thread examines one: steps within it are no separate training."""
         return self._running > 0 or getattr(threading.current_thread(), _MARK, False)
 
     def listen(self) -> None:
-        """Record the loss calls of custom loops from now on, since Keras is completely imported."""
+        """Record the loss calls of custom loops from now on, as Keras is now completely imported."""
         self.loss_calls = importlib.import_module("oomph.resume.loop.loss_calls").listen(self.is_nested)
 
     def compiles(self, model: Any, jit_compile: Any) -> None:
-        """Record the `jit_compile` that a model's `compile` was given."""
+        """Record the `jit_compile` passed to a model's `compile`."""
         self._compiled_with[id(model)] = jit_compile if jit_compile == "auto" else str(bool(jit_compile))
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Within the block, a training runs for real."""
+        """Mark that a training runs for real, within the block."""
         self._running += 1
         try:
             yield
@@ -119,7 +119,7 @@ class Arrivals:
         self._examine(Reached(kind, found, arguments, optimizer, given, line, others, calls, graph, self._progress))
 
     def _others(self, site: str, frame: FrameType) -> str:
-        """A sentence on the other fits in the training's file."""
+        """Describe the other fits in the training's file in a sentence."""
         path, source = frame.f_code.co_filename, linecache.getlines(frame.f_code.co_filename, frame.f_globals)
         ran = {line for file, line in self._ran if file == path}
         return in_words(site, other_fits("".join(source), frame.f_lineno, ran))
@@ -140,15 +140,15 @@ class Arrivals:
 
 
 def _traced() -> Any:
-    """The graph that is being traced; None in eager execution."""
+    """Return the graph that is being traced; None in eager execution."""
     return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 
 
 def outside_of_traces(examine: Callable[[], Any]) -> Any:
-    """The result of a function, run where no step is traced.
+    """Run a function outside any traced step and return its result.
 
     A custom loop is reached while its step is traced. A new thread has no graph, no strategy and no gradient tape;
-    `tf.init_scope` would let no tape record.
+    `tf.init_scope` would keep tapes from recording.
     """
     if tf.executing_eagerly():
         return examine()
@@ -169,7 +169,7 @@ def outside_of_traces(examine: Callable[[], Any]) -> Any:
 
 
 def _keep_the_script_still() -> None:
-    """Keep the script's code from interrupting this thread, and another thread's exit from running its handlers."""
+    """Keep the script's code from interrupting this thread, and another thread's exit from running exit handlers."""
     thread = threading.current_thread()
     setattr(thread, _MARK, True)
     _mark_started_threads()
@@ -184,7 +184,7 @@ def _keep_the_script_still() -> None:
 
 
 def _mark_started_threads() -> None:
-    """Let threads started by an examining thread examine too: a strategy's threads do its work."""
+    """Let threads started by an examining thread also examine, since a strategy's threads do its work."""
     original = threading.Thread.start
 
     def start(self: threading.Thread) -> None:
@@ -202,7 +202,7 @@ def _named(name: str) -> Callable[[Reached, dict[str, Any]], Any]:
 
 
 def _flush() -> None:
-    """Flush the script's output, but not through the script's own objects, which may do anything."""
+    """Flush the script's output, but not through the script's own objects, which might do anything."""
     for stream in (sys.__stdout__, sys.__stderr__):
         try:
             if stream is not None:
@@ -218,7 +218,7 @@ def _told(line: ScriptLine | None) -> dict[str, str]:
 
 
 def _in_words(error: BaseException) -> str:
-    """The error's message on one line, without the class name for oomph's own errors."""
+    """Return the error's message on one line, without the class name for oomph's own errors."""
     try:
         text = " ".join(str(error).split())
     except Exception:

@@ -1,4 +1,4 @@
-"""Replaces what begins a training in Keras 3: `fit`, `train_on_batch`, an optimizer's step in a custom loop."""
+"""Replaces the calls that begin a Keras 3 training: `fit`, `train_on_batch`, an optimizer's step in a custom loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oomph.reach.request import FIT, LOOP, ON_BATCH
 def install(trainer: Any, channel: Channel) -> Arrivals:
     """Intercept every training of this process, and return the handler.
 
-    Raises UnsupportedError if Keras lacks a name for it.
+    Raises UnsupportedError if Keras lacks a name that this needs.
     """
     try:
         cls, optimizer = KERAS.trainer.value(), KERAS.optimizer.value()
@@ -53,7 +53,7 @@ def _replace_training(cls: Any, name: str, kind: str, arrivals: Arrivals) -> Non
 
 
 def _replace_compile(cls: Any, arrivals: Arrivals) -> None:
-    """Record the `jit_compile` given to `compile`: without a visible GPU, "auto" becomes False and is lost."""
+    """Record the `jit_compile` passed to `compile`: without a visible GPU, "auto" becomes False and is lost."""
     original = cls.compile
     signature = inspect.signature(inspect.unwrap(original))
 
@@ -68,7 +68,7 @@ def _replace_compile(cls: Any, arrivals: Arrivals) -> None:
 
 
 def _bound(signature: inspect.Signature, model: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
-    """The arguments of a call by their names; None if Keras would refuse them."""
+    """Return the arguments of a call by name; None if Keras would reject them."""
     try:
         bound = signature.bind(model, *args, **kwargs)
     except TypeError:
@@ -95,7 +95,7 @@ def _replace_apply(optimizer: Any, arrivals: Arrivals) -> None:
 
 
 def model_of(variables: Sequence[Any]) -> Any:
-    """The smallest model whose trainable variables include all of these; None if no living model's do."""
+    """Find the smallest model whose trainable variables include all of these; None if no living model's do."""
     wanted = {_identity(variable) for variable in variables}
     cls = KERAS.trainer.value()
     found: list[tuple[int, int, Any]] = []
@@ -108,5 +108,5 @@ def model_of(variables: Sequence[Any]) -> Any:
 
 
 def _identity(variable: Any) -> int:
-    """A number that is the same for a Keras variable and the TensorFlow variable in it."""
+    """Return a number that is the same for a Keras variable and the TensorFlow variable in it."""
     return id(KERAS.variable_value.get(variable, variable))

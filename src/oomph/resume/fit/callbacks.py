@@ -63,7 +63,7 @@ Tell = Callable[[Reason], None]
 
 
 def listed(callbacks: Any) -> list[Any]:
-    """The user's callbacks as a flat list, whatever form Keras accepts."""
+    """Flatten the user's callbacks into a list, from any form that Keras accepts."""
     if callbacks is None:
         return []
     if hasattr(callbacks, "callbacks"):
@@ -72,7 +72,7 @@ def listed(callbacks: Any) -> list[Any]:
 
 
 def continue_logs(callbacks: list[Any], epoch: int, kept: Mapping[str, FileState]) -> None:
-    """Make a resumed CSVLogger append to its file; drop the lines from `epoch` on, which will be written again.
+    """Make a resumed CSVLogger append to its file; drop the lines of `epoch` and later, which will be rewritten.
 
     Args:
         kept: the content of files at the checkpoint, by path.
@@ -155,7 +155,7 @@ def restore(callbacks: list[Any], saved: list[dict[str, Any]], checkpoint: Check
 
 
 def history_state(history: Any) -> tuple[dict[str, Any], list[Array], list[Reason]]:
-    """The epochs and values of a History: the JSON part, the arrays, and what cannot be saved."""
+    """Return the epochs and values of a History: the JSON part, the arrays, and what cannot be saved."""
     series: list[Any] = []
     arrays, lost = [], []
     for number, (name, values) in enumerate(getattr(history, "history", {}).items()):
@@ -170,7 +170,7 @@ def history_state(history: Any) -> tuple[dict[str, Any], list[Array], list[Reaso
 
 
 def restore_history(history: Any, checkpoint: Checkpoint) -> None:
-    """Give a History the epochs and values of a checkpoint."""
+    """Restore a History's epochs and values from a checkpoint."""
     if history is not None:
         saved, arrays = said(checkpoint.meta.history), read_arrays(checkpoint, HISTORY)
         history.epoch = list(saved["epoch"])
@@ -195,13 +195,13 @@ def _counters(callback: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _counted_by(callback: Any) -> list[str]:
-    """The counters' names; no other attribute is restored, as a checkpoint must not choose where a callback writes."""
+    """Return the counters' names. Nothing else is restored: a checkpoint must not choose where a callback writes."""
     kinds = [kind for kind in type(callback).__mro__ if _is_from_keras(kind)]
     return [name for kind in kinds for name in _STATE.get(kind.__name__, ())]
 
 
 def _best_weights(callback: Any) -> list[Any]:
-    """The best weights that EarlyStopping holds."""
+    """Return the best weights that EarlyStopping holds."""
     weights = vars(callback).get("best_weights")
     return weights if _keeps_best_weights(callback) and isinstance(weights, list) else []
 
@@ -221,7 +221,7 @@ def _copied(name: str, value: Any) -> Array:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy scalars and one-element tensors as Python numbers; larger arrays as lists."""
+    """Convert NumPy scalars and one-element tensors to Python numbers, and larger arrays to lists."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
@@ -270,7 +270,7 @@ def drop_repeated_events(
 
 
 def _is_of(path: Path, run_dir: Path, attempt: int) -> bool:
-    """True if the file was created while this attempt ran, by kernel times, which a copied journal cannot fake."""
+    """True if the file was created while this attempt ran, by the kernel's clock, which no copied journal can fake."""
     journal = run_dir / "journal" / f"{attempt}-0-script.jsonl"
     begin, born = born_at(journal), born_at(path)
     try:
@@ -284,7 +284,7 @@ def _is_of(path: Path, run_dir: Path, attempt: int) -> bool:
 def _tell_step(callback: Any) -> None:
     """Set the step of the callback's writer again.
 
-    The callback set it before its state was restored, when the number counted from the start of this process.
+    The callback set it before its state was restored, when it still counted from the start of this process.
     """
     if _is_tensorboard(callback):
         try:
@@ -295,7 +295,7 @@ def _tell_step(callback: Any) -> None:
 
 
 def _begin_of(fit: int, events: Sequence[Event]) -> float | None:
-    """The time at which any attempt first began this fit."""
+    """Return the time at which any attempt first began this fit."""
     return min((event.time for event, begun in pairs(events, FitStarted) if begun.fit == fit), default=None)
 
 
@@ -306,7 +306,7 @@ def _is_tensorboard(callback: Any) -> bool:
 
 
 def _origin_of(path: Path) -> tuple[int, int | None]:
-    """The creation time and process ID in a file's name: events.out.tfevents.<time>.<host>.<pid>.<number>.v2."""
+    """Return the creation time and process ID in a file's name: events.out.tfevents.<time>.<host>.<pid>.<number>.v2."""
     fields = path.name.split(".")
     if fields[-1] != "v2" or not fields[-3].isdigit() or not fields[3].isdigit():
         return 0, None
@@ -333,7 +333,7 @@ def _drop_after(path: Path, moment: float) -> None:
 
 
 def _records(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
-    """Each raw record and its content. Stops at a truncated last record, which a kill can leave."""
+    """Yield each raw record and its content. Stops at a truncated last record, which a kill can leave."""
     while len(head := file.read(_LENGTH.size + _CHECKSUM_BYTES)) == _LENGTH.size + _CHECKSUM_BYTES:
         (length,) = _LENGTH.unpack_from(head)
         body = file.read(length + _CHECKSUM_BYTES)

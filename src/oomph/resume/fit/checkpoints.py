@@ -1,4 +1,4 @@
-"""FitCheckpoints: when a fit is saved, and what is saved."""
+"""FitCheckpoints decides when a fit is saved, and what is saved."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from oomph.resume.training.fit_objects import as_saved
 from oomph.resume.training.step_checkpoints import StateSnapshot, StepCheckpoints, sizes_of
 
 _LEAST_SECONDS, _BYTES_PER_SECOND = 0.02, 5e8
-"""The assumed cost of an end state, as least seconds and bytes per second, until one has been measured."""
+"""The assumed cost of an end state until one has been measured: the minimum in seconds, and the bytes per second."""
 
 
 class FitCheckpoints(StepCheckpoints):
-    """The checkpoints of one fit: between steps, after all callbacks of the step before, and at its end."""
+    """The checkpoints of one fit: between steps, once all callbacks of the previous step have run, and at the end."""
 
     def __init__(self, fit: RunningFit) -> None:
         super().__init__(fit)
@@ -207,13 +207,13 @@ class FitCheckpoints(StepCheckpoints):
 
 
 def _names_in(meta: Meta) -> dict[str, list[str]]:
-    """By prefix of an array's name, the callbacks and the History that own such arrays, in words."""
+    """Describe the callbacks and the History that own arrays, by the prefix of the arrays' names."""
     history = [f"{document['list'][0]} in the History" for document in said(meta.history)["history"]]
     return {callbacks.HISTORY: history, "callback/": [f"callback {each['class']}" for each in meta.callbacks or ()]}
 
 
 def _numbers(taken: Taken | None) -> dict[str, float]:
-    """The logs of the last step, if they are all numbers."""
+    """Return the logs of the last step, if they are all numbers."""
     logs = None if taken is None else taken.logs
     if not isinstance(logs, dict):
         return {}

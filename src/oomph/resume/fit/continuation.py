@@ -46,7 +46,7 @@ from oomph.resume.training.retaking import Watched
 
 
 def settle(fits: Fits, fit: Fit) -> None:
-    """Decide what happens to the fit, and its number in the run."""
+    """Decide what happens to the fit, and assign its number in the run."""
     record = fits.known_state(fit.identity, fit.beginning.script_was_edited)
     known = None if record is None else _known(fit, record)
     found = recognise(known, fits.took_another_path)
@@ -98,7 +98,8 @@ def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | N
         others = fits.interrupted_sites()
         if others:
             fits.say(
-                f"fit at {site} trains from the beginning: the checkpoints are of another fit, at {', '.join(others)}"
+                f"fit at {site} trains from the beginning: the checkpoints belong to a different fit, at "
+                f"{', '.join(others)}"
             )
         return
     if found.another_path:
@@ -129,7 +130,7 @@ def _tell_again(fits: Fits, fit: Fit, origin: str) -> None:
 
 @functools.cache
 def _not_kept(run_dir: Path, attempt: int) -> frozenset[str | None]:
-    """The keys of the fits that earlier attempts finished, and whose end states were too expensive to keep."""
+    """Return the keys of the fits that earlier attempts finished but whose end states were too expensive to keep."""
     finished = pairs(read_journal(run_dir), FitFinished)
     return frozenset(fit.key for event, fit in finished if event.attempt < attempt and fit.too_dear)
 
@@ -167,7 +168,7 @@ def _tell_moved_data(fits: Fits, fit: Fit) -> None:
 
 
 def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[Reason]:
-    """The reasons the fit cannot be skipped: effects that were not saved or have changed since."""
+    """Return the reasons why the fit cannot be skipped: effects that were not saved or have changed since."""
     lost = [*reasons_from((checkpoint.meta.objects or {}).get("lost")), *reasons_from(checkpoint.meta.hidden)]
     lost += [READ_AHEAD] if fit.validation.is_guessed(checkpoint) else []
     return [*lost, *written_files.changed_since(checkpoint, list(written_files.patterns(fit.callbacks)))]
@@ -216,7 +217,7 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
                 kept="the saved end state as it is",
             )
         )
-        fits.say(f"{path} holds NaN or infinity in the saved end state of fit at {fit.identity.site}")
+        fits.say(f"{path} contains NaN or infinity in the saved end state of fit at {fit.identity.site}")
     at = checkpoint.position
     fits.steps = fits.saved = max(fits.steps, at.steps)
     seconds, edited = time.monotonic() - started, fit.beginning.given_otherwise(checkpoint)
@@ -225,11 +226,11 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
         steps=at.steps, kind="finished", seconds=round(seconds, 3), lost=as_data(lost), meant=as_data(edited),
     ))  # fmt: skip
     since = f"; {in_one_line(edited)} since" if edited else ""
-    line = f"fit at {fit.identity.site} was finished by an earlier attempt: its result is back ({seconds:.1f} s){since}"
+    line = f"fit at {fit.identity.site} was finished by an earlier attempt: result restored ({seconds:.1f} s){since}"
     if edited:
         fits.say(line)
     else:
-        fits.say_some(line, after="more fits were finished by an earlier attempt: their results come back, too")
+        fits.say_some(line, after="an earlier attempt finished more fits; their results are restored as well")
     return history
 
 
@@ -247,7 +248,7 @@ def _on_one_replica(spec: Any) -> Any:
 
 
 def _move_on(fit: Fit, checkpoint: Checkpoint, epochs: Any, iterator: Any) -> None:
-    """Advance the datasets to where the fit left them, for the fits after it."""
+    """Advance the datasets to where the fit left them, for the fits that follow."""
     is_saved, made = checkpoint.meta.iterator_of_dataset, said(checkpoint.meta.iterators_made)
 
     def validate(number: int, watched: Watched) -> None:

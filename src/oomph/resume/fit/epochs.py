@@ -48,7 +48,7 @@ def probe() -> None:
 
 
 def _enumeration(epoch_iterator: Any) -> str:
-    """The name of the generator of (step, ..., iterator), which changed within Keras 3."""
+    """Return the name of the generator of (step, ..., iterator) tuples, which changed within Keras 3."""
     newer, older = KERAS.enumerate_steps.name_on(epoch_iterator), KERAS.enumerate_epoch.name_on(epoch_iterator)
     if inspect.isgeneratorfunction(getattr(epoch_iterator, newer, None)):
         return newer
@@ -85,7 +85,7 @@ def _replace_beginnings(cls: Any, fits: Fits) -> None:
 
 @outside_strategy_scope()
 def _resumed_at(fit: Fit, epochs: Any) -> int:
-    """Bring the data of an epoch that begins to where an earlier attempt was. Returns the first step to take."""
+    """Advance the data of a new epoch to where an earlier attempt was; return the first step to take."""
     first = fit.skipped_steps
     fit.pass_over_iterators(epochs)
     if not fit.prepare_data():
@@ -95,7 +95,7 @@ def _resumed_at(fit: Fit, epochs: Any) -> int:
 
 
 def _replace_ends(cls: Any, fits: Fits) -> None:
-    """Hook the end of an epoch. Data of unknown length end within the train function, and not in the enumeration."""
+    """Hook the end of an epoch. Data of unknown length end within the train function, not in the enumeration."""
     catch = KERAS.catch_stop_iteration.of(cls)
 
     @functools.wraps(catch)

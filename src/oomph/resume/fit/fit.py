@@ -31,11 +31,11 @@ from oomph.resume.training.identity import FitIdentity
 from oomph.script.kept_micro_batches import Start
 
 _ITERATORS = 10
-"""A number of iterators over the data that no epoch exceeds."""
+"""An upper bound on the number of iterators over the data in one epoch."""
 
 
 class Fit(RunningFit):
-    """One running fit. Takes the arguments of `RunningFit`."""
+    """A running fit. Accepts the same arguments as `RunningFit`."""
 
     def __init__(
         self,
@@ -71,15 +71,15 @@ class Fit(RunningFit):
     # -- start and end --------------------------------------------------------------------------------------------
 
     def cannot_be_of_it(self, checkpoint: Checkpoint) -> str | None:
-        """The reason a checkpoint cannot belong to this fit, judged by its position alone; None if it can."""
+        """Return the reason a checkpoint cannot belong to this fit, judged by its position alone; None if it can."""
         at, made = checkpoint.position, checkpoint.meta.iterators_made or 0
         first = 0 if self.beginning.script_was_edited(checkpoint) else self.epoch
         planned = provenance.epochs_of(checkpoint) or self.resumption.epochs
         if planned is not None and not first <= at.epoch < max(planned, first + 1):
-            return f"it is of epoch {at.epoch + 1}, but the fit has epochs {first + 1} to {planned}"
+            return f"it was saved in epoch {at.epoch + 1}, but the fit has epochs {first + 1} to {planned}"
         steps = provenance.steps_of_an_epoch(checkpoint)
         if steps is not None and at.step > steps:
-            return f"it is of step {at.step + 1}, but an epoch has {steps}"
+            return f"it was saved in step {at.step + 1}, but an epoch has {steps}"
         if made > _ITERATORS * (at.epoch + 1) + _ITERATORS:
             return f"it claims {made} iterators by epoch {at.epoch + 1}"
         return None
@@ -94,7 +94,7 @@ class Fit(RunningFit):
         callbacks.continue_logs(self.callbacks, checkpoint.position.epoch, written_files.states_in(checkpoint))
 
     def older_checkpoint(self) -> Checkpoint | None:
-        """The checkpoint before the one that could not be restored; None if the data cannot start over."""
+        """Return the checkpoint before the one that could not be restored; None if the data cannot start over."""
         failed, self._failed = self._failed, None
         self.forget_input()
         self._in_epoch = False
@@ -113,12 +113,12 @@ class Fit(RunningFit):
 
     @property
     def skipped_steps(self) -> int:
-        """The number of steps that an earlier attempt has done in the epoch that begins now."""
+        """The number of steps completed by an earlier attempt in the epoch that begins now."""
         return self.resumption.skipped_steps() if self._in_epoch else 0
 
     @property
     def skipped_epochs(self) -> int:
-        """The number of epochs that an earlier attempt has done before the one that begins now."""
+        """The number of epochs completed by an earlier attempt before the one that begins now."""
         return self.resumption.skipped_epochs() if self._in_epoch else 0
 
     def pass_over_iterators(self, epochs: Any) -> None:
@@ -127,9 +127,9 @@ class Fit(RunningFit):
             self.resumption.pass_over_iterators(epochs)
 
     def prepare_data(self) -> bool:
-        """Restore the objects that the data depend on as an earlier attempt had them, before an epoch reads its data.
+        """Restore the objects behind the data to their state in an earlier attempt, before an epoch reads its data.
 
-        Returns whether that state is known, so that nothing else is needed.
+        Returns True if that state is known, so that nothing else is needed.
         """
         return self._in_epoch and self.resumption.prepare_data()
 
@@ -165,7 +165,7 @@ class Fit(RunningFit):
         self.is_over = True
 
     def check_restored(self) -> None:
-        """After Keras' fit, raise CannotResumeError if no step ran to restore the checkpoint."""
+        """Raise CannotResumeError after Keras' fit if no step ran to restore the checkpoint."""
         if self.resumption.checkpoint is not None:
             self._failed = self.resumption.checkpoint
             raise CannotResumeError(ended_before(self._failed), passing=False)
@@ -211,7 +211,7 @@ class Fit(RunningFit):
 
     @outside_strategy_scope()
     def end_epoch(self) -> None:
-        """Called after the epoch's other callbacks, since what they did is part of the state."""
+        """Called after the epoch's other callbacks, since their effects are part of the state."""
         if self._stepped:
             self.proof.epoch_end(self.epoch, self.step)
 
@@ -237,7 +237,7 @@ class Fit(RunningFit):
 
     @outside_strategy_scope()
     def before_step(self, step: Step, iterator: Any) -> None:
-        """Between two steps: announce the fit, resume it, or checkpoint if due."""
+        """Announce the fit, resume it, or checkpoint if due; called between two steps."""
         try:
             if not self._announced:
                 self._announce(step)
@@ -316,7 +316,7 @@ class Fit(RunningFit):
         self._clean_at = self.fits.steps
 
     def _inconsistent(self, found: Inconsistent) -> None:
-        """Restart from a state before the device computed wrongly, in a new process."""
+        """Restart, in a new process, from a state saved before the device computed wrongly."""
         self.note_here(GradientsDiffer(**asdict(found)))
         reason = (
             f"two computations of the same gradients on {found.device} differ by {found.difference:.1g}"
@@ -342,14 +342,14 @@ class Fit(RunningFit):
     # -- what it reports ------------------------------------------------------------------------------------------
 
     def _tell(self, tell: Callable[[RunningFit], None]) -> None:
-        """Run a report, whose failure must not end the training."""
+        """Run a report without letting its failure end the training."""
         try:
             tell(self)
         except Exception as error:  # oomph's own error: the training matters more
             self.note_here(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))
 
     def _skip_poison(self, iterator: Any) -> None:
-        """Skip the batches of steps that failed twice, where the user allowed it (`--skip-poison`)."""
+        """Skip the batches of steps that failed twice, if the user allowed it (`--skip-poison`)."""
         here = f"fit {self.identity.ordinal + 1}, epoch {self.epoch + 1}, step {self.step + 1}"
         while here in self._poison:
             self._poison.remove(here)
@@ -371,7 +371,7 @@ class Fit(RunningFit):
         self.write_board()
 
     def _set_up(self, step: GuardedStep) -> None:
-        """Apply what is known of the step now that it is traced, and the user's options."""
+        """Apply the known facts about the step, now that it is traced, and the user's options."""
         self.promise = exactness.promise_after_tracing(self.promise, self.model, step.extra_state())
         guarding, begin = self.fits.session.handover.guarding, self.fits.remembered_micro_batch(self.identity)
         if begin is not None:
@@ -385,7 +385,7 @@ class Fit(RunningFit):
             )  # fmt: skip
 
     def _settle_for_restarts(self) -> None:
-        """Rely on restarts alone: steps of a train function that is not Keras' own are not guarded."""
+        """Rely on restarts alone, since steps of a train function that is not Keras' own are not guarded."""
         if self.promise.kind != exactness.RESTART_ONLY:
             self.promise = exactness.Promise(exactness.RESTART_ONLY, "a train function that is not Keras' own")
         if self.fits.session.handover.guarding.recheck:

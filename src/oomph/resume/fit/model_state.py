@@ -32,17 +32,17 @@ class Trained:
         self._settings = _settings(model)
 
     def is_compiled_anew(self, model: Any) -> bool:
-        """True if the model has been compiled since."""
+        """True if the model has been recompiled since."""
         return any(one is not other for one, other in zip(_compilation(model), self._compiled, strict=True))
 
     def now(self, model: Any) -> dict[str, Any]:
-        """The trainable layers, the changed settings, and whether the train function is new; JSON-ready."""
+        """Return the trainable layers, the changed settings, and whether the train function is new; JSON-ready."""
         layers = [bool(layer.trainable) for layer in KERAS.flatten_layers.call(model)]
         made_anew = model.train_function is not self._function
         return {"layers": layers, "settings": self._changed(_settings(model)), "made_anew": made_anew}
 
     def _changed(self, now: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        """The settings that have changed, by part and name."""
+        """Return the settings that have changed, by part and name."""
         pairs = {part: (self._settings[part], after) for part, after in now.items() if part in self._settings}
         return {
             part: {name: value for name, value in after.items() if before.get(name) != value}
@@ -52,12 +52,12 @@ class Trained:
 
 
 def is_made_anew(kept: Any) -> bool:
-    """True if the saved fit recreated its train function, which then was traced with the changes so far."""
+    """True if the saved fit recreated its train function, which was then traced with the changes made so far."""
     return isinstance(kept, dict) and bool(kept.get("made_anew"))
 
 
 def restore_changes(model: Any, kept: Any) -> None:
-    """Restore which layers train, and their settings; call this before the first step is traced."""
+    """Restore which layers are trainable, and their settings; call this before the first step is traced."""
     if not isinstance(kept, dict):
         return
     parts = _parts(model)
@@ -71,7 +71,7 @@ def restore_changes(model: Any, kept: Any) -> None:
 
 
 def _is_alike(value: Any, now: Any) -> bool:
-    """True if a saved value and the current one are both switches, both numbers, or both texts."""
+    """True if a saved value and the current one are both booleans, both numbers, or both strings."""
     kinds = ((bool,), (int, float, type(None)), (str, type(None)))
     return any(type(value) in each and type(now) in each for each in kinds)
 
@@ -89,7 +89,7 @@ def _train_those(model: Any, wanted: list[bool]) -> bool:
 
 
 def _settings(model: Any) -> dict[str, dict[str, Any]]:
-    """The current value of each number and string that a model's parts were created with, such as a dropout rate."""
+    """Return the current value of each number and string that created a model's parts, such as a dropout rate."""
     return {key: _settings_of(part) for key, part in _parts(model).items()}
 
 
@@ -99,7 +99,7 @@ def _settings_of(part: Any) -> dict[str, Any]:
 
 
 def _parts(model: Any) -> dict[str, Any]:
-    """Layers, optimizers and loss, by class and number within the class: building may add layers of other classes."""
+    """Return layers, optimizers and loss, by class and number within it: building may add layers of other classes."""
     loss = getattr(model, "loss", None)
     found: dict[str, Any] = {}
     counts: Counter[str] = Counter()
@@ -121,7 +121,7 @@ def _names_of(part: Any) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _names_of_settings(kind: Any) -> frozenset[str]:
-    """The argument names of a Keras class; objects of user classes are captured elsewhere."""
+    """Return the argument names of a Keras class; objects of user classes are captured elsewhere."""
     if not kind.__module__.startswith("keras."):
         return frozenset()
     try:
@@ -138,7 +138,7 @@ _TRAINING, _VALIDATION = "draws/", "validation/"
 
 
 def draws_as_arrays(model: Any) -> list[Array]:
-    """The count that each random operation of the model's steps keeps of its draws: int64 [3] each."""
+    """Return the count of draws that each random operation of the model's steps keeps: int64 [3] each."""
     return [
         Array(f"{under}{number}", "int64", value)
         for under, step in _steps(model)
@@ -147,12 +147,12 @@ def draws_as_arrays(model: Any) -> list[Array]:
 
 
 def hidden_draws(model: Any) -> list[Reason]:
-    """The reasons some random operations of the model's steps cannot be restored."""
+    """Return the reasons some random operations of the model's steps cannot be restored."""
     return [line for _, step in _steps(model) for line in step.hidden_state()]
 
 
 def restore_draws(model: Any, checkpoint: Checkpoint) -> list[Reason]:
-    """Restore the counts of the random operations from a checkpoint; returns what could not be restored."""
+    """Restore the counts of the random operations from a checkpoint; return what could not be restored."""
     kept = {under: training_state.read_arrays(checkpoint, under) for under in (_TRAINING, _VALIDATION)}
     if kept[_VALIDATION]:
         model.make_test_function()

@@ -65,12 +65,12 @@ def tell_start(fit: RunningFit, step: Step) -> None:
         reason = because("generator-passed-on", site=fit.identity.site)
         fit.fits.note(PassedOn(fit=fit.identity.ordinal, key=fit.identity.key, **reason.as_fields()))
         fit.fits.say(f"{reason}: it may be further along than in an undisturbed run")
-    alone = "" if fit.fits.own_session().owner else "; in a process of its own: neither checkpointed nor resumed"
+    alone = "" if fit.fits.own_session().owner else "; in its own process: neither checkpointed nor resumed"
     is_split = isinstance(step, GuardedStep) and step.micro_batch is not None
     line = f"guarding fit at {fit.identity.site} ({announced(fit.promise, is_split)}{alone})"
     if not alone and fit.promise.kind in (exactness.EXACT, exactness.TO_BE_PROBED):
         fit.fits.say_some(
-            line, after="guarding more fits in these ways; only a fit that is guarded otherwise gets a line"
+            line, after="guarding more fits in these ways; only a fit that is guarded differently gets a line"
         )
     else:
         fit.fits.say_once(line)
@@ -142,7 +142,7 @@ def tell_verification(fit: RunningFit, at_the_end: bool) -> None:
 
 
 def verified_in_words(found: Verified) -> str:
-    """The result of a comparison with plain Keras, in words, with the difference that rounding can explain."""
+    """Describe the result of a comparison with plain Keras, with the difference that rounding can explain."""
     stopped = f"; {found.stopped}" if found.stopped else ""
     if not found.steps:
         return f"no step was compared with plain Keras{stopped}"
@@ -159,7 +159,7 @@ def verified_in_words(found: Verified) -> str:
 
 
 def tell_short_epoch(fit: RunningFit) -> None:
-    """Report that an epoch's data ran out early: each time in the journal, once in words."""
+    """Report that an epoch's data ran out early: in the journal every time, in words only once."""
     if fit.model.stop_training:
         return
     wanted = getattr(fit.epoch_iterator, "steps_per_epoch", None)
@@ -175,14 +175,17 @@ def tell_short_epoch(fit: RunningFit) -> None:
 
 
 def tell_aside(fit: RunningFit) -> None:
-    """Report that the guard has stepped aside, once a plain step has worked: the script's own errors end both."""
+    """Report that the guard has stepped aside, once a plain step has worked.
+
+    An error in the script itself would have ended both the guarded and the plain step.
+    """
     if fit.aside:
         fit.fits.say_once(fit.aside)
         fit.aside = ""
 
 
 def tell_recheck(fit: RunningFit) -> None:
-    """Report at the end how many steps were computed twice."""
+    """Report, at the end, how many steps were computed twice."""
     step = fit.model.train_function
     recheck = step.recheck if isinstance(step, GuardedStep) else None
     if recheck is None:
@@ -198,7 +201,7 @@ def tell_end(fit: RunningFit, steps: int, seconds: float, history: Any, saved: A
     Args:
         steps: the steps of this attempt.
         saved: the end state, if it was saved.
-        too_dear: whether it was not saved because of its cost.
+        too_dear: True if it was not saved because of its cost.
     """
     step = fit.model.train_function
     fit.fits.note(
@@ -249,7 +252,7 @@ def memory_taken(model: Any, epochs: Any, data: Any, seen_peak: int) -> dict[str
 
 
 def batch_size(epochs: Any, data: Any) -> int | None:
-    """The samples in a full batch; None if only reading the data would show it."""
+    """Return the number of samples in a full batch; None if only reading the data would show it."""
     size = getattr(getattr(epochs, "data_adapter", None), "batch_size", None)
     if size is None and isinstance(data, tf.data.Dataset):
         size = _size_in(data)
@@ -257,7 +260,7 @@ def batch_size(epochs: Any, data: Any) -> int | None:
 
 
 def _size_in(dataset: Any) -> int | None:
-    """The batch size of a pipeline's last `batch` stage."""
+    """Return the batch size of a pipeline's last `batch` stage."""
     for _ in range(_MOST_STAGES):
         size = TENSORFLOW.dataset_batch_size.get(dataset)
         if size is not None:
@@ -271,14 +274,14 @@ def _size_in(dataset: Any) -> int | None:
 
 
 def _kept_bytes(model: Any) -> int:
-    """Bytes that the model and its optimizers keep from step to step."""
+    """Return the number of bytes that the model and its optimizers keep from step to step."""
     each = [*model.variables, *(variable for optimizer in optimizers_of(model) for variable in optimizer.variables)]
     variables = {id(variable): variable for variable in each}.values()
     return sum(math.prod(variable.shape) * tf.as_dtype(variable.dtype).size for variable in variables)
 
 
 def tell_unsavable(fit: RunningFit) -> None:
-    """Warn if the model's configuration cannot be saved. Writes no file and draws no random numbers of the script."""
+    """Warn if the model's configuration cannot be saved, without writing a file or drawing random numbers."""
     for finding in _found(fit):
         fit.fits.note(FindingMade(**as_data(finding)))
         fit.fits.say_once(in_words(finding))
@@ -327,14 +330,14 @@ def tell_own_resume(fit: RunningFit) -> bool:
 
 
 def begun_before(events: Iterable[Event], key: str, epoch: int) -> int | None:
-    """The number of the fit in earlier attempts, if any of them began the fit at an earlier epoch; else None."""
+    """Return the fit's number in earlier attempts if any of them began it at an earlier epoch; None otherwise."""
     mine = [fit for fit in facts(events, FitStarted) if fit.key == key]
     first = min((epoch if fit.first_epoch is None else fit.first_epoch for fit in mine), default=epoch)
     return mine[-1].fit if first < epoch else None
 
 
 def steps_before(before: Progress | None, fit: int, epoch: int, per_epoch: int | None) -> int:
-    """The steps of the run before an epoch, given the last attempt's progress; 0 if unknown.
+    """Return the number of steps of the run before an epoch, given the last attempt's progress; 0 if unknown.
 
     Args:
         per_epoch: the steps of an epoch; None if unknown, as with data of unknown length.

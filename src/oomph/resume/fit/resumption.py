@@ -71,26 +71,26 @@ class Resumption:
         return epochs if isinstance(epochs, int) else None
 
     def is_over(self, checkpoint: Checkpoint) -> bool:
-        """True if a checkpoint holds all the epochs that the script asks for."""
+        """True if a checkpoint covers all the epochs that the script asks for."""
         return self.epochs is not None and checkpoint.position.epoch >= self.epochs
 
     @property
     def as_of(self) -> float | None:
-        """The time of the pending checkpoint, in seconds since 1970; None without one."""
+        """The time of the pending checkpoint, in seconds since 1970; None if none is pending."""
         return None if self.checkpoint is None else self.checkpoint.meta.taken_at
 
     def skipped_steps(self) -> int:
-        """The number of steps of the resumed epoch done by an earlier attempt."""
+        """Return the number of steps of the resumed epoch done by an earlier attempt."""
         return 0 if self.checkpoint is None or self._other_data(self.checkpoint) else self.checkpoint.position.step
 
     def skipped_epochs(self) -> int:
-        """The number of whole epochs of the fit done by an earlier attempt."""
+        """Return the number of whole epochs of the fit done by an earlier attempt."""
         if self.checkpoint is None:
             return 0
         return self.checkpoint.position.epoch - int(self._fit.arguments.get("initial_epoch") or 0)
 
     def pass_over_iterators(self, epochs: Any) -> None:
-        """Advance the data past the iterators before the one to continue, unless that one was saved."""
+        """Advance the data past the iterators before the one that continues, unless that one was saved."""
         checkpoint, data = self.checkpoint, self._fit.data
         if checkpoint is None:
             return
@@ -134,7 +134,7 @@ class Resumption:
                 self._trace_validation()
 
     def _trace_validation(self) -> None:
-        """Trace the validation step too. Keras does so at the first validation."""
+        """Also trace the validation step. Keras does so at the first validation."""
         model = self._fit.model
         spec = self._fit.validation.spec(self._fit.epoch_iterator)
         if spec is not None:
@@ -143,7 +143,7 @@ class Resumption:
                 model.test_function.prepare(OnlySpec(tf.data.IteratorSpec(spec)))
 
     def prepare_data(self) -> bool:
-        """Restore the state that the resumed iterator starts from, before its creation; False if it was not saved."""
+        """Restore the state that the resumed iterator starts from, before its creation; return False if not saved."""
         if self.checkpoint is None or self._other_data(self.checkpoint):
             return False
         kept = self.checkpoint.meta.moment
@@ -176,7 +176,7 @@ class Resumption:
         fit.write_board()
 
     def _restored(self, step: Step, checkpoint: Checkpoint, iterator: Any, anew: bool) -> str:
-        """Restore the state, with retries where they may help; returns how the data position was restored."""
+        """Restore the state, with retries where they may help; return how the data position was restored."""
         for tried in range(1, _TRIES + 1):
             try:
                 return self._restore_state(step, checkpoint, iterator, anew)
@@ -232,7 +232,7 @@ class Resumption:
         self._fit.lost += reasons_from(checkpoint.meta.hidden)
 
     def _restore_files(self, checkpoint: Checkpoint) -> None:
-        """Restore each file that the fit wrote when the script opens it, so that it reads what it read before."""
+        """Restore each file that the fit wrote when the script opens it, so that it can read its earlier content."""
         self._fits.files.put_back_when_opened(written_files.states_in(checkpoint), self._lost_file)
         self._fits.files.tell_when_read(log_files())  # they hold lines of steps that are repeated
 
@@ -244,7 +244,7 @@ class Resumption:
         self._fits.say_once(f"not equal to the earlier attempt: {cause}")
 
     def _batches_before(self, checkpoint: Checkpoint) -> list[int]:
-        """The fingerprints of the batches before a checkpoint that witnesses hold."""
+        """Return the fingerprints that witnesses recorded of the batches before a checkpoint."""
         fit, at = self._fit, checkpoint.position
         if fit.fits.witnesses is None or int(fit.model.steps_per_execution) > 1:
             return []
@@ -304,7 +304,7 @@ class Resumption:
 
 
 def _build_by_a_call(model: Any, iterator: Any) -> None:
-    """Build, by one call on zeros, a model that reads numbers when called and so cannot be traced.
+    """Build a model by calling it once on zeros, as it reads numbers when called and so cannot be traced.
 
     The restore that follows undoes what the call does to Python objects and random numbers. A model that cannot be
     called, such as one with only a `train_step`, stays as it is. If variables are missing, restoring reports it.
@@ -318,17 +318,17 @@ def _build_by_a_call(model: Any, iterator: Any) -> None:
 
 
 def ended_before(checkpoint: Checkpoint) -> str:
-    """The message that the data end before the position of a checkpoint."""
+    """Return the message that the data end before the position of a checkpoint."""
     at = checkpoint.position
-    return f"checkpoint {checkpoint.name} is of epoch {at.epoch + 1}, step {at.step + 1}, and the data end before"
+    return f"checkpoint {checkpoint.name} is of epoch {at.epoch + 1}, step {at.step + 1}, but the data end before it"
 
 
 def returned(what: str, site: str, checkpoint: Checkpoint, epochs: int | None) -> str:
-    """The message that a training already has all the epochs that the script asks for."""
+    """Return the message that a training already has all the epochs that the script asks for."""
     at = checkpoint.position
     trained = counted(at.epoch, "epoch") + (f" and {counted(at.step, 'step')}" if at.step else "")
     return (
-        f"{what} at {site} has trained {trained}, and the script asks for {epochs}: the saved state is returned,"
+        f"{what} at {site} has trained {trained}, but the script asks for {epochs}: the saved state is returned,"
         f" and checkpoint {checkpoint.name} stays"
     )
 

@@ -102,7 +102,7 @@ class RunningFit:
         self.is_over = False
         """True if an earlier attempt trained at least as many epochs as the script asks for now."""
         self.seen_peak = 0
-        """Peak device memory in bytes, seen after a step, since the script may reset TensorFlow's own count."""
+        """The peak device memory in bytes, read after each step because the script may reset TensorFlow's own count."""
         self.short_epochs = ShortEpochs()
         self.aside = ""
         """The reason the guard is no longer used, or empty; reported once Keras' own step has worked."""
@@ -123,7 +123,7 @@ class RunningFit:
         self.fits.note(fact.with_fields(fit=self.identity.ordinal, epoch=self.epoch, step=self.step))
 
     def write_board(self, is_epoch_over: bool = False) -> None:
-        """Bring the progress board up to date."""
+        """Update the progress board."""
         of_epoch = getattr(self.epoch_iterator, "num_batches", None)
         is_over = is_epoch_over or (of_epoch is not None and 0 < of_epoch <= self.step)  # callbacks of the last step
         self.fits.write_board(self.identity.ordinal, self.epoch, self.step, is_over)

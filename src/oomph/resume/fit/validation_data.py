@@ -38,13 +38,14 @@ class ValidationData:
         self.is_begun = False
         """True if a validation has begun, so that its step is traced."""
         self.made: list[list[int]] = []
-        """For each validation iterator, the training iterators made before it, and whether it was used."""
+        """For each validation iterator, the number of training iterators created before it, and whether it was used."""
 
     def spec(self, epochs: Any) -> Any:
-        """The element spec of the validation batches; None if only a batch can show it.
+        """Return the element spec of the validation batches; None if only a batch can show it.
 
         Args:
-            epochs: Keras' epoch iterator over the training data; that of `validation_split` has the same form.
+            epochs: Keras' epoch iterator over the training data, which has the same form as the one over
+                `validation_split` data.
         """
         if isinstance(self._data, tf.data.Dataset):
             return self._data.element_spec
@@ -67,7 +68,7 @@ class ValidationData:
             self.made.append([after, 0])
 
     def note_used(self) -> None:
-        """Record that the last iterator is used: Keras creates some that it never takes batches from."""
+        """Record that the last iterator is used, since Keras creates some that it never takes batches from."""
         if self.made:
             self.made[-1][1] = 1
 

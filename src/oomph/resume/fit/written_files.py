@@ -33,7 +33,7 @@ _MOST_COPIED = 64 << 20
 _MOST_COPIED_WITHIN, _MOST_OF_ONE = 4 << 20, 1 << 20
 """The most bytes of files copied within a fit: per checkpoint, and per file."""
 _SETTLED_NS = 50_000_000
-"""After these nanoseconds, a change gets a new modification time: file system clocks tick in milliseconds."""
+"""The time, in nanoseconds, after which a change gets a new modification time: file systems count milliseconds."""
 _MOST_READ = 1 << 30
 _PLACEHOLDER = re.compile(r"\\\{.*?\\\}")
 _GLOB = re.compile(r"\{.*?\}")
@@ -42,7 +42,7 @@ _APPENDED = ("TensorBoard",)
 
 
 def noted(callbacks: list[Any], opened: Iterable[str], since: float) -> tuple[list[dict[str, Any]], list[Array]]:
-    """The files that callbacks name or that were opened, if written after `since`, with copies of the small ones."""
+    """Return files that callbacks name or that were opened, if written after `since`, and copies of the small ones."""
     found: list[dict[str, Any]] = []
     copies: list[Array] = []
     room = _MOST_COPIED
@@ -67,7 +67,7 @@ class Kept:
         self._read: dict[str, FileState] = {}
 
     def states(self, callbacks: list[Any], opened: Iterable[str]) -> list[FileState]:
-        """The current state of the files that callbacks name and of those opened for writing."""
+        """Return the current state of the files that callbacks name and of those opened for writing."""
         paths = dict.fromkeys([*map(os.path.abspath, map(str, _named_by(callbacks))), *opened])
         found, room = [], _MOST_COPIED_WITHIN
         for path in paths:
@@ -93,7 +93,7 @@ class Kept:
 
 
 def as_meta(states: list[FileState]) -> list[dict[str, Any]]:
-    """The JSON part of file states; `as_arrays` holds the rest."""
+    """Return the JSON part of file states; `as_arrays` returns the rest."""
     return [
         {"path": s.path, "stamp": list(s.stamp), "copied": s.content is not None, "origin": list(s.origin or ())}
         for s in states
@@ -101,7 +101,7 @@ def as_meta(states: list[FileState]) -> list[dict[str, Any]]:
 
 
 def as_arrays(states: list[FileState]) -> list[Array]:
-    """The copied contents, each under the number of its file."""
+    """Return the copied contents, each under the number of its file."""
     return [
         Array(f"file/{number}", "uint8", np.frombuffer(state.content, np.uint8))
         for number, state in enumerate(states)
@@ -110,12 +110,12 @@ def as_arrays(states: list[FileState]) -> list[Array]:
 
 
 def states_in(checkpoint: Checkpoint) -> dict[str, FileState]:
-    """The files in a checkpoint, by path; raises ValueError if its manifest is malformed."""
+    """Return the files in a checkpoint, by path; raises ValueError if its manifest is malformed."""
     return from_meta(checkpoint.meta.opened, read_arrays(checkpoint, "file/"), _written_at(checkpoint))
 
 
 def from_meta(document: Any, arrays: Mapping[str, Any], since_ns: int = 0) -> dict[str, FileState]:
-    """The files in the metadata of a checkpoint written at `since_ns`, by path; raises ValueError if malformed."""
+    """Return the files in a checkpoint's metadata by path, written at `since_ns`; raises ValueError if malformed."""
     try:
         return {
             str(each["path"]): FileState(
@@ -146,9 +146,9 @@ def _written_at(checkpoint: Checkpoint) -> int:
 
 
 def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[Reason]:
-    """The reasons files of a checkpoint that have changed since cannot be restored.
+    """Return the reasons why changed files of a checkpoint cannot be restored.
 
-    A different file from before the checkpoint stays: a callback may only read it.
+    A different file that is older than the checkpoint stays: a callback may only read it.
 
     Args:
         named: the `patterns` of the callbacks, which may have renamed a file.
@@ -178,7 +178,7 @@ def _comes_back(entry: Mapping[str, Any], copies: Mapping[str, Any], written_at:
 
 
 def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileState]:
-    """Restore the changed files that a callback of this process names, unless an older file is there.
+    """Restore the changed files that a callback of this process names, unless an older file is in the way.
 
     Returns the others, which are restored when the script opens them.
 
@@ -202,7 +202,7 @@ def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileStat
 
 
 def _give_new_names(checkpoint: Checkpoint, copies: Mapping[str, Any], named: Sequence[str]) -> None:
-    """Write the files that this process's callbacks have renamed, such as names made from the time."""
+    """Write the files that this process's callbacks have renamed, for example because names contain the time."""
     entries = {entry["path"]: entry for entry in _entries(checkpoint)}
     for new, old in new_names(entries, named).items():
         content = _content_for(new, entries[old[0]], copies) if len(old) == 1 else None
@@ -211,7 +211,7 @@ def _give_new_names(checkpoint: Checkpoint, copies: Mapping[str, Any], named: Se
 
 
 def _content_for(new: str, entry: Mapping[str, Any], copies: Mapping[str, Any]) -> bytes | None:
-    """The content to write to a file's new name; None if that is not allowed."""
+    """Return the content to write to a file's new name; None if that is not allowed."""
     if not _may_be_copied(entry, new):
         return None
     if isinstance(entry.get("copy"), int):
@@ -222,7 +222,7 @@ def _content_for(new: str, entry: Mapping[str, Any], copies: Mapping[str, Any]) 
 def _may_be_copied(entry: Mapping[str, Any], new: str) -> bool:
     """True if the name is free, and the checkpoint has a copy or the digest shows the file unchanged.
 
-    So a checkpoint cannot make oomph copy a content unknown to its author, or replace another file.
+    So a checkpoint cannot make oomph copy content unknown to its author, or replace another file.
     """
     if os.path.lexists(new) and not _is_as_it_was({**entry, "path": new}):
         return False
@@ -271,7 +271,7 @@ def _is_named(path: str, named: Sequence[str]) -> bool:
 
 
 def _named_by(callbacks: list[Any]) -> list[Path]:
-    """The existing files whose names callbacks hold."""
+    """Return the existing files whose names appear in callbacks."""
     found: dict[str, None] = {}
     for pattern in patterns(callbacks):
         names = glob.glob(_GLOB.sub("*", glob.escape(pattern).replace("[{]", "{"))) if "{" in pattern else [pattern]
@@ -280,7 +280,7 @@ def _named_by(callbacks: list[Any]) -> list[Path]:
 
 
 def patterns(callbacks: list[Any]) -> Iterator[str]:
-    """Yield the strings in callbacks that may be file names or patterns of them."""
+    """Yield the strings in callbacks that may be file names or file name patterns."""
     for callback in callbacks:
         if any(base.__name__ in _APPENDED for base in type(callback).__mro__):
             continue
@@ -295,7 +295,7 @@ _VARIES = re.compile(rf"(?P<clock>{CLOCK.pattern})|(?P<field>\{{.*?\}})")
 
 
 def new_names(paths: Iterable[str], named: Sequence[str]) -> dict[str, list[str]]:
-    """The earlier names of each renamed file, by its current name.
+    """Return the earlier names of each renamed file, by its current name.
 
     Args:
         paths: the files as the fit named them.
@@ -314,7 +314,7 @@ def new_names(paths: Iterable[str], named: Sequence[str]) -> dict[str, list[str]
 
 
 def _earlier(pattern: str) -> tuple[re.Pattern[str], str]:
-    """A regular expression for a pattern's earlier names, and a format string for its current name."""
+    """Build a regular expression for a pattern's earlier names, and a format string for its current name."""
     temporary = tempfile.gettempdir() + os.sep
     expression = now = ""
     if pattern.startswith(temporary):

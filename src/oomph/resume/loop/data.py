@@ -76,7 +76,7 @@ class LoopData(DataPosition):
         return iterators.position_of(self._iterator) if self._tells else None
 
     def _go_to_told(self, iterator: Any, told: Told) -> bool:
-        """Go to a reported position, trying a spare iterator first, since failure spoils it."""
+        """Go to a reported position, trying a spare iterator first, since a failure would spoil it."""
         return self._tells and iterators.go_to(self._source.begin(), told) and iterators.go_to(iterator, told)
 
     @property
@@ -84,7 +84,7 @@ class LoopData(DataPosition):
         return not (self._source.is_one_pass or self._source.is_function or self._source.is_py_dataset)
 
     def order_to_come_is_by_chance(self, is_last_epoch: bool) -> bool:
-        """True if later epochs get a new random order, so that the result differs from an undisturbed run."""
+        """True if later epochs get a new random order, so that the result differs from an undisturbed run's."""
         dataset = KERAS.distributed_dataset.of(self.epochs)
         return not is_last_epoch and dataset is not None and datasets.is_ordered_by_chance(dataset)
 
@@ -126,7 +126,7 @@ class Digests:
         self._share, self._cost, self._at = share, 0.0, time.monotonic()
 
     def of(self, batch: Any, wanted: bool) -> int:
-        """The fingerprint of a batch; 0 if it is not wanted and would exceed the share of the time."""
+        """Return the fingerprint of a batch; 0 if it is not wanted and would exceed the share of the time."""
         started = time.monotonic()
         if not wanted and (started - self._at) * self._share < self._cost:
             return 0
@@ -137,7 +137,7 @@ class Digests:
 
 
 def digest_of(batch: Any) -> int:
-    """A 64-bit fingerprint of everything in a batch that has a readable value, whatever its structure."""
+    """Return a 64-bit fingerprint of everything in a batch that has a readable value, whatever its structure."""
     digest = hashlib.blake2b(digest_size=8)
     for leaf in tf.nest.flatten(batch, expand_composites=True):
         if hasattr(leaf, "__array__"):

@@ -29,7 +29,7 @@ def install(fits: Fits) -> None:
 
 
 def running() -> ResumableLoop | None:
-    """The resumable loop that runs in this process, or None."""
+    """Return the resumable loop that runs in this process, or None."""
     if _running is None or _fits is None or _fits.running is not _running:
         return None
     return _running if _fits.own_session().is_owner_now() else None
@@ -58,7 +58,7 @@ def note_step() -> None:
 
 
 def begin(steps: Steps) -> LoopObserver:
-    """The observer of a loop that begins; `Unwatched` within a fit or another loop, and outside the owner process."""
+    """Return the observer of a new loop: `Unwatched` within a fit or another loop, and outside the owner process."""
     try:
         fits = _guard()
         if fits is None or fits.session.run_dir is None or not fits.own_session().is_owner_now():
@@ -72,7 +72,7 @@ def begin(steps: Steps) -> LoopObserver:
 
 
 def _guard() -> Fits | None:
-    """The fits of this process. A script that uses TensorFlow without Keras has not imported Keras yet."""
+    """Return the fits of this process. A script that uses TensorFlow without Keras has not imported Keras yet."""
     if _fits is None and "tensorflow" in sys.modules:
         import keras  # noqa: F401  # importing Keras installs the guard
     return _fits
@@ -154,7 +154,7 @@ class _Watched:
 
 
 def _frame_of_the_script() -> FrameType | None:
-    """The innermost frame of the script's own code: a progress bar may wrap the loop."""
+    """Return the innermost frame of the script's own code, since a progress bar may wrap the loop."""
     from oomph.keras_bridge.code import is_users
 
     frame: FrameType | None = sys._getframe(1)

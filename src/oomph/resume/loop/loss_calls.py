@@ -1,4 +1,4 @@
-"""Records the calls of Keras' loss objects in a custom loop, each with the model whose output it gets."""
+"""Records the calls of Keras' loss objects in a custom loop, and which model's output each call receives."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ def listen(is_nested: Callable[[], bool]) -> Callable[[], tuple[LossCall, ...]]:
 
 
 def _maker(outputs: deque[tuple[Any, Any, int]], tensor: Any) -> tuple[Any, int]:
-    """The outermost model that made a tensor, and the index of that output."""
+    """Return the outermost model that made a tensor, and the index of that output."""
     found = [(model, index) for made, model, index in outputs if made is tensor]
     return found[-1] if found else (None, 0)

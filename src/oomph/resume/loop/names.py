@@ -1,8 +1,8 @@
-"""Finds, in its source, the variables of the script that a loop carries from step to step.
+"""Finds, in the script's source, the variables that a loop carries from step to step.
 
 A name carries a value if it is assigned before the loop and read in the body before the body assigns it again: a
-counter, the best loss so far. So does an object that is assigned before and changed in place, such as a list. Neither
-can be restored unless it is in the state of the loop.
+counter, the best loss so far. The same applies to an object that is assigned before and changed in place, such as a
+list. Neither can be restored unless it is in the state of the loop.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _CLOCKS = {clock: clock() for clock in (time.time, time.monotonic, time.perf_cou
 _BEFORE_SECONDS = 60.0
 _IN_PLACE = (list, dict, set, collections.deque, collections.defaultdict, collections.Counter, bytearray)
 _PLAIN = SimpleNamespace()
-"""An object with only attributes."""
+"""An object with nothing but attributes."""
 _GENERATORS = (np.random.Generator, np.random.RandomState)
 
 
 class CarriedNames:
-    """The variables that the loop at a frame's current line carries besides its state.
+    """The variables that the loop at a frame's current line carries in addition to its state.
 
     Args:
         frame: the frame that the loop runs in; None if unknown.
-        known: the `id`s of what is in the loop's state.
+        known: the `id`s of the objects in the loop's state.
     """
 
     def __init__(self, frame: FrameType | None, known: set[int]) -> None:
@@ -52,7 +52,7 @@ class CarriedNames:
         self._before = self._looked_at()
 
     def changed(self) -> list[str]:
-        """The names of the carried variables that have changed since the loop began."""
+        """Return the names of the carried variables that have changed since the loop began."""
         held = self._held()
         found = [name for name, seen in self._rebound.items() if name in held and _seen(held[name]) != seen]
         now = self._looked_at()
@@ -60,7 +60,7 @@ class CarriedNames:
         return sorted(set(found))
 
     def _looked_at(self) -> dict[str, str]:
-        """A fingerprint of each variable that may be changed in place."""
+        """Return a fingerprint of each variable that may be changed in place."""
         picture = Picture.of(list(self._in_place.items()), None, frozenset(self._known), _SECONDS)
         return {name: picture.fingerprint(name) for name in self._in_place}
 
@@ -75,14 +75,14 @@ def _is_changed_in_place(thing: Any) -> bool:
 
 
 def _globals_assigned_by(thing: Any) -> set[str]:
-    """The names of the globals that a function of the user assigns; empty for anything else."""
+    """Return the names of the globals that a user function assigns; empty for anything else."""
     if type(thing) is not FunctionType or not is_users(thing.__module__):
         return set()
     return {step.argval for step in dis.get_instructions(thing.__code__) if step.opname == "STORE_GLOBAL"}
 
 
 def _seen(value: Any) -> tuple[str, str]:
-    """The type of a value, and its text if plain, else its `id`: a reference would keep its memory."""
+    """Return a value's type, and its text if plain, otherwise its `id`: a reference would keep its memory."""
     return type(value).__name__, repr(value) if is_value(value) else str(id(value))
 
 
@@ -92,7 +92,7 @@ def _is_of_a_clock(value: Any) -> bool:
 
 
 def _names(path: str, line: int) -> tuple[set[str], set[str]]:
-    """The names that the innermost `for` on a line carries, and all names that its body reads."""
+    """Return the names that the innermost `for` on a line carries, and all names that its body reads."""
     try:
         tree = ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError, RecursionError):

@@ -17,7 +17,7 @@ from oomph.resume.training.proof import Proof, Witnessed, loss_of, random_state
 _SHARE = 0.004
 """The share of the time that fingerprints of batches may take."""
 _CHEAP_SECONDS = 0.002
-"""A state fingerprint that takes no more seconds than this is taken after each of the first steps."""
+"""The longest time, in seconds, that a state fingerprint may take to be computed after each of the first steps."""
 
 
 class WitnessedLoop(Witnessed, Protocol):
@@ -51,7 +51,7 @@ class LoopProof(Proof):
         self._is_first = True
 
     def compare_from(self, epoch: int, step: int) -> None:
-        """Compare the steps from this position on, where the loop resumes."""
+        """Compare the steps from this position, where the loop resumes."""
         super().compare_from(epoch, step)
         self._is_first = True
 
@@ -62,7 +62,7 @@ class LoopProof(Proof):
             self._batch = self._digests.of(batch, wanted)
 
     def stepped(self, epoch: int, step: int) -> None:
-        """Write the witness of a complete step, and compare it with that of an earlier attempt."""
+        """Write the witness of a complete step, and compare it with the one from an earlier attempt."""
         self._did(epoch, step, 1)
         if self._board is None:
             return
@@ -96,7 +96,7 @@ class LoopProof(Proof):
         return self._known
 
     def _loss(self) -> float:
-        """The loss returned by the last guarded step; 0.0 if there is none."""
+        """Return the loss returned by the last guarded step; 0.0 if there is none."""
         step = self._step_to_measure()
         return 0.0 if step is None or step.taken is None else loss_of(step.taken.logs)
 

@@ -25,7 +25,7 @@ _MOST_SHOWN = 6
 
 
 class ResumableLoop(RunningLoop):
-    """One running loop. Takes the arguments of `RunningLoop`."""
+    """A running loop. Accepts the same arguments as `RunningLoop`."""
 
     def __init__(self, fits: Fits, steps: Steps, frame: FrameType | None) -> None:
         super().__init__(fits, steps, frame)
@@ -56,7 +56,7 @@ class ResumableLoop(RunningLoop):
         return number
 
     def _settle(self) -> None:
-        """Decide whether an earlier attempt had begun this loop, and its number in the run."""
+        """Find out whether an earlier attempt began this loop, and assign its number in the run."""
         fits = self.fits
         record = fits.known_state(self.identity, lambda one: was_edited(one, self.facts))
         found = recognised(record, self.facts, fits.took_another_path)
@@ -120,7 +120,7 @@ class ResumableLoop(RunningLoop):
             self._leave()
 
     def left(self) -> None:
-        """Called when the loop is over: by its end, by `break`, or by an exception."""
+        """Called when the loop is over, whether it ended, was left by `break`, or raised an exception."""
         self.fits.meter.end()
         self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
         self.proof.tell(at_the_end=True)
@@ -137,7 +137,7 @@ class ResumableLoop(RunningLoop):
         self._measure_epoch()
 
     def at_border(self) -> None:
-        """Between two steps: checkpoint if due, and end the process if preemption was requested."""
+        """Checkpoint if due, and end the process if preemption was requested; called between two steps."""
         self.checkpoints.at_border()
         if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
             self.checkpoints.save_now()
@@ -170,7 +170,7 @@ class ResumableLoop(RunningLoop):
         self.fits.meter.begin_epoch(self.steps.number, self.steps.step, self.steps.length)
 
     def _skip_poison(self) -> None:
-        """Skip the batches of steps that failed twice, where the user allowed it (`--skip-poison`)."""
+        """Skip the batches of steps that failed twice, if the user allowed it (`--skip-poison`)."""
         here = f"fit {self.identity.ordinal + 1}, epoch {self.steps.number + 1}, step {self.steps.step + 1}"
         while here in self._poison:
             self._poison.remove(here)
@@ -198,5 +198,5 @@ class ResumableLoop(RunningLoop):
             step.begin_with(begin)
 
     def go_back(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
-        """A guarded step failed: restart from the checkpoint if that can help; otherwise raise the script's error."""
+        """Restart from the checkpoint after a failed guarded step, if that can help; otherwise raise its error."""
         leaving.go_back_or_give_up(self.fits, self.identity, error, phase, reason, begin)

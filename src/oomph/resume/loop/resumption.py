@@ -27,8 +27,8 @@ from oomph.resume.training.step_checkpoints import StateSnapshot, StepCheckpoint
 class LoopCheckpoints(StepCheckpoints):
     """The checkpoints of one loop.
 
-    Besides those that are due, one is taken before the last step, if known. A restarted script then repeats only one
-    step of a finished loop.
+    In addition to the checkpoints that are due, one is taken before the last step, if that is known. A restarted script
+    then repeats only one step of a finished loop.
     """
 
     def __init__(self, loop: RunningLoop) -> None:
@@ -94,7 +94,7 @@ class LoopResumption:
         self.checkpoint: Checkpoint | None = None
 
     def go_on(self) -> int | None:
-        """Restore the loop and return the epoch to resume in; None without a checkpoint.
+        """Restore the loop and return the epoch to resume in; None if there is no checkpoint.
 
         Ends the process, with all checkpoints intact, if none can be restored.
         """
@@ -123,7 +123,7 @@ class LoopResumption:
         return older
 
     def _restored(self, checkpoint: Checkpoint) -> str:
-        """Restore the state, with retries where they may help; returns how the data position was restored."""
+        """Restore the state, with retries where they may help; return how the data position was restored."""
         made, kind = False, ""
         for tried in range(1, _TRIES + 1):
             try:
@@ -146,12 +146,12 @@ class LoopResumption:
         raise AssertionError("unreachable")
 
     def _is_over(self, checkpoint: Checkpoint) -> bool:
-        """True if a checkpoint holds all the epochs that the script asks for."""
+        """True if a checkpoint covers all the epochs that the script asks for."""
         epochs = self._loop.steps.epochs
         return epochs is not None and checkpoint.position.epoch >= len(epochs)
 
     def _skip_all(self) -> str:
-        """Skip to the loop's end without running its body."""
+        """Skip to the end of the loop without running its body."""
         loop = self._loop
         loop.steps.number = len(loop.steps.epochs or ())
         return "over"
@@ -174,7 +174,7 @@ class LoopResumption:
         return kind
 
     def _batches_before(self, checkpoint: Checkpoint) -> list[int]:
-        """The fingerprints of the epoch's batches before a checkpoint; 0 for each that is missing."""
+        """Return the fingerprints of the epoch's batches before a checkpoint; 0 for each that is missing."""
         at, board = checkpoint.position, self._fits.witnesses
         mine = [] if board is None else board.before
         key = self._loop.identity.witness_key

@@ -39,7 +39,7 @@ def facts_of(
     settings: dict[str, str],
     turn: dict[str, Any],
 ) -> Facts:
-    """The facts that identify a loop, taken before anything is restored."""
+    """Collect the facts that identify a loop, before anything is restored."""
     weights = {f"weights of {root}": shapes for root in roots if (shapes := variables.shapes(root.name))}
     return {
         **provenance.facts_around(),
@@ -83,7 +83,7 @@ def was_edited(record: Record, facts: Facts) -> bool:
 
 
 def other_data(before: Facts, now: Facts) -> bool:
-    """True if the data differ from those of the checkpoint, after an edit of the script."""
+    """True if the data differ from the checkpoint's, after an edit of the script."""
     return bool(provenance.changes(before, now, DATA))
 
 
@@ -96,7 +96,7 @@ class RunningLoop:
     Args:
         fits: the fits and loops of this process.
         steps: the loop, as the script sees it.
-        frame: the script's frame that the loop runs in.
+        frame: the script's frame in which the loop runs.
     """
 
     def __init__(self, fits: Fits, steps: Steps, frame: FrameType | None) -> None:
@@ -128,7 +128,7 @@ class RunningLoop:
         self._names = CarriedNames(frame, {*self.variables.seen(), *self.objects.at_entry.graph.by_id})
 
     def kinds(self) -> list[str]:
-        """The class names of its state, for messages."""
+        """Return the class names of its state, for messages."""
         return [root.kind for root in self._roots]
 
     # -- saving and giving back ---------------------------------------------------------------------------------------
@@ -185,13 +185,13 @@ class RunningLoop:
         return meta, arrays + of_the_data
 
     def _carried(self) -> list[Reason]:
-        """The script's variables that the loop has changed and that are not saved; reported once."""
+        """Return a reason, once, for each script variable that the loop has changed but that is not saved."""
         names = self._names.changed()
         if names:
             shown = ", ".join(names[:_MOST_SHOWN])
             self.fits.say_once(
-                f"the loop at {self.identity.site} changes {shown}, which state= does not hold: a restart begins with"
-                " the values from before the loop"
+                f"the loop at {self.identity.site} changes {shown}, which state= does not contain: a restart begins "
+                "with the values from before the loop"
             )
         return [because("changed-by-loop", name=name) for name in names]
 
@@ -200,7 +200,7 @@ class RunningLoop:
         self.steps.ahead[:] = self._held
 
     def keep_edited_learning_rates(self, before: dict[str, float], edited: bool) -> list[Reason]:
-        """After a restore, apply learning rates that the script sets anew; returns the changes.
+        """After a restore, apply the new learning rates that the script sets; return the changes.
 
         If an optimizer had made steps before the loop, its rate may come from the script's own file.
 
@@ -219,7 +219,7 @@ class RunningLoop:
         return found
 
     def _learning_rates(self) -> Iterator[tuple[str, float]]:
-        """The learning rates that the script sets before the loop, except schedules."""
+        """Yield the learning rates that the script sets before the loop, except schedules."""
         for key, optimizer in self.variables.optimizers():
             rate = learning_rate_of(optimizer)
             if rate is not None:
@@ -246,7 +246,7 @@ class RunningLoop:
         self.fits.note(fact.with_fields(fit=self.identity.ordinal, epoch=self.steps.number, step=self.steps.step))
 
     def write_board(self) -> None:
-        """Bring the progress board up to date."""
+        """Update the progress board."""
         self.fits.write_board(self.identity.ordinal, self.steps.number, self.steps.step)
 
 

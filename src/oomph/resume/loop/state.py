@@ -56,7 +56,7 @@ class Root:
 
 
 def roots_of(state: Any) -> list[Root]:
-    """The roots of the given state; raises TypeError for what cannot be saved and restored."""
+    """Return the roots of the given state; raises TypeError for anything that cannot be saved and restored."""
     if isinstance(state, tf.train.Checkpoint):
         named = [(f"state.{name}", thing) for name, thing in sorted(dict_of(state).items()) if not name.startswith("_")]
         return [_root(name, thing) for name, thing in named if isinstance(thing, tf.__internal__.tracking.Trackable)]
@@ -68,7 +68,7 @@ def roots_of(state: Any) -> list[Root]:
 
 
 def _holds_plain_values(state: dict[Any, Any]) -> bool:
-    """True if a dict is state itself, not just names for objects: it holds values that change by assignment."""
+    """True if a dict is itself state, not just names for objects: its values change by assignment."""
     return any(values.is_value(thing) for thing in state.values())
 
 
@@ -77,7 +77,7 @@ def _root(name: str, thing: Any) -> Root:
     if root.pair is not None or type(thing) in (tuple, list):
         return root
     if values.is_value(thing) or isinstance(thing, tf.Tensor):
-        raise TypeError(f"{root} never changes itself: keep what the loop reassigns in a dict or an object")
+        raise TypeError(f"{root} cannot change in place: keep what the loop reassigns in a dict or an object")
     kind = kind_of(thing)
     if kind is OPAQUE or not _can_be_given_back(kind):
         raise TypeError(
@@ -129,7 +129,7 @@ class LoopVariables:
         return iter(self._graph.by_id)
 
     def shapes(self, under: str) -> str:
-        """The dtypes and shapes of the variables below one root, as text; empty if there are none yet."""
+        """Return the dtypes and shapes of the variables below one root, as text; empty if there are none yet."""
         return ", ".join(
             f"{slot.dtype.name}{list(slot.read().shape)}"
             for key, (_, slot) in zip(self.keys, self.named, strict=True)
@@ -137,13 +137,13 @@ class LoopVariables:
         )
 
     def path_of(self, name: str) -> str:
-        """The path to the variable with this name in a checkpoint."""
+        """Return the path to the variable with this name in a checkpoint."""
         return next((key for key, (known, _) in zip(self.keys, self.named, strict=True) if known == name), name)
 
     # -- creating them early ------------------------------------------------------------------------------------------
 
     def made_by(self) -> dict[str, Any]:
-        """The JSON values from which a new process creates the variables that the loop has created."""
+        """Return the JSON values from which a new process can create the variables that the loop has created."""
         layers = {key: _configs_of(layer) for key, layer in self._layers() if key in self._unbuilt}
         return {"variables": self.keys, "layers": layers, "optimizers": dict(self._trained_by_each())}
 
@@ -164,7 +164,7 @@ class LoopVariables:
             )
         more = [key for key in self.keys if key not in made_by["variables"]]
         if more:
-            raise CheckpointError(f"it does not hold {_listed(more)}")
+            raise CheckpointError(f"it does not contain {_listed(more)}")
 
     def _build_optimizer(self, key: str, optimizer: Any, trained: list[str]) -> None:
         if optimizer.built or not trained:
@@ -227,7 +227,7 @@ def _has_value(variable: Any) -> bool:
 
 
 def _configs_of(layer: Any) -> list[Any]:
-    """The build config of each layer inside a layer, in order; None for a layer that is not built."""
+    """Return the build config of each layer inside a layer, in order; None for a layer that is not built."""
     return [each.get_build_config() if each.built else None for each in KERAS.flatten_layers.call(layer)]
 
 
@@ -252,7 +252,7 @@ def _build_one(layer: Any, config: Any) -> None:
 
 
 def _tupled(config: Any) -> Any:
-    """Turn lists back into tuples: shapes are tuples, and JSON has none."""
+    """Turn lists back into tuples: shapes are tuples, but JSON has none."""
     if isinstance(config, dict):
         return {key: _tupled(each) for key, each in config.items()}
     return tuple(map(_tupled, config)) if isinstance(config, list) else config
@@ -289,7 +289,7 @@ class LoopObjects(FitObjects):
     # -- objects that save their own state ----------------------------------------------------------------------------
 
     def told(self) -> tuple[dict[str, Any], list[Array], list[Reason]]:
-        """The state that objects report by their own methods: the JSON part, its arrays, and what could not be read."""
+        """Return the state that objects report by their own methods: the JSON part, its arrays, and any failures."""
         states: dict[str, Any] = {}
         arrays: list[Array] = []
         lost = []
@@ -304,7 +304,7 @@ class LoopObjects(FitObjects):
         return states, arrays, lost
 
     def tell(self, states: dict[str, Any], arrays: dict[str, Any]) -> list[Reason]:
-        """Give objects the state that they reported; return what could not be restored."""
+        """Give objects back the state that they reported; return what could not be restored."""
         lost = []
         for root in self._telling:
             if root.name not in states:

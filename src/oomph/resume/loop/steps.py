@@ -33,13 +33,13 @@ class Source:
             self.is_function = True
 
     def begin(self) -> Iterator[Any]:
-        """Start another pass over the data; a one-pass iterator continues from where it is."""
+        """Start another pass over the data; a one-pass iterator continues from where it left off."""
         if self.is_py_dataset:
             return _of_py_dataset(self.dataset)
         return iter(self.dataset() if self.is_function else self.dataset)
 
     def length(self) -> int | None:
-        """The number of batches in an epoch; None if the data do not know it."""
+        """Return the number of batches in an epoch; None if the data do not reveal it."""
         if self.is_one_pass or self.is_function:
             return None
         if self.is_py_dataset:
@@ -157,13 +157,13 @@ class Steps:
         self.epoch = 0
         """The current epoch: counted from 0, or a value of the given range."""
         self.step = 0
-        """The steps done in this epoch: the number of the current one, counted from 0."""
+        """The number of steps done in this epoch, which is the number of the current step, counted from 0."""
         self.steps = 0
         """The steps done in all epochs."""
         self.drawn = 0
         """Batches taken from the current iterator."""
         self.ahead: list[Any] = []
-        """The batch taken ahead to see if any is left; empty if none was taken."""
+        """The batch taken ahead to find out if any is left; empty if none was taken."""
         self.iterator: Iterator[Any] = iter(())
         self.number = 0
         """The number of the current epoch, counted from 0."""
@@ -235,11 +235,11 @@ class Steps:
         self.length = self.source.length()
 
     def drop(self) -> bool:
-        """Skip the next batch; False if there is none."""
+        """Skip the next batch; return False if there is none."""
         return (self.ahead.pop() if self.ahead else self._draw()) is not _END
 
     def held(self) -> list[Any]:
-        """The batches taken ahead that the body has not received."""
+        """Return the batches taken ahead that the body has not received."""
         return [batch for batch in self.ahead if batch is not _END]
 
     def _draw(self) -> Any:
@@ -261,8 +261,8 @@ def _checked_epochs(given: Any, source: Source) -> range | None:
         raise ValueError(f"epochs must not be negative: {given}")
     if source.is_one_pass and len(epochs) > 1:
         raise ValueError(
-            f"dataset is a {type(source.dataset).__name__}, which can be iterated only once, and epochs is"
-            f" {len(epochs)}: pass a function that returns a new one for each epoch"
+            f"dataset is a {type(source.dataset).__name__}, which can be iterated only once, but epochs is "
+            f"{len(epochs)}: pass a function that returns a new one for each epoch"
         )
     return epochs
 
@@ -280,7 +280,7 @@ def _checked_state(state: Any) -> Any:
 
 
 def _place() -> Any:
-    """The place where the script creates the loop; None outside a run, which does not need it."""
+    """Return the place where the script creates the loop; None outside a run, which does not need it."""
     from oomph.script import session
 
     if session.current() is None or "tensorflow" not in sys.modules:

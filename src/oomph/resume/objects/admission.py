@@ -49,7 +49,7 @@ _CODE = (
 _FILLING = frozenset(
     id(kind) for kind in HARMLESS_TYPES if issubclass(kind, (Sized, np.void)) and kind not in (str, np.str_)
 )
-"""The `id`s of types that may fill the memory if an iterator calls them, such as with a huge number."""
+"""The `id`s of types that may exhaust memory if an iterator calls them, for example with a huge number."""
 _IN_A_HASH = frozenset(("hash", "tuple", "frozenset", "sorted", "id", "type", "str", "repr", "int", "float", "round"))
 
 
@@ -88,7 +88,7 @@ def admitted_to_iterator(new: Any, old: tuple[Any, ...], unpacking: Unpacking) -
     """Return `new` if a checkpoint may give it to an iterator, which may call it; raises RefusedError otherwise.
 
     Args:
-        old: what the iterator holds now.
+        old: the objects that the iterator now holds.
         unpacking: as for `admitted`.
     """
     if id(new) in _FILLING and not any(new is known for known in old):
@@ -97,9 +97,9 @@ def admitted_to_iterator(new: Any, old: tuple[Any, ...], unpacking: Unpacking) -
 
 
 def is_called(thing: Any) -> bool:
-    """True for anything that can be called or leads to it: functions, classes, modules, objects with `__call__`.
+    """True for anything that can be called or leads to a call: functions, classes, modules, objects with `__call__`.
 
-    Keras' layers, losses and the like are objects with a state of their own, and count as data.
+    Keras' layers, losses and the like are objects with their own state, and count as data.
     """
     kind: Any = type(thing)
     if issubclass(kind, type):
@@ -115,7 +115,7 @@ def _has_call(kind: type) -> bool:
 
 
 def may_be_hashed(key: Any) -> bool:
-    """True unless hashing the key runs the script's own functions, which would get data of a checkpoint."""
+    """True unless hashing the key runs the script's own functions, which would then receive data from a checkpoint."""
     if issubclass(type(key), (tuple, frozenset)):
         return all(map(may_be_hashed, _items(key)))
     computed = getattr(type(key), "__hash__", None)
@@ -149,7 +149,7 @@ def is_plain_name(name: Any) -> bool:
 
 
 def may_be_global(name: Any, module: Mapping[str, Any], names: set[str]) -> bool:
-    """True if a checkpoint may assign a global: an existing variable of the script, or a name in its code.
+    """True if a checkpoint may assign this global: an existing variable of the script, or a name in its code.
 
     Args:
         names: the globals that the code names.
@@ -160,7 +160,7 @@ def may_be_global(name: Any, module: Mapping[str, Any], names: set[str]) -> bool
 
 
 def _flat(thing: Any) -> Iterator[Any]:
-    """Yield a thing, or the items of a tuple or frozenset, also of nested ones."""
+    """Yield a thing, or the items of a tuple or frozenset, including nested ones."""
     if issubclass(type(thing), (tuple, frozenset)):
         for each in _items(thing):
             yield from _flat(each)
@@ -173,11 +173,11 @@ def _items(thing: Any) -> Iterator[Any]:
 
 
 _DATA_OF_LIBRARIES = ("optuna.", "keras_tuner.")
-"""Modules whose plain classes hold a tuner's trials; those of other libraries may do more."""
+"""Modules whose plain classes hold a tuner's trials; the classes of other libraries may do more."""
 _BASES = (*_DATA_OF_LIBRARIES, "typing", "abc", "types")
 _CONTAINERS = (dict, list, set, collections.deque)
 _METACLASSES = (type, abc.ABCMeta, enum.EnumMeta)
-"""The metaclasses that run no code of the script; any other may do so on every access."""
+"""The metaclasses that run none of the script's code; any other may do so on every access."""
 _RUNS_BY_ITSELF = ("__del__", "__call__", "__get__", "__set__", "__delete__", "__set_name__")
 """The methods of an object that run without being named, such as when it is called or discarded."""
 
@@ -186,7 +186,7 @@ class OwnTypes:
     """The types by their paths, such as "__main__:Entry".
 
     Args:
-        met: the types of what the script holds.
+        met: the types of the objects that the script holds.
     """
 
     def __init__(self, met: Iterable[type]) -> None:
@@ -194,22 +194,22 @@ class OwnTypes:
         self._known: dict[str, type] | None = None
 
     def __call__(self, path: str) -> Any:
-        """The type at this path; raises CannotGiveBackError if it is not listed."""
+        """Return the type at this path; raises CannotGiveBackError if it is not listed."""
         if self._known is None:
             self._known = {path_of(kind): kind for kind in (*_defined(), *self._met) if is_made_as_data(kind)}
         found = self._known.get(path) if type(path) is str else None
         if found is None:
-            raise CannotGiveBackError(f"{str(path)[:100]}, which is none of the script's types of data")
+            raise CannotGiveBackError(f"{str(path)[:100]}, which is not one of the script's types of data")
         return found
 
 
 def path_of(kind: type) -> str:
-    """The path of a type."""
+    """Return the path of a type."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def is_made_as_data(kind: type) -> bool:
-    """True if creating and discarding an object of this class runs no Python code."""
+    """True if creating and discarding an object of this class does not run Python code."""
     if type(kind) not in _METACLASSES:
         return False
     if issubclass(kind, enum.Enum):
@@ -234,7 +234,7 @@ def is_data(kind: type) -> bool:
 
 
 def _defined() -> Iterator[type]:
-    """The classes that the script's own modules define, and those of libraries that hold data of trials."""
+    """Yield the classes that the script's own modules define, and the library classes that hold data of trials."""
     for name, module in list(sys.modules.items()):
         if type(module) is ModuleType and (code.is_users(name) or name.startswith(_DATA_OF_LIBRARIES)):
             yield from _classes_in(vars(module), name)

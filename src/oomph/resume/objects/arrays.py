@@ -43,7 +43,7 @@ class NumberArray(Kind):
         return ("large", *described, *(["F"] if in_columns else []))
 
     def array(self, thing: Any) -> Any:
-        """A copy of the array's values."""
+        """Return a copy of the array's values."""
         return np.array(thing)
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
@@ -93,7 +93,7 @@ class Variable(Kind):
         return NumberArray().content(self.array(thing), encode)
 
     def array(self, thing: Any) -> Any:
-        """A copy of the value of the variable or tensor."""
+        """Return a copy of the value of the variable or tensor."""
         return np.array(tensorflow_variable(thing).numpy())
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
@@ -121,7 +121,7 @@ class Tensor(Kind):
         return NumberArray().content(np.asarray(array), encode)
 
     def array(self, thing: Any) -> Any:
-        """A copy of the value of the variable or tensor."""
+        """Return a copy of the value of the variable or tensor."""
         return np.array(thing.numpy())
 
     def build(self, content: Value, decode: Decode) -> Any:
@@ -149,7 +149,7 @@ class Table(Kind):
 
 
 class Queue(Kind):
-    """A TensorFlow queue. Its size is visible, its content is not."""
+    """A TensorFlow queue. Its size is visible, but its content is not."""
 
     tag = "queue"
 
@@ -183,7 +183,7 @@ def admit_texts(array: Any, decode: Decode, *old: Any) -> Any:
 
 
 def empty_objects(shape: Value, size: int) -> Any:
-    """An array for `size` objects; raises CannotGiveBackError if the shape does not match."""
+    """Create an array for `size` objects; raises CannotGiveBackError if the shape does not match."""
     if not all(type(each) is int and each >= 0 for each in shape) or math.prod(shape) != size:
         raise CannotGiveBackError("an array of another shape", SHAPE)
     return np.empty(tuple(shape), dtype=object)
@@ -201,7 +201,7 @@ FRAMES = (
     *("pandas.core.frame.DataFrame", "pandas.core.series.Series"),
 )
 _MOST_BYTES = 16 << 20
-"""Tables of more bytes are only fingerprinted: a change is detected, but cannot be undone."""
+"""Larger tables are only fingerprinted: a change is detected, but cannot be undone."""
 _DTYPES = (
     *("boolean", "string", "str", "Float32", "Float64"),
     *(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)),
@@ -234,7 +234,7 @@ class PandasFrame(Kind):
 
 
 def _texts_of(thing: Any) -> set[str]:
-    """The texts in its columns, index and column names."""
+    """Return the texts in its columns, index and column names."""
     columns, names = _columns_of(thing)
     series = [each for each in (*columns, thing.index, names) if not _is_of_numbers(each)]
     return {item for each in series for item in each.astype(object) if type(item) is str}
@@ -245,7 +245,7 @@ def _is_of_numbers(column: Any) -> bool:
 
 
 def _columns_of(thing: Any) -> tuple[list[Any], Any]:
-    """The columns, and the index of their names; a Series has one."""
+    """Return the columns, and the index of their names; a Series has one."""
     if thing.ndim == 1:
         return [thing], sys.modules["pandas"].Index([thing.name], dtype=object)
     return [thing.iloc[:, number] for number in range(thing.shape[1])], thing.columns
@@ -258,7 +258,7 @@ def _index(index: Any) -> Value:
 
 
 def _values(column: Any) -> Value:
-    """The values of a column or an index."""
+    """Return the values of a column or an index."""
     dtype = column.dtype
     if isinstance(dtype, np.dtype) and dtype.kind != "O":
         return array_as_value(np.asarray(column))
@@ -269,12 +269,12 @@ def _values(column: Any) -> Value:
 
 
 def _fingerprint(column: Any) -> Value:
-    """The fingerprint of a numeric column; text in such a table is assumed constant."""
+    """Return the fingerprint of a numeric column; text in such a table is assumed constant."""
     return fingerprints.of_array(np.asarray(column)) if _is_of_numbers(column) else None
 
 
 def _made(name: str, content: Value) -> Any:
-    """A new table with this content; raises CannotGiveBackError."""
+    """Create a new table with this content; raises CannotGiveBackError."""
     pandas = sys.modules.get("pandas")
     if pandas is None or content[0] == "large frame" or name not in ("DataFrame", "Series"):
         raise CannotGiveBackError("a table of pandas")
@@ -293,10 +293,10 @@ def _made(name: str, content: Value) -> Any:
 def _column(pandas: Any, value: Value) -> Any:
     if value[0] == "items":
         if value[1] not in ("object", *_DTYPES):
-            raise CannotGiveBackError("a table of pandas that holds something else")
+            raise CannotGiveBackError("a table of pandas that contains something else")
         return pandas.array(_items(value[2:]), dtype=value[1]) if value[1] != "object" else _objects(value[2:])
     if value[0] == "text":
-        raise CannotGiveBackError("a table of pandas that holds objects")
+        raise CannotGiveBackError("a table of pandas that contains objects")
     return value_as_array(value)
 
 

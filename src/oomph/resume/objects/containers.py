@@ -83,13 +83,13 @@ class Mapping(Kind):
             yield (Id(key) if _may_be_an_id(key) else key), value
 
     def _items_of(self, thing: Any) -> list[tuple[Any, Any]]:
-        """The items of a mapping in order. An OrderedDict keeps its order separately."""
+        """Return the items of a mapping in order. An OrderedDict keeps its order separately."""
         return list(
             collections.OrderedDict.items(thing) if isinstance(thing, collections.OrderedDict) else dict.items(thing)
         )
 
     def _items(self, content: Value, decode: Decode, thing: Any) -> tuple[list[tuple[Any, Any]], list[str], str]:
-        """The items to set, with the current value for any that cannot be restored, and the reasons for those."""
+        """Return the items to set, with the current value for those that cannot be restored, and the reasons why."""
         items, missing, trouble, keys = [], [], "", Among(dict.keys(thing))
         for encoded, value in pairs(content[2:]):
             key = hashed(decode(encoded, keys))
@@ -108,7 +108,7 @@ class Mapping(Kind):
 
 
 class Sequence(Kind):
-    """A list, deque or set: a container of items alone."""
+    """A list, deque or set: a container of nothing but items."""
 
     tag = "sequence"
 

@@ -49,14 +49,14 @@ class Yield(NamedTuple):
     receives: bool
     """True if the code uses the value sent to this `yield`."""
     is_stored: bool
-    """True if the code only stores the sent value under a name, or drops it."""
+    """True if the code only stores the sent value under a name, or discards it."""
     is_harmless: bool
     """True if the line may run again: this is its only `yield`, and only loads and operators precede it."""
 
 
 @functools.lru_cache(maxsize=1024)
 def yields_of(code: CodeType) -> Mapping[int, Yield]:
-    """The `yield`s that can be reached without an exception, by the offset of the instruction."""
+    """Return the `yield`s that can be reached without an exception, by the offset of the instruction."""
     steps = list(dis.get_instructions(code))
     depths, lines = _depths(steps), _lines(steps)
     found = {}
@@ -74,7 +74,7 @@ def yields_of(code: CodeType) -> Mapping[int, Yield]:
 
 
 def receives(generator: GeneratorType[Any, Any, Any]) -> bool:
-    """True if values are sent to a generator, so that `next` cannot advance it."""
+    """True if the generator expects sent values, so that `next` cannot advance it."""
     code = generator.gi_code
     return any(each.receives for each in yields_of(code).values()) or "SEND" in {s.opname for s in _steps(code)}
 
@@ -167,7 +167,7 @@ def _steps(code: CodeType) -> tuple[dis.Instruction, ...]:
 
 
 def _depths(steps: list[dis.Instruction]) -> dict[int, int]:
-    """The stack depth before each instruction that can be reached without an exception, by offset."""
+    """Return the stack depth before each instruction reachable without an exception, by offset."""
     following = {one.offset: other for one, other in pairwise(steps)}
     by_offset = {step.offset: step for step in steps}
     depths: dict[int, int] = {}
@@ -195,7 +195,7 @@ _GO_ELSEWHERE = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE", "RETURN_VALUE
 
 
 def _lines(steps: list[dis.Instruction]) -> dict[int, int]:
-    """The line number of each instruction, by offset."""
+    """Return the line number of each instruction, by offset."""
     found, line = {}, 0
     for step in steps:
         started = getattr(step, "line_number", step.starts_line)  # since 3.13 `starts_line` is a bool
@@ -208,7 +208,7 @@ _ENDED = ("ended",)
 
 
 class Allowance:
-    """The time that all generators of one restoration may take together, in seconds."""
+    """The total time, in seconds, that all generators of one restoration may take."""
 
     def __init__(self, seconds: float = 30.0) -> None:
         self.seconds = seconds
@@ -227,8 +227,8 @@ def bring_to(
     Args:
         node: the generator in the graph.
         content: the offset of the `yield` at which it stood, and its locals.
-        graph: encodes what its frame holds now.
-        new: objects it referred to that do not exist yet: how each was made, and its content.
+        graph: encodes the current content of its frame.
+        new: objects it referred to that do not exist yet, each with how it was made and its content.
         decode: resolves a reference to an object of this process.
         allowance: how long it may run.
     """
@@ -253,7 +253,7 @@ def bring_to(
 
 
 def _is_of_this_code(code: CodeType, content: Value) -> bool:
-    """True if the generator's code has the saved position; otherwise running it forward is useless."""
+    """True if the generator's code contains the saved position; otherwise running it forward is useless."""
     if type(content) is not tuple or not content or type(content[0]) is not int:
         return False
     names = content[1::2]

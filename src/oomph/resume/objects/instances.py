@@ -43,7 +43,7 @@ class Instance(Kind):
         yield from ((f".{name}", value) for name, value in self.attributes(thing).items())
 
     def attributes(self, thing: Any) -> dict[str, Any]:
-        """The attributes that the user's code set on the object, by name."""
+        """Return the attributes that the user's code set on the object, by name."""
         kind: Any = type(thing)
         theirs, held = code.set_by_libraries(kind), dict_of(thing)
         all_theirs = held.keys() <= theirs  # true for most layers, and asked at every checkpoint
@@ -138,7 +138,7 @@ class Attributed(Kind):
 
 
 class Class(Kind):
-    """A user's class: its attributes, and what its methods refer to."""
+    """A user's class: its attributes, and the objects that its methods refer to."""
 
     tag = "class"
     named_from = 0
@@ -213,7 +213,7 @@ class Wrapper(Kind):
 
 
 def wrapped_by(thing: Any) -> FunctionType | None:
-    """The user's function that a library's decorator has wrapped; None if there is none."""
+    """Return the user's function that a library's decorator has wrapped; None if there is none."""
     for _ in range(_MOST_WRAPPERS):
         if type(thing) not in WRAPPERS:  # an object of the user's may run code when it is asked for an attribute
             return None
@@ -295,7 +295,7 @@ class GlobalNames(SimpleNamespace):
 
 
 def dict_of(thing: Any) -> dict[str, Any]:
-    """The attributes of an object, bypassing attribute access that its class defines."""
+    """Return the attributes of an object, bypassing any attribute access that its class defines."""
     try:
         found = object.__getattribute__(thing, "__dict__")
     except (AttributeError, TypeError):
@@ -315,7 +315,7 @@ def _slots_of(kind: type) -> list[str]:
 
 
 def _mangled(name: str, kind: type) -> str:
-    """The name that Python gives to a private attribute of a class."""
+    """Return the name that Python gives to a private attribute of a class."""
     private = name.startswith("__") and not name.endswith("__")
     return f"_{kind.__name__.lstrip('_')}{name}" if private else name
 
@@ -326,7 +326,7 @@ def _mangled(name: str, kind: type) -> str:
 def is_open_for_writing(value: Any) -> bool:
     """True if the value is the descriptor, above 2, of a regular file that this process has open for writing.
 
-    A script that keeps such a descriptor opens the file anew in each attempt and may get another one.
+    A script that keeps such a descriptor reopens the file in each attempt and may get a different one.
     """
     if type(value) is not int or not 2 < value < 1 << 20:
         return False

@@ -24,7 +24,7 @@ _EAGER = (
     *(itertools.product, itertools.permutations),
     *(itertools.combinations, itertools.combinations_with_replacement),
 )
-"""Iterator types that read their source at once, so the source must be a tuple."""
+"""Iterator types that read their whole source at once, so the source must be a tuple."""
 _OVER_VALUES = (itertools.count, itertools.repeat)
 _LAZY = frozenset({"iter", "reversed", *(kind.__name__ for kind in (*_OVER_ITERABLES, *_CALLING, itertools.compress))})
 MAKERS: dict[str, Callable[..., Any]] = {
@@ -94,7 +94,7 @@ class Generator(Kind):
 
 
 def _runs_nothing(made_by: str, arguments: list[Any]) -> bool:
-    """True if making the iterator runs no Python code and consumes nothing from its sources."""
+    """True if creating the iterator runs no Python code and consumes nothing from its sources."""
     if made_by in ("iter", "reversed") and len(arguments) != 1:
         return False  # `iter(function, sentinel)` calls
     if made_by in _LAZY:
@@ -112,7 +112,7 @@ def _is_no_iterable(thing: Any) -> bool:
 
 
 def _is_iterated_in_c(thing: Any, made_by: str) -> bool:
-    """True if iterating over a thing runs no Python code by itself."""
+    """True if iterating over a thing does not itself run Python code."""
     kind: Any = type(thing)
     if issubclass(kind, tf.data.Iterator):
         return made_by != "reversed"
@@ -122,7 +122,7 @@ def _is_iterated_in_c(thing: Any, made_by: str) -> bool:
 
 
 def _reduced(thing: Any) -> tuple[Any, ...]:
-    """The parts from which Python recreates the iterator: its maker's name, the arguments, and a state."""
+    """Return the parts from which Python recreates the iterator: its maker's name, the arguments, and a state."""
     import warnings
 
     with warnings.catch_warnings():

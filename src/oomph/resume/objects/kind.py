@@ -1,9 +1,9 @@
-"""Kind: what an object holds, how that is encoded, and how it is restored.
+"""Kind defines what an object contains, and how that is encoded and restored.
 
 Each kind knows four things about an object: its `parts` (the objects in it, and how each is reached), its `content` (a
-comparable value that refers to its parts), how to `give_back` a content to an object in place, and how to `build` a
-new object. An object that can only be built replaces the old one. An object that can be neither changed nor built is
-noted, and lost after a restart.
+comparable value that refers to its parts), how to `give_back` a content to an object in place, and how to `build` a new
+object. An object that can only be built replaces the old one. An object that can be neither changed nor built is noted,
+and lost after a restart.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Encode = Callable[[Any], Value]
 Decode = Callable[..., Any]
 """Called with a value and, if any, the current object in its place, which may have to stay."""
 TypeNamed = Callable[[str], Any]
-"""Finds a type by its path in the closed list of what restoration may make; raises CannotGiveBackError."""
+"""Finds a type by its path in the closed list of types that restoration may create; raises CannotGiveBackError."""
 
 
 _LARGEST, _LONGEST = 1_000_000, 8
-"""Integers this large are taken for clock values, and floats with more characters for random numbers."""
+"""Integers this large are treated as clock values, and floats with more characters as random numbers."""
 _MOST_NAMED = 100
-"""A mapping with more names than this is taken for data, not settings."""
+"""A mapping with more names than this is treated as data, not settings."""
 _SAME = "same"
 """Marks a figure that has not changed since the training began."""
 
@@ -52,7 +52,7 @@ class Setting(NamedTuple):
 
 
 def is_figure(value: object) -> bool:
-    """True for a switch or a number as people write it, not a clock value or a random one."""
+    """True for a switch or a number as a person would write it, not a clock value or a random number."""
     if type(value) is float:
         return len(repr(value)) <= _LONGEST
     return type(value) is bool or (type(value) is int and abs(value) < _LARGEST and value not in _of_this_process())
@@ -63,7 +63,7 @@ def _of_this_process() -> tuple[int, int]:
 
 
 NOTHING = object()
-"""Stands for the lack of a current value."""
+"""Represents the absence of a current value."""
 
 
 class CannotGiveBackError(Exception):
@@ -79,7 +79,7 @@ class CannotGiveBackError(Exception):
 
 
 class OutsideError(Exception):
-    """A reference to something that is not training state: a lock, an open file, a connection."""
+    """A reference to something outside the training state: a lock, an open file, a connection."""
 
 
 class Kind:
@@ -89,12 +89,12 @@ class Kind:
     in_place = True
     """True if `give_back` can change an object in place."""
     arrays = False
-    """True if the content is large, and stored as a separate array."""
+    """True if the content is large and is stored as a separate array."""
     named_from: int | None = None
-    """The index in the content from which names and values alternate; None if it has no names."""
+    """The index in the content after which names and values alternate; None if it has no names."""
 
     def at(self, name: str) -> str:
-        """The path from the object to the value under a name."""
+        """Return the path from the object to the value under a name."""
         return f".{name}"
 
     def parts(self, thing: Any) -> Iterator[Part]:
@@ -102,11 +102,11 @@ class Kind:
         return iter(())
 
     def content(self, thing: Any, encode: Encode) -> Value:
-        """The content of a thing, as a comparable value."""
+        """Return the content of a thing, as a comparable value."""
         return None
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        """Restore the content of a thing in place; raises CannotGiveBackError."""
+        """Restore the content of a thing in place; raises CannotGiveBackError if that is impossible."""
         raise CannotGiveBackError(type(thing).__name__)
 
     def figures(self, content: Value) -> Iterator[Figure]:
@@ -115,14 +115,14 @@ class Kind:
         return (Figure(name, self.at(name), value) for name, value in named if is_figure(value))
 
     def since(self, before: Value, now: Value) -> Value:
-        """The content to save of a changed object, with its unchanged figures marked."""
+        """Return the content to save of a changed object, with its unchanged figures marked."""
         old = self._named(before)
         found = self.figures(now)
         same = {name for name, _, value in found if type(old.get(name)) is type(value) and old[name] == value}
         return self._with_values(now, lambda name, value: (_SAME, value) if name in same else value) if same else now
 
     def with_settings(self, content: Value, at_begin: Value) -> tuple[Value, list[Setting]]:
-        """The content to restore, with the figures that the script has changed, and those settings."""
+        """Return the content to restore, with the figures that the script has changed, and those settings."""
         begun, others = self._named(at_begin), list[Setting]()
 
         def chosen(name: Any, value: Value) -> Value:
@@ -137,24 +137,24 @@ class Kind:
         return self._with_values(content, chosen), others
 
     def _named(self, content: Value) -> dict[str, Value]:
-        """The values of a content that have text names, by name."""
+        """Return the values of a content whose names are strings, by name."""
         if self.named_from is None or not 0 < len(content) - self.named_from <= 2 * _MOST_NAMED:
             return {}
         return {name: value for name, value in pairs(content[self.named_from :]) if type(name) is str}
 
     def _with_values(self, content: Value, chosen: Callable[[Any, Value], Value]) -> Value:
-        """The content with the value that `chosen` returns for each name and its value."""
+        """Return the content with each named value replaced by what `chosen` returns for its name and value."""
         if self.named_from is None:
             return content
         values = ((name, chosen(name, value)) for name, value in pairs(content[self.named_from :]))
         return (*content[: self.named_from], *(each for pair in values for each in pair))
 
     def shell(self, content: Value, type_named: TypeNamed) -> Any:
-        """A new, empty object that `give_back` fills, so it may refer to itself; raises CannotGiveBackError."""
+        """Create an empty object that `give_back` fills, so it may refer to itself; raises CannotGiveBackError."""
         raise CannotGiveBackError(self.tag)
 
     def build(self, content: Value, decode: Decode) -> Any:
-        """A new object of a kind that cannot be filled; raises CannotGiveBackError."""
+        """Build a new object of a kind that cannot be filled; raises CannotGiveBackError."""
         raise CannotGiveBackError(self.tag)
 
 
@@ -165,7 +165,7 @@ def pairs(flat: Value) -> Iterator[tuple[Any, Any]]:
 def put_each(
     pairs: Iterable[tuple[Any, Any]], decode: Decode, now: Mapping[Any, Any], put: Callable[[Any, Any], None]
 ) -> None:
-    """Put each value under its name; raises CannotGiveBackError at the end if some failed.
+    """Put each value under its name; raises CannotGiveBackError at the end if any failed.
 
     Values outside the training are left out: the new process already has the right ones.
 

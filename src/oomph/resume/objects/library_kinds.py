@@ -1,4 +1,4 @@
-"""Keras and TensorFlow objects: which of their parts are state, or lead to the user's objects."""
+"""Kinds of Keras and TensorFlow objects: the parts that are state, or that lead to the user's objects."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _WRAPPED = ("build", "quantize")
 _FUNCTIONS = (FunctionType, MethodType, functools.partial)
 _SERIES = ("epoch", "history")
 _OF_ITS_OWN = ("_stats", "_rng_pool", "_iterator")
-"""Private attributes of Grain and PyTorch without state: timings, reseeded generators, workers."""
+"""Stateless private attributes of Grain and PyTorch: timings, reseeded generators, workers."""
 _FILES = ("iterator.index", "iterator.data-00000-of-00001")
 
 
 class LibraryObject(Instance):
-    """A layer, model, optimizer, metric, loss, callback or data set, of a Keras class or a subclass.
+    """A layer, model, optimizer, metric, loss, callback or dataset, of a Keras class or a subclass.
 
     Among the attributes that Keras sets, the walk follows only variables, layers, and the user's functions and objects.
     """
@@ -82,7 +82,7 @@ class OptimizerKind(LibraryObject):
         if trained and not thing.built:
             thing.build([_variable(decode(each)) for each in trained])
         if len(variables) != len(thing.variables):
-            raise CannotGiveBackError("an optimizer with other variables", OTHER_VARIABLES)
+            raise CannotGiveBackError("an optimizer with different variables", OTHER_VARIABLES)
         for variable, each in zip(thing.variables, variables, strict=True):
             found = _variable(decode(each))
             if found is not variable:
@@ -164,7 +164,7 @@ class RandomGenerator(Kind):
         return Variable().content(thing.state, encode)
 
     def array(self, thing: Any) -> Any:
-        """A copy of the generator's state."""
+        """Return a copy of the generator's state."""
         return np.array(thing.state.numpy())
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
@@ -194,7 +194,7 @@ class DatasetIterator(Kind):
         return NumberArray().content(self.array(thing), encode)
 
     def array(self, thing: Any) -> Any:
-        """The bytes of the iterator's checkpoint; empty if TensorFlow cannot save the iterator."""
+        """Return the bytes of the iterator's checkpoint; empty if TensorFlow cannot save the iterator."""
         with tempfile.TemporaryDirectory() as folder:
             try:
                 tf.train.Checkpoint(iterator=thing).write(f"{folder}/iterator")
@@ -224,14 +224,14 @@ def _variable(thing: Any) -> Any:
 
 
 def _leads_on(name: str, value: Any) -> bool:
-    """True if an attribute of a leading class needs to be walked. Keras' own functions, such as `relu`, do not."""
+    """True if an attribute of a leading class must be walked, unlike Keras' own functions, such as `relu`."""
     of_library = type(value) is FunctionType and code.is_of_library(value)
     return not (of_library and (value.__closure__ is None or name in _WRAPPED))
 
 
 @functools.lru_cache(maxsize=4096)
 def _leading_among(kinds: frozenset[type]) -> frozenset[type]:
-    """The classes whose objects have their own state or hold the user's objects."""
+    """Return the classes whose objects have their own state or hold the user's objects."""
     return frozenset(kind for kind in kinds if _is_leading_class(kind))
 
 
@@ -249,7 +249,7 @@ def _is_leading_class(kind: type) -> bool:
 
 
 def _given_by_user(function: Any, seen: set[int]) -> Iterator[Any]:
-    """A function that a dataset maps or, if TensorFlow has wrapped the user's function, what the wrapper leads to.
+    """Yield a function that a dataset maps or, if TensorFlow has wrapped it, the user's functions behind the wrapper.
 
     `Dataset.from_generator` keeps its argument in a `_GeneratorState`, in the closures of three functions.
     """

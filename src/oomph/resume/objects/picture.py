@@ -26,9 +26,9 @@ from oomph.terminal.wrapping import shortened
 _UNKNOWN = (values.UNKNOWN,)
 """The content of an object that has a part that can be neither referenced nor encoded."""
 _MOST_BYTES = 2 << 30
-"""The most bytes of arrays in one checkpoint, besides the variables of model and optimizers."""
+"""The most bytes of arrays in one checkpoint, apart from the variables of model and optimizers."""
 LOST, OUTSIDE = "lost", "outside"
-"""Tags of new objects that cannot be made, and of those outside the training state."""
+"""The tags of new objects that cannot be created, and of new objects outside the training state."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Picture:
     graph: Graph
     contents: dict[str, Value]
     troubles: dict[str, Reason]
-    """Key of an object that cannot be encoded → why it is lost."""
+    """Maps the key of an object that cannot be encoded to the reason it is lost."""
 
     @classmethod
     def of(
@@ -53,7 +53,7 @@ class Picture:
         Args:
             before: an earlier picture, whose names for objects are kept.
             saved_elsewhere: the `id`s of variables and layers that are saved elsewhere.
-            seconds: the time limit; `unseen` lists what was not reached by then.
+            seconds: the time limit; `unseen` lists the objects not reached by then.
         """
         graph = walk(roots, None if before is None else before.graph, saved_elsewhere, seconds)
         contents: dict[str, Value] = {}
@@ -82,7 +82,7 @@ class Picture:
         return self.graph.unseen
 
     def fingerprint(self, under: str = "") -> str:
-        """The fingerprint of every object whose name begins with `under`: equal for equal contents in every process."""
+        """Return the fingerprint of every object whose name begins with `under`: equal for equal contents anywhere."""
         digest = hashlib.blake2b(digest_size=8)
         for key in sorted(self.contents):
             if key.startswith(under):
@@ -94,7 +94,8 @@ class Picture:
 class Changes:
     """The changes since an earlier picture.
 
-    `changed` holds objects that existed then; `new` holds those that did not, with the kind that can build them.
+    `changed` contains objects that existed then; `new` contains objects that did not, with the kind that can build
+    them.
     """
 
     changed: dict[str, Value] = field(default_factory=dict)
@@ -105,7 +106,7 @@ class Changes:
     """The reasons some changed state cannot be restored."""
 
     def to_json(self, apart: list[bytes] | None = None) -> dict[str, Any]:
-        """The changes as JSON, without the arrays; long bytes are collected in `apart` if given."""
+        """Return the changes as JSON, without the arrays; long bytes are collected in `apart` if given."""
         return {
             "changed": {key: values.to_json(content, apart) for key, content in self.changed.items()},
             "new": {key: [tag, values.to_json(content, apart)] for key, (tag, content) in self.new.items()},
@@ -114,7 +115,7 @@ class Changes:
 
     @classmethod
     def from_json(cls, document: dict[str, Any], arrays: dict[str, Any], apart: Sequence[bytes] = ()) -> Changes:
-        """The changes that `to_json` encoded; raises ValueError for any other document."""
+        """Return the changes that `to_json` encoded; raises ValueError for any other document."""
         try:
             left: list[bytes | None] = [*apart]
             changed = {str(key): values.from_json(each, left) for key, each in document["changed"].items()}
@@ -125,14 +126,14 @@ class Changes:
 
 
 def lost_object(key: str, what: str, trouble: str = "") -> Reason:
-    """The reason an object is lost: its type or contents, and the obstacle if known."""
+    """Return the reason an object is lost: its type or contents, and the obstacle if known."""
     if what == GeneratorType.__name__:
         trouble = GENERATOR
     return because("object", where=key, what=what[:200], trouble=trouble)
 
 
 def changes_between(before: Picture, now: Picture) -> Changes:
-    """The differences between two pictures, with copies of the changed arrays."""
+    """Return the differences between two pictures, with copies of the changed arrays."""
     found = Changes()
     for key, content in now.contents.items():
         node = now.graph.nodes[key]
@@ -177,7 +178,7 @@ def _leave_out_secrets(found: Changes, before: Picture, now: Picture) -> None:
 
 
 def _has_secret_items(content: Value, node: Node) -> bool:
-    """True for a text array that holds a known secret."""
+    """True for a text array that contains a known secret."""
     is_of_texts = is_large(content) and str(content[2]).lstrip("<>|=").startswith(("S", "U"))
     return is_of_texts and any(map(holds_known_secret, texts_in(node.thing)))
 
@@ -202,7 +203,7 @@ def _copy_arrays(found: Changes, now: Picture) -> None:
 
 
 def size_of(content: Value) -> int:
-    """The size of a large content in bytes; raises TypeError for record dtypes."""
+    """Return the size of a large content in bytes; raises TypeError for record dtypes."""
     dtype, shape = content[2:4]
     return int(values.dtype_of(dtype).itemsize * np.prod(shape, dtype=np.int64))
 
@@ -213,13 +214,13 @@ def is_large(content: Value) -> bool:
 
 
 def bytes_of(node: Node) -> Any:
-    """The values of a large content: uint8 [N], a copy."""
+    """Return a copy of the values of a large content: uint8 [N]."""
     array = np.ascontiguousarray(node.kind.array(node.thing))  # type: ignore[attr-defined]
     return array.reshape(-1).view(np.uint8)
 
 
 def _how_made(node: Node, content: Value) -> tuple[str, Value]:
-    """The way to recreate a new object: from its content, by name, or not at all."""
+    """Return the way to recreate a new object: from its content, by name, or not at all."""
     if content != _UNKNOWN and _is_buildable(node):
         return node.kind.tag, content
     try:
@@ -238,7 +239,7 @@ def _is_buildable(node: Node) -> bool:
 
 
 def _leave_out_what_nobody_needs(found: Changes) -> None:
-    """Keep only the new objects that a changed object refers to, directly or through others."""
+    """Keep only the new objects that a changed object refers to, directly or indirectly."""
     needed: set[str] = set()
     waiting = list(found.changed.values())
     while waiting:
@@ -250,7 +251,7 @@ def _leave_out_what_nobody_needs(found: Changes) -> None:
 
 
 def references_in(content: Value) -> Iterator[str]:
-    """The keys of the objects that a content refers to."""
+    """Yield the keys of the objects that a content refers to."""
     if type(content) is tuple:
         if len(content) > 1 and content[0] in ("ref", "made", "id"):
             yield str(content[1])

@@ -24,7 +24,7 @@ _MOST_SPAWNED = 100_000
 
 
 class NumpyRandom(Kind):
-    """A NumPy generator: `Generator`, `RandomState`, or the bit generator within."""
+    """A NumPy generator: `Generator`, `RandomState`, or the bit generator inside it."""
 
     tag = "numpy random"
 
@@ -51,7 +51,7 @@ class NumpyRandom(Kind):
 
 
 class Seeds(Kind):
-    """A `numpy.random.SeedSequence`: how many children it has spawned."""
+    """A `numpy.random.SeedSequence`: the number of children it has spawned."""
 
     tag = "seeds of NumPy"
 
@@ -120,7 +120,7 @@ def python_state(state: Any) -> Any:
 
 
 def _seeds_of(bits: Any) -> Any:
-    """The seeds of a bit generator; None before NumPy 1.25, which hides them."""
+    """Return the seeds of a bit generator; None before NumPy 1.25, which hides them."""
     return getattr(bits, "seed_seq", None)
 
 
@@ -142,7 +142,7 @@ def _bit_generator(thing: Any) -> Any:
 
 
 def frozen(state: Any) -> Value:
-    """The state of a NumPy generator as a value."""
+    """Return the state of a NumPy generator as a value."""
     if isinstance(state, dict):
         return ("dict", *(each for key, value in state.items() for each in (key, frozen(value))))
     if isinstance(state, np.ndarray):

@@ -53,25 +53,25 @@ class Restoration:
         self._made: dict[str, Any] = {}
         self._allowance, self._unpacking = Allowance(), Unpacking()
         self._copied: Counter[str] = Counter()
-        """The copies made of each array, limited because a list could name one array until memory is full."""
+        """The number of copies made of each array, limited because a list could name one array until memory is full."""
         self._unfilled: list[tuple[str, Any, Any]] = []
         self.lost: list[Reason] = []
         """The reasons some state could not be restored."""
 
     def apply_early(self) -> None:
-        """Restore what can be restored more than once: everything but generators, which only run forward."""
+        """Restore everything that can be restored more than once: all but generators, which only run forward."""
         self.apply(frozenset(key for key in self._changes.changed if self._rank(key) == 0))
 
     def apply(self, except_for: frozenset[str] = frozenset()) -> None:
-        """Restore all but these keys; `lost` lists failures."""
+        """Restore everything except these keys; `lost` lists failures."""
         changed = {key: content for key, content in self._changes.changed.items() if key not in except_for}
         for key in sorted(changed, key=self._rank):
             self._give_back(key, changed[key])
 
     def _rank(self, key: str) -> int:
-        """The place of an object in the order of restoring. Generators first: running them may change other objects.
+        """Return an object's rank in the order of restoring. Generators are first: running them may change others.
 
-        Iterators last: an iterator over a list that is not filled yet would be at its end.
+        Iterators are last: an iterator over a list that is not filled yet would be at its end.
         """
         node = self._live.graph.nodes.get(key)
         if node is not None and node.kind.tag == "generator":
@@ -117,7 +117,7 @@ class Restoration:
             self.lost.append(lost_object(key, f"{type(error).__name__}: {error}"))
 
     def _admitted(self, holder: str, value: Value, old: Any = NOTHING) -> Any:
-        """The object that a value stands for; raises RefusedError if it must not replace the present one."""
+        """Return the object that a value stands for; raises RefusedError if it must not replace the present one."""
         found = self._decode(value, holder)
         return found if self._own else admitted(found, old, self._unpacking)
 
@@ -175,7 +175,7 @@ class Restoration:
         return flat.copy() if len(shape) == 1 else flat.reshape(shape).copy("F" if order == "F" else "C")
 
     def _referred(self, key: str) -> Any:
-        """The object with this key: existing, made earlier, or new."""
+        """Return the object with this key: existing, made earlier, or new."""
         if key in self._live.graph.nodes:
             return self._live.graph.nodes[key].thing
         if key in self._made:
@@ -211,7 +211,10 @@ class Restoration:
             self._attempt(key, partial(kind.give_back, self._made[key], content, decode))
 
     def _remade(self, key: str, tag: str, content: Value) -> Any:
-        """An object that can only be built: the existing one if it is the same, else a new one, built once."""
+        """Return an object that can only be built: the existing one if it is the same, otherwise a new one.
+
+        A new one is built only once.
+        """
         if key and self._live.contents.get(key) == content and key not in self._changes.changed:
             return self._live.graph.nodes[key].thing
         if key not in self._made or not key:
@@ -222,12 +225,12 @@ class Restoration:
         return self._made[key]
 
     def _held_by(self, key: str) -> tuple[Any, ...]:
-        """The objects that this process's iterator with this key holds; a restored iterator may call nothing else."""
+        """Return the objects that this process's iterator with this key holds; a restored one may call nothing else."""
         node = self._live.graph.nodes.get(key)
         return () if node is None else tuple(part for _, part in node.kind.parts(node.thing))
 
     def _fill_parts(self, content: Value) -> None:
-        """Make and fill the sources of an iterator before the iterator itself."""
+        """Create and fill the sources of an iterator before the iterator itself."""
         for reference in references_in(content):
             if reference in self._changes.new and reference not in self._made:
                 self._referred(reference)

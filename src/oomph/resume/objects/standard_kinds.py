@@ -20,7 +20,7 @@ from oomph.script.restorable import may_be_restored
 
 _MOST_BYTES = 16 << 20
 _NUMBERS = "<>=@!|0123456789xcbB?hHiIlLqQnNefdgsu"
-"""The characters of a buffer format (PEP 3118) for numbers and bytes, without those for pointers and objects."""
+"""The characters of a buffer format (PEP 3118) for numbers and bytes, but not for pointers and objects."""
 
 
 class Buffer(Kind):
@@ -147,7 +147,7 @@ class Database(Kind):
 
 
 def _holds_addresses(thing: Any) -> bool:
-    """True if the memory holds an address, which is invalid in another process and must not come from a checkpoint."""
+    """True if the memory contains an address, which is invalid elsewhere and must not come from a checkpoint."""
     return not set(memoryview(thing).format) <= set(_NUMBERS)
 
 
@@ -155,7 +155,7 @@ MEMORY = ("_ctypes._SimpleCData", "_ctypes.Array", "_ctypes.Structure", "mmap.mm
 SHARED = ("multiprocessing.sharedctypes.SynchronizedBase",)
 DIGESTS = ("_hashlib.HASH", "_hashlib.HASHXOF", "_blake2.blake2b", "_blake2.blake2s", "_md5.md5", "_sha1.sha1")
 DATABASES = ("sqlite3.Connection", "sqlite3.Cursor")
-"""The classes of databases, by name: not every Python is built with them."""
+"""The classes of databases, by name, since not every Python is built with them."""
 
 
 FILES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom, io.BufferedReader, io.FileIO)
@@ -184,7 +184,7 @@ class OpenFile(Kind):
         return ("large", *Large(fingerprints.of_array(found), "|u1", found.shape))
 
     def array(self, thing: Any) -> Any:
-        """The content of the file: uint8 [N]."""
+        """Return the content of the file: uint8 [N]."""
         fd = os.open(f"/proc/self/fd/{thing.fileno()}", os.O_RDONLY)
         with open(fd, "rb") as file:
             return np.frombuffer(file.read(), np.uint8)

@@ -96,7 +96,7 @@ _STORED = tuple(f"optuna.storages.{name}" for name in ("_cached_storage", "_rdb"
 
 
 def kind_of(thing: Any) -> Kind:
-    """The kind of an object; opaque if its class is unknown."""
+    """Return the kind of an object; opaque if its class is unknown."""
     if issubclass(type(thing), type):  # `isinstance` would ask the object, which may refuse, or lie
         return _CLASS if code.is_users(thing.__module__) else OPAQUE
     if type(thing) is FunctionType and not code.is_users(thing.__globals__.get("__name__", "")):
@@ -106,19 +106,19 @@ def kind_of(thing: Any) -> Kind:
 
 
 def _dtype_kind(thing: Any) -> str:
-    """The kind of content of a NumPy array: "n" for numbers, "O" for Python objects; empty for anything else."""
+    """Return the kind of content of a NumPy array: "n" for numbers, "O" for Python objects; empty for anything else."""
     if not issubclass(type(thing), np.ndarray):
         return ""
     return "O" if thing.dtype.kind == "O" else "n"
 
 
 def kind_when_saved_elsewhere(thing: Any) -> Kind:
-    """The kind of a layer or similar object whose variables are saved elsewhere: only the user's attributes remain."""
+    """Return the kind of a layer or the like whose variables are saved elsewhere: only the user's attributes remain."""
     return _ATTRIBUTES if isinstance(kind_of(thing), library_kinds.LibraryObject) else OPAQUE
 
 
 def kind_of_tag(tag: str) -> Kind:
-    """The kind with this tag; raises ValueError if there is none."""
+    """Return the kind with this tag; raises ValueError if there is none."""
     known: dict[str, Kind] = {kind.tag: kind for kind in (*_BY_CLASS.values(), _INSTANCE)}
     known |= {kind.tag: kind for kind in _BY_NAME.values() if not isinstance(kind, library_kinds.LibraryObject)}
     known |= {kind.tag: kind for kind in map(instances.Attributed, filter(_may_have_attributes, _BY_CLASS.values()))}

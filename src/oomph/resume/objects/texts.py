@@ -57,10 +57,10 @@ class Same:
 
 
 def leads_elsewhere(thing: Any, old: Any = NOTHING) -> bool:
-    """True if a thing is or holds a path that is new to this process and outside its folders, hidden, or a program.
+    """True if a thing is or contains a path that is new to this process and outside its folders, hidden, or a program.
 
     Args:
-        old: the current value; its folder is allowed too.
+        old: the current value; its folder is also allowed.
     """
     return any(_is_elsewhere(path, old) for path in filter(None, map(_as_path, texts_in(thing))))
 
@@ -110,7 +110,7 @@ def _is_elsewhere(path: str, old: Any) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _known_in(same: Same) -> _Known:
-    """The paths in the current value; cached for the items of a container."""
+    """Return the paths in the current value; cached for the items of a container."""
     texts = list(texts_in(same.thing))
     paths = frozenset(filter(None, map(_as_path, texts)))
     are_hidden = any(os.fsdecode(each).startswith(".") for each in texts)
@@ -124,7 +124,7 @@ def _can_be_written(path: str) -> bool:
 
 
 def _is_a_program(path: str) -> bool:
-    """True for the name of a program, existing or not, since Python imports files beside the script."""
+    """True for the name of a program, existing or not, since Python imports files next to the script."""
     return is_of_a_program(path) and " " not in path
 
 
@@ -141,14 +141,14 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _folders() -> list[str]:
-    """The script's folders: the working directory, its own, and those named by its arguments."""
+    """Return the script's folders: the working directory, the script's own, and the folders named by its arguments."""
     named = [os.path.dirname(word) for word in sys.argv[1:] if word.startswith("/")]
     whole = [word for word in sys.argv[1:] if word.startswith("/") and os.path.isdir(word)]
     return [os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0])) if sys.argv[0] else "", *named, *whole]
 
 
 def _as_path(text: Any) -> str:
-    """The text as a path; empty if it cannot be a path."""
+    """Return the text as a path; empty if it cannot be a path."""
     try:
         path = os.fsdecode(text)
     except (TypeError, ValueError):
@@ -166,13 +166,13 @@ _RUNS = re.compile(
     rb"|__import__|import_module)\b"
 )
 _OF_A_SHELL = re.compile(r"[;|&$`<>'\"\\\n\r\0]|\A\s*-{1,2}[A-Za-z]")
-"""Matches characters with a meaning to a shell, and program options."""
+"""Matches characters with a special meaning to a shell, and program options."""
 _ASSIGNED = re.compile(r"(?:\w+=\S*\s+)*")
 _OF_SHELLS = frozenset(("eval", "exec", "source", ".", "command", "builtin", "trap", "alias", "export", "set", "cd"))
 
 
 def may_be_a_command(thing: Any, old: Any = NOTHING) -> bool:
-    """True if the script runs commands, and a thing is or holds a text that may be a new command.
+    """True if the script runs commands, and a thing is or contains a text that may be a new command.
 
     Args:
         old: the current value.
@@ -212,7 +212,7 @@ def _is_command(text: str) -> bool:
 
 @functools.cache
 def _programs() -> frozenset[str]:
-    """The names of all programs on the search path."""
+    """Return the names of all programs on the search path."""
     found: set[str] = set()
     for folder in os.get_exec_path():
         try:

@@ -48,7 +48,7 @@ HARMLESS_TYPES = frozenset(
         *(kind for kind in vars(np).values() if isinstance(kind, type) and issubclass(kind, np.generic)),
     }
 )
-"""Types that a checkpoint may name, since calling them only makes a value."""
+"""Types that a checkpoint may name, since calling them only creates a value."""
 HARMLESS_IDS = frozenset(map(id, HARMLESS_TYPES))
 """The `id`s of those types: a lookup by hash could run the code of a metaclass."""
 _TYPES_BY_PATH = {f"{kind.__module__}:{kind.__qualname__}": kind for kind in HARMLESS_TYPES}
@@ -61,7 +61,7 @@ _PATHS = tuple(kind for kind in vars(pathlib).values() if isinstance(kind, type)
 
 
 class CannotEncodeError(TypeError):
-    """A value that neither JSON nor arrays can hold; the message names its type.
+    """A value that neither JSON nor arrays can represent; the message names its type.
 
     Args:
         trouble: the obstacle, as a key of the table of reasons.
@@ -73,7 +73,7 @@ class CannotEncodeError(TypeError):
 
 
 def is_value(thing: Any) -> bool:
-    """True if nothing in a thing can change, so that its identity does not matter."""
+    """True if nothing in a thing can change, so its identity does not matter."""
     kind = type(thing)
     if kind in PLAIN or kind in _VALUES:
         return True
@@ -100,12 +100,12 @@ def encode(thing: Any) -> Value:
 
 
 def text_of(dtype: Any) -> str:
-    """A NumPy dtype as text, including dtypes that only TensorFlow knows, such as bfloat16."""
+    """Write a NumPy dtype as text, including dtypes that only TensorFlow knows, such as bfloat16."""
     return str(dtype.name if dtype.kind == "V" else dtype.str)
 
 
 def dtype_of(text: str) -> Any:
-    """The NumPy dtype that `text_of` wrote; raises TypeError unless it holds numbers or text."""
+    """Return the NumPy dtype that `text_of` wrote; raises TypeError unless it is of numbers or text."""
     if type(text) is not str or not _DTYPE.fullmatch(text):
         raise TypeError(f"no dtype: {str(text)[:40]}")
     try:
@@ -127,7 +127,7 @@ def unknown_in(value: Value) -> Iterator[str]:
 
 
 def without_secrets(value: Value) -> Value:
-    """The value with UNKNOWN for each text that holds a known secret; a restore leaves those texts as they are."""
+    """Return the value with UNKNOWN for each text with a known secret; a restore leaves those texts as they are."""
     kind = type(value)
     if kind in (str, bytes):
         return (UNKNOWN, SECRET) if holds_known_secret(value) else value
@@ -140,7 +140,7 @@ def without_secrets(value: Value) -> Value:
 
 
 def secrets_in(value: Value) -> Iterator[str | bytes]:
-    """Yield the texts in a value that hold a known secret."""
+    """Yield the texts in a value that contain a known secret."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -159,7 +159,7 @@ def named(thing: Any) -> Value:
 
 
 def path_of(kind: type) -> str:
-    """The path of a class; raises CannotEncodeError if looking it up fails."""
+    """Return the path of a class; raises CannotEncodeError if looking it up fails."""
     path = f"{kind.__module__}:{kind.__qualname__}"
     if _looked_up(path) is not kind:
         raise CannotEncodeError(kind.__name__)
@@ -167,7 +167,7 @@ def path_of(kind: type) -> str:
 
 
 def _looked_up(path: str) -> Any:
-    """The object that "module:name" leads to in this process. Never called with a path that a file holds."""
+    """Return the object that "module:name" leads to in this process. Never called with a path from a file."""
     module, _, name = path.partition(":")
     found: Any = sys.modules.get(module)
     for part in name.split(".") if name else ():
@@ -178,7 +178,7 @@ def _looked_up(path: str) -> Any:
 
 
 def to_json(value: Value, apart: list[bytes] | None = None) -> Any:
-    """A value as JSON: lists stand for tuples, and what JSON lacks is tagged.
+    """Encode a value as JSON: lists stand for tuples, and types that JSON lacks are tagged.
 
     Args:
         apart: collects long bytes, which the JSON then only refers to.
@@ -199,10 +199,10 @@ def to_json(value: Value, apart: list[bytes] | None = None) -> Any:
 
 
 def from_json(document: Any, apart: list[bytes | None] | None = None) -> Value:
-    """The value that `to_json` encoded; raises ValueError for any other document.
+    """Return the value that `to_json` encoded; raises ValueError for any other document.
 
     Args:
-        apart: long bytes, each usable once, since copies in many objects would fill the memory.
+        apart: long bytes, each usable once, since copies in many objects would exhaust memory.
     """
     if not isinstance(document, list):
         return document
@@ -224,7 +224,7 @@ def from_json(document: Any, apart: list[bytes | None] | None = None) -> Value:
 
 
 def decode(value: Value) -> Any:
-    """Return the value that `encode` encoded; raises ValueError if this process cannot make it."""
+    """Return the value that `encode` encoded; raises ValueError if this process cannot create it."""
     if type(value) is not tuple:
         return value
     tag, *rest = value
@@ -241,7 +241,7 @@ def _decode_type(path: str) -> Any:
 
 
 def member_of(kind: type, name: str) -> Any:
-    """The member of an enum with this name; raises ValueError if there is none."""
+    """Return the member of an enum with this name; raises ValueError if there is none."""
     members = vars(kind).get("_member_map_") if issubclass(kind, enum.Enum) else None
     if type(members) is not dict or name not in members:
         raise ValueError(f"{kind.__name__} has no {name}")
@@ -295,7 +295,7 @@ _LONG = 32
 
 
 def number_array(items: Sequence[Any]) -> Any:
-    """A long list of numbers of one type as an array; None for other lists, or if an array cannot hold them."""
+    """Convert a long list of numbers of one type to an array; None for other lists or if no array can represent it."""
     kinds = set(map(type, items)) if len(items) >= _LONG else set()
     kind: Any = kinds.pop() if len(kinds) == 1 else None
     if kind is float:
@@ -320,7 +320,7 @@ def is_of_tensorflow(dtype: Any) -> bool:
 
 
 def encoded_numbers(items: Sequence[Any]) -> Value:
-    """A long list of numbers of one type as a value; None for any other list."""
+    """Encode a long list of numbers of one type as a value; None for any other list."""
     array = number_array(items)
     if array is None:
         return None
@@ -328,7 +328,7 @@ def encoded_numbers(items: Sequence[Any]) -> Value:
 
 
 def decoded_numbers(value: Value) -> list[Any] | None:
-    """The list that `encoded` encoded; None for anything else."""
+    """Return the list that `encoded` encoded; None for anything else."""
     if (
         type(value) is not tuple
         or len(value) != 3

@@ -1,7 +1,7 @@
 """The walk: visits every object reachable from some roots once, under a key that is the same in every attempt.
 
 It goes breadth first, so that an object is named by its shortest path. It stops at library objects, at objects that
-cannot be inspected, and when its time is up.
+cannot be inspected, and when its time runs out.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from oomph.resume.objects.values import UNKNOWN, CannotEncodeError, Value
 _MOST_NODES = 50_000
 _MOST_TRIES = 3
 _MOST_DEPTH = 40
-"""The deepest nesting of tuples within tuples that is followed."""
+"""The deepest nesting of tuples that is followed."""
 _LONGEST_KEY = 400
 _PATIENCE = 4
 _DIGEST = 2
-"""The time limit for the digest of the rest, as a multiple of the walk's."""
+"""The time limit for the digest of the objects not reached, as a multiple of the walk's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class Node:
     kind: Kind
 
     def content(self, encode: Any) -> Value:
-        """The object's content; raises CannotEncodeError if a part of it can be neither referenced nor encoded."""
+        """Return the object's content; raises CannotEncodeError if some part can be neither referenced nor encoded."""
         for tried in range(1, _MOST_TRIES + 1):
             try:
                 return self.kind.content(self.thing, encode)
@@ -73,10 +73,10 @@ class Graph:
     types: dict[int, type] = field(default_factory=dict)
     """The types of the objects reached, and the classes among those objects, by `id`."""
     out_of_time: bool = False
-    """True if the time limit ended the walk: the next attempt may get further, or less far."""
+    """True if the time limit ended the walk: the next attempt may get further, or not as far."""
 
     def encode(self, thing: Any) -> Value:
-        """A reference to an object of the graph, or a value; for anything else, UNKNOWN and its name."""
+        """Encode a thing as a reference to an object of the graph or as a value; otherwise as UNKNOWN and its name."""
         try:
             return self._encode(thing, 0)
         except Exception as error:  # also from an object that refuses inspection
@@ -131,9 +131,9 @@ def walk(
     Args:
         roots: each root, with its name for messages.
         before: an earlier walk; the objects it met keep their keys.
-        saved_elsewhere: the `id`s of variables that are saved elsewhere, and of the layers that hold them.
-        seconds: the limit in this thread's processor time; later walks get more. Load on the machine does not count, so
-            that each attempt sees the same part.
+        saved_elsewhere: the `id`s of variables that are saved elsewhere, and of the layers that own them.
+        seconds: the limit in this thread's processor time; later walks get more. Other load on the machine does not
+            count, so each attempt sees the same part.
     """
     patience = 1 if before is None else _PATIENCE  # what the earlier walk saw must be seen again
     return _Walk(before, saved_elsewhere, time.thread_time() + seconds * patience).run(roots, _DIGEST * seconds)
@@ -166,7 +166,7 @@ class _Walk:
         return self._graph
 
     def _is_to_be_met(self, thing: Any) -> bool:
-        """True unless the object is new and an earlier walk was cut short, which may not have reached it."""
+        """True unless the object is new and an earlier walk, cut short, may have missed it."""
         return self._before is None or not self._before.unseen or id(thing) in self._before.by_id or _is_passing(thing)
 
     def _meet(self, key: str, thing: Any) -> None:
@@ -199,7 +199,7 @@ class _Walk:
         return node if node is not None and node.thing is thing else None
 
     def _free(self, key: str) -> str:
-        """The key, followed by a number if an earlier object has taken it."""
+        """Return the key, followed by a number if an earlier object has taken it."""
         taken: list[Mapping[str, Node]] = [self._graph.nodes]
         taken += [] if self._before is None else [self._before.nodes]
         key = without_known_secrets(key)  # a dict may have one among its keys
@@ -218,7 +218,7 @@ class _Walk:
         attributes: frozenset[str],
         imported: frozenset[str] = frozenset(),
     ) -> None:
-        """Add the globals that code refers to, and those it may mean in the user's modules that it names."""
+        """Add the globals that code refers to, and globals it may mean in the user's modules that it names."""
         package = module.get("__package__") or ""
         for each in sorted(imported):
             for name in (each, f"{package}.{each}".strip(".")):  # absolute, or relative to the package
@@ -262,7 +262,7 @@ def _within(key: str, thing: Any) -> Iterator[Part]:
 
 
 def _code_in(thing: Any) -> Iterator[tuple[code.Names, dict[str, Any]]]:
-    """The names that a user's function or generator refers to, with its globals."""
+    """Yield the names that a user's function or generator refers to, with its globals."""
     kind = type(thing)
     if kind is FunctionType:
         pieces = [(thing.__code__, thing.__globals__)]
@@ -283,13 +283,13 @@ class _Unseen(Exception):
 
 
 def digest_of_many(things: Iterable[Any], known: Container[int], seconds: float = 2.0) -> bytes | None:
-    """A digest of objects and their contents; None if it takes too long or an object cannot be inspected.
+    """Compute a digest of objects and their contents; None if it takes too long or an object cannot be inspected.
 
     Each container is visited once, so shared and circular containers terminate.
 
     Args:
-        things: built-in containers and arrays of numbers. Values, also those in tuples, are skipped: they are
-            captured with their holder.
+        things: built-in containers and arrays of numbers. Values, also those in tuples, are skipped: they are captured
+            with their holder.
         known: the `id`s of captured objects, which need no digest.
         seconds: the time limit.
     """
@@ -332,7 +332,7 @@ def _with_an_identity(things: Iterable[Any]) -> Iterator[Any]:
 
 
 def _token(thing: Any) -> Any:
-    """A comparable description of an object without its parts: a container's type and length, or a value."""
+    """Return a comparable description of an object without its parts: a container's type and length, or a value."""
     kind = type(thing)
     if kind in _CONTAINERS:
         return (kind.__name__, len(thing))

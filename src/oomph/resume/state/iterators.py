@@ -39,14 +39,14 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.
 _NOISE = re.compile(r"\{\{[^}]*\}\} | \[Op:\w+\]| name: $|\.(?= \[Op:)")
 """The parts of TensorFlow's messages that locate its own code."""
 _refused: WeakKeyDictionary[Any, Reason] = WeakKeyDictionary()
-"""Datasets whose iterators cannot be saved, and why. TensorFlow prints warnings of its own at each try."""
+"""Datasets whose iterators cannot be saved, and why. TensorFlow prints its own warnings at each try."""
 _FOR_GOOD = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError)
 """Errors about the structure of a pipeline."""
 _REFUSALS = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError, tf.errors.InvalidArgumentError)
 
 
 def save(iterator: Any, folder: Path) -> Reason | None:
-    """Write the iterator's state into `folder`; returns the reason if it cannot be saved.
+    """Write the iterator's state into `folder`; return the reason if it cannot be saved.
 
     Raises OSError in place of TensorFlow's error if the folder cannot be written.
     """
@@ -69,7 +69,7 @@ def save(iterator: Any, folder: Path) -> Reason | None:
 
 
 def _refusal(said: str, dataset: Any) -> Reason:
-    """Return TensorFlow's reason, naming the script's call rather than the kernel."""
+    """Return TensorFlow's reason, naming the script's call instead of the kernel."""
     call = datasets.drawn_call(dataset, said.partition(" ")[0])
     if not call:
         return because("position-not-saved", why=said)
@@ -77,10 +77,10 @@ def _refusal(said: str, dataset: Any) -> Reason:
 
 
 def is_caching(iterator: Any) -> Reason | None:
-    """Return why the iterator must not be saved now: it writes a cache file. None if it writes none.
+    """Return why an iterator that writes a cache file must not be saved now; None if it writes none.
 
-    A new process starts the file over, so its state would be incomplete. And saving it begins another part of the
-    cache, PREFIX_1; TensorFlow deletes every PREFIX_1* when such an iterator ends early, also files of the script.
+    A new process starts the file over, so its state would be incomplete. Saving it also begins another part of the
+    cache, PREFIX_1; TensorFlow deletes every PREFIX_1* when such an iterator ends early, including files of the script.
     """
     caches = isinstance(iterator, tf.data.Iterator) and datasets.writes_cache_file(
         TENSORFLOW.dataset_of_iterator.get(iterator)
@@ -89,16 +89,16 @@ def is_caching(iterator: Any) -> Reason | None:
 
 
 def drop_unusable(iterator: Any, folder: Path) -> Reason | None:
-    """Remove a saved state that holds an error or lacks later epochs' seeds; return why, or None.
+    """Remove a saved state that contains an error or lacks later epochs' seeds; return why, or None.
 
     A read-ahead stage saves a failed element's error with the others (`WriteStatus` in
     tensorflow/core/kernels/data/prefetch_dataset_op.cc). Once restored, it fails again, though its cause may be gone.
 
     A shuffle that has emitted its last element saves nothing (`ShuffleDatasetOpBase` in
     tensorflow/core/kernels/data/shuffle_dataset_op.cc). With prefetching, that happens some batches before the end of
-    the epoch, and below another shuffle with a large buffer at its beginning, as when the files and then their lines
-    are shuffled. Restored, the rest of the epoch is right, but the next epoch is shuffled like an earlier one. Skipping
-    avoids this.
+    the epoch, and, below another shuffle with a large buffer, at the beginning of the epoch, as when the files and then
+    their lines are shuffled. After a restore, the rest of the epoch is right, but the next epoch is shuffled like an
+    earlier one. Skipping avoids this.
     """
     if _occurrences(folder, _OF_AN_ERROR):
         _remove(folder)
@@ -114,7 +114,7 @@ def drop_unusable(iterator: Any, folder: Path) -> Reason | None:
 
 
 def keeps_a_shuffle(dataset: Any) -> Reason | None:
-    """Return why iterators over a full cache cannot be saved; None if it does not keep the order of a shuffle."""
+    """Return why iterators over a full cache cannot be saved; None if the cache does not keep a shuffle's order."""
     why = "cache() keeps the order of a shuffle that is over"
     kept = datasets.caches_a_shuffle(dataset)
     return because("position-not-saved", why=why, kind=EARLIER_SHUFFLE) if kept else None
@@ -138,7 +138,7 @@ def _occurrences(folder: Path, key: bytes) -> int:
 
 
 def _of_the_disk(error: Any) -> OSError | None:
-    """The OSError behind a TensorFlow error: the message of a failed write ends with the text of strerror."""
+    """Return the OSError behind a TensorFlow error: a failed write's message ends with the text of strerror."""
     for code in _DISK:
         if os.strerror(code) in str(error.message):
             return OSError(code, os.strerror(code))
@@ -146,12 +146,12 @@ def _of_the_disk(error: Any) -> OSError | None:
 
 
 def is_saved(folder: Path) -> bool:
-    """True if a checkpoint folder holds an iterator."""
+    """True if a checkpoint folder contains an iterator."""
     return (folder / f"{_PREFIX}.index").is_file()
 
 
 def restore(iterator: Any, folder: Path) -> None:
-    """Give an iterator of the same pipeline the saved state."""
+    """Restore the saved state of an iterator into an iterator of the same pipeline."""
     tf.train.Checkpoint(iterator=iterator).read(str(folder / _PREFIX)).assert_consumed()
 
 
@@ -161,7 +161,7 @@ def is_one_pass(data: Any) -> bool:
 
 
 def depends_on_python(epochs: Any) -> bool:
-    """True if the batches of a Keras epoch iterator are made by Python, or depend on variables.
+    """True if the batches of a Keras epoch iterator come from Python, or depend on variables.
 
     True for a generator, a PyDataset, and a `tf.data` pipeline that calls Python or reads a variable.
     """
@@ -177,7 +177,7 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]+")
 _LONGEST = 1 << 20
 _MOST_AHEAD = 512
 _SECONDS, _SHARE = 0.1, 0.01
-"""Limits of the time that reporting positions may take: these seconds, plus this share of the training time."""
+"""Limits on the time that reporting positions may take: these seconds, plus this share of the training time."""
 
 
 def tells_position(iterator: Any) -> bool:
@@ -189,7 +189,7 @@ def tells_position(iterator: Any) -> bool:
 
 
 def position_of(iterator: Any) -> Told | None:
-    """The position that an iterator reports; None if JSON cannot hold it."""
+    """Return the position that an iterator reports; None if JSON cannot represent it."""
     if not tells_position(iterator):
         return None
     try:
@@ -203,7 +203,7 @@ def position_of(iterator: Any) -> Told | None:
 
 
 def go_to(iterator: Any, told: Any) -> bool:
-    """Move a new iterator to a reported position; False if that fails and the iterator is spoiled."""
+    """Move a new iterator to a reported position; return False if that fails and spoils the iterator."""
     now = position_of(iterator)
     if now is None or not isinstance(told, dict) or not _is_like(now, told) or now["class"] != told["class"]:
         return False
@@ -219,7 +219,7 @@ class TellingData:
     """The iterators that TensorFlow gets from Grain data.
 
     Args:
-        dataset: the `tf.data.Dataset` that Keras makes of them.
+        dataset: the `tf.data.Dataset` that Keras builds from them.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -238,14 +238,14 @@ class TellingData:
         return self._current
 
     def position(self, taken: int) -> Told | None:
-        """The position of the data after `taken` batches of this epoch; None if unknown."""
+        """Return the position of the data after `taken` batches of this epoch; None if unknown."""
         if taken == 0:
             fresh = self._fresh()
             return None if fresh is None else position_of(fresh)
         return None if self._current is None else self._current.position(taken)
 
     def go_to(self, told: Any, taken: int) -> bool:
-        """Begin the next epoch at a reported position; False if that is impossible."""
+        """Begin the next epoch at a reported position; return False if that is impossible."""
         fresh = self._fresh()
         if fresh is None or not go_to(fresh, told):
             return False
@@ -253,7 +253,7 @@ class TellingData:
         return True
 
     def _fresh(self) -> Any:
-        """A new iterator over the data; None if that fails."""
+        """Create a new iterator over the data; None if that fails."""
         try:
             return None if self._make is None else iter(self._make())
         except Exception:  # the user's data; the epoch will raise it
@@ -288,19 +288,19 @@ class _Counted:
         self._spent += time.monotonic() - began
 
     def position(self, taken: int) -> Told | None:
-        """The position after `taken` batches; None if unknown."""
+        """Return the position after `taken` batches; None if unknown."""
         return dict(self._noted.copy()).get(taken)
 
 
 def telling(epochs: Any) -> TellingData | None:
-    """The position-reporting data of a Keras epoch iterator; None if not from Grain."""
+    """Return the position-reporting data of a Keras epoch iterator; None if it is not from Grain."""
     if type(getattr(epochs, "data_adapter", None)).__name__ != _ADAPTER:
         return None
     return TellingData(KERAS.distributed_dataset.of(epochs))
 
 
 def _of_this_process(state: Any, now: Any) -> Any:
-    """The state with this process's object addresses in its `repr`s, which a DataLoader reports."""
+    """Return the state with this process's object addresses in its `repr`s, which a DataLoader reports."""
     if not isinstance(state, dict) or not isinstance(now, dict):
         return state
     return {name: now[name] if _is_same_text(value, now[name]) else value for name, value in state.items()}

@@ -1,7 +1,7 @@
 """Nested Python values and arrays, as JSON and named arrays: a History, and the state that users' callbacks return.
 
-Only numbers, text, None, lists, tuples, dicts, arrays and tensors: anything else would need unpickling. Arrays, and
-long lists of numbers of one type, are kept apart from the JSON, as bytes.
+Only numbers, text, None, lists, tuples, dicts, arrays and tensors are allowed: anything else would need unpickling.
+Arrays, and long lists of numbers of one type, are kept apart from the JSON, as bytes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from oomph.resume.objects import values
 _SCALARS = (bool, int, float, str, type(None))
 _LARGE_INT = 1 << 1024
 _DTYPE = re.compile(r"[<>|=]?[biufcSUMm]\d+(\[\d*[a-zA-Z]+\])?")
-"""Matches dtypes that only NumPy knows, or that have another byte order."""
+"""Matches dtypes that only NumPy knows, or that have a different byte order."""
 _ERRORS = (KeyError, TypeError, AttributeError, IndexError, OverflowError, struct.error)
 
 
 def encode(value: Any, under: str) -> tuple[Any, dict[str, Any]]:
-    """The nested value with a reference in place of each array, and the arrays by names that begin with `under`.
+    """Return the nested value with references in place of arrays, and the arrays by names that begin with `under`.
 
     Raises TypeError for any other value, naming its type.
     """
@@ -35,7 +35,7 @@ def encode(value: Any, under: str) -> tuple[Any, dict[str, Any]]:
 
 
 def decode(document: Any, arrays: dict[str, Any], under: str = "") -> Any:
-    """The value that was encoded; raises ValueError for any other document.
+    """Return the value that was encoded; raises ValueError for any other document.
 
     Names in `arrays` lack the common prefix `under`.
     """
@@ -52,7 +52,7 @@ class _Encoder:
 
     def encoded(self, item: Any) -> Any:
         if isinstance(item, str) and holds_known_secret(item):
-            raise TypeError("it holds a key or password, which is not saved")
+            raise TypeError("it contains a key or password, which is not saved")
         if type(item) in _SCALARS:
             return _plain(item)
         if isinstance(item, np.generic):
@@ -145,5 +145,5 @@ def _plain(item: Any) -> Any:
 
 
 def _holds_numbers(item: Any) -> bool:
-    """True for variables, and tensors of other libraries."""
+    """True for variables, and for tensors of other libraries."""
     return hasattr(item, "numpy") and not isinstance(item, (np.ndarray, tf.Tensor))

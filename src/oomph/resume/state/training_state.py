@@ -1,4 +1,4 @@
-"""The state of a fit as bytes: variables of model, optimizers and metrics, and the random number generators."""
+"""The state of a fit as bytes: the variables of model, optimizers and metrics, and the random number generators."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OF_PYTHON = ("python", "numpy", "torch")
 
 
 class NotFiniteError(CheckpointError):
-    """A weight holds NaN or infinity; the message is its name in the checkpoint."""
+    """A weight contains NaN or infinity; the message is its name in the checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Array:
 
 
 def named_slots(model: Any, extra: Iterable[Slot] = ()) -> Named:
-    """Every variable that a resumed fit needs, once, under a name that is the same in every attempt.
+    """Return the distinct variables that a resumed fit needs, under names that are the same in every attempt.
 
     Args:
         extra: the variables that a traced step writes. They come last: a retraced step with a layer left out may write
-            others.
+            different ones.
     """
     groups = {
         "model": model.variables,
@@ -81,7 +81,7 @@ def _optimizer_variables(model: Any) -> list[Any]:
 
 
 def trained_slots(model: Any) -> list[Slot]:
-    """The variables of the model and of its optimizers."""
+    """Return the variables of the model and of its optimizers."""
     seen: set[int] = set()
     slots = []
     for variable in [*model.variables, *_optimizer_variables(model)]:
@@ -93,7 +93,7 @@ def trained_slots(model: Any) -> list[Slot]:
 
 
 def slots_of(model: Any, step: Any) -> Named:
-    """`named_slots`, plus the other variables that the guarded step writes."""
+    """Return `named_slots`, plus the other variables that the guarded step writes."""
     return named_slots(model, step.extra_state() if hasattr(step, "extra_state") else [])
 
 
@@ -104,24 +104,24 @@ def _add(named: Named, seen: set[int], group: str, slot: Slot) -> None:
 
 
 def values_of(named: Named) -> Iterator[Array]:
-    """The current values, one at a time, each a copy that later steps do not change.
+    """Yield the current values one at a time, each a copy that later steps do not change.
 
-    `EagerTensor.numpy` copies (tensorflow/python/framework/ops.py), also from CPU memory.
+    `EagerTensor.numpy` copies (tensorflow/python/framework/ops.py), even from CPU memory.
     """
     for name, slot in named:
         yield Array(name, slot.dtype.name, slot.read().numpy())
 
 
 def finite_only(model: Any, named: Named) -> frozenset[str]:
-    """The names of variables that must be finite: trainable weights and optimizer variables."""
+    """Return the names of variables that must be finite: trainable weights and optimizer variables."""
     handles = {id(Slot.of(variable).handle) for variable in [*model.trainable_variables, *_optimizer_variables(model)]}
     return frozenset(name for name, slot in named if id(slot.handle) in handles)
 
 
 def write(writer: CheckpointWriter, arrays: Iterable[Array], finite: frozenset[str] = frozenset()) -> None:
-    """Append the arrays; raises NotFiniteError at the first that must be finite and is not.
+    """Append the arrays; raises NotFiniteError at the first that must be finite but is not.
 
-    No other variable of the model may be NaN either. It may hold infinity, as masks do.
+    The model's other variables may contain infinity, as masks do, but not NaN.
     """
     for array in arrays:
         if finite and not _is_acceptable(array, array.name in finite):
@@ -130,19 +130,19 @@ def write(writer: CheckpointWriter, arrays: Iterable[Array], finite: frozenset[s
 
 
 def not_finite(named: Named, finite: frozenset[str]) -> str:
-    """The name of the first variable that must be finite and is not; empty if the state is usable."""
+    """Return the name of the first variable that must be finite but is not; empty if the state is usable."""
     return next((a.name for a in values_of(named) if not _is_acceptable(a, a.name in finite)), "")
 
 
 def path_of(model: Any, named: Named, name: str) -> str:
-    """The Keras path of the variable with that name in a checkpoint."""
+    """Return the Keras path of the variable with that name in a checkpoint."""
     handle = id(dict(named)[name].handle)
     variables = [*model.variables, *_optimizer_variables(model)]
     return next((str(v.path) for v in variables if id(Slot.of(v).handle) == handle), name)
 
 
 def read_arrays(checkpoint: Checkpoint, under: str) -> dict[str, Any]:
-    """The arrays whose names begin with `under`, by the rest of their names; the caller owns the memory."""
+    """Read the arrays whose names begin with `under`, by the rest of their names; the caller owns the memory."""
     wanted = [entry for entry in checkpoint.tensors if entry.name.startswith(under)]
     return {
         entry.name[len(under) :]: np.frombuffer(data, tf.as_dtype(entry.dtype).as_numpy_dtype)
@@ -162,11 +162,11 @@ def restore_variables(checkpoint: Checkpoint, named: Named, finite: frozenset[st
     """Assign the saved values to the variables; raises CheckpointError if they do not fit or are not usable.
 
     Args:
-        finite: the names of the variables that must be finite; if empty, none must.
+        finite: the names of the variables that must be finite; if empty, none has to.
     """
     tensors = [entry for entry in checkpoint.tensors if not entry.name.startswith(_NO_VARIABLES)]
     if len(tensors) != len(named):
-        raise CheckpointError(f"it holds {len(tensors)} variables, this fit has {len(named)}")
+        raise CheckpointError(f"it contains {len(tensors)} variables, but this fit has {len(named)}")
     slots = dict(named)
     for entry in tensors:
         slot = slots.get(entry.name)
@@ -175,7 +175,7 @@ def restore_variables(checkpoint: Checkpoint, named: Named, finite: frozenset[st
     for entry, data in checkpoint.read(tensors):
         array = np.frombuffer(data, tf.as_dtype(entry.dtype).as_numpy_dtype).reshape(entry.shape)
         if finite and not _is_acceptable(Array(entry.name, entry.dtype, array), entry.name in finite):
-            raise CheckpointError(f"its variable {entry.name} holds NaN or infinity")
+            raise CheckpointError(f"its variable {entry.name} contains NaN or infinity")
         slots[entry.name].assign(tf.constant(array))
 
 
@@ -183,7 +183,7 @@ def restore_variables(checkpoint: Checkpoint, named: Named, finite: frozenset[st
 def restored(checkpoint: Checkpoint, named: Named, finite: frozenset[str] = frozenset()) -> Iterator[None]:
     """Assign the saved values; if the block fails, undo that and raise CheckpointError.
 
-    The previous values are kept in host memory until then: half a state is worse than none.
+    The previous values are kept in host memory until then: a half-restored state is worse than none.
     """
     before = [(slot, slot.read().numpy()) for _, slot in named]
     try:
@@ -196,12 +196,12 @@ def restored(checkpoint: Checkpoint, named: Named, finite: frozenset[str] = froz
 
 
 def raw_bytes(array: Any) -> memoryview:
-    """The bytes of an array in row-major order, whatever its dtype."""
+    """Return the bytes of an array in row-major order, whatever its dtype."""
     return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
 
 def random_state() -> dict[str, Any]:
-    """The state of Python's, NumPy's, TensorFlow's and Keras' global generators, as JSON values."""
+    """Return the state of Python's, NumPy's, TensorFlow's and Keras' global generators, as JSON values."""
     numpy_state: Any = np.random.get_state(legacy=False)
     state: dict[str, Any] = {"python": _listed(random.getstate()), "tensorflow_seed": TENSORFLOW.global_seed.value()()}
     if numpy_state["bit_generator"] == "MT19937":
@@ -221,7 +221,7 @@ def random_state() -> dict[str, Any]:
 
 
 def restore_random_state(state: dict[str, Any]) -> None:
-    """Restore the generators, creating those that the script would create at its first draw."""
+    """Restore the generators, creating any that the script would create at its first draw."""
     if "tensorflow_global" in state:
         tf.random.get_global_generator()  # making one draws from those that are restored below
     if "keras_global" in state and KERAS.global_attribute.value()("global_seed_generator") is None:
@@ -251,19 +251,19 @@ def restore_random_state(state: dict[str, Any]) -> None:
 
 
 def _torch() -> Any:
-    """PyTorch, whose global generator orders the batches of its DataLoader; None unless the script has imported it."""
+    """Return PyTorch, whose global generator orders DataLoader batches; None unless the script has imported it."""
     torch = sys.modules.get("torch")
     return torch if hasattr(torch, "get_rng_state") else None
 
 
 def _eager_generator() -> random.Random | None:
-    """The generator of eager random ops after `tf.random.set_seed` (tensorflow/python/eager/context.py)."""
+    """Return the generator of eager random ops after `tf.random.set_seed` (tensorflow/python/eager/context.py)."""
     found: random.Random | None = TENSORFLOW.eager_generator.get(TENSORFLOW.context.value()())
     return found
 
 
 def _generator_variables() -> dict[str, Any]:
-    """The existing global generators; asking TensorFlow for one would create it."""
+    """Return the existing global generators; asking TensorFlow for one would create it."""
     found = {}
     generator = TENSORFLOW.global_generator.value()
     if generator is not None:

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from oomph.resume.training.fits import Fits
 
 _MOST_SECONDS_ANEW = 600.0
-"""The most seconds to replay batches only to restore random numbers or the order of later batches."""
+"""The most seconds spent on replaying batches only to restore random numbers or the order of later batches."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """State that the data depend on, right before an iterator over them is created."""
+    """The state that the data depend on, right before an iterator over them is created."""
 
     random: dict[str, Any]
     """The states of the global random generators."""
@@ -70,7 +70,7 @@ class DataPosition:
         self.moment: Moment | None = None
         """The moment before the current iterator, if Python would have to replay its batches."""
         self.drawn_by_pipeline: frozenset[str] = frozenset()
-        """The objects and global generators that the replay advanced: they are correct as they are."""
+        """The objects and global generators that the replay advanced: they are already correct."""
         self.expected = Expected()
         """Comparison of the replayed batches with the earlier ones."""
         self.lost: list[Reason] = []
@@ -78,14 +78,14 @@ class DataPosition:
         self._made_by_python: bool | None = None
         self._telling: iterators.TellingData | None = None
         self._data_before: Picture | None = None
-        """The state of the data's objects when the iterator was made, for data that report their position."""
+        """The state of the data's objects when the iterator was created, for data that report their position."""
         self._told = False
         self._drained: Reason | None = None
         """The reason the last checkpoint lacks the iterator, if that reason holds for that checkpoint only."""
         self._iterator: Any = None
         self._since = 0.0
         self._cost: tuple[float, int] | None = None
-        """The seconds and bytes that the last save of an iterator took."""
+        """The time in seconds and the bytes that the last save of an iterator took."""
 
     def look_at(self, iterator: Any) -> None:
         """Note the iterator of the next batch."""
@@ -94,7 +94,7 @@ class DataPosition:
             self.iterators_used.append(self.iterators_made)
 
     def epoch_begins(self, epochs: Any) -> None:
-        """Keras begins an epoch: record what a new iterator over the data will start from.
+        """Record, as Keras begins an epoch, the state that a new iterator over the data will start from.
 
         Args:
             epochs: Keras' epoch iterator.
@@ -121,7 +121,7 @@ class DataPosition:
         """Advance the data past the iterators of earlier epochs, before the iterator of a resumed epoch is created.
 
         Args:
-            count: the number of iterators created before.
+            count: the number of iterators created earlier.
             used: the iterators that batches were taken from, counted from 1.
             first: the first of them, if it exists already.
             between: advances the validation data to where they were after this many iterators.
@@ -136,14 +136,14 @@ class DataPosition:
         self.iterators_made += count
 
     def pass_over_validation(self, catch_up: Callable[[Watched], None]) -> None:
-        """Advance the validation data; record the loss of their position if that takes too long."""
+        """Advance the validation data; if that takes too long, record that their position is lost."""
         try:
             catch_up(Watched(self._fits.say, _MOST_SECONDS_ANEW))
         except TookTooLongError:
             self.lost.append(because("validation-too-long"))
 
     def go_back_to(self, moment: Moment) -> list[Reason]:
-        """Restore the state before an earlier iterator was created; returns what could not be restored."""
+        """Restore the state before an earlier iterator was created; return what could not be restored."""
         self.moment = moment
         lost = self._objects.restore_data(moment.objects or Changes())
         training_state.restore_random_state(moment.random)
@@ -156,11 +156,11 @@ class DataPosition:
 
     @property
     def not_saved(self) -> Reason | None:
-        """The reason the last checkpoint does not hold the iterator, or None."""
+        """The reason the last checkpoint does not include the iterator, or None."""
         return None if self.told is not None else self.obstacle or self._drained
 
     def taken_moment(self) -> tuple[dict[str, Any] | None, list[Array]]:
-        """For a checkpoint: what the current iterator started from, if its batches may have to be replayed."""
+        """Return the state that the current iterator started from, for a checkpoint, if its batches may be replayed."""
         moment = self.moment
         if moment is None:
             return None, []
@@ -186,12 +186,12 @@ class DataPosition:
         self._tell_obstacle()
 
     def _position_told(self) -> Told | None:
-        """The position reported by the data; None unless it suffices to read on from there."""
+        """Return the position reported by the data; None unless it suffices to read on from there."""
         told = None if self._telling is None else self._telling.position(self.taken)
         return told if told is not None and self._nothing_was_drawn() else None
 
     def _nothing_was_drawn(self) -> bool:
-        """True if reading has changed no objects so far; with read-ahead, it would change them twice."""
+        """True if reading has not changed any objects so far; with read-ahead, it would change them twice."""
         if self.moment is None or self._data_before is None:
             return False
         now, then = training_state.random_state(), self.moment.random
@@ -200,7 +200,7 @@ class DataPosition:
         return not _moved(self._data_before, self._objects.data_now(self._data_before))
 
     def _go_to_told(self, iterator: Any, told: Told) -> bool:
-        """Go to a position that the data reported; False if they lack it."""
+        """Go to a position that the data reported; return False if the data lack it."""
         return self._telling is not None and self._telling.go_to(told, self.taken)
 
     def _tell_obstacle(self) -> None:
@@ -209,7 +209,7 @@ class DataPosition:
         lost = datasets.lost_draws(_dataset_of(self._iterator))
         if lost is not None:
             self._told = True
-            self._fits.say(f"a resumed run gets other batches: {lost}. Better: {lost.remedy}")
+            self._fits.say(f"a resumed run gets different batches: {lost}. Better: {lost.remedy}")
             return
         why = "" if self.obstacle is None else self.obstacle.value("why")
         if not why and _draws_of(self._iterator) is KernelDraws.SEEDED:
@@ -224,12 +224,12 @@ class DataPosition:
             )
 
     def is_saved_whole(self, checkpoint: Checkpoint, dataset: Any) -> bool:
-        """True if a checkpoint holds all that the next batches of a dataset depend on."""
+        """True if a checkpoint contains everything that the next batches of a dataset depend on."""
         drawn_anew = (KernelDraws.SEEDED, KernelDraws.RACED)
         return iterators.is_saved(checkpoint.path) and datasets.kernel_draws(dataset) not in drawn_anew
 
     def restore(self, checkpoint: Checkpoint, iterator: Any, steps: Any, batches: Sequence[int] = ()) -> str:
-        """Go to the position of a checkpoint; returns "exact", "replayed", or "epoch" if the data end before it.
+        """Go to the position of a checkpoint; return "exact", "replayed", or "epoch" if the data end before it.
 
         Args:
             iterator: the iterator over the training data, at the beginning of the epoch.
@@ -263,7 +263,7 @@ class DataPosition:
         return True
 
     def _take_anew(self, iterator: Any, batches: Sequence[int], seconds: float = math.inf) -> str:
-        """Replay the epoch's batches so far, and record which generators and objects that advances."""
+        """Replay the epoch's batches so far, and record which generators and objects the replay advances."""
         if self.moment is not None:
             training_state.restore_random_state(self.moment.random)
         before, random = self._objects.data_now(), training_state.random_state()
@@ -309,17 +309,17 @@ class DataPosition:
         return False
 
     def _replay_seconds(self) -> float:
-        """The most seconds that replaying the epoch's batches can take: as long as training on them took."""
+        """Return the longest time, in seconds, that replaying the epoch may take: as long as training on it took."""
         return time.monotonic() - self._since
 
 
 def _moved(before: Picture, after: Picture) -> set[str]:
-    """The keys of the objects that only reading the data could have changed between two pictures."""
+    """Return the keys of the objects that only reading the data could have changed between two pictures."""
     return {key for key, content in after.contents.items() if before.contents.get(key) != content} | {*after.troubles}
 
 
 def used_in(checkpoint: Checkpoint) -> list[int]:
-    """The iterators that batches were taken from before a checkpoint, counted from 1."""
+    """Return the iterators that batches were taken from before a checkpoint, counted from 1."""
     return said(checkpoint.meta.iterators_used)
 
 
@@ -332,11 +332,11 @@ def _draws_of(iterator: Any) -> KernelDraws:
 
 
 _COPIES = 3
-"""The checkpoints on disk at once: two are kept while a third is written."""
+"""The number of checkpoints on disk at once: two are kept while a third is written."""
 _SHARE_OF_DISK = 0.5
 _NEGLIGIBLE_SHARE = 0.005
 _NEGLIGIBLE_SECONDS = 0.5
-"""Buffers that are saved within these seconds, or within a small share of the training time, are always saved."""
+"""Buffers that take at most these seconds, or a small share of the training time, to save are always saved."""
 
 
 @dataclass(frozen=True)
@@ -344,10 +344,10 @@ class PipelineCosts:
     """The costs of saving a pipeline's buffers, and of replaying its batches."""
 
     save_seconds: float
-    """Seconds to save the buffers, while the training waits."""
+    """The time, in seconds, to save the buffers, while the training waits."""
     save_bytes: int
     replay_seconds: float
-    """Seconds to replay the batches of the epoch so far."""
+    """The time, in seconds, to replay the batches of the epoch so far."""
     between_saves: float
     between_faults: float
     free_bytes: int | None = None

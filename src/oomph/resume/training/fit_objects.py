@@ -1,7 +1,7 @@
 """FitObjects: the Python objects around one fit, inspected at its beginning, at each checkpoint and at its end.
 
-The objects that the data are made from are inspected separately: a pipeline that is replayed after a fault needs them
-as they were when its iterator was created, and then advances them itself.
+The objects behind the data are inspected separately: a pipeline that is replayed after a fault needs them as they were
+when its iterator was created, and then advances them itself.
 """
 
 from __future__ import annotations
@@ -69,27 +69,27 @@ class FitObjects:
             self._kept = dict(self._arrays_of(self._at_begin))
 
     def changed(self) -> Changes:
-        """The objects' changes since the callbacks' `on_train_begin`."""
+        """Return the objects' changes since the callbacks' `on_train_begin`."""
         return changes_between(self._at_begin, self._picture(self._at_begin))
 
     def changed_at_end(self) -> Changes:
-        """The objects' changes since `fit` was called."""
+        """Return the objects' changes since `fit` was called."""
         return changes_between(self.at_entry, self._picture(self._at_begin))
 
     def data_changed(self) -> Changes:
-        """The changes since the beginning of the training in the objects that the data are made from."""
+        """Return the changes, since the training began, in the objects behind the data."""
         return changes_between(self._at_begin, self._picture(self._at_begin, self._data))
 
     def fingerprints(self) -> dict[str, Any]:
-        """A short fingerprint of each data argument; empty if the inspection ran out of time."""
+        """Return a short fingerprint of each data argument; empty if the inspection ran out of time."""
         given = {name.removeprefix("data "): (name, thing) for name, thing in [*self._data, self._others[-1]]}
         found = {f"values of {short}": self._fingerprint(*each) for short, each in given.items() if each[1] is not None}
         return {name: fingerprint for name, fingerprint in found.items() if fingerprint}
 
     def settings(self) -> dict[str, str]:
-        """The settings in the script's objects and globals before the training, by path.
+        """Return the settings in the script's objects and globals before the training, by path.
 
-        Public attributes of the callbacks are left out: they are facts of their own.
+        Public attributes of the callbacks are left out: they are facts in their own right.
         """
         callbacks = {id(callback) for callback in self._callbacks}
         found = (
@@ -102,7 +102,7 @@ class FitObjects:
         return dict(itertools.islice(found, _MOST_SETTINGS))
 
     def _fingerprint(self, name: str, thing: Any) -> str:
-        """The fingerprint of one argument; empty if time ran out, since another attempt would reach other objects."""
+        """Return one argument's fingerprint; empty if time ran out, since another attempt would reach other objects."""
         seen = "" if self.at_entry.graph.out_of_time else f"{type(thing).__name__} {self.at_entry.fingerprint(name)}"
         return plain(thing) or seen
 
@@ -112,7 +112,7 @@ class FitObjects:
         )  # fmt: skip
 
     def _saved_elsewhere(self) -> Iterator[int]:
-        """Yield the `id`s of the variables that `training_state.py` saves, and of their holders."""
+        """Yield the `id`s of the variables that `training_state.py` saves, and of the objects that own them."""
         model = self._model
         yield from (
             id(thing) for thing in (model, *KERAS.flatten_layers.call(model), *model.metrics, *optimizers_of(model))
@@ -125,7 +125,7 @@ class FitObjects:
     # -- giving back ------------------------------------------------------------------------------------------------
 
     def data_now(self, before: Picture | None = None) -> Picture:
-        """The current state of the objects that the data are made from; an earlier picture shows which are new."""
+        """Record the current state of the objects behind the data; an earlier picture shows which are new."""
         return self._picture(before or self._at_begin, self._data)
 
     def restore(self, changes: Changes, except_for: frozenset[str] = frozenset()) -> list[Reason]:
@@ -142,7 +142,7 @@ class FitObjects:
         return [*restored.lost, *undone.lost]
 
     def _undoing(self, now: Picture, changes: Changes) -> Changes:
-        """The original state of what changed since the training began and is not among these changes."""
+        """Return the original state of objects that changed since the training began but are not in these changes."""
         at_begin = self._at_begin.contents.items()
         undo = {
             key: content
@@ -152,11 +152,11 @@ class FitObjects:
         return Changes(undo, arrays=self._kept)
 
     def restore_early(self, changes: Changes) -> None:
-        """Restore all but generators before the callbacks' first `on_epoch_begin`, which may read them."""
+        """Restore everything but generators before the callbacks' first `on_epoch_begin`, which may read it."""
         Restoration(self._at_begin, changes, self._picture(self._at_begin)).apply_early()
 
     def restore_data(self, changes: Changes) -> list[Reason]:
-        """Restore the objects that the data are made from, before an iterator over the data is created."""
+        """Restore the objects behind the data, before an iterator over the data is created."""
         undone = Restoration(self._at_begin, self._undoing(self.data_now(), changes), own=True)
         restored = Restoration(self._at_begin, changes)
         undone.apply()
@@ -185,14 +185,14 @@ def _is_kept(content: Any) -> bool:
 
 
 def _metrics_of(model: Any) -> list[Any]:
-    """The metrics that the script compiled the model with, even before Keras has built them."""
+    """Return the metrics that the script compiled the model with, even before Keras has built them."""
     compiled = KERAS.compile_metrics.get(model)
     given = [row.get(compiled) for row in (KERAS.user_metrics, KERAS.user_weighted_metrics)]
     return [metric for metric in tf.nest.flatten(given) if metric is not None and not isinstance(metric, str)]
 
 
 def as_saved(changes: Changes, under: str) -> tuple[dict[str, Any], list[Array]]:
-    """Changes as saved in a checkpoint: the JSON part, and the arrays, which include long bytes."""
+    """Return changes as saved in a checkpoint: the JSON part, and the arrays, which include long bytes."""
     apart: list[bytes] = []
     names = sorted(changes.arrays)
     meta = changes.to_json(apart) | {"arrays": names, "apart": len(apart)}
@@ -201,7 +201,7 @@ def as_saved(changes: Changes, under: str) -> tuple[dict[str, Any], list[Array]]
 
 
 def from_meta(document: Any, arrays: Mapping[str, Any]) -> Changes:
-    """The changes in a checkpoint; raises ValueError if the document is malformed.
+    """Return the changes in a checkpoint; raises ValueError if the document is malformed.
 
     Args:
         arrays: the arrays of the checkpoint, by number.

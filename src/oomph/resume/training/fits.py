@@ -1,4 +1,4 @@
-"""Fits: the fits of one process in their order, with their shared journal, checkpoint store and step count."""
+"""Fits: the fits of one process in order, with their shared journal, checkpoint store and step count."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from oomph.script.preemption import Preemption
 from oomph.script.session import Session
 
 _SOME = 5
-"""The number of lines of one kind to print before one general line replaces the rest."""
+"""The number of lines of one kind to print before a single general line replaces the rest."""
 
 
 class Fits:
-    """The fits of this process. Only the owner process has a store; in others, fits are only guarded in process."""
+    """The fits of this process. Only the owner process has a store; other processes only guard fits in process."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -59,9 +59,9 @@ class Fits:
         """Steps committed by all fits of the run so far, including finished fits of earlier attempts."""
         self.saved = 0
         self.saving_seconds = 0.0
-        """The seconds for which the training has waited for checkpoints and end states."""
+        """The time, in seconds, that the training has waited for checkpoints and end states."""
         self.end_state_seconds = 0.0
-        """The seconds for which the training waited for the last end state; 0 before the first."""
+        """The time, in seconds, that the training waited for the last end state; 0 before the first."""
         self.typical_stall, self.measured = 0.0, 0
         """The typical stall of a checkpoint in seconds, and the number of stalls measured in this process."""
         self.before = _progress_before(session)
@@ -81,9 +81,9 @@ class Fits:
         self._visits: Counter[str] = Counter()
         """The number of calls of fit from each place in the script."""
         self.took_another_path = False
-        """True if a fit was not the expected one at its place; later ones may differ too."""
+        """True if a fit was not the one expected at its place; later fits may also differ."""
         self._refusals: list[final_checkpoints.Refusal] = []
-        """Unreadable checkpoints that are not reported yet."""
+        """Unreadable checkpoints that have not been reported yet."""
         self._end_states = FinalCheckpoints()
         self._opened = False
         self._closed = False
@@ -100,7 +100,7 @@ class Fits:
         self.files = OpenedFiles(session.run_dir, self._appends())
         """The files that the script opens while it trains."""
         self.passed_on: list[Any] = []
-        """Python iterators that resumed fits took batches from; they may be ahead of an undisturbed run."""
+        """Python iterators that resumed fits took batches from; they may be ahead of those in an undisturbed run."""
         self.context_lost = ""
         """The fault that destroyed the GPU context of this process; nothing more is saved from it."""
 
@@ -116,14 +116,14 @@ class Fits:
         self.say(f"{site} appends to {name} a second time: an earlier attempt already did")
 
     def own_session(self) -> Session:
-        """The session of the current process: a fork of the owner becomes a worker with its own journal."""
+        """Return the session of the current process: a fork of the owner becomes a worker with its own journal."""
         own = self.session.in_this_process()
         if own is not self.session:
             self.session, self._store = own, None
         return self.session
 
     def claim(self, fit: Any) -> bool:
-        """Make `fit` the running fit; False if another fit runs (nested, or in another thread)."""
+        """Make `fit` the running fit; return False if another fit is running (nested, or in another thread)."""
         with self._lock:
             if self.running is not None:
                 return False
@@ -131,12 +131,12 @@ class Fits:
             return True
 
     def identify(self, model: Any) -> tuple[FitIdentity, Place]:
-        """The identity of the fit that starts now, and its place."""
+        """Return the identity of the fit that starts now, and its place."""
         place = place_of_call()
         return self.identify_at(place, fingerprint(model)), place
 
     def identify_at(self, place: Place, fingerprint: str) -> FitIdentity:
-        """The identity of the fit or loop that starts at a place."""
+        """Return the identity of the fit or loop that starts at a place."""
         occurrence = self._visits[place.key]
         self._visits[place.key] += 1
         self._note_read()
@@ -152,7 +152,7 @@ class Fits:
             self.note(VariablesRead(variables=read))
 
     def known_state(self, identity: FitIdentity, was_edited: Callable[[Record], bool]) -> Record | None:
-        """The newest state that an earlier attempt saved for the fit at this place; preferably its end state.
+        """Return the newest state that an earlier attempt saved for the fit at this place, preferably its end state.
 
         States saved by the current script take precedence over those from before an edit.
 
@@ -169,12 +169,12 @@ class Fits:
         return min(mine, key=lambda record: (was_edited(record), not record.finished), default=None)
 
     def interrupted_sites(self) -> list[str]:
-        """The places of the fits that earlier attempts left unfinished."""
+        """Return the places of the fits that earlier attempts left unfinished."""
         left = [r for r in self._records if not r.finished and r.position.fit not in self._numbers]
         return sorted({record.meta.site or "?" for record in left})
 
     def number(self, identity: FitIdentity, known: Record | None) -> FitIdentity:
-        """The fit with its number in the run: the number of the state that it resumes from, or an unused number."""
+        """Return the fit with its number in the run: the number of the state that it resumes from, or an unused one."""
         self.store()  # saved states keep their numbers, even if nothing resumes
         taken = self._numbers | {record.position.fit for record in self._records}
         if known is not None:
@@ -189,7 +189,7 @@ class Fits:
         self.running = None
 
     def store(self) -> CheckpointStore | None:
-        """The checkpoint store; None in workers, without a run directory, or if it cannot be opened."""
+        """Return the checkpoint store; None in workers, without a run directory, or if it cannot be opened."""
         session = self.own_session()
         if support.lacks(Feature.RESUME):
             return None
@@ -208,25 +208,25 @@ class Fits:
 
     @property
     def can_save(self) -> bool:
-        """True once the store is open, unless nothing more may be saved from this process."""
+        """True once the store is open, unless this process is not allowed to save anything more."""
         return self._store is not None and not self._closed and not self.context_lost
 
     def finished(self, number: int) -> Checkpoint | None:
-        """The end state of a fit that an earlier attempt finished, if it exists and is readable."""
+        """Return the end state of a fit that an earlier attempt finished, if it exists and is readable."""
         store = self.store()
         found = None if store is None else store.finished(number)
         self._tell_refused(final_checkpoints.of_end_states(self._refusals))
         return found
 
     def checkpoint_of(self, number: int) -> Checkpoint | None:
-        """The newest intact checkpoint within a fit."""
+        """Return the newest intact checkpoint within a fit."""
         store = self.store()
         found = None if store is None else store.latest_step(number)
         self._tell_refused(final_checkpoints.of_steps(self._refusals, None if found is None else found.name))
         return found
 
     def checkpoint_before(self, newer: Checkpoint) -> Checkpoint | None:
-        """The intact checkpoint of the same fit before this one."""
+        """Return the intact checkpoint of the same fit before this one."""
         store = self.store()
         return None if store is None else store.step_before(newer)
 
@@ -237,15 +237,15 @@ class Fits:
             self.say(line)
 
     def trained_seconds(self) -> float:
-        """The seconds that the run has trained, over all attempts recorded in checkpoints."""
+        """Return the total training time of the run, in seconds, over all attempts recorded in checkpoints."""
         return self._seconds_before + time.monotonic() - self._began
 
     def seconds_between_faults(self) -> float:
-        """The mean seconds between interruptions of this run: each attempt but the first began with one."""
+        """Return the mean seconds between interruptions of this run; each attempt but the first began with one."""
         return seconds_between_faults(self.session.handover.attempt - 1, self.trained_seconds())
 
     def free_bytes(self) -> int | None:
-        """The free bytes on the disk of the run directory; None if unknown."""
+        """Return the free bytes on the disk of the run directory; None if unknown."""
         try:
             return None if self.session.run_dir is None else shutil.disk_usage(self.session.run_dir).free
         except OSError:
@@ -260,7 +260,7 @@ class Fits:
         self.own_session().say(text)
 
     def say_once(self, text: str) -> bool:
-        """Write one line to stderr, once per process; returns whether this was the first time."""
+        """Write one line to stderr, once per process; return whether this was the first time."""
         if text in self._said:
             return False
         self._said.add(text)
@@ -274,7 +274,7 @@ class Fits:
         self.say_once(text if len(lines) <= _SOME else after)
 
     def write_board(self, ordinal: int, epoch: int, step: int, is_epoch_over: bool = False) -> None:
-        """Bring the progress board up to date."""
+        """Update the progress board."""
         if self.session.board is None:
             return
         self.session.board.write(ordinal, epoch, step, self.steps, self.saved, is_epoch_over)
@@ -298,7 +298,7 @@ class Fits:
     # -- the sizes that fitted ------------------------------------------------------------------------------------
 
     def remembered_micro_batch(self, fit: FitIdentity) -> Start | None:
-        """The micro-batch found for this fit or a similar one; otherwise the one that the user gave."""
+        """Return the micro-batch found for this fit or a similar one; otherwise the one that the user gave."""
         handover = self.session.handover
         found = MicroBatches(self.session.run_dir).of([f"fit {fit.ordinal}", fit.fingerprint])
         given, most = handover.guarding.micro_batch, handover.most_samples
@@ -312,7 +312,7 @@ class Fits:
             MicroBatches(self.session.run_dir).keep([f"fit {fit.ordinal}", fit.fingerprint], start)
 
     def keep_store_as_it_is(self) -> None:
-        """Stop saving: the stored checkpoints do not belong to what this process trains."""
+        """Stop saving, since the stored checkpoints do not belong to the training of this process."""
         self._store, self._closed = None, True
 
     def _refused(self, name: str, reason: str) -> None:

@@ -40,11 +40,11 @@ class FitIdentity:
     """One fit of the owner process."""
 
     ordinal: int
-    """Its number in the run. A fit recognised as that of a checkpoint takes the checkpoint's number."""
+    """The fit's number in the run. A fit recognised as belonging to a checkpoint gets the checkpoint's number."""
     site: str
     """Place of the call in the script: "train.py:42"."""
     fingerprint: str
-    """A digest of what must match for a saved state to belong to this fit."""
+    """A digest of everything that must match for a saved state to belong to this fit."""
     place: str = ""
     """A digest of the place in the source, independent of line numbers."""
     occurrence: int = 0
@@ -65,7 +65,7 @@ class FitIdentity:
 
 
 def fingerprint(model: Any) -> str:
-    """A short hash over the classes of the layers, the shapes of the weights and the configuration of the optimizer.
+    """Compute a short hash of the layers' classes, the weights' shapes and the optimizer's configuration.
 
     Weights that do not exist yet (a model that Keras builds at its first batch) are left out.
     """
@@ -81,7 +81,7 @@ def fingerprint(model: Any) -> str:
 
 
 def _optimizer_facts(optimizer: Any) -> Any:
-    """The optimizer's configuration without its learning rate, which schedules and callbacks change as they go."""
+    """Return the optimizer's configuration without its learning rate, which schedules and callbacks change."""
     try:
         config = dict(optimizer.get_config())
     except Exception:
@@ -91,7 +91,7 @@ def _optimizer_facts(optimizer: Any) -> Any:
     return [type(optimizer).__name__, config]
 
 
-_ANOTHER_MODEL = "another model or optimizer"
+_ANOTHER_MODEL = "a different model or optimizer"
 Differences = Callable[..., list[Reason]]
 """Returns what differs in the given groups of facts."""
 
@@ -113,7 +113,7 @@ class Recognised:
     reason: str = ""
     """The reason for the verdict: the differences, in words."""
     another_path: bool = False
-    """True if the script took another path than before, so that it trains something else now."""
+    """True if the script took a different path than before, so that it now trains something else."""
 
 
 @dataclass(frozen=True)

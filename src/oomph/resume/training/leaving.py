@@ -42,9 +42,9 @@ def give_up(fits: Fits, error: BaseException, reason: str) -> NoReturn:
 
 
 def restart_from_checkpoint(fits: Fits, reason: str, fault: str, micro_batch: int | None = None) -> None:
-    """End the process so that the supervisor restarts it from the last checkpoint; returns unless in the owner process.
+    """End the process so that the supervisor restarts it from the last checkpoint; only returns in other processes.
 
-    The state of this process cannot be trusted: the weights may be half updated.
+    The state of this process cannot be trusted: the weights may be only partly updated.
     """
     if fits.own_session().is_owner_now():
         fits.note(RestartRequested(fault=fault, reason=reason, micro_batch=micro_batch))
@@ -56,7 +56,7 @@ def restart_from_checkpoint(fits: Fits, reason: str, fault: str, micro_batch: in
 def refuse(fits: Fits, site: str, reason: Reason, what: str = "fit", by_itself: bool = False) -> NoReturn:
     """End the script with its checkpoints intact, since they do not belong to what it trains now.
 
-    Starting over would lose what was trained. Raises SystemExit, since oomph has printed all there is to say.
+    Starting over would lose what was trained. Raises SystemExit, since oomph has already printed the reason.
 
     Args:
         by_itself: True if the training differs from the checkpoint although the script was not edited.
@@ -83,7 +83,7 @@ def leave_for_later(fits: Fits, site: str, reason: str, what: str = "fit") -> No
 
 
 def leave_if_lost(fits: Fits, error: BaseException) -> None:
-    """End the process after an error that destroyed the GPU context; returns for any other error."""
+    """End the process after an error that destroyed the GPU context; only return for any other error."""
     fault = lost_context(error)
     if fault:
         fits.context_lost = fault
@@ -97,7 +97,7 @@ def leave_if_lost(fits: Fits, error: BaseException) -> None:
 
 
 def leave_as_asked(fits: Fits, note_here: Callable[[AtStep], None]) -> NoReturn:
-    """End the training as the signal requests, once all that can be is saved."""
+    """End the training as the signal requests, once everything that can be saved is saved."""
     if fits.preemption.asked == CTRL_C:
         fits.preemption.interrupt()
     note_here(Preempted(signal=fits.preemption.asked, steps=fits.steps, saved=fits.saved))
@@ -106,14 +106,14 @@ def leave_as_asked(fits: Fits, note_here: Callable[[AtStep], None]) -> NoReturn:
 
 
 def tell_interrupted(fits: Fits, note_here: Callable[[AtStep], None]) -> None:
-    """Report up to which step an interrupted training is saved; the script may continue."""
+    """Report the step up to which an interrupted training is saved; the script may continue."""
     if fits.steps and fits.can_save:
         note_here(Interrupted(steps=fits.steps, saved=fits.saved))
         fits.say(f"interrupted: {fits.saved} of {fits.steps} steps are saved")
 
 
 def leave_process() -> NoReturn:
-    """Exit for a restart, not by an exception: scripts catch those and may save a broken state."""
+    """Exit for a restart without raising an exception: scripts catch those and may save a broken state."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

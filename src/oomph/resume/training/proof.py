@@ -1,4 +1,4 @@
-"""Proof: each step of a fit leaves a witness; those of a resumed fit are compared with the earlier ones.
+"""Proof: each step of a fit leaves a witness; a resumed fit's witnesses are compared with the earlier ones.
 
 The result of a step is read at once if it is in host memory. On a GPU the first steps after a checkpoint are read, then
 fewer and fewer: reading every one would make the training wait for the device. Whenever a fault strikes, at least one
@@ -28,7 +28,7 @@ from oomph.resume.training.fits import Fits
 from oomph.resume.training.identity import FitIdentity
 
 _DETAILED = 4
-"""The number of steps after a checkpoint whose witnesses also hold the learning rate and the random state."""
+"""The number of steps after a checkpoint whose witnesses also contain the learning rate and the random state."""
 _PART_UNREAD = 8
 """At most one in this many of the steps since a checkpoint comes after the last whose result was read."""
 _SHARE = 0.005
@@ -58,7 +58,7 @@ class Proof(ABC):
         self._training, self._board = training, board
         self._detailed = _DETAILED
         self._since = self._next_read = 0
-        """The steps since the last checkpoint, and the value of that count at which the next result is read."""
+        """The steps since the last checkpoint, and the number of steps at which the next result is read."""
         self._done, self._stride = 0, 1
         """The steps since the resume, and the steps in the last execution."""
         self._on_host = not tf.config.list_logical_devices("GPU")
@@ -73,13 +73,13 @@ class Proof(ABC):
     # -- leaving witnesses ------------------------------------------------------------------------------------------
 
     def checkpointed(self) -> None:
-        """Record that a checkpoint was taken before the next step: a resume repeats the steps from there."""
+        """Record that a checkpoint was taken before the next step; a resume repeats the steps from there."""
         self._read_often()
         if self._comparison is not None and self._told:
             self._note(self._comparison)  # of what later attempts resume from, this much is known
 
     def compare_from(self, epoch: int, step: int) -> None:
-        """Compare the steps from this position on, which an earlier attempt has already done."""
+        """Compare the steps from this position, which an earlier attempt has already trained."""
         self._read_often()
         self._done = 0
         if self._board is not None:
@@ -96,10 +96,10 @@ class Proof(ABC):
         self._detailed, self._since, self._next_read = _DETAILED, 0, 0
 
     def step(self, epoch: int, step: int, taken: Taken | None, count: int = 1) -> None:
-        """Write the witness of a complete step, and compare it with that of an earlier attempt.
+        """Write the witness of a complete step, and compare it with the one from an earlier attempt.
 
         Args:
-            epoch, step: its position, counted from 0; for several steps in one execution, that of the first.
+            epoch, step: its position, counted from 0; for several steps in one execution, the position of the first.
             count: how many steps were in the execution.
         """
         self._did(epoch, step, count)
@@ -158,7 +158,7 @@ class Proof(ABC):
         return True
 
     def _measure_noise(self, comparison: Comparison) -> None:
-        """Measure how much two computations of the next step differ if it is guarded; else assume no difference."""
+        """Measure how far two computations of the next step differ if it is guarded; otherwise assume no difference."""
         step = self._step_to_measure()
         if isinstance(step, GuardedStep):
             step.measure_noise(comparison.settle)
@@ -167,7 +167,7 @@ class Proof(ABC):
 
     @abstractmethod
     def _step_to_measure(self) -> Any:
-        """The function that runs the next step; None if unknown."""
+        """Return the function that runs the next step; None if unknown."""
 
     @property
     def _key(self) -> int:
@@ -176,7 +176,7 @@ class Proof(ABC):
     # -- what the comparison has shown ------------------------------------------------------------------------------
 
     def tell(self, at_the_end: bool) -> None:
-        """Report the comparison: after its first step, at the first difference, and at its end."""
+        """Report the comparison after its first step, at the first difference, and when it ends."""
         found = self._comparison
         if found is not None and found.is_in_doubt and at_the_end:
             found.settle(0.0)  # no further step to measure the noise with
@@ -231,19 +231,19 @@ class Proof(ABC):
 
     @abstractmethod
     def _newest_state(self) -> fingerprints.StateFingerprint:
-        """The state fingerprint made last. It may lack new variables, which matters only when it is computed."""
+        """Return the latest state fingerprint. It may lack new variables, which matters only when it is computed."""
 
     def _state_now(self) -> int:
-        """The current fingerprint of weights and optimizers."""
+        """Compute the current fingerprint of weights and optimizers."""
         return self._state().compute()
 
     @abstractmethod
     def _state(self) -> fingerprints.StateFingerprint:
-        """The state fingerprint for everything that is trained now."""
+        """Return the state fingerprint for everything that is trained now."""
 
     @abstractmethod
     def _rate(self) -> float:
-        """The learning rate; 0.0 if there is none."""
+        """Return the learning rate; 0.0 if there is none."""
 
 
 def _repeated(coverage: Coverage, noise: float, is_lost: bool, is_replayed: bool) -> str:
@@ -257,7 +257,7 @@ def _repeated(coverage: Coverage, noise: float, is_lost: bool, is_replayed: bool
 
 
 def loss_of(logs: Any) -> float:
-    """The loss in what a step returned, or the single number that it returned; 0.0 if there is none."""
+    """Return the loss in a step's result, or its only number; 0.0 if there is none."""
     loss = logs.get("loss") if isinstance(logs, dict) else logs
     try:
         value = float(np.asarray(loss))
@@ -267,7 +267,7 @@ def loss_of(logs: Any) -> float:
 
 
 def random_state() -> int:
-    """The states of the global random generators, in 64 bits."""
+    """Hash the states of the global random generators into 64 bits."""
     digest = hashlib.blake2b(repr(random.getstate()).encode(), digest_size=8)
     found: Any = np.random.get_state(legacy=False)
     digest.update(repr((found["bit_generator"], found["state"].get("pos"), found["gauss"])).encode())

@@ -1,6 +1,6 @@
 """The facts behind a checkpoint (script, model, data, surroundings), and the changes since, in words.
 
-The facts are flat: a readable name, and a value that JSON can hold. They are grouped by what a change means for a
+The facts are flat: a readable name, and a value that JSON can represent. They are grouped by what a change means for a
 resume. A `Beginning` holds the facts of a fit at its start: compared with a checkpoint, it shows what was edited since.
 """
 
@@ -41,7 +41,7 @@ _NUMBERED = ("name", "shared_object_id")
 _MOST_CHANGES = 6
 _LONGEST_VALUE = 60
 _LARGEST_SETTING = 1 << 31
-"""Integers of this size or larger are taken for clock values, not settings."""
+"""Integers of this size or larger are treated as clock values, not settings."""
 _ARGUMENTS = ("epochs", "initial_epoch", "validation_split", "validation_freq", "validation_steps")
 _DATA_ARGUMENTS = ("batch_size", "steps_per_epoch", "shuffle")
 
@@ -74,19 +74,19 @@ def facts_of(
 
 
 def facts_around() -> Facts:
-    """The facts independent of any fit: the script, and what it runs on."""
+    """Collect the facts independent of any fit: the script, and the machine and versions it runs on."""
     return {**_script(), _SURROUNDINGS: _surroundings()}
 
 
 def data_facts(epochs: Any) -> dict[str, Any]:
-    """The facts about the data from Keras' epoch iterator."""
+    """Return the facts about the data from Keras' epoch iterator."""
     spec = getattr(KERAS.distributed_dataset.get(epochs), "element_spec", None)
     adapter = getattr(epochs, "data_adapter", None)  # not from the iterator itself, whose count changes
     return {"elements of the data": str(spec), _BATCHES: _plain(getattr(adapter, "num_batches", None))}
 
 
 def changes(before: Facts, now: Facts, *groups: str) -> list[Reason]:
-    """The differences in these groups of facts, or in all. A fact that only one side knows is ignored."""
+    """Return the differences in these groups of facts, or in all. Facts that only one side knows are ignored."""
     found: list[Reason] = []
     for group in groups or _ALL:
         old, new = before.get(group, {}), now.get(group, {})
@@ -97,13 +97,13 @@ def changes(before: Facts, now: Facts, *groups: str) -> list[Reason]:
 
 
 def what_was_given(before: Facts, now: Facts) -> list[Reason]:
-    """Intended changes to the script itself: its code, arguments, environment and settings."""
+    """Return intended changes to the script itself: its code, arguments, environment and settings."""
     arguments = [each for each in changes(before, now, SCRIPT) if each.value("name") == _ARGUMENTS_OF_SCRIPT]
     return [*changes(before, now, CODE), *arguments, *changes(before, now, ENVIRONMENT, SETTINGS)]
 
 
 def listed(found: Sequence[Reason]) -> str:
-    """The first changes in one sentence, and the number of the others."""
+    """Describe the first changes in one sentence, with the number of the others."""
     more = len(found) - _MOST_CHANGES
     return "; ".join(map(str, found[:_MOST_CHANGES])) + (f"; and {more} more" if more > 0 else "")
 
@@ -123,8 +123,10 @@ def _shown(value: Any) -> str:
 
 
 def _script() -> Facts:
-    """The script files, their code alone, since edits of comments and layout do not affect the training, and what the
-    script reads from its environment."""
+    """Collect the script's files, and the parts of its environment that it reads.
+
+    Only the code of the files counts: comments and layout do not affect the training.
+    """
     files = script_files()
     return {
         SCRIPT: {**files, _ARGUMENTS_OF_SCRIPT: " ".join(redacted_words(sys.argv[1:]))},
@@ -134,7 +136,7 @@ def _script() -> Facts:
 
 
 def _structure(model: Any) -> dict[str, Any]:
-    """The facts that determine which variables exist, without weights that Keras has yet to build."""
+    """Return the facts that determine which variables exist, without weights that Keras has yet to build."""
     facts: dict[str, Any] = {"model": type(model).__name__, "optimizer": type(model.optimizer).__name__}
     for number, layer in enumerate(KERAS.flatten_layers.call(model)):
         facts[f"layer {number}"] = type(layer).__name__
@@ -158,7 +160,7 @@ def _configuration(model: Any) -> dict[str, Any]:
 
 
 def _settings(callbacks: Sequence[Any]) -> dict[str, Any]:
-    """The callbacks and their public text, boolean and number attributes; for Keras' own, all numbers."""
+    """Return the callbacks and their public text, boolean and number attributes; for Keras' own, all numbers."""
     facts: dict[str, Any] = {"callbacks": ", ".join(type(callback).__name__ for callback in callbacks)}
     for number, callback in enumerate(callbacks):
         is_of_keras = type(callback).__module__.startswith("keras.")
@@ -186,13 +188,13 @@ def _variables(read: Mapping[str, str | None]) -> dict[str, Any]:
 
 
 def _surroundings() -> dict[str, Any]:
-    """The versions and the machine, and variables that describe the job."""
+    """Return the versions, the machine, and the environment variables that describe the job."""
     return {**_machine(), **_variables(environment_read.read_of_the_job())}
 
 
 @functools.cache
 def _machine() -> dict[str, Any]:
-    """The facts about machine and versions that do not change within a process."""
+    """Return the facts about machine and versions that do not change within a process."""
     import keras
 
     return {
@@ -210,9 +212,9 @@ def _name_of(thing: Any) -> str:
 
 
 def _plain(value: Any, name: str = "") -> Any:
-    """The value as JSON, or the type name of a value that JSON cannot hold. Names that Keras numbers are left out.
+    """Return the value as JSON, or its type name if JSON cannot represent it. Names that Keras numbers are left out.
 
-    Keys and passwords, told by name or form, become a digest.
+    Keys and passwords, recognised by name or form, become a digest.
     """
     if isinstance(value, (bool, int, float, type(None))):
         return value
@@ -254,17 +256,17 @@ class Beginning:
             self._facts[TURN]["learning rate"] = self.learning_rate
 
     def facts(self, epochs: Any) -> Facts:
-        """All facts known so far; `epochs` is Keras' epoch iterator, or None before it exists."""
+        """Return all facts known so far; `epochs` is Keras' epoch iterator, or None before it exists."""
         if epochs is None or "elements of the data" in self._facts[DATA]:
             return self._facts
         self._facts[DATA] |= data_facts(epochs)
         return self._facts
 
     def compared(self, checkpoint: Checkpoint, fingerprint: str) -> str:
-        """The relation of this fit to the fit of a checkpoint.
+        """Compare this fit with the fit of a checkpoint.
 
-        "same"; "edited": the script changed, the variables are the same; "another model": the script changed and so
-        did the model; "unstable": the script is unchanged, yet made another model or optimizer.
+        Returns "same"; "edited" if the script changed but not the variables; "another model" if both the script and the
+        model changed; "unstable" if the script is unchanged, yet created a different model or optimizer.
         """
         structure = self.changes(checkpoint, STRUCTURE)
         if checkpoint.meta.fingerprint == fingerprint and not structure:
@@ -274,11 +276,11 @@ class Beginning:
         return "another model" if structure else "edited"
 
     def changes(self, checkpoint: Checkpoint | Record, *groups: str) -> list[Reason]:
-        """The differences from the fit of a checkpoint, in these groups of facts, or in all."""
+        """Return the differences from the fit of a checkpoint, in these groups of facts, or in all."""
         return changes(_made_by(checkpoint), self._facts, *groups)
 
     def meant(self, checkpoint: Checkpoint) -> list[Reason]:
-        """The intended differences that may change the result: edits of the script, or of what it reads."""
+        """Return the intended differences that may change the result: edits of the script, or of what it reads."""
         before, now = _made_by(checkpoint), self._facts
         found = [*what_was_given(before, now), *changes(before, now, CONFIGURATION, DATA)]
         if self.script_was_edited(checkpoint):
@@ -288,7 +290,7 @@ class Beginning:
         return [change for change in found if change.value("name") != "initial_epoch"]
 
     def given_otherwise(self, checkpoint: Checkpoint | Record) -> list[Reason]:
-        """The changes of the script's code, its arguments, its environment and its settings."""
+        """Return the changes to the script's code, arguments, environment and settings."""
         return what_was_given(_made_by(checkpoint), self._facts)
 
     def script_was_edited(self, checkpoint: Checkpoint | Record) -> bool:
@@ -296,7 +298,7 @@ class Beginning:
         return bool(changes(_made_by(checkpoint), self._facts, SCRIPT, ENVIRONMENT))
 
     def keep_edited_learning_rate(self, checkpoint: Checkpoint) -> list[Reason]:
-        """After a restore, apply a learning rate that the script sets anew; returns the change, if there is one.
+        """After a restore, apply a new learning rate that the script sets; return the change, if any.
 
         If the optimizer had made steps before the fit, its rate may come from the script's own file.
         """
@@ -309,12 +311,12 @@ class Beginning:
 
 
 def epochs_of(checkpoint: Checkpoint) -> int | None:
-    """The planned number of epochs of the fit of a checkpoint; None if unknown."""
+    """Return the planned number of epochs of the fit of a checkpoint; None if unknown."""
     return _whole(_made_by(checkpoint).get(CONFIGURATION, {}).get("epochs"))
 
 
 def steps_of_an_epoch(checkpoint: Checkpoint) -> int | None:
-    """The number of steps in an epoch of the fit of a checkpoint; None if unknown."""
+    """Return the number of steps in an epoch of the fit of a checkpoint; None if unknown."""
     facts = _made_by(checkpoint).get(DATA, {})
     return _whole(facts.get("steps_per_epoch") or facts.get(_BATCHES))
 
@@ -333,7 +335,7 @@ def _made_by(checkpoint: Checkpoint | Record) -> Facts:
 
 
 def is_new(optimizer: Any) -> bool:
-    """True if an optimizer has made no step."""
+    """True if an optimizer has not made a step yet."""
     try:
         return int(innermost(optimizer).iterations) == 0
     except Exception:

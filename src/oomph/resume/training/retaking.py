@@ -1,4 +1,4 @@
-"""Replays batches for a resumed fit: those of its epoch, and what it needs of earlier epochs."""
+"""Replays batches for a resumed fit: the batches of its epoch, and those it needs from earlier epochs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Expected:
 
 
 def _of_each_replica(batch: Any) -> list[Any]:
-    """The batch of each replica if a strategy distributed it; otherwise the batch itself."""
+    """Return the batch of each replica if a strategy distributed it; otherwise the batch itself."""
     leaves = tf.nest.flatten(batch)
     values = [leaf.values if isinstance(leaf, tf.distribute.DistributedValues) else (leaf,) for leaf in leaves]
     count = max((len(each) for each in values), default=1)
@@ -61,7 +61,7 @@ class Watched:
     """Takes batches, reports progress, and gives up after a time limit.
 
     Args:
-        tell: called with the progress from time to time.
+        tell: called periodically with the progress.
         seconds: the time limit for all batches.
     """
 
@@ -91,7 +91,7 @@ class Watched:
 
 
 def skip(iterator: Any, count: int, watched: Watched, expected: Expected) -> int:
-    """Take up to `count` batches and drop them; returns the number dropped. Raises TookTooLongError."""
+    """Take up to `count` batches and drop them; return the number dropped. Raises TookTooLongError."""
     taken = -1
     for taken, batch in enumerate(watched.take(iterator, count, "replaying the batches of the epoch")):
         expected.see(taken, batch)
@@ -108,13 +108,13 @@ def pass_over(
 ) -> None:
     """Advance the data of a Keras epoch iterator past the iterators with these numbers.
 
-    A dataset's shuffle draws new seeds for every iterator, so a process that skips epochs must create their iterators
-    too. If that is not enough, their batches are replayed. Raises TookTooLongError if that takes too long.
+    A dataset's shuffle draws new seeds for every iterator, so a process that skips epochs must also create their
+    iterators. If that is not enough, their batches are replayed. Raises TookTooLongError if that takes too long.
 
     Args:
         numbers: the numbers of the iterators, counted from 1.
         used: the iterators that batches were taken from; Keras creates some that it never uses.
-        first: the first of them, if it exists already.
+        first: the first of them, if it already exists.
         before_each: called with the number of iterators created so far.
     """
     dataset = KERAS.distributed_dataset.of(epochs)
@@ -128,7 +128,7 @@ def pass_over(
 
 
 def pass_epochs(epochs: Any, count: int) -> None:
-    """Notify a PyDataset of epochs that an earlier attempt has done: many reorder their samples between epochs."""
+    """Notify a PyDataset of epochs that an earlier attempt completed: many reorder their samples between epochs."""
     dataset: Any = getattr(epochs.data_adapter, "py_dataset", None)
     for _ in range(0 if dataset is None else count):
         if hasattr(dataset, "on_epoch_begin"):  # not yet in Keras 3.5

@@ -1,4 +1,4 @@
-"""StepCheckpoints: when a training is saved between two steps, how it is written, and what is reported."""
+"""StepCheckpoints: decides when a training is saved between two steps, writes the state, and reports it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from oomph.terminal.wrapping import shortened
 
 _BACKGROUND_BYTES = 4 << 20
 _BACKGROUND_SECONDS = 0.1
-"""A state that is smaller than `_BACKGROUND_BYTES` and written in fewer seconds is not worth a thread."""
+"""A state smaller than `_BACKGROUND_BYTES` that is written in fewer seconds is not worth a thread."""
 _SHARE_OF_MEMORY = 0.25
 """The copy for a background write may take this share of the host's free memory."""
 _ERRORS = (CheckpointError, tf.errors.OpError, ValueError)
@@ -44,9 +44,9 @@ class StateSnapshot:
 
     at: Position
     seconds: float
-    """The seconds for which the training paused."""
+    """The time, in seconds, that the training paused."""
     iterator: Reason | None
-    """The reason the state lacks the data position; None if it holds it."""
+    """The reason the state lacks the data position; None if it contains the position."""
 
 
 class SavedTraining(Protocol):
@@ -62,7 +62,7 @@ class SavedTraining(Protocol):
         """Write an event with the position."""
 
     def write_board(self) -> None:
-        """Bring the progress board up to date."""
+        """Update the progress board."""
 
 
 class StepCheckpoints(ABC):
@@ -73,9 +73,9 @@ class StepCheckpoints(ABC):
         self._saved_at_step = training.fits.steps
         self._saved_at, self._stall, self._write = time.monotonic(), 0.0, 0.0
         self._stalls: list[float] = []
-        """The seconds that the training paused for each checkpoint between steps."""
+        """The time, in seconds, that the training paused for each checkpoint between steps."""
         self._typical = training.fits.typical_stall or training.fits.end_state_seconds
-        """The typical stall of a checkpoint in seconds; that of earlier trainings until one is measured."""
+        """The typical stall of a checkpoint in seconds, taken from earlier trainings until one is measured."""
         self._between_saves = 0.0
         self._told_interval = self._told_not_finite = self._told_growth = False
         self._growing = Growing()
@@ -94,7 +94,7 @@ class StepCheckpoints(ABC):
 
     @abstractmethod
     def _path_of(self, name: str) -> str:
-        """The readable path of a variable, given its name in a checkpoint."""
+        """Return the readable path of a variable, given its name in a checkpoint."""
 
     # -- when ---------------------------------------------------------------------------------------------------------
 
@@ -110,11 +110,11 @@ class StepCheckpoints(ABC):
         self._saved_at = time.monotonic()
 
     def begin_at(self, steps: int) -> None:
-        """Count the steps to the next checkpoint from `steps`, after a resume by the script itself."""
+        """Count the steps to the next checkpoint from `steps`, after the script itself has resumed."""
         self._saved_at_step = steps
 
     def settle(self, wait: bool) -> None:
-        """Record the outcome of the background write, if it has ended or if told to wait for its end."""
+        """Record the outcome of the background write, if it has ended or if told to wait for it."""
         outcome = self._fits.background.take(wait)
         if outcome is None or self._snapshot is None:
             return
@@ -152,7 +152,7 @@ class StepCheckpoints(ABC):
     # -- how ----------------------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
-        """Capture the state while the training pauses, and write it: at once, or in the background if that pays."""
+        """Capture the state while the training pauses, and write it at once, or in the background if that pays."""
         store = self._fits.store()
         self._between_saves = time.monotonic() - self._saved_at
         self._saved_at, self._saved_at_step = time.monotonic(), self._fits.steps
@@ -166,12 +166,12 @@ class StepCheckpoints(ABC):
         self, draft: Draft, taken: tuple[Meta, list[Array]], named: training_state.Named,
         finite: frozenset[str], snapshot: Callable[[], StateSnapshot],
     ) -> None:  # fmt: skip
-        """Write the captured state and the variables: at once, or in the background if that pays.
+        """Write the captured state and the variables at once, or in the background if that pays.
 
         Args:
             taken: the JSON part and the arrays.
             finite: the names of the variables that must be finite.
-            snapshot: called once the training may continue; says where the state was captured.
+            snapshot: called once the training may continue; returns where the state was captured.
         """
         meta, own = taken
         if not self._pays_in_background(named):
@@ -195,7 +195,7 @@ class StepCheckpoints(ABC):
         return size >= _BACKGROUND_BYTES or self._stall + self._write >= _BACKGROUND_SECONDS
 
     def _attempted(self, save: Callable[[], Any], what: str) -> Any:
-        """Return the result of `save`; None and one message if it fails, so that the training goes on."""
+        """Return the result of `save`. If it fails, report that once and return None, so that training continues."""
         try:
             with self._fits.session.pulse.during(Phase.CHECKPOINT):
                 return save()
@@ -229,7 +229,7 @@ class StepCheckpoints(ABC):
         self._training.note_here(CheckpointSkipped(**because("not-finite", name=path).as_fields(), kept=kept))
         if not self._told_not_finite:
             self._told_not_finite = True
-            self._fits.say(f"{path} holds NaN or infinity at epoch {at.epoch + 1}, step {at.step}: {outcome}")
+            self._fits.say(f"{path} has NaN or infinity at epoch {at.epoch + 1}, step {at.step}: {outcome}")
 
     def _note_saved(self, saved: Saved, snapshot: StateSnapshot) -> None:
         at = snapshot.at
@@ -256,7 +256,7 @@ class StepCheckpoints(ABC):
             behind = f" and {self._write:.2f} s in the background" if self._write else ""
             rule = self._fits.interval.describe(self._cost())
             line = f"checkpoint of {as_size(saved.nbytes)} in {self._stall:.2f} s{behind}; next {rule}"
-            self._fits.say_some(line, after="later fits and loops get checkpoints, too")
+            self._fits.say_some(line, after="later fits and loops are checkpointed as well")
 
 
 def _writer(
@@ -271,10 +271,10 @@ def _writer(
 
 _LEAST_BYTES = 8 << 20
 _IN_A_ROW = 3
-"""This many ever larger checkpoints in a row count as growth; a buffer that fills up stops growing earlier."""
+"""This many ever larger checkpoints in a row count as growth; a buffer that fills up stops growing sooner."""
 
 Sizes = Mapping[str, int]
-"""The bytes that the script's objects take in a checkpoint, by the name of the object that holds them."""
+"""The size in bytes of the script's objects in a checkpoint, by the name of the object that owns them."""
 
 
 class Growing:
@@ -284,13 +284,13 @@ class Growing:
         self._last: list[Sizes] = []
 
     def noted(self, sizes: Sizes) -> str:
-        """Add the sizes of one more checkpoint; return a message about what grows, or an empty string."""
+        """Record the sizes of one more checkpoint; return a message about what grows, or an empty string."""
         self._last = [*self._last, sizes][-_IN_A_ROW:]
         return growth(self._last)
 
 
 def growth(last: Sequence[Sizes]) -> str:
-    """Describe what has grown in each of the last checkpoints; empty if nothing has, or only a little."""
+    """Describe what has grown in each of the last checkpoints; empty if nothing has, or only slightly."""
     if len(last) < _IN_A_ROW:
         return ""
     grown = {name: size - last[0].get(name, 0) for name, size in last[-1].items() if _grows(name, last)}
@@ -310,11 +310,11 @@ def _grows(name: str, last: Sequence[Sizes]) -> bool:
 
 
 def sizes_of(changes: Changes, arrays: Iterable[Array] = (), names: Mapping[str, Sequence[str]] | None = None) -> Sizes:
-    """The bytes that changed objects take, by the name of the object that holds them.
+    """Return the size in bytes of changed objects, by the name of the object that owns them.
 
     Args:
         arrays: the other arrays of a checkpoint.
-        names: by prefix of an array's name, the holders; the number after the prefix is an index into them.
+        names: the owners, by prefix of an array's name; the number after the prefix is an index into them.
     """
     found: Counter[str] = Counter()
     for key, content in [*changes.changed.items(), *((key, made) for key, (_, made) in changes.new.items())]:
@@ -327,12 +327,12 @@ def sizes_of(changes: Changes, arrays: Iterable[Array] = (), names: Mapping[str,
 
 
 def _holder(key: str) -> str:
-    """The name of an item's holder: "callback Own.images" for "callback Own.images[7]"."""
+    """Return the name of an item's owner: "callback Own.images" for "callback Own.images[7]"."""
     return key.partition("[")[0]
 
 
 def _weight(content: Value) -> int:
-    """The rough size of a content in bytes."""
+    """Estimate the size of a content in bytes."""
     if type(content) is tuple:
         return sum(map(_weight, content))
     return len(content) if type(content) in (bytes, str) else 8

@@ -29,14 +29,14 @@ _SCOPES = ("custom_object_scope", "CustomObjectScope")
 
 @dataclass(frozen=True)
 class Load:
-    """A line of the script that loads the saved file again."""
+    """A line of the script that reloads the saved file."""
 
     site: str
     """The file and line: "train.py:15"."""
     with_compile: bool = True
-    """True if the line certainly loads the loss, the metrics and the optimizer too."""
+    """True if the line certainly also loads the loss, the metrics and the optimizer."""
     with_objects: bool = False
-    """True if the line passes custom objects to the loader, or may do so."""
+    """True if the line passes custom objects to the loader, or might do so."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Save:
     """A place that will save the whole model."""
 
     by: str
-    """The caller that saves the model: "ModelCheckpoint" or "model.save"."""
+    """What saves the model: "ModelCheckpoint" or "model.save"."""
     path: str
     site: str = ""
     """The file and line, "train.py:12"; empty for a callback."""
@@ -78,7 +78,7 @@ def _saves_all(callback: Any) -> bool:
 
 
 def _saved_by(call: ast.Call, frame: FrameType, model: Any) -> str:
-    """The path to which a call saves this model; empty for any other call."""
+    """Return the path to which a call saves this model; empty for any other call."""
     function = call.func
     if not isinstance(function, ast.Attribute) or function.attr not in _SAVERS or not call.args:
         return ""
@@ -122,7 +122,7 @@ def _names_a_scope(frame: FrameType) -> bool:
 
 
 def _calls_after(frame: FrameType) -> Iterator[ast.Call]:
-    """The calls after a frame's current line, in its function or file."""
+    """Yield the calls after a frame's current line, in its function or file."""
     tree = tree_of(frame.f_code.co_filename)
     if tree is None:
         return
@@ -142,7 +142,7 @@ def _body(tree: ast.Module, frame: FrameType) -> Sequence[ast.AST]:
 
 
 def _calls(nodes: Sequence[ast.AST], line: int) -> Iterator[ast.Call]:
-    """The calls after a line that certainly run and whose errors are not caught."""
+    """Yield the calls after a line that are certain to run and whose errors are not caught."""
     for node in nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.Try)):
             continue
@@ -154,7 +154,7 @@ def _calls(nodes: Sequence[ast.AST], line: int) -> Iterator[ast.Call]:
 
 
 def _value(node: ast.AST, frame: FrameType) -> Any:
-    """The value of a name or a chain of attributes, without running any code of the script; None if unknown."""
+    """Look up a name or a chain of attributes without running any code of the script; None if unknown."""
     if isinstance(node, ast.Name):
         return frame.f_locals.get(node.id, frame.f_globals.get(node.id))
     if isinstance(node, ast.Attribute):
@@ -164,7 +164,7 @@ def _value(node: ast.AST, frame: FrameType) -> Any:
 
 
 def _path(node: ast.AST, frame: FrameType) -> str:
-    """The path that an expression evaluates to, or the known end of that path; empty if unknown."""
+    """Return the path that an expression evaluates to, or the known end of that path; empty if unknown."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.JoinedStr) and node.values:
@@ -196,10 +196,10 @@ class Trouble(NamedTuple):
 
 
 def cannot_be_saved(model: Any, path: str) -> Trouble | None:
-    """The reason `model.save(path)` would fail; None if the configuration can be written.
+    """Return the reason `model.save(path)` would fail; None if the configuration can be written.
 
-    A `.keras` file holds the configuration as JSON, including the compiled loss and optimizer. HDF5 is less strict
-    with values. Weights alone need no configuration.
+    A `.keras` file contains the configuration as JSON, including the compiled loss and optimizer. HDF5 is less strict
+    about values. Weights alone need no configuration.
     """
     is_keras = path.endswith(".keras")
     try:
@@ -223,7 +223,7 @@ def _write_for_hdf5(model: Any) -> None:
 
 
 def trouble_of(error: Exception, culprit: str = "") -> Trouble:
-    """The innermost message of an error, without Keras' example and configuration dump."""
+    """Return the innermost message of an error, without Keras' example and configuration dump."""
     text = str(error).rpartition("Exception encountered: ")[2]
     words = " ".join(text.partition("Example:")[0].partition("Full object config:")[0].split())
     words = words.removesuffix(" Please implement `get_config()`.")
@@ -233,7 +233,7 @@ def trouble_of(error: Exception, culprit: str = "") -> Trouble:
 
 
 def _culprit(model: Any) -> str:
-    """The name of the user's layer, schedule, optimizer or model class that cannot be saved; empty if none is found."""
+    """Find the user's layer, schedule, optimizer or model class that cannot be saved; empty if there is none."""
     layers = list(KERAS.flatten_layers.of(model)(include_self=False, recursive=True))
     optimizer = getattr(model, "optimizer", None)
     rate = KERAS.learning_rate.get(optimizer)

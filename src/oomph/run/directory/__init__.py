@@ -1,1 +1,1 @@
-"""The folder of a run: who may use it, its lock, its status. Runs in every process but the script's."""
+"""The folder of a run: its permitted users, its lock, its status. Runs in every process except the script's."""

@@ -31,7 +31,7 @@ PREEMPTED = "preempted"
 KEPT = "kept"
 _HOLDER_BYTES = 512
 _MOST_ATTEMPTS = 10**6
-"""The highest attempt number that is believed: far above what one run may start."""
+"""The highest attempt number that is believed: far above the number that one run may start."""
 
 
 @dataclass(frozen=True)
@@ -40,27 +40,30 @@ class RunRecord:
 
     command: tuple[str, ...]
     python: str
-    """Empty if the command itself chooses the Python."""
+    """The Python to run the script with; empty if the command itself chooses it."""
     cwd: str
     created: str
     status: str = RUNNING
-    """"running", "finished" (exit code 0), "failed" (the script's own failure), "gave-up" (oomph's decision),
-    "preempted" (to be restarted elsewhere or later) or "kept" (exit code 0, with checkpoints that may be needed)."""
+    """"running", "finished", "failed", "gave-up", "preempted" or "kept".
+
+    "finished" means exit code 0, "failed" the script's own failure, "gave-up" oomph's decision, "preempted" to be
+    restarted elsewhere or later, and "kept" exit code 0 with checkpoints that may be needed.
+    """
     attempts: int = 0
     host: str = ""
-    """The name of the machine that runs the script, or ran it last."""
+    """The name of the machine that is running the script, or ran it last."""
     options: tuple[str, ...] = ()
     """The options of `oomph run`, as the user last typed them."""
     entropy: str = ""
-    """The seed that replaces the system's entropy in every attempt; empty: none does."""
+    """The seed that replaces the system's entropy in every attempt; empty for none."""
 
     def to_json(self) -> str:
-        """The text of run.json."""
+        """Return the text of run.json."""
         return json.dumps(redacted_data({"schema": SCHEMA, "oomph": __version__, **asdict(self)}), indent=2) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> RunRecord:
-        """Parse a run.json; raises ValueError when it is not valid."""
+        """Parse a run.json; raises ValueError if it is not valid."""
         document = _document(text)
         if document.get("schema") != SCHEMA:
             raise ValueError("not a run.json of this schema")
@@ -121,11 +124,11 @@ class RunDirectory:
     def __init__(self, path: Path, record: RunRecord, lock_fd: int, identity: tuple[int, int] | None = None) -> None:
         self.path, self.record, self.lock_fd = path, record, lock_fd
         self.identity = identity
-        """The device and inode of the folder `path`."""
+        """The device and inode of the folder at `path`."""
 
     @classmethod
     def create(cls, path: Path, record: RunRecord) -> RunDirectory:
-        """Make a new run in `path`; raises RunDirectoryError when it cannot be written or already holds a run."""
+        """Create a new run in `path`; raises RunDirectoryError if it cannot be written or already contains a run."""
         try:
             path.mkdir(parents=True, exist_ok=True)
             path = path.resolve()
@@ -152,7 +155,7 @@ class RunDirectory:
 
     @classmethod
     def create_default(cls, name: str, record: RunRecord) -> RunDirectory:
-        """Make a new run in its own folder below `.oomph/runs`, named after the time and the script."""
+        """Create a new run in its own folder below `.oomph/runs`, named after the time and the script."""
         try:
             parent = make_own_parents()
         except OSError as error:
@@ -176,7 +179,7 @@ class RunDirectory:
 
     @classmethod
     def reopen(cls, path: Path) -> RunDirectory:
-        """Open an existing run; raises RunDirectoryError when there is none, or when another oomph uses it."""
+        """Open an existing run; raises RunDirectoryError if there is none, or if another oomph uses it."""
         record = read_record(path)
         if record is None:
             raise RunDirectoryError(_why_not_a_run(path))
@@ -201,13 +204,13 @@ class RunDirectory:
         replace_own(self.path, "run.json", self.record.to_json().encode())
 
     def close(self) -> None:
-        """Release the lock; a script that still lives keeps its own hold on it."""
+        """Release the lock; a script that is still alive keeps its own hold on it."""
         unpin(self.path)
         os.close(self.lock_fd)
 
 
 def read_record(path: Path) -> RunRecord | None:
-    """The record of the run in `path`, or None when there is none."""
+    """Return the record of the run in `path`, or None if there is none."""
     try:
         return RunRecord.from_json(_text(path))
     except (OSError, ValueError):
@@ -229,7 +232,7 @@ def _why_not_a_run(path: Path) -> str:
 
 
 def _check_not_foreign(path: Path) -> None:
-    """Refuse a folder that holds something else: a new run starts in an empty folder."""
+    """Refuse a folder that contains something else: a new run starts in an empty folder."""
     if read_record(path) is None and any(entry.name != "lock" for entry in path.iterdir()):
         raise RunDirectoryError(f"{path} is not empty and not a run of oomph: choose another directory")
 
@@ -239,13 +242,13 @@ def _check_no_run(path: Path) -> None:
     if record is not None:
         what = "finished run" if record.status == FINISHED else "run"
         raise RunDirectoryError(
-            f"{path} already holds a {what}: choose another directory"
+            f"{path} already contains a {what}: choose another directory"
             + ("" if record.status == FINISHED else f", or continue it with --resume={path}")
         )
 
 
 def _lock(path: Path) -> int:
-    """Lock the directory for this process and every process that inherits the descriptor; returns the descriptor."""
+    """Lock the directory for this process and every process that inherits the descriptor; return the descriptor."""
     fd = open_own(path, "lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -271,7 +274,7 @@ def _is_at(path: Path, fd: int) -> bool:
 
 
 def _look_without_lock(fd: int, path: Path) -> None:
-    """On a file system without locks, run without one, unless the recorded holder is alive."""
+    """Run without a lock on a file system that has none, unless the recorded holder is alive."""
     holder = _holder(fd)
     if holder is not None and holder.lives and holder.pid != os.getpid():
         os.close(fd)
@@ -291,7 +294,7 @@ def _in_use(path: Path, holder: ProcessIdentity | None) -> str:
 
 
 def read_summary(run_dir: Path) -> dict[str, Any]:
-    """The summary of the run; empty if there is none that can be read."""
+    """Return the summary of the run; empty if there is none that can be read."""
     try:
         document = json.loads(read_own(run_dir, "summary.json"))
     except (OSError, ValueError):
@@ -301,7 +304,7 @@ def read_summary(run_dir: Path) -> dict[str, Any]:
 
 @contextmanager
 def work_folder(keep: str | None, prefix: str) -> Iterator[Path]:
-    """The folder to work in; raises UsageError when the user's choice is not empty or cannot be written."""
+    """Yield the folder to work in; raises UsageError if the user's choice is not empty or cannot be written."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
             yield Path(folder)

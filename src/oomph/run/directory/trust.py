@@ -23,7 +23,7 @@ _WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _REACHED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWN_PARENTS = (".oomph", "runs")
-"""The folders of oomph in a working directory."""
+"""oomph's folders in a working directory."""
 _OWN_NAMES = re.compile(
     r"(run|summary|micro_batch)\.json|lock|progress|witness|training|(created|appended|owner)-.*"
     r"|journal|checkpoints|stderr|monitor"
@@ -33,7 +33,7 @@ _MOST_ENTRIES = 100_000
 
 
 def close_to_others(folder: Path) -> None:
-    """Keep other users from reading or writing a folder. Raises OSError when it belongs to another user."""
+    """Keep other users from reading or writing a folder. Raises OSError if it belongs to another user."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if os.fstat(fd).st_uid != os.geteuid():
@@ -44,9 +44,9 @@ def close_to_others(folder: Path) -> None:
 
 
 def make_own_parents() -> Path:
-    """Create `.oomph/runs` in the working directory, for this user alone; raises OSError if it is another's or a link.
+    """Create `.oomph/runs` in the working directory for this user alone; raises OSError if it is another's or a link.
 
-    The folders that exist are opened without following links, and others lose the right to write to them.
+    Existing folders are opened without following links, and others lose the right to write to them.
     """
     current, path = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), Path()
     try:
@@ -79,9 +79,9 @@ def _open_folder(name: str, parent: int, path: Path) -> int:
 
 
 def why_not_trusted(folder: Path) -> str | None:
-    """The reason another user may have written to a run directory, in words; None if none can have.
+    """Explain how another user may have written to a run directory; None if nobody else can have.
 
-    Everything is looked at from one descriptor, without following a link.
+    Everything is examined through one descriptor, without following a link.
     """
     try:
         fd = open_folder(folder)
@@ -92,23 +92,23 @@ def why_not_trusted(folder: Path) -> str | None:
         if found.st_uid != os.geteuid():
             return "it belongs to another user"
         if found.st_mode & _WRITTEN_BY_OTHERS and _keeps_modes(folder):
-            return f"others may write to it; check its content, then: chmod go-w {shlex.quote(str(folder))}"
+            return f"others can write to it; check its contents, then: chmod go-w {shlex.quote(str(folder))}"
         return why_not_above(folder) or _trouble_within(fd, folder, bool(found.st_mode & _REACHED_BY_OTHERS))
     except OSError as error:
-        return f"it cannot be looked at: {error.strerror}"
+        return f"cannot inspect it: {error.strerror}"
     finally:
         os.close(fd)
 
 
 def why_not_above(folder: Path) -> str | None:
-    """The reason not to use oomph's folders above a run directory, in words; None when they are the user's."""
+    """Explain why not to use oomph's folders above a run directory; None if they belong to the user."""
     for name, parent in zip(reversed(_OWN_PARENTS), folder.absolute().parents, strict=False):
         if parent.name != name:
             return None
         try:
             found = parent.lstat()
         except OSError as error:
-            return f"{parent} cannot be looked at: {error.strerror}"
+            return f"cannot inspect {parent}: {error.strerror}"
         if stat.S_ISLNK(found.st_mode):
             return f"{parent} is a symbolic link"
         if found.st_uid != os.geteuid():
@@ -117,25 +117,25 @@ def why_not_above(folder: Path) -> str | None:
 
 
 def _trouble_within(fd: int, folder: Path, is_reached: bool) -> str | None:
-    """The first of oomph's own files that somebody else may have written, or that leads out of the folder.
+    """Find the first of oomph's own files that someone else may have written, or that leads out of the folder.
 
     Args:
-        is_reached: others may enter the folder, so that the modes within matter.
+        is_reached: True if others may enter the folder, so that the modes within it matter.
     """
     for count, (name, found) in enumerate(_entries(fd)):
         if count >= _MOST_ENTRIES:
-            return f"it holds more than {_MOST_ENTRIES} files"
+            return f"it contains more than {_MOST_ENTRIES} files"
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
             return f"{name} in it is a link, or not a file"
         if found.st_uid not in (os.geteuid(), 0):
             return f"{name} in it belongs to another user"
         if is_reached and found.st_mode & _WRITTEN_BY_OTHERS and _keeps_modes(folder):
-            return f"others may write to {name} in it; check it, then: chmod -R go-w {shlex.quote(str(folder))}"
+            return f"others can write to {name} in it; check it, then: chmod -R go-w {shlex.quote(str(folder))}"
     return None
 
 
 def _entries(fd: int, under: str = "") -> Iterator[tuple[str, os.stat_result]]:
-    """Everything below an open folder that is oomph's, by relative path. A script may keep files there too."""
+    """Yield everything of oomph's below an open folder, by relative path. A script may also keep files there."""
     with os.scandir(fd) as entries:
         names = sorted(entry.name for entry in entries if under or _OWN_NAMES.fullmatch(entry.name))
     for name in names:
@@ -153,7 +153,7 @@ def _entries(fd: int, under: str = "") -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _keeps_modes(folder: Path) -> bool:
-    """True if the file system stores modes: on Windows disks and some network shares, everyone may write."""
+    """True if the file system stores modes; on Windows disks and some network shares, everyone may write."""
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".oomph-") as file:  # created with 0600
             return stat.S_IMODE(os.fstat(file.fileno()).st_mode) == FILE_MODE

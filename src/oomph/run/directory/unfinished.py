@@ -30,20 +30,20 @@ from oomph.terminal.console import say
 
 
 class StoredRun(NamedTuple):
-    """A run directory and what its run.json says."""
+    """A run directory and the content of its run.json."""
 
     path: Path
     record: RunRecord
 
 
 def unfinished_runs(cwd: str) -> list[StoredRun]:
-    """The runs that were started in a folder and have not finished, newest first."""
+    """Return the runs that were started in a folder and have not finished, newest first."""
     found = sorted(_unfinished(cwd), key=lambda each: each[0], reverse=True)
     return [StoredRun(path, record) for (_, path), record in found]
 
 
 def first_trusted(runs: Iterable[StoredRun]) -> StoredRun | None:
-    """The first run that no other user can have written. Reports why each run before it is skipped."""
+    """Return the first run that no other user can have written. Reports why each run before it is skipped."""
     for run in runs:
         stranger = why_not_trusted(run.path)
         if stranger is None:
@@ -61,7 +61,7 @@ def _unfinished(cwd: str) -> Iterator[tuple[tuple[float, Path], RunRecord]]:
 
 
 def _folders_in(parent: Path) -> list[Path]:
-    """The folders in `parent`; empty, with a warning, if it is another user's or unreadable."""
+    """Return the folders in `parent`; empty, with a warning, if it belongs to another user or is unreadable."""
     try:
         found = list(parent.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -84,25 +84,25 @@ def _changed(path: Path) -> float:
 
 
 STOPPED = "stopped"
-"""The state of a run that somebody stopped; recorded as a failure."""
+"""The state of a run that someone stopped; recorded as a failure."""
 UNFINISHED = "unfinished"
 """The state of a run killed from outside, as by kill -9; recorded as "running"."""
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A run that has not finished, and that neither its script nor oomph has ended for good."""
+    """A run that has not finished, and that neither its script nor oomph has ended permanently."""
 
     going_on: bool
-    """True if a process still holds the run's lock; if not, the supervisor was killed, or the machine went down."""
+    """True if a process still holds the run's lock; otherwise the supervisor was killed, or the machine went down."""
     command: str
     """The command that resumes the run."""
     preempted: bool = False
-    """True if the run ended in order, to be restarted elsewhere or later."""
+    """True if the run ended in an orderly way, to be restarted elsewhere or later."""
     stopped: bool = False
-    """True if somebody stopped the run, as with Ctrl-C; the story says how."""
+    """True if someone stopped the run, as with Ctrl-C; the story says how."""
     kept: bool = False
-    """True if the script was interrupted, or finished with less than its checkpoints hold."""
+    """True if the script was interrupted, or finished with less than its checkpoints contain."""
     saved: bool = True
     """True if there is a checkpoint to resume from."""
     reads: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ class Unfinished:
         if self.preempted:
             return "; the run has not finished: its machine was taken away, or could not continue"
         if self.kept:
-            return "; it has finished with less training than its checkpoints hold, or was interrupted: they are kept"
+            return "; it has finished with less training than its checkpoints have, or was interrupted: they are kept"
         if self.stopped:
             return ""
         return "; the run has not finished: oomph was ended from outside, as by kill -9 or a power failure"
@@ -141,15 +141,15 @@ class Unfinished:
         return f"Next: {self.command}  ({when}{reads})"
 
     def as_document(self) -> dict[str, Any]:
-        """The state as JSON, for `oomph explain RUN --json`."""
+        """Return the state as JSON, for `oomph explain RUN --json`."""
         return {"run": {"state": self.name, "next": self.command}}
 
 
 def unfinished(run_dir: Path, in_full: bool = False) -> Unfinished | None:
-    """The state of a run that is not over, or was stopped; None for any other, or without a record.
+    """Return the state of a run that is not over, or was stopped; None for any other run, or without a record.
 
     Args:
-        in_full: also look for what the script reads from its environment, in a journal that may be long.
+        in_full: also look for the variables that the script reads, in a journal that may be long.
     """
     record = read_record(run_dir)
     if record is None or record.status not in (RUNNING, PREEMPTED, FAILED, KEPT):

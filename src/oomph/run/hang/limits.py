@@ -2,8 +2,8 @@
 
 A timed phase may stay silent for five times the 99th percentile of its durations so far, and never less than the floor.
 A phase that has not been timed yet (a first validation), or whose durations do not predict the next (tracing, a first
-step, the start of an epoch), is a hang when the whole process tree has neither used the processor nor read or written
-for as long as the floor, or when it has lasted ten times the floor.
+step, the start of an epoch), is a hang if the whole process tree has neither used the processor nor read or written for
+as long as the floor, or if it has lasted ten times the floor.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from oomph.protocol.progress import Phase
 
 FLOOR_SECONDS = 60.0
 FLOOR_VARIABLE = "OOMPH_TEST_HANG_FLOOR"
-"""For tests only: a lower floor in seconds, not below 3."""
+"""For tests only: a lower floor in seconds, at least 3."""
 _LOWEST_FLOOR_SECONDS = 3.0
 FACTOR = 5.0
 PERCENTILE = 0.99
 UNTIMED_FACTOR = 10.0
 _UNEVEN = (Phase.LOOP, Phase.FIRST_STEP, Phase.TRACING, Phase.EPOCH_START, Phase.VALIDATION_START)
-"""Earlier durations of these phases do not predict the next: other functions are traced, more data is loaded. While
-the process tree is busy, only the longest limit applies."""
+"""The phases whose earlier durations do not predict the next: other functions are traced, more data is loaded.
+
+While the process tree is busy, only the longest limit applies.
+"""
 _EARLY_SECONDS = 0.5
-"""The seconds before the limit at which the check begins, so that the alarm is raised within the limit."""
+"""The time, in seconds, before the limit at which the check begins, so that the alarm is raised within the limit."""
 _RATIO = 1.05
 """The ratio of the bounds of neighbouring duration classes, so the percentile is up to 5 % too high."""
 
@@ -39,9 +41,9 @@ class Silence:
     fit: int
     seconds: float
     idle_seconds: float
-    """The seconds, up to now, in which the process tree has neither used the processor nor read or written."""
+    """The time, in seconds, since the process tree last used the processor, read or wrote."""
     untimed: bool = False
-    """True if earlier durations say nothing about this one: the script's own code runs, or feeds the input."""
+    """True if earlier durations say nothing about this one: the script's own code is running, or feeds the input."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,12 @@ class Hang:
     seconds: float
     limit_seconds: float
     line: str
-    """The line at which the script hangs: "train.py:42 in wait"; empty when unknown."""
+    """The line at which the script hangs: "train.py:42 in wait"; empty if unknown."""
     stacks: str
     """The Python stacks of the process, as faulthandler and py-spy print them."""
 
     def in_words(self) -> str:
-        """The message about the hang, in one line."""
+        """Return the message about the hang, in one line."""
         where = f", at {self.line}" if self.line else ""
         return (
             f"no progress for {self.seconds:.0f} s {self.phase.words} (limit {self.limit_seconds:.0f} s){where}: "
@@ -79,7 +81,7 @@ class Timings:
         counts[index] = counts.get(index, 0) + 1
 
     def percentile(self, phase: Phase, fit: int) -> float | None:
-        """The 99th percentile of the phase's durations, in seconds; None when it has not been timed yet."""
+        """Return the 99th percentile of the phase's durations, in seconds; None if it has not been timed yet."""
         counts = self._counts.get((phase, fit))
         return None if not counts else _RATIO ** _quantile(counts)
 
@@ -99,7 +101,7 @@ def _quantile(counts: Mapping[int, int]) -> int:
 
 
 def limit(timings: Timings, silence: Silence, floor: float) -> float:
-    """The longest this silence may last, in seconds, given what the process tree is doing."""
+    """Return the longest this silence may last, in seconds, given what the process tree is doing."""
     longest = UNTIMED_FACTOR * floor
     if silence.phase is Phase.OWN_CODE:
         return longest if silence.idle_seconds >= longest - floor else math.inf
@@ -120,7 +122,7 @@ def is_idle(silence: Silence, floor: float) -> bool:
 
 
 def floor_seconds(environ: Mapping[str, str] | None = None) -> float:
-    """The floor of all limits, in seconds."""
+    """Return the floor of all limits, in seconds."""
     try:
         wanted = float((os.environ if environ is None else environ).get(FLOOR_VARIABLE, FLOOR_SECONDS))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The supervisor's view of one attempt's heartbeats: when they stop, it decides whether that is a hang."""
+"""The supervisor's view of one attempt's heartbeats: when they stop, it decides whether the script hangs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     import psutil
 
 _LEAST_SECONDS = 0.001
-"""Processor seconds between two samples that count as activity. All threads of a waiting TensorFlow take 7 µs a second
-(measured: a lock, a queue, a generator, a sleep); a pipeline fed a few samples a second by a slow disk or network takes
-more."""
+"""The processor time, in seconds, between two samples that counts as activity.
+
+All threads of a waiting TensorFlow take 7 µs a second (measured: a lock, a queue, a generator, a sleep); a pipeline fed
+a few samples a second by a slow disk or network takes more.
+"""
 _OF_PROCESS = 2
 """The scheduler's clock of a process (`CPUCLOCK_SCHED`, include/linux/posix-timers_types.h)."""
 
@@ -44,7 +46,7 @@ class ActivitySample:
 
 
 def activity_of(pid: int) -> ActivitySample | None:
-    """The counters of a process and its descendants; None when it is gone."""
+    """Read the counters of a process and its descendants; None if the process is gone."""
     import psutil
 
     try:
@@ -67,14 +69,14 @@ def activity_of(pid: int) -> ActivitySample | None:
 
 
 def was_active(before: ActivitySample, after: ActivitySample) -> bool:
-    """True if the tree did anything between two samples."""
+    """True if the tree showed any activity between two samples."""
     if before.pids != after.pids or before.io_bytes != after.io_bytes:
         return True
     return after.cpu_seconds - before.cpu_seconds > _LEAST_SECONDS
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
-    """The processor time of a process in seconds, to the nanosecond (`clock_getcpuclockid`); psutil is coarser."""
+    """Return a process's processor time in seconds, to the nanosecond (`clock_getcpuclockid`); psutil is coarser."""
     try:
         return time.clock_gettime(~process.pid << 3 | _OF_PROCESS)
     except OSError:
@@ -83,16 +85,18 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 
 STACKS_SIGNAL = signal.SIGRTMIN + 20
-"""The signal that makes the script's process write its Python stacks; SIGUSR1 and SIGUSR2 belong to schedulers and
-scripts."""
+"""The signal that makes the script's process write its Python stacks.
+
+SIGUSR1 and SIGUSR2 belong to schedulers and scripts.
+"""
 _OURS = str(Path(oomph.__file__).resolve().parent)
 _STACKS_SECONDS = 1.0
 _PY_SPY_SECONDS = 3.0
 _PAUSE_SECONDS = 2.0
-"""The supervisor looks ten times a second; after a gap of more seconds than this, it was itself suspended."""
+"""The supervisor checks ten times a second; after a gap longer than these seconds, it was itself suspended."""
 _MOST_BYTES = 200_000
 _MOST_OTHERS = 4
-"""The most processes beside the script's own whose stacks are taken."""
+"""The most processes, in addition to the script's own, whose stacks are taken."""
 _SAMPLES_PER_FLOOR = 10
 _LEFT_LOOP, _OWN_AFFAIR = "left the loop", "own affair"
 
@@ -123,7 +127,7 @@ class Watch:
 
     @property
     def inodes(self) -> tuple[int, int]:
-        """The inodes of the pipe and the stacks file, by which the script's process recognises its descriptors."""
+        """The inodes of the pipe and the stacks file, which the script's process uses to recognise its descriptors."""
         return os.fstat(self.beat_fd).st_ino, os.fstat(self.stacks_fd).st_ino
 
     @property
@@ -132,13 +136,13 @@ class Watch:
         return self.beat_fd, self.stacks_fd
 
     def started(self) -> None:
-        """Close our copy of the writing end: the script holds it now."""
+        """Close the supervisor's copy of the writing end, which the script now holds."""
         os.close(self.beat_fd)
         self._since = self._looked = time.monotonic()
 
     @property
     def phase(self) -> Phase | None:
-        """The phase that the script has last reported; None when it has not reported yet."""
+        """The phase that the script last reported; None if it has not reported yet."""
         return None if self._last is None else self._last.phase
 
     @property
@@ -148,7 +152,7 @@ class Watch:
 
     @property
     def owner_lives(self) -> bool:
-        """True if the owner still lives: below a shell it may have ended, and its PID been reused."""
+        """True if the owner is still alive. Under a shell it may have exited and its PID been reused."""
         return self._place is not None and self._place.lives and is_alive(self._place.pid)
 
     def can(self, power: Power) -> bool:
@@ -169,7 +173,7 @@ class Watch:
             self._sample, self._excuse = None, ""
 
     def look(self, group: int) -> Hang | None:
-        """The hang of the script's process group, if there is one; called in every turn of the supervisor's loop."""
+        """Return the hang of the script's process group, if any; called in every turn of the supervisor's loop."""
         now = time.monotonic()
         gap, self._looked = now - self._looked, now
         if gap > _PAUSE_SECONDS:  # stopped, or the machine slept: the script could not run either
@@ -186,7 +190,7 @@ class Watch:
         return self._confirm(silence, limit, group) if limits.is_over(silence, limit) else None
 
     def crash_stacks(self) -> str:
-        """The output of faulthandler at a crash, and the stacks requested after a hang."""
+        """Return faulthandler's output at a crash, and the stacks requested after a hang."""
         size = os.fstat(self.stacks_fd).st_size
         return os.pread(self.stacks_fd, min(size, _MOST_BYTES), 0).decode(errors="replace")
 
@@ -221,7 +225,7 @@ class Watch:
         )  # fmt: skip
 
     def _confirm(self, silence: Silence, limit: float, group: int) -> Hang | None:
-        """Look where the script is before calling the silence a hang."""
+        """Check where the script is before calling the silence a hang."""
         assert self._last is not None
         text = self._stacks(self._last.pid, group)
         threads = python_stacks.parse(text)
@@ -244,7 +248,7 @@ class Watch:
         return text + "".join(_py_spy(pid) for pid in ([] if text else [owner]) + others[:_MOST_OTHERS])
 
     def _ask_for_stacks(self, owner: int) -> str:
-        """The stacks that the process writes itself; faulthandler works even while it waits in C++."""
+        """Return the stacks that the process writes itself; faulthandler works even while it waits in C++."""
         begin = size = os.fstat(self.stacks_fd).st_size
         os.kill(owner, STACKS_SIGNAL)
         until = time.monotonic() + _STACKS_SECONDS
@@ -257,7 +261,7 @@ class Watch:
 
 
 def _catches(pid: int, signum: int) -> bool:
-    """True if the process has a handler for the signal: after an exec it has none, and would die of it."""
+    """True if the process handles the signal: after an exec it has no handler, and the signal would kill it."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -267,7 +271,7 @@ def _catches(pid: int, signum: int) -> bool:
 
 
 def _py_spy(pid: int) -> str:
-    """The stacks of a process that does not write its own; empty where py-spy is not installed."""
+    """Return the stacks of a process that does not write its own; empty if py-spy is not installed."""
     program = shutil.which("py-spy")
     if program is None:
         return ""

@@ -6,9 +6,9 @@ Limits that keep a run from restarting forever:
   every fault its rungs back: a run that makes progress is worth continuing, however often it is interrupted.
 - In total: MOST_WITHOUT_CHECKPOINT restarts in a row without a newer checkpoint, whatever the faults, and MOST_IN_ALL
   restarts of one run.
-- Never started: one restart when an attempt ends before its first fit. What fails before any training, such as
+- Never started: one restart if an attempt ends before its first fit. A failure before any training, such as in
   `import tensorflow`, seldom goes away.
-- A poison step: a step that fails twice by the same fault on the same data is not tried the same way again.
+- A poison step: a step that fails twice with the same fault on the same data is not tried the same way again.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from oomph.terminal.amounts import times
 from oomph.terminal.endings import ProcessEnd
 
 GAVE_UP_EXIT_CODE = 93
-"""The exit code when oomph gave up on a fault that another start would only repeat: do not requeue."""
+"""The exit code if oomph gave up on a fault that another start would only repeat: do not requeue."""
 REQUEUE_EXIT_CODE = 75
-"""The exit code when a restart elsewhere or later may help: requeue."""
+"""The exit code if a restart elsewhere or later may help: requeue."""
 MOST_WITHOUT_CHECKPOINT = 20
 MOST_IN_ALL = 1000
 MOST_NEVER_STARTED = 1
@@ -39,9 +39,9 @@ FROM_OUTSIDE = frozenset(
         "thermal-throttle",
     )
 )  # fmt: skip
-"""Faults that say nothing about the step at which they occur: they make no poison step."""
+"""Faults that say nothing about the step at which they occur, and so never make it a poison step."""
 ELSEWHERE = frozenset(("hardware-fault", "device-oom-other-process", "thermal-throttle", "driver-library-mismatch"))
-"""Faults of this machine: when its remedies are used up, another machine may help."""
+"""Faults of this machine: once its remedies are used up, another machine may help."""
 
 Place = tuple[int, int, int]
 """The place of a step: fit, epoch, step, counted from 0."""
@@ -74,7 +74,7 @@ class GiveUp:
 
 @dataclass(frozen=True)
 class Requeue:
-    """The run is not over, but cannot continue here or now."""
+    """The run is not over, but it cannot continue here or now."""
 
     reason: str
     exit_code: int = REQUEUE_EXIT_CODE
@@ -88,12 +88,11 @@ class Ending:
     """The end of an attempt: its diagnosis, and how far training got."""
 
     returncode: int
-    """The return code as `subprocess` has it: −n for death by signal n."""
+    """The return code as in `subprocess`: −n for death by signal n."""
     fault: str
-    """The name of the fault that ended the attempt: "host-oom", "device-oom", or "SIGKILL" when nothing more is
-    known."""
+    """The fault that ended the attempt: "host-oom", "device-oom", or "SIGKILL" if nothing more is known."""
     started: bool = True
-    """False when the attempt reached no fit and committed no step."""
+    """False if the attempt reached no fit and committed no step."""
     steps: int = 0
     """The number of steps committed by the end, over all attempts."""
     saved: int = 0
@@ -103,27 +102,27 @@ class Ending:
     interrupted: bool = False
     """True if Ctrl-C requested the end, even if oomph then had to send a stronger signal."""
     called_off: int = 0
-    """The signal that ended the run after the script had ended; 0 when none came."""
+    """The signal that ended the run after the script had ended; 0 if there was none."""
     preempted: str = ""
     """The signal by which a scheduler preempted a training; empty otherwise."""
     hung: bool = False
     """True if oomph ended the script because it made no progress."""
     context_lost: bool = False
-    """True if the attempt ended by an error that makes its GPU context, or its process, unusable."""
+    """True if the attempt ended with an error that makes its GPU context, or its process, unusable."""
     not_compiled: bool = False
-    """True if the attempt ended by an error of XLA's compiler, which comes again unless XLA is off."""
+    """True if the attempt ended with an error of XLA's compiler, which recurs unless XLA is off."""
     in_pieces: bool = False
-    """True if the guard gave up although enough memory was free, in pieces that another allocator may join."""
+    """True if the guard gave up although enough memory was free, in pieces that a different allocator may join."""
     restart_requested: str = ""
-    """The reason the guard in the script asked for a new process; empty when it did not."""
+    """The reason the guard in the script requested a new process; empty if it did not."""
     micro_batch: int | None = None
-    """The size of the micro-batches that the new process begins with; None where batches stay as they were."""
+    """The size of the micro-batches that the new process begins with; None if batches stay as they were."""
     unkillable: str = ""
     """The reason the script's process survives SIGKILL; empty otherwise."""
     gave_up: str = ""
-    """The reason the guard gave up, when the script died of that error; empty otherwise."""
+    """The reason the guard gave up, if the script died of that error; empty otherwise."""
     place: Place | None = None
-    """The step that was running; None when unknown."""
+    """The step that was running; None if unknown."""
     epoch_over: bool = False
     """True if the steps of its epoch were done: the place is the end of the epoch."""
     same_data: bool = False
@@ -132,7 +131,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The restarts so far: what they used and achieved."""
+    """The restarts so far: what they used up and achieved."""
 
     restarts: Mapping[str, int] = field(default_factory=dict)
     """The number of restarts for each fault since the last progress."""
@@ -141,7 +140,7 @@ class Ledger:
     changes: tuple[Change, ...] = ()
     """The differences from the first attempt; progress does not undo them."""
     failed_at: Place | None = None
-    """The step at which the last attempt failed on data that will come again."""
+    """The step at which the last attempt failed on data that will recur."""
     failed_by: str = ""
     """The name of the fault that made that step fail."""
     best_steps: int = 0
@@ -149,21 +148,21 @@ class Ledger:
     best_saved: int = 0
     """The most checkpointed steps at the end of any failed attempt."""
     without_checkpoint: int = 0
-    """The restarts since a newer checkpoint was last saved."""
+    """The number of restarts since a newer checkpoint was last saved."""
     never_started: int = 0
-    """Attempts in a row that ended before their first fit."""
+    """The number of attempts in a row that ended before their first fit."""
     total: int = 0
     """The number of restarts of the whole run."""
 
     def as_data(self) -> dict[str, Any]:
-        """The ledger as JSON, for the journal."""
+        """Return the ledger as JSON, for the journal."""
         return asdict(self)
 
 
 def decide(
     ending: Ending, ledger: Ledger, conditions: Conditions | None = None, allowed: Collection[str] = ()
 ) -> Action:
-    """Decide what to do now.
+    """Decide what to do after an attempt has ended.
 
     Args:
         ending: how the attempt ended.
@@ -175,7 +174,7 @@ def decide(
 
 
 def hindered(action: Action, ending: Ending) -> Action:
-    """The decision, replaced when a process could not be ended or a signal called the restart off."""
+    """Return the decision, replaced if a process could not be ended or a signal called the restart off."""
     if ending.unkillable:  # another start would be a second writer
         return _interrupted(Requeue(f"{ending.unkillable}; not started again while it may still write"), ending)
     if isinstance(action, Restart) and ending.called_off:
@@ -184,7 +183,7 @@ def hindered(action: Action, ending: Ending) -> Action:
 
 
 def _interrupted(action: Action, ending: Ending) -> Action:
-    """Ctrl-C ends the run with the exit code that shells expect, unless the script chose its own."""
+    """End the run after Ctrl-C with the exit code that shells expect, unless the script chose its own."""
     harder = isinstance(action, Requeue) or ending.returncode in (-signal.SIGTERM, -signal.SIGKILL)
     if ending.interrupted and harder and not isinstance(action, Restart | GiveUp):
         return Finish(128 + signal.SIGINT)
@@ -192,7 +191,7 @@ def _interrupted(action: Action, ending: Ending) -> Action:
 
 
 def _called_off(ending: Ending) -> Action:
-    """The action for a signal that came when there was no script to forward it to."""
+    """Return the action for a signal that arrived when there was no script to forward it to."""
     if ending.called_off == signal.SIGTERM and ending.started:
         return Requeue("preempted by SIGTERM before another start")
     return Finish(128 + ending.called_off)
@@ -213,7 +212,7 @@ def _decide(ending: Ending, ledger: Ledger, conditions: Conditions, allowed: Col
 
 
 def record(ending: Ending, action: Action, ledger: Ledger) -> Ledger:
-    """The ledger after the action."""
+    """Return the ledger after the action."""
     if not isinstance(action, Restart):
         return ledger
     ledger = refill(ending, ledger)
@@ -231,7 +230,7 @@ def record(ending: Ending, action: Action, ledger: Ledger) -> Ledger:
 
 
 def refill(ending: Ending, ledger: Ledger) -> Ledger:
-    """Reset the budgets after new progress; standing still or repeating steps does not reset them."""
+    """Reset the budgets after new progress; neither standing still nor repeating steps resets them."""
     if ending.steps > ledger.best_steps:
         ledger = replace(ledger, restarts={}, rungs={}, best_steps=ending.steps)
     if ending.saved > ledger.best_saved:
@@ -240,7 +239,7 @@ def refill(ending: Ending, ledger: Ledger) -> Ledger:
 
 
 def poison_step(ending: Ending, ledger: Ledger) -> str:
-    """The place, in words, of a step that failed twice on the same data by the same fault; else empty."""
+    """Name the place of a step that failed twice on the same data with the same fault; empty otherwise."""
     again = ending.same_data and ending.place is not None and ending.place == ledger.failed_at
     if not again or ending.fault != ledger.failed_by or ending.fault in FROM_OUTSIDE:
         return ""
@@ -248,17 +247,17 @@ def poison_step(ending: Ending, ledger: Ledger) -> str:
 
 
 def is_crash(returncode: int) -> bool:
-    """True if the process died by a signal after which a restart may help."""
+    """True if the process died from a signal after which a restart may help."""
     return -returncode in CRASH_SIGNALS
 
 
 def _may_restart(ending: Ending) -> bool:
-    """True if a fault ended it, not the script itself."""
+    """True if a fault, not the script itself, ended the attempt."""
     return bool(ending.restart_requested or ending.hung or ending.context_lost or is_crash(ending.returncode))
 
 
 def _is_curable(ending: Ending, ledger: Ledger, conditions: Conditions) -> bool:
-    """True if a change that is still possible cures the error that ended the script; else it is the script's own."""
+    """True if a change that is still possible cures the error that ended the script; otherwise it is the script's."""
     cures = (("no-xla", ending.not_compiled), ("allocator", ending.in_pieces))
     return any(ended and not why_not(name, conditions, ledger.changes, ()) for name, ended in cures)
 

@@ -1,4 +1,4 @@
-"""The decisions in a run's journal, and each of them recomputed. Pure; supervisor process and `oomph explain`.
+"""The decisions in a run's journal, each recomputed. Pure; supervisor process and `oomph explain`.
 
 A run resumes from the decisions that were taken. Another version of oomph might decide differently, and what was not
 done must not count as done.
@@ -59,12 +59,12 @@ class Decision:
 
 
 def facts(ending: Ending, conditions: Conditions, allowed: Collection[str]) -> dict[str, Any]:
-    """The facts of a decision, for the journal; earlier decisions give the ledger."""
+    """Return the facts of a decision, for the journal; earlier decisions give the ledger."""
     return {"ending": asdict(ending), "conditions": asdict(conditions), "allowed": sorted(allowed)}
 
 
 def in_words(action: Action) -> dict[str, Any]:
-    """An action as JSON, for the journal."""
+    """Return an action as JSON, for the journal."""
     match action:
         case Finish(code):
             return {"action": "finish", "exit_code": code, "reason": ""}
@@ -78,12 +78,12 @@ def in_words(action: Action) -> dict[str, Any]:
 
 
 def replay(events: Sequence[Event]) -> tuple[Decision, ...]:
-    """Every decision of a run, in order, without those whose facts cannot be read."""
+    """Return every decision of a run, in order, except those whose facts cannot be read."""
     return tuple(decision for event in events if (decision := _decision(event)) is not None)
 
 
 def ledger_of(events: Sequence[Event]) -> Ledger:
-    """The ledger with which a run resumes: empty if the run had ended, its own if it was cut off or requeued."""
+    """Return the ledger with which a run resumes: empty if it had ended, its own if it was cut off or requeued."""
     decisions = replay(events)
     if not decisions or isinstance(decisions[-1].action, (Finish, GiveUp)):
         return Ledger()
@@ -91,12 +91,12 @@ def ledger_of(events: Sequence[Event]) -> Ledger:
 
 
 def as_document(decisions: Sequence[Decision]) -> dict[str, Any]:
-    """The decisions as one JSON document."""
+    """Return the decisions as one JSON document."""
     return {"schema": SCHEMA, "decisions": [_entry(decision) for decision in decisions]}
 
 
 def as_text(decisions: Sequence[Decision], subject: str) -> str:
-    """The decisions in words, each with its reasons."""
+    """Describe the decisions in words, each with its reasons."""
     lines = [f"{subject}: {counted(len(decisions), 'decision')}"]
     for number, decision in enumerate(decisions, 1):
         lines += ["", f"{number}. {_what_happened(decision)}", f"   {_what_was_done(decision.action)}"]
@@ -107,7 +107,7 @@ def as_text(decisions: Sequence[Decision], subject: str) -> str:
 
 
 def why(decision: Decision) -> Iterator[str]:
-    """The rules that led to the decision, in the order of their evaluation."""
+    """Yield the rules that led to the decision, in the order of their evaluation."""
     ending, action = decision.ending, decision.action
     if isinstance(action, Finish):
         yield _why_finished(ending)
@@ -196,7 +196,7 @@ def _entry(decision: Decision) -> dict[str, Any]:
 
 
 def _decision(event: Event) -> Decision | None:
-    """The decision of an event; None when it is not one, or its facts cannot be read."""
+    """Return the decision of an event; None if it is not a decision, or its facts cannot be read."""
     decided = event.fact
     if not isinstance(decided, Decided) or decided.ending is None or decided.ledger is None:
         return None
@@ -212,7 +212,7 @@ def _decision(event: Event) -> Decision | None:
 
 
 def _action_in(decided: Decided) -> Action | None:
-    """The action that was taken; None for one that this oomph does not know."""
+    """Return the action that was taken; None for an action that this oomph does not know."""
     reason, code = decided.reason, decided.exit_code
     match decided.action:
         case "finish" if code is not None:
@@ -236,9 +236,9 @@ def _ledger_in(written: Mapping[str, Any]) -> Ledger:
 
 
 def _read(kind: type[Any], document: Mapping[str, Any]) -> Any:
-    """A frozen value of type `kind` from a JSON object of the journal; unknown fields are left out.
+    """Read a frozen value of type `kind` from a JSON object of the journal; unknown fields are left out.
 
-    Raises ValueError when a known field has another type.
+    Raises ValueError if a known field has a different type.
     """
     hints = get_type_hints(kind)
     known = {field.name for field in fields(kind)}

@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from oomph.explain.evidence.evidence import Evidence
 
 _SUSPICION = 0.5
-"""The highest confidence of a mere likeness (`explain/matching/likeness.py`): worth showing, but no reason for a
-restart."""
+"""The highest confidence of a mere likeness (`explain/matching/likeness.py`).
+
+A likeness is worth showing, but no reason for a restart.
+"""
 _ASKING = (RestartRequested, GaveUp, ContextLost)
-"""Events in which the guard names the fault itself: that name comes first."""
+"""Events in which the guard itself names the fault: that name comes first."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,9 @@ class Named:
 def name_fault(
     returncode: int, oom_kills: int | None, stderr: bytes, events: Iterable[Event], elsewhere: str = ""
 ) -> tuple[Named, ...]:
-    """Every fault that the end of an attempt shows, the likeliest cause first.
+    """Return every fault that the end of an attempt shows, the likeliest cause first.
 
-    `elsewhere`: other evidence, such as the kernel's log, and Python's stacks at a crash.
+    `elsewhere` is other evidence, such as the kernel's log, and Python's stacks at a crash.
     """
     events = tuple(events)
     try:
@@ -71,7 +73,7 @@ def name_fault(
 
 
 def named(name: str) -> Named:
-    """A fault that oomph itself detected, with its code where it has a page."""
+    """Return a fault that oomph itself detected, with its code if it has a page."""
     try:
         from oomph.explain.catalogue.catalogue import find
 
@@ -96,7 +98,7 @@ def _after_the_log(returncode: int, oom_kills: int | None, events: tuple[Event, 
 HANG, HARDWARE_FAULT, NOT_COMPILED = "hang", "hardware-fault", "xla-compile-failure"
 IN_PIECES = "device-oom-fragmentation"
 _LOSE_THE_CONTEXT = frozenset(("illegal-memory-access", "kernel-launch-failure", HARDWARE_FAULT))
-"""After these faults every further GPU call in the process fails; their exception is not an error of the script."""
+"""After these faults every further GPU call in the process fails, so their exception is not the script's error."""
 
 
 @dataclass(frozen=True)
@@ -104,37 +106,37 @@ class Trail:
     """The evidence that an attempt left behind."""
 
     returncode: int
-    """The return code as `subprocess` has it: −n for death by signal n."""
+    """The return code as in `subprocess`: −n for death by signal n."""
     oom_kills: int | None
-    """The number of new OOM kills in the control group; None when it does not count them."""
+    """The number of new OOM kills in the control group; None if it does not count them."""
     stderr: bytes
     stopped: bool
     """True if the user or the scheduler requested the end."""
     events: Sequence[Event]
     """The journal events of the script's processes in this attempt."""
     progress: Progress | None
-    """The attempt's progress; None when it has not committed a step."""
+    """The attempt's progress; None if it has not committed a step."""
     asked: str = ""
-    """The signal by which a scheduler announced the end; empty when none did."""
+    """The signal by which a scheduler announced the end; empty if there was none."""
     hung: bool = False
     """True if oomph ended the script because it made no progress."""
     elsewhere: str = ""
     """Other evidence of the end, as text: the kernel's log, Python's stacks at a crash."""
     unkillable: str = ""
-    """The reason the script's process survives SIGKILL; empty when it has ended."""
+    """The reason the script's process survives SIGKILL; empty if it has ended."""
     broken_gpu: bool = False
     """True if the kernel's log calls a GPU of the script broken."""
     again: bool = False
-    """True if the script was started before, in this run or in this rehearsal."""
+    """True if the script was already started before, in this run or in this rehearsal."""
     went_further: bool = False
-    """True if an earlier start reached a training: a signal during startup then ends that training."""
+    """True if an earlier start got as far as training: a signal during startup then ends that training."""
 
 
 def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[tuple[Named, ...], Ending]:
-    """The faults found, the likeliest first, and the ending.
+    """Return the faults found, the likeliest first, and the ending.
 
-    `wrapped`: a shell may run the script, and report a death by signal n as 128 + n.
-    `blind`: there is no guard, or no directory for its reports, so whether training began is unknown.
+    `wrapped` means that a shell may run the script and report a death by signal n as 128 + n. `blind` means that there
+    is no guard, or no directory for its reports, so it is unknown whether training began.
     """
     events, progress = trail.events, trail.progress
     returncode = _through_shell(trail.returncode) if wrapped else trail.returncode
@@ -182,13 +184,13 @@ def _names(trail: Trail, returncode: int) -> tuple[Named, ...]:
 
 
 def _says_so_itself(events: Sequence[Event], returncode: int) -> bool:
-    """True if the uncaught exception is the compiler's, not a later mistake of the script."""
+    """True if the uncaught exception is the compiler's, not a later error of the script."""
     uncaught = [event for event in events if isinstance(event.fact, UncaughtException)]
     return any(shown.name == NOT_COMPILED for shown in name_fault(returncode, None, b"", uncaught[-1:])[:1])
 
 
 def _why_not_restartable(trail: Trail, returncode: int, started: bool) -> str:
-    """The reason a script cannot be started again, in words; empty when that is not how it ended."""
+    """Explain why a script cannot be started again; empty if that is not how it ended."""
     by_itself = returncode > 0 and not (trail.stopped or trail.hung or trail.asked)
     if not (trail.again and by_itself) or last(trail.events, RestartRequested) is not None:
         return ""
@@ -203,7 +205,7 @@ def _last_words(stderr: bytes) -> str:
 
 
 def _preempted(trail: Trail, returncode: int, trained: bool) -> str:
-    """The signal of a preemption during a training, between two, or before one resumed; empty for none."""
+    """Return the signal of a preemption during a training, between two, or before a resumed one; empty for none."""
     if trail.hung and not trail.asked:
         return ""  # the SIGTERM that woke it up was ours
     preempted = last(trail.events, Preempted)
@@ -217,7 +219,7 @@ def _preempted(trail: Trail, returncode: int, trained: bool) -> str:
 
 
 def _gets_the_same_data(events: Sequence[Event]) -> bool:
-    """True if the failed step gets the same samples again: not when its epoch restarts in another order."""
+    """True if the failed step gets the same samples again, so not if its epoch restarts in a different order."""
     resumed = last(events, Resumed)
     return resumed is None or resumed.kind != "epoch"
 

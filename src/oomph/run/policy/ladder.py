@@ -1,8 +1,8 @@
 """The ladder of remedies of each fault: one change for the next attempt at a time. Pure; supervisor process.
 
-A rung is the name of a change. It applies when what it would change exists. "same" changes nothing and always applies,
-except at a poison step, where it would only repeat what has already failed twice. Changes stay in effect for later
-attempts. No change that oomph makes by itself alters the mathematics; the others need the flag that allows them.
+A rung is the name of a change. It applies if there is something for it to change. "same" changes nothing and always
+applies, except at a poison step, where it would only repeat what has already failed twice. Changes stay in effect for
+later attempts. No change that oomph makes by itself alters the mathematics; the others need the flag that allows them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SAME = "same"
 MOST_SAME = 3
 """The number of unchanged restarts for a fault without a better remedy."""
 OPT_IN = {"skip-batch": "--skip-poison", "precision": "--allow-bfloat16"}
-"""Changes that alter the mathematics → the flag that allows them."""
+"""Maps each change that alters the mathematics to the flag that allows it."""
 _SKIPS = ("skip-batch",) * 3
 _PLAIN = (SAME,) * MOST_SAME
 _STICKY = (SAME, "no-xla", "older-checkpoint", SAME, SAME)
@@ -38,12 +38,12 @@ LADDERS: Mapping[str, tuple[str, ...]] = {
     "checkpoint-failure": ("older-checkpoint", SAME),
     "hardware-fault": ("exclude-gpu", SAME),
 }
-"""Fault → rungs; any other fault gets MOST_SAME unchanged restarts."""
+"""Maps each fault to its rungs; any other fault gets MOST_SAME unchanged restarts."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change, in effect from the next attempt on."""
+    """One change, in effect for the next attempt and those after it."""
 
     name: str
     """The name of its rung, such as "micro-batch"."""
@@ -55,20 +55,20 @@ class Change:
 
 
 def change_in(decided: Decided) -> Change | None:
-    """The change of a decision; None for an invalid one, as a damaged journal may hold."""
+    """Return the change of a decision; None for an invalid one, which a damaged journal may contain."""
     found = decided.change or {}
     return change_of(found.get("name"), found.get("value"))
 
 
 def change_of(name: object, value: object) -> Change | None:
-    """The change with this name and value; None when there is no such change."""
+    """Return the change with this name and value; None if there is no such change."""
     if not (isinstance(name, str) and isinstance(value, str) and name in _WORDS):
         return None
     return Change(name, value) if re.fullmatch(_VALUES.get(name, ".*"), value, re.DOTALL) else None
 
 
 _VALUES = {"micro-batch": "[1-9][0-9]{0,17}", "older-checkpoint": r"[\w.-]*\w[\w.-]*"}
-"""Patterns for values that are used as more than text: a size, a folder name."""
+"""Patterns for values that serve as more than text: a size, a folder name."""
 
 _WORDS = {
     "micro-batch": "micro-batches of at most {}",
@@ -95,19 +95,19 @@ class Conditions:
     xla: bool = False
     """True if the last fit was compiled by XLA."""
     samples: int | None = None
-    """The size of the last failed step's batch or micro-batch."""
+    """The size of the batch or micro-batch of the last failed step."""
     resumed_from: str = ""
-    """The checkpoint that the attempt resumed from; empty when it saved a newer one."""
+    """The checkpoint that the attempt resumed from; empty if it saved a newer one."""
     older_checkpoints: int = 0
-    """Checkpoints on disk before that one."""
+    """The number of checkpoints on disk before that one."""
     segmentation_fault: bool = False
     in_effect: tuple[str, ...] = ()
-    """Rungs whose change the script or its environment has made already."""
+    """Rungs whose change the script or its environment has already made."""
 
 
 @dataclass(frozen=True)
 class Rung:
-    """A rung of a fault's ladder and its change; None for an unchanged restart."""
+    """A rung of a fault's ladder and its change, which is None for an unchanged restart."""
 
     index: int
     change: Change | None
@@ -121,7 +121,7 @@ def climb(
     allowed: Collection[str],
     poison: str = "",
 ) -> Rung | None:
-    """The next rung from `begin` on that applies; None when the ladder is used up.
+    """Return the next rung that applies, starting at `begin`; None if the ladder is used up.
 
     Args:
         fault: the name of the fault.
@@ -129,7 +129,7 @@ def climb(
         conditions: what could be changed.
         made: the changes in effect.
         allowed: the changes of OPT_IN that the user allows.
-        poison: the place of a step that has failed twice on the same data; empty when there is none.
+        poison: the place of a step that has failed twice on the same data; empty if there is none.
     """
     rungs = ladder(fault)
     for index in range(begin, len(rungs)):
@@ -141,14 +141,14 @@ def climb(
 
 
 def ladder(fault: str) -> tuple[str, ...]:
-    """Every rung of a fault, including those that only apply at a poison step."""
+    """Return every rung of a fault, including those that only apply at a poison step."""
     return (*LADDERS.get(fault, _PLAIN), *_SKIPS)
 
 
 def why_not(
     name: str, conditions: Conditions, made: Collection[Change], allowed: Collection[str], poison: str = ""
 ) -> str:
-    """The reason a rung does not apply, in words; empty when it does."""
+    """Explain why a rung does not apply; empty if it does."""
     if name == SAME:
         return f"{poison} has failed twice on the same data" if poison else ""
     if name == "skip-batch" and not poison:
@@ -198,7 +198,7 @@ _APPLIES: Mapping[str, Callable[[Conditions], str]] = {
     "older-checkpoint": _checkpoint_before,
     "precision": _gpu,
 }
-"""Rung → the value of its change; empty when it does not apply."""
+"""Maps each rung to a function for the value of its change, which is empty if the rung does not apply."""
 _MISSING = {
     "micro-batch": "the size of the failed step is not known, or is one sample",
     "allocator": "no GPU is known",

@@ -17,15 +17,15 @@ from oomph.terminal.endings import ProcessEnd
 from oomph.terminal.screen import GREEN, RED, YELLOW, Marked
 
 HEAD = 15
-"""The width of the head of each line, in columns, where there are several lines."""
+"""The width, in columns, of the head of each line if there are several lines."""
 _RESULT, _STOPPED, _GAVE_UP = "the result", "stopped", "gave up"
 _STYLES = {EXACT: GREEN, VERIFIED: GREEN, NOT_EQUAL: RED, FAILED: RED}
 """The colours of labels; yellow for all others."""
 _MOST_REASONS = 3
 _NOTES = (NONE_SEEN, UNKNOWN)
-"""Remarks about the guard that fit into the one line of a run without a fault."""
-_SPELT_OUT = {UNRELATED: "an error of the script's own"}
-"""Faults whose name alone says nothing about the run."""
+"""Remarks about the guard that fit on the single line of a run without a fault."""
+_SPELT_OUT = {UNRELATED: "an error in the script itself"}
+"""Faults whose names alone say nothing about the run."""
 
 
 def account(
@@ -66,7 +66,7 @@ def _row(head: str, text: str, summary: Summary) -> str:
 
 
 def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:
-    """Describe what ended the last attempt, where, and what the next one starts from."""
+    """Describe what ended the last attempt, and where, and the point from which the next one starts."""
     how, changed = _how(ending), "" if change is None else f", {change}"
     if ending.micro_batch is not None and (change is None or change.name != "micro-batch"):
         changed += f", with micro-batches of {ending.micro_batch} at first"
@@ -112,7 +112,7 @@ def _saved(summary: Summary) -> str:
     if not summary.checkpoints.count:
         return "no checkpoint was taken, so there is nothing to resume from"
     if summary.steps_reached < summary.steps:
-        return f"{summary.steps_saved} of {summary.steps} steps are saved: an earlier attempt had come further"
+        return f"{summary.steps_saved} of {summary.steps} steps are saved: an earlier attempt got further"
     lost, again = summary.steps - summary.steps_saved, summary.fits_not_kept
     if lost > 0:
         return f"the last {counted(lost, 'step')} {'is' if lost == 1 else 'are'} not saved"
@@ -126,7 +126,7 @@ def _found(summary: Summary, run_dir: str | None) -> str:
     """List the monitor's findings; each was reported in full when found."""
     more = "" if run_dir is None else f"; what to do: oomph explain {run_dir}"
     found = dict.fromkeys(f"{each.fault} ({each.subject})" for each in summary.findings)
-    return f"found on the way: {', '.join(found)}{more}"
+    return f"found in the run: {', '.join(found)}{more}"
 
 
 def _finished(summary: Summary, unguarded: str) -> str:
@@ -141,7 +141,7 @@ def _unrecorded(summary: Summary) -> str:
 
 
 def _result(summary: Summary, remark: str) -> str:
-    """The label with its reasons; if a training had no guard, the remark about it replaces the label."""
+    """Return the label with its reasons; if a training had no guard, the remark about it replaces the label."""
     result = result_in_words(summary, _MOST_REASONS)
     if not remark or not result.startswith(UNGUARDED):
         return result
@@ -227,6 +227,6 @@ def _ended(summary: Summary, returncode: int | None, stopped: str) -> str:
         return f"{stopped}, exit code {summary.exit_code}"
     by_itself = not summary.gave_up and summary.exit_code < 128 and summary.exit_code not in STOPPED
     if by_itself and UNRELATED in summary.faults:
-        return f"the script failed with an error of its own, exit code {summary.exit_code}"
+        return f"the script failed with its own error, exit code {summary.exit_code}"
     unsaved = ": SIGUSR2 ended it; oomph saves on SIGTERM and SIGUSR1" if returncode == -signal.SIGUSR2 else ""
     return f"ended with exit code {summary.exit_code}{unsaved}"

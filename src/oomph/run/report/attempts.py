@@ -23,13 +23,13 @@ from oomph.protocol.coverage import Range
 
 
 def restarts_of(events: Sequence[Event]) -> int:
-    """The number of restarts by oomph. Any event counts for its attempt: the first may be lost."""
+    """Count the restarts by oomph. Any event counts for its attempt, as the first may be lost."""
     attempts = {event.attempt for event in events} - {0}
     return max(0, len(attempts) - 1 - resumes_of(events))
 
 
 def resumes_of(events: Sequence[Event]) -> int:
-    """The number of restarts by the user or a scheduler: each writes its own start event."""
+    """Count the restarts by the user or a scheduler, each of which writes its own start event."""
     return len({event.attempt for event in events_of(events, RunStarted) if event.attempt > 1})
 
 
@@ -44,8 +44,7 @@ _SHELL = 128
 
 
 def stopped(events: Sequence[Event]) -> str:
-    """The words for how the newest attempt was stopped; empty if it ended by itself, was preempted, or has not
-    ended."""
+    """Describe how the newest attempt was stopped; empty if it ended by itself, was preempted, or has not ended."""
     newest = max((event.attempt for event in events), default=0)
     decided = last([event for event in events if event.attempt == newest], Decided)
     return "" if decided is None else _stopped(decided)
@@ -67,10 +66,10 @@ def _by(signum: object) -> str:
 
 
 def reached(events: Sequence[Event], attempt: int) -> dict[int, int]:
-    """The steps of the run by the end of each fit or loop that this attempt trained, resumed or returned, by number.
+    """Return the run's steps by the end of each fit or loop that this attempt trained, resumed or returned, by number.
 
-    It need not have finished: a script may leave a loop by `break`. Interrupted ones are left out, and those whose
-    checkpoint holds more epochs than the script asked for.
+    A loop need not have finished: a script may leave it by `break`. Interrupted fits and loops are left out, as are
+    those whose checkpoint has more epochs than the script asked for.
     """
     own = [event for event in events if event.attempt == attempt and not event.role.startswith("worker")]
     over, found = interrupted(events, attempt), dict[int, int]()
@@ -88,7 +87,7 @@ def reached(events: Sequence[Event], attempt: int) -> dict[int, int]:
 
 
 def interrupted(events: Sequence[Event], attempt: int) -> set[int]:
-    """The numbers of the fits and loops of this attempt that a KeyboardInterrupt ended."""
+    """Return the numbers of this attempt's fits and loops that a KeyboardInterrupt ended."""
     found: set[int] = set()
     for event in events:
         if event.attempt == attempt and not event.role.startswith("worker"):
@@ -105,20 +104,20 @@ class Repeat(NamedTuple):
 
     steps: int = 0
     saved: int = 0
-    """The number of repeated steps in its last checkpoint, which later attempts build on."""
+    """The number of repeated steps in its last checkpoint, on which later attempts build."""
     in_all: int = 0
-    """The number of all repeated steps, including those of fits that it finished before it returned to another one."""
+    """The number of all repeated steps, including those of fits it finished before returning to a different one."""
 
     def of(self, is_last: bool) -> Range:
-        """The least and the most repeated steps that a comparison has to cover: all, or those that still matter."""
+        """Return the fewest and the most repeated steps that a comparison must cover: all, or those still relevant."""
         return Range(least=self.steps) if is_last else Range(most=self.saved)
 
 
 def repeats(events: Iterable[Event]) -> Mapping[int, Repeat]:
-    """The repeated steps by attempt.
+    """Return the repeated steps by attempt.
 
-    An attempt repeats the steps from where it resumed, by oomph or by the script itself, up to the furthest
-    step of any before, or to its own end if that comes sooner.
+    An attempt repeats the steps from where it resumed, by oomph or by the script itself, up to the furthest step of any
+    earlier attempt, or to its own end if that comes sooner.
     """
     found, reached = {}, 0
     for attempt in by_attempt(events):
@@ -138,8 +137,10 @@ def repeats(events: Iterable[Event]) -> Mapping[int, Repeat]:
 
 
 def _in_all(attempt: Iterable[Event], reached: int, end: int) -> int:
-    """Count all repeated steps: a stretch begins where a fit resumed, or at the first step, and ends before the next
-    return."""
+    """Count all repeated steps.
+
+    A stretch begins where a fit resumed, or at the first step, and ends before the next return.
+    """
     total = start = at = 0
     for event in attempt:
         match event.fact:

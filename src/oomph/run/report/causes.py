@@ -42,7 +42,7 @@ from oomph.run.report.labels import (
 
 
 def causes(label: str, events: Sequence[Event]) -> tuple[Reason, ...]:
-    """The causes of a label, from the events of the run."""
+    """Return the causes of a label, from the events of the run."""
     find = _CAUSES.get(label)
     return () if find is None else tuple(dict.fromkeys(find(events)))
 
@@ -72,7 +72,7 @@ def _of_started_over(events: Sequence[Event]) -> Iterator[Reason]:
 
 
 def _of_start_over(events: Sequence[Event]) -> Iterator[Reason]:
-    """An attempt with `--start-over` could have resumed if an earlier one had left a checkpoint."""
+    """Yield the reason that an attempt with `--start-over` could have resumed from an earlier one's checkpoint."""
     saved = min((event.attempt for event, ended in pairs(events, AttemptEnded) if ended.saved), default=None)
     over = [event.attempt for event, run in pairs(events, RunStarted) if run.start_over]
     if saved is not None and any(attempt > saved for attempt in over):
@@ -80,7 +80,7 @@ def _of_start_over(events: Sequence[Event]) -> Iterator[Reason]:
 
 
 def _of_no_checkpoint(events: Sequence[Event]) -> Iterator[Reason]:
-    """An earlier first checkpoint helps if the lost attempt had made more than one step."""
+    """Yield the reason that an earlier first checkpoint helps, if the lost attempt had made more than one step."""
     newest = max((event.attempt for event in events), default=0)
     ended = [ended for event, ended in pairs(events, AttemptEnded) if event.attempt < newest and ended.steps]
     lost = [each.steps for each in ended if not each.saved]
@@ -138,7 +138,7 @@ class ReasonRemedy(NamedTuple):
 
 
 def remedies(label: str, reasons: Iterable[Reason]) -> list[ReasonRemedy]:
-    """The remedies for a label: one for each reason, and one for all reasons with the same remedy.
+    """Return the remedies for a label: one for each reason, and one for all reasons with the same remedy.
 
     Args:
         label: the label of a run.
@@ -153,7 +153,7 @@ def remedies(label: str, reasons: Iterable[Reason]) -> list[ReasonRemedy]:
 
 
 NOT_LOADED = "the script ran unguarded: its Python did not load oomph (was it started with -I, -E or -S?)"
-NO_PYTHON = "the command ran unguarded: no Python of it loaded oomph (is there one? -I, -E and -S keep oomph out)"
+NO_PYTHON = "the command ran unguarded: no Python in it loaded oomph (is there one? -I, -E and -S keep oomph out)"
 UNKNOWN = "without a run directory, whether a training was guarded is not recorded"
 NONE_SEEN = "no training was seen, so nothing was guarded"
 RECOVERED = "recovered in process, not checkpointed; a restart starts it over"
@@ -161,10 +161,10 @@ NOT_ASKED = f"unguarded, as --no-guard asks: {SUPERVISED}"
 
 
 def unguarded(events: Sequence[Event], guard: bool, loaded: bool, python: bool = True, recorded: bool = True) -> str:
-    """Describe the unguarded training, what that means, and what to do; empty when there was none.
+    """Describe the unguarded training, what that means, and what to do; empty if there was none.
 
     Args:
-        events: those of all attempts.
+        events: the events of all attempts.
         guard: whether the run has a guard.
         loaded: whether the script's Python is known to have loaded oomph.
         python: whether a Python is known to have started.

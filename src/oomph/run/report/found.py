@@ -31,17 +31,17 @@ class Found:
     begin: float
     """The Unix time when the finding was first reported; `since` and `end` are Unix times too."""
     since: float
-    """The time when the finding last appeared: it may have gone away in between."""
+    """The time when the finding last appeared: it may have disappeared in between."""
     end: float | None = None
-    """The time when the finding was last seen; None if the problem may still be there."""
+    """The time when the finding was last seen; None if the problem may still exist."""
     seconds: float = 0.0
-    """The seconds that the finding lasted in total, without the part after `since` if it has no end."""
+    """The total time, in seconds, that the finding lasted, without the part after `since` if it has no end."""
 
 
 def findings_of(events: Iterable[Event]) -> list[Found]:
-    """Every finding of a run, in the order in which they began. One without an end ends with its attempt.
+    """Return every finding of a run, in the order in which they began. One without an end ends with its attempt.
 
-    A finding that comes back within minutes, or becomes more severe, stays one.
+    A finding that recurs within minutes, or becomes more severe, remains one finding.
     """
     reading, attempt = _Reading(), 0
     for event in events:
@@ -58,7 +58,7 @@ def findings_of(events: Iterable[Event]) -> list[Found]:
 
 
 def each_once(findings: Iterable[Found]) -> tuple[Found, ...]:
-    """Merge findings of the same fault, subject and kind: latest wording, total time."""
+    """Merge findings of the same fault, subject and kind, with the latest wording and the total time."""
     once: dict[tuple[str, str, str], Found] = {}
     for each in findings:
         before = once.get(_key(each))
@@ -79,7 +79,7 @@ class _Reading:
         self._open: set[int] = set()
 
     def add(self, told: Found, again: bool) -> None:
-        """Add a finding, or update one that has come back or become more severe."""
+        """Add a finding, or update one that recurs or has become more severe."""
         about = (told.attempt, *_key(told))
         place = self._last.get(about, -1)
         before = self.found[place] if place >= 0 else None
@@ -101,7 +101,7 @@ class _Reading:
             self._end(place, time)
 
     def end_all(self, time: float) -> None:
-        """End all findings of an attempt, as it is over."""
+        """End all findings of an attempt that is over."""
         for place in tuple(self._open):
             self._end(place, time)
 

@@ -1,4 +1,4 @@
-"""The label of a run: how its result relates to that of an undisturbed run, and why it is not better. Pure.
+"""The label of a run: how its result relates to an undisturbed run's, and why it is not better. Pure.
 
 What was restored limits the label; what was compared decides it. Each fit of each attempt gets a label from the events
 alone. The label of the run is the worst of them.
@@ -66,27 +66,27 @@ _NOTHING_REPEATED = "unverified: everything known was restored; no step had to b
 SMALLER = "smaller batches"
 """The guard kind of --allow-smaller-batch."""
 _GUARDS = {"approximate": APPROXIMATE, SMALLER: NOT_EQUAL}
-"""Guard kind → the label after recovering from an out-of-memory error; exact under all others."""
+"""Maps a guard kind to the label after recovering from an out-of-memory error; exact under all others."""
 
 
 Finished = tuple[Event, FitFinished]
 
 
 class Labelled(NamedTuple):
-    """A label and its reasons, the first cause first."""
+    """A label and its reasons, first cause first."""
 
     label: str = EXACT
     reasons: tuple[Reason, ...] = ()
 
 
 def meaning(label: str, repeated: int, reasons: Sequence[Reason]) -> str:
-    """The meaning of a label, in words, for a run that has repeated this many steps."""
+    """Describe what a label means for a run that has repeated this many steps."""
     is_unneeded = label == UNVERIFIED and not repeated and not reasons
     return _NOTHING_REPEATED if is_unneeded else MEANING.get(label, label)
 
 
 def worst(labelled: Iterable[Labelled]) -> Labelled:
-    """The worst of several labels, with the reasons of all that have this label or are not equal."""
+    """Return the worst of several labels, with the reasons of all that have this label or are not equal."""
     known = list(labelled)
     label = max((each.label for each in known), key=ORDER.index, default=EXACT)
     reasons = [reason for each in known if each.label in (label, NOT_EQUAL) for reason in each.reasons]
@@ -94,10 +94,10 @@ def worst(labelled: Iterable[Labelled]) -> Labelled:
 
 
 def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
-    """The label of a run.
+    """Determine the label of a run.
 
     Args:
-        events: those of all its attempts, in order.
+        events: the events of all its attempts, in order.
         exit_code: None while it runs, or if unknown.
     """
     found = worst(
@@ -121,7 +121,7 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
 
 
 def _recoveries(events: Sequence[Event]) -> Iterator[Labelled]:
-    """The labels of micro-batches, wherever a batch was split."""
+    """Yield the labels of micro-batches, wherever a batch was split."""
     guards, unknown = _guards(events), _Guard()
     probed = pairs(events, MicroBatchesProbed)
     if _contradicted(probed):
@@ -139,7 +139,7 @@ def _recoveries(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def _changes(events: Sequence[Event]) -> Iterator[Labelled]:
-    """The labels of changes that alter the mathematics and that the user allowed."""
+    """Yield the labels of changes that alter the mathematics and that the user allowed."""
     for decided in facts(events, Decided):
         change = change_in(decided)
         if change is not None and change.name in OPT_IN:
@@ -150,7 +150,7 @@ def _changes(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 class _Guard(NamedTuple):
-    """The guard of a fit or another loop of Keras."""
+    """The guard of a fit or of another Keras loop."""
 
     kind: str = ""
     reason: str = ""
@@ -158,7 +158,7 @@ class _Guard(NamedTuple):
 
 
 def _guards(events: Sequence[Event]) -> dict[Any, _Guard]:
-    """The guard of each fit of each attempt."""
+    """Return the guard of each fit of each attempt."""
     begun = pairs(events, FitStarted)
     found = {(event.attempt, fit.fit): _Guard(fit.guard, fit.reason, fit.coupling) for event, fit in begun}
     probed = pairs(events, MicroBatchesProbed)
@@ -179,7 +179,7 @@ def _of_guard(guard: _Guard) -> Labelled:
 
 
 def _contradicted(probed: Sequence[tuple[Event, MicroBatchesProbed]]) -> bool:
-    """True if a later probe found a coupling that the first one of the same fit or loop missed."""
+    """True if a later probe found a coupling that the first probe of the same fit or loop missed."""
     exact: set[Any] = set()
     for event, found in probed:
         step = (event.attempt, found.fit, found.during)
@@ -194,7 +194,7 @@ def _contradicted(probed: Sequence[tuple[Event, MicroBatchesProbed]]) -> bool:
 
 
 def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
-    """The labels of fits that an earlier attempt had begun."""
+    """Yield the labels of fits that an earlier attempt had begun."""
     begun: set[Any] = set()
     idle: set[Any] = set()
     finished: dict[Any, Finished] = {}
@@ -229,7 +229,7 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def _idle(by: ByKind) -> set[Any]:
-    """The fits that an attempt began, but ended before their first step: no later attempt can repeat one."""
+    """Return the fits that an attempt ended before their first step, which no later attempt can repeat."""
     finished = by.pairs(FitFinished)
     ended = [each.steps for each in by.facts(AttemptEnded)]
     if not finished or ended != [finished[-1][1].reached]:
@@ -243,7 +243,7 @@ def _ended_untrained(by: ByKind) -> bool:
 
 
 def _after_unrecorded(events: Sequence[Event]) -> Iterator[Labelled]:
-    """The label if the journals of earlier attempts are lost, so that nothing can be compared."""
+    """Yield the label if the journals of earlier attempts are lost, so that nothing can be compared."""
     is_first_known = min((event.attempt for event in events), default=1) <= 1
     if is_first_known and not unrecorded(events):
         return
@@ -252,19 +252,19 @@ def _after_unrecorded(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def unrecorded(events: Sequence[Event]) -> int:
-    """The number of earlier attempts that have no event but `attempt-ended`, which `--resume` may have added."""
+    """Count the earlier attempts with no event but `attempt-ended`, which `--resume` may have added."""
     told = {event.attempt for event in events if not isinstance(event.fact, AttemptEnded)}
     last = max(told, default=0)
     return max(0, last - 1 - sum(1 <= attempt < last for attempt in told))  # a forged number may be any
 
 
 def _has_left(by: ByKind) -> bool:
-    """True if this attempt left anything for later attempts to resume from."""
+    """True if this attempt left something for later attempts to resume from."""
     return bool(by.events(CheckpointSaved, FitFinished))
 
 
 def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Finished]) -> Iterator[Labelled]:
-    """Finished fits of earlier attempts that the script did not reach again: their changes are missing."""
+    """Yield labels for earlier attempts' finished fits that the script did not reach again: their changes are lost."""
     events, missing = list(attempt), dict(finished)
     resumed = {_key(event) for event in events_of(events, Resumed)}
     for event in events:
@@ -285,7 +285,7 @@ def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Finished]) -> 
 
 
 def _from_before_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
-    """Fits restored after an edited fit trained again: their state comes from before the edit."""
+    """Yield labels for fits restored after an edited fit trained again: their state is from before the edit."""
     role, before, reason = None, 0, ""
     for event in attempt:
         match event.fact:
@@ -297,14 +297,14 @@ def _from_before_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
 
 
 def _returned_after_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
-    """Fits whose result was returned although the script has changed since."""
+    """Yield labels for fits whose result was returned although the script has changed since."""
     for resumed in facts(attempt, Resumed):
         if resumed.kind == "finished" and resumed.meant:
             yield Labelled(NOT_EQUAL, reasons_from(resumed.meant))
 
 
 def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelled]:
-    """Unfinished fits of earlier attempts that the attempt which finished did not reach again."""
+    """Yield labels for earlier attempts' unfinished fits that the finishing attempt did not reach again."""
     newest = max((event.attempt for event in events), default=0)
     here = [event for event in events if event.attempt == newest]
     over = {_key(event) for event in (*events_of(events, FitFinished), *events_of(here, FitStarted, Resumed))}
@@ -316,11 +316,11 @@ def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Label
 
 
 def _begun_again(fit: Event, by: ByKind, short: Container[Any], repeated: Range) -> Labelled:
-    """The label of a fit that an earlier attempt had begun: resumed, or started again.
+    """Return the label of a fit that an earlier attempt had begun: resumed, or started again.
 
     Args:
         short: finished fits whose end states were too expensive to keep.
-        repeated: the least and the most steps that it has repeated, by the journal.
+        repeated: the fewest and the most steps that it has repeated, according to the journal.
     """
     compared = [found for event, found in by.pairs(RepeatCompared) if _key(event) == _key(fit)]
     unequal = [reason_from(found.cause) for found in compared if not found.equal]
@@ -341,14 +341,14 @@ def _begun_again(fit: Event, by: ByKind, short: Container[Any], repeated: Range)
 
 
 def _resumed_itself(itself: Sequence[Reason], unequal: Sequence[Reason], coverage: Coverage) -> Labelled:
-    """The label of a fit that the script restored itself; only a comparison shows what it loaded."""
+    """Return the label of a fit that the script restored itself; only a comparison shows what it loaded."""
     if coverage.epochs and coverage.is_enough and not unequal:
         return Labelled(VERIFIED, coverage.reasons())
     return Labelled(NOT_EQUAL, (*itself, *unequal))
 
 
 def _within_noise(label: Labelled, compared: Iterable[RepeatCompared]) -> Labelled:
-    """The label, with the noise as a reason if results differ in some bits."""
+    """Return the label, with the noise as a reason if results differ in some bits."""
     noise = max((found.noise or 0.0 for found in compared), default=0.0)
     within = (because("within-noise", noise=noise),) if noise else ()
     return Labelled(label.label, (*label.reasons, *within))
@@ -362,12 +362,12 @@ def _resumed(resumed: Resumed, coverage: Coverage) -> Labelled:
 
 
 def _proved(label: str, coverage: Coverage) -> Labelled:
-    """The label, if the comparison covers enough of the repeated steps; unverified otherwise."""
+    """Return the label if the comparison covers enough of the repeated steps; unverified otherwise."""
     return Labelled(label if coverage.is_enough else UNVERIFIED, coverage.reasons())
 
 
 def _lost(resumed: Resumed) -> tuple[Reason, ...]:
-    """The reasons for each piece of state that is known to differ."""
+    """Return the reasons for each piece of state that is known to differ."""
     reasons = [*reasons_from(resumed.lost), *reasons_from(resumed.meant)]
     if resumed.kind == "epoch":
         reasons.append(because("epoch-restarted"))
@@ -377,7 +377,7 @@ def _lost(resumed: Resumed) -> tuple[Reason, ...]:
 
 
 def _stopped(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelled]:
-    """A script that ended well after a request to stop: undisturbed, the training would have gone on."""
+    """Yield the label of a script that ended normally after a request to stop, which cut its training short."""
     newest = max((event.attempt for event in events), default=0)
     decided = last([event for event in events if event.attempt == newest], Decided)
     ending = (decided and decided.ending) or {}
@@ -387,7 +387,7 @@ def _stopped(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelle
 
 
 def _loops(events: Sequence[Event]) -> Iterator[Labelled]:
-    """The script's own loops: a loop that oomph has not saved starts over."""
+    """Yield the labels of the script's own loops: a loop that oomph has not saved starts over."""
     looped = pairs(events, LoopSeen)
     trained = {event.attempt for event, _ in looped}
     resumed = {event.attempt for event, loop in looped if loop.restored}
@@ -399,7 +399,7 @@ def _loops(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def _beyond_the_guard(events: Iterable[Event]) -> Iterator[Labelled]:
-    """Trainings that oomph has not guarded, beside others that it may have guarded."""
+    """Yield the labels of trainings that oomph has not guarded, alongside others that it may have guarded."""
     for event in events:
         match event.fact:
             case LoopSeen(guarded=False, site=site):
@@ -411,7 +411,7 @@ def _beyond_the_guard(events: Iterable[Event]) -> Iterator[Labelled]:
 
 
 def _outside_fits(events: Sequence[Event]) -> Iterator[Labelled]:
-    """Steps outside any fit: recovered in the process, so that only a restart loses them."""
+    """Yield the label for steps outside any fit: recovered in the process, they are lost only in a restart."""
     newest = max((event.attempt for event in events), default=0)
     for event, trained in pairs(events, TrainedOutsideFit):
         if event.attempt < newest or not is_guarded(events):
@@ -419,7 +419,7 @@ def _outside_fits(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def _caught(events: Sequence[Event]) -> Iterator[Labelled]:
-    """Out-of-memory errors that the script caught: it may have left something out, such as one of several trainings."""
+    """Yield the label for out-of-memory errors that the script caught, perhaps leaving out one of several trainings."""
     newest = max((event.attempt for event in events), default=0)
     for event, oom in pairs(events, Oom):
         if oom.phase == "elsewhere" and event.attempt == newest:
@@ -432,25 +432,25 @@ def is_guarded(events: Iterable[Event]) -> bool:
 
 
 def outside_reason(site: str) -> Reason:
-    """The reason steps outside any fit are not resumed."""
+    """Return the reason steps outside any fit are not resumed."""
     return because("outside-fit", site=site)
 
 
 def unguarded_loops(events: Iterable[Event]) -> list[LoopSeen]:
-    """The loops of the script's own, without `oomph.guard` on their step."""
+    """Return the script's own loops without `oomph.guard` on their step."""
     return [loop for loop in facts(events, LoopSeen) if not loop.guarded]
 
 
 def loop_reason(site: str) -> Reason:
-    """The reason a loop of the script's own is not resumed."""
+    """Return the reason one of the script's own loops is not resumed."""
     return because("loop-without-steps", site=site)
 
 
 def _key(event: Event) -> Any:
-    """The fit that an event is about, by its identity."""
+    """Return the fit that an event is about, by its identity."""
     return event.role.startswith("worker"), getattr(event.fact, "key", None)
 
 
 def _number(event: Event) -> Any:
-    """The fit that an event is about, by its number: an edited call has another identity."""
+    """Return the fit that an event is about, by its number, since an edited call has a different identity."""
     return event.role.startswith("worker"), getattr(event.fact, "fit", None)

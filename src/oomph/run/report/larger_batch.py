@@ -1,9 +1,9 @@
-"""A larger batch that should fit, from what the fits of a run took. Pure.
+"""Suggests a larger batch that should fit, from the memory that a run's fits took. Pure.
 
-Each moment of a step needs a part that is there whatever the batch, and a part that grows with it. The peak is the
-greatest of these moments. So a batch that is k times as large needs at most what is kept plus k times the rest of the
-peak that was measured; less where some of that rest is scratch memory that does not grow. Only a step that compares the
-samples of a batch with one another may need more.
+At each moment, a step needs a fixed amount of memory, and an amount that grows with the batch. The peak is the largest
+of these moments. So a batch that is k times as large needs at most the kept memory plus k times the rest of the
+measured peak; less if some of that rest is scratch memory that does not grow. Only a step that compares the samples of
+a batch with one another may need more.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from oomph.journal.events import FitFinished
 from oomph.journal.journal import Event, facts
 
 _USABLE = 0.9
-"""Share of the device's memory to fill: an allocator leaves gaps."""
+"""The share of the device's memory to fill: an allocator leaves gaps."""
 _WORTH_SAYING = 1.1
 _MOST = 16
 """The largest factor to suggest: beyond it, kernels choose other algorithms."""
 _LINEAR = ("exact", "approximate")
-"""The guards of steps that treat each sample by itself, or see a batch only through its statistics."""
+"""The guards of steps that treat each sample independently, or see a batch only through its statistics."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class LargerBatch:
 
 
 def larger_batch(events: Sequence[Event]) -> LargerBatch | None:
-    """The larger batch that a run leaves room for; None if unknown, or not worth saying."""
+    """Return the larger batch that a run leaves room for; None if unknown, or not worth reporting."""
     fits = facts(events, FitFinished)
     figures = [_figures(fit) for fit in fits]
     known = [each for each in figures if each is not None]
@@ -57,7 +57,7 @@ def larger_batch(events: Sequence[Event]) -> LargerBatch | None:
 
 
 def _figures(fit: FitFinished) -> tuple[int, int, int] | None:
-    """The peak, the limit and the memory that is kept, in bytes; None unless all are known."""
+    """Return the peak, the limit and the kept memory, in bytes; None unless all are known."""
     peak, limit, kept = fit.device_peak_bytes, fit.device_limit_bytes, fit.kept_bytes
     if peak is None or limit is None or kept is None or min(peak, limit, kept) < 0:
         return None
@@ -65,7 +65,7 @@ def _figures(fit: FitFinished) -> tuple[int, int, int] | None:
 
 
 def larger_batch_in_words(found: LargerBatch) -> str:
-    """ "batches of at least 256 should fit (64 in this run)": a cautious bound, as even larger ones may fit."""
+    """Describe a cautious bound, "batches of at least 256 should fit (64 in this run)"; even larger ones may fit."""
     if found.samples is None:
         return f"batches at least {found.times:.1f} times as large should fit"
     return f"batches of at least {found.samples:,} should fit ({found.batch:,} in this run)"

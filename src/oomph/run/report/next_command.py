@@ -1,6 +1,6 @@
 """The command that resumes a run, as a user would type it, with the environment that the script reads. Pure.
 
-Only numbers and switches are shown: any other value may be a secret in a form that nobody knows.
+Only numbers and switches are shown: any other value may be a secret in a form that oomph cannot recognise.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Variables(NamedTuple):
 
 
 def names_read(events: Iterable[Event]) -> tuple[str, ...]:
-    """The names of the variables that the script has read and found set."""
+    """Return the names of the variables that the script has read and found set."""
     return tuple(sorted({name for read in facts(events, VariablesRead) for name in read.variables}))
 
 
 def variables_read(events: Iterable[Event], environ: Mapping[str, str]) -> Variables:
-    """The variables the script read in any attempt, as set in `environ`."""
+    """Return the variables that the script read in any attempt, as set in `environ`."""
     there = {name: environ[name] for name in names_read(events) if name in environ}
     shown = {name: value for name, value in there.items() if _SHOWN.fullmatch(value) and not holds_secret(name, value)}
     return Variables(
@@ -42,12 +42,12 @@ def variables_read(events: Iterable[Event], environ: Mapping[str, str]) -> Varia
 
 
 def command_to_go_on(typed: Sequence[str], words: Sequence[str], run_dir: str, shown: Sequence[str] = ()) -> str:
-    """The command that resumes the run: `NAME=value oomph run --resume=DIR`, the options as typed, and the script."""
+    """Return the resuming command: `NAME=value oomph run --resume=DIR`, the options as typed, and the script."""
     return shlex.join([*shown, "oomph", "run", f"--resume={run_dir}", *options_without_a_run(typed), *words])
 
 
 def options_without_a_run(typed: Sequence[str]) -> Iterator[str]:
-    """All options but those that name the run; only `--run-dir` may have its value in the next word."""
+    """Yield all options except those that name the run; only `--run-dir` may have its value in the next word."""
     options = iter(typed)
     for word in options:
         if word == "--run-dir":

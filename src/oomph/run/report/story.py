@@ -1,4 +1,4 @@
-"""The story of a run, in order: each fault, where it struck, what oomph did about it and what that cost. Pure.
+"""The story of a run, in order: each fault, where it struck, oomph's response and its cost. Pure.
 
 `oomph explain RUN` prints it. The supervisor's closing lines add up the same events (`account.py`).
 """
@@ -53,26 +53,26 @@ OUT_OF_MEMORY, NOT_FINITE, HANG, UNRELATED = "device-oom", "nan-loss", "hang", "
 _GOES_ON = (FitStarted, FitFinished, CheckpointSaved, LoopSeen, TrainedOutsideFit)
 """Events of a script that trains."""
 _WORTH_A_FLAG = 1.0
-"""Seconds a run must have lost before a flag is worth typing."""
+"""The time, in seconds, that a run must have lost before a flag is worth typing."""
 _FEWER = 4
-"""The factor by which to make checkpoints more frequent when repeated steps cost too much."""
+"""The factor by which to make checkpoints more frequent if repeated steps cost too much."""
 _SHORTEST_CHECKPOINT_SECONDS = 5
 
 
 @dataclass(frozen=True)
 class Incident:
-    """One fault of a run."""
+    """One fault in a run."""
 
     fault: str
     attempt: int
     place: str
-    """The position of the training, counted from 1; empty when no training had begun."""
+    """The position of the training, counted from 1; empty if no training had begun."""
     shown_by: str
-    """The evidence of the fault, as it was printed or measured."""
+    """The evidence of the fault, as printed or measured."""
     done: str
-    """The action oomph took."""
+    """The action that oomph took."""
     cost: str
-    """The cost of that action; empty when it cost nothing, or is unknown."""
+    """The cost of that action; empty if it cost nothing, or is unknown."""
 
 
 @dataclass(frozen=True)
@@ -96,21 +96,21 @@ class Story:
     savings: tuple[Saving, ...]
     findings: tuple[Found, ...] = ()
     stopped: str = ""
-    """The cause of the stop, in words; empty when the run ended otherwise."""
+    """The cause of the stop, in words; empty if the run ended in another way."""
     improvement: str = ""
     """The one change to the script that gives a better result."""
 
     def as_document(self) -> dict[str, Any]:
-        """The story as JSON, for `oomph explain RUN --json`."""
+        """Return the story as JSON, for `oomph explain RUN --json`."""
         return asdict(self)
 
 
 def story_of(events: Sequence[Event], summary: Summary, typed: Sequence[str], words: Sequence[str]) -> Story:
-    """The story of a run.
+    """Build the story of a run.
 
     Args:
-        events: of all its attempts, in order.
-        summary: what they add up to.
+        events: the events of all its attempts, in order.
+        summary: the summary of these events.
         typed: the options of `oomph run` as the user gave them.
         words: the script and its arguments.
     """
@@ -144,7 +144,7 @@ def _outcome(summary: Summary, faults: int, by_whom: str) -> str:
 
 
 def _incidents(attempt: Sequence[Event]) -> Iterator[Incident]:
-    """The faults of one attempt: those within the process, and the one that ended it."""
+    """Yield the faults of one attempt: those within the process, and the one that ended it."""
     number, failed = attempt[0].attempt, list[Oom]()
     probed = {found.during: found.kind for found in facts(attempt, MicroBatchesProbed) if found.during is not None}
     skipped = facts(attempt, CheckpointSkipped)
@@ -167,7 +167,7 @@ def _incidents(attempt: Sequence[Event]) -> Iterator[Incident]:
 
 
 def _guarded(failed: Sequence[Oom]) -> list[Oom]:
-    """The errors in guarded steps. The script handles errors elsewhere."""
+    """Return the errors in guarded steps. The script handles errors elsewhere."""
     return [oom for oom in failed if oom.phase != "elsewhere"]
 
 
@@ -191,7 +191,7 @@ def _recovered(attempt: int, failed: Sequence[Oom], recovered: Recovered, kind: 
 
 
 def _divided(recovered: Recovered, kind: str | None) -> str:
-    """Describe how a batch that did not fit was run, given what the script called and what was promised."""
+    """Describe how a batch that did not fit was run, from the script's call and the promise."""
     during, batch = recovered.during, recovered.batch
     if recovered.piece is not None:
         return f"applied the function to the batch of {batch} in calls of at most {recovered.piece} elements"
@@ -203,7 +203,7 @@ def _divided(recovered: Recovered, kind: str | None) -> str:
 
 
 def _that_ended(attempt: Sequence[Event], failed: Sequence[Oom]) -> Incident | None:
-    """The fault that ended the attempt; None if it ended well or on request."""
+    """Return the fault that ended the attempt; None if it ended normally or on request."""
     number, ended, decided = attempt[0].attempt, last(attempt, AttemptEnded), last(attempt, Decided)
     if ended is not None and was_cut_off(ended):
         shown = f"{ALL_ENDED}, as by kill -9 of both or a power failure: nothing recorded how"
@@ -231,7 +231,7 @@ def _fault(attempt: Sequence[Event], failed: Sequence[Oom]) -> str:
 
 
 def _shown(attempt: Sequence[Event], oom: Oom | None) -> str:
-    """The evidence of the fault that ended the attempt."""
+    """Return the evidence of the fault that ended the attempt."""
     hung, error, ended = last(attempt, Hung), last(attempt, UncaughtException), last(attempt, AttemptEnded)
     if hung is not None:
         return f"no progress for {hung.seconds} s, at {hung.line or 'an unknown line'}"
@@ -280,14 +280,16 @@ def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words:
     seconds = sum(each.seconds for each in facts(events, Recovered) if is_of_training(each))
     if summary.micro_batch and seconds >= _WORTH_A_FLAG and not _given(typed, "--micro-batch"):
         command = ["oomph", "run", f"--micro-batch={summary.micro_batch}", *typed, *words]
-        yield Saving(f"The {seconds:.0f} s of finding a micro-batch: start with its size{alike}", shlex.join(command))
+        yield Saving(
+            f"The {seconds:.0f} s spent finding a micro-batch: start with its size{alike}", shlex.join(command)
+        )
     seconds = _seconds_repeated(summary, events)
     if seconds >= _WORTH_A_FLAG and not _given(typed, "--checkpoint-every"):
         every = max(_SHORTEST_CHECKPOINT_SECONDS, round(seconds / max(1, summary.restarts) / _FEWER))
         command = ["oomph", "run", f"--checkpoint-every={every}s", *typed, *words]
         yield Saving(
-            f"Part of the {seconds:.0f} s that {counted(summary.steps_repeated, 'repeated step')} took: checkpoints in"
-            f" shorter intervals, which cost time too{alike}",
+            f"Part of the {seconds:.0f} s that {counted(summary.steps_repeated, 'repeated step')} took: checkpoints at"
+            f" shorter intervals, which also cost time{alike}",
             shlex.join(command),
         )
 
@@ -331,11 +333,11 @@ _INDENT = "   "
 
 
 def as_text(story: Story, run: str, state: str, headline: Callable[[str], str], width: int) -> str:
-    """The outcome, each fault with what was done and what it cost, and what would have saved the cost.
+    """Describe the outcome, each fault with oomph's response and its cost, and changes that would have saved the cost.
 
     Args:
         run: the run directory, as the user named it.
-        state: follows the outcome of a run that is not over.
+        state: words that follow the outcome of a run that is not over.
         headline: returns the name of a fault with its code.
     """
     lines = [wrapped(f"{run}: {story.outcome}{state}", width, "  ")]

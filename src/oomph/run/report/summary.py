@@ -48,9 +48,9 @@ from oomph.terminal.amounts import counted
 
 SCHEMA = 1
 UNRELATED = "unrelated"
-"""The fault name of a plain Python error in the user's code, which is not oomph's concern."""
+"""The fault name of a plain Python error in the user's code, which does not concern oomph."""
 CUT_OFF, ALL_ENDED = "ended from outside", "oomph was ended too"
-"""The outcome of an attempt that was ended together with oomph, as by kill -9 of both, or a power failure."""
+"""The outcome of an attempt that was ended together with oomph, as by kill -9 of both, or by a power failure."""
 
 _NO_TRAINING = ("evaluate", "predict")
 _UNMEASURED = (LoopSeen, TrainedOutsideFit, UnguardedTraining)
@@ -72,7 +72,7 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Summary:
-    """The events of a run, the measures that oomph took, and their cost."""
+    """The events of a run, the actions that oomph took, and their cost."""
 
     attempts: int
     faults: Mapping[str, int]
@@ -85,20 +85,22 @@ class Summary:
     """The number of steps done; repeated steps count once."""
     steps_repeated: int
     steps_reached: int
-    """The number of steps by the end of the last attempt that trained: fewer than `steps` if it ended while
-    repeating some."""
+    """The number of steps by the end of the last attempt that trained.
+
+    It is lower than `steps` if that attempt ended while repeating some.
+    """
     steps_saved: int
     """The number of steps in the last checkpoint of that attempt."""
     fits_not_kept: int
     """The number of finished fits whose end states were too expensive to keep: a resume trains them again."""
     micro_batch: int | None
-    """The last size of micro-batches in a training; None when no batch of a training was split."""
+    """The last size of micro-batches in a training; None if no batch of a training was split."""
     exactness: str
-    """The relation of the result to that of an undisturbed run: one of `labels.ORDER`."""
+    """How the result relates to that of an undisturbed run: one of `labels.ORDER`."""
     exit_code: int | None
     seconds: float
     seconds_recovering: float
-    """The seconds spent on faults inside the script's process, including TensorFlow's own wait of 10 s."""
+    """The time, in seconds, spent on faults inside the script's process, including TensorFlow's own wait of 10 s."""
     device_peak_bytes: int | None
     host_peak_bytes: int | None
     gave_up: str = ""
@@ -107,23 +109,23 @@ class Summary:
     changes: tuple[str, ...] = ()
     """The changes that oomph made after the first attempt, in words."""
     reasons: tuple[Reason, ...] = ()
-    """The reasons the label is not a better one, causes first."""
+    """The reasons why the label is no better, causes first."""
     unrecorded: int = 0
     """The number of attempts that are missing from the journal."""
     findings: tuple[Found, ...] = ()
-    """The findings of the monitor, apart from mere notices, each once."""
+    """The distinct findings of the monitor, apart from mere notices."""
     input_wait: float | None = None
     """The share of the step time spent waiting for batches, 0 to 1; None if not measured."""
     resumes: int = 0
     """The number of times the user, or a scheduler, resumed the run with `--resume`."""
     left_out: Reason | None = None
-    """The reason that names the records that `--skip-corrupt` left out; None when nothing was left out."""
+    """The reason that names the records that `--skip-corrupt` left out; None if nothing was left out."""
     cut_off: int = 0
     """The number of attempts killed together with oomph, from outside."""
     steps_without_data: int = 0
-    """The number of steps that `fit` was asked for but did not do, because its data ran out."""
+    """The number of steps that `fit` was asked for but did not run, because its data ran out."""
     larger_batch: LargerBatch | None = None
-    """The larger batch that the run leaves room for; None if unknown, or little larger."""
+    """The larger batch that the run leaves room for; None if unknown, or only slightly larger."""
 
     def __repr__(self) -> str:
         faults = sum(self.faults.values())
@@ -139,7 +141,7 @@ class Summary:
 
     @property
     def exactness_reasons(self) -> tuple[str, ...]:
-        """The reasons the label is not a better one, in words."""
+        """The reasons why the label is no better, in words."""
         return tuple(map(str, self.reasons))
 
     @property
@@ -149,7 +151,7 @@ class Summary:
         return bool(set(self.faults) - {UNRELATED} or ours or self.resumes or self.cut_off)
 
     def as_document(self) -> dict[str, Any]:
-        """The document of summary.json."""
+        """Return the document of summary.json."""
         words = {
             "reasons": as_data(self.reasons),
             "exactness_reasons": list(self.exactness_reasons),
@@ -158,12 +160,12 @@ class Summary:
         return {"schema": SCHEMA, **asdict(self), **words}
 
     def to_json(self) -> str:
-        """The document of summary.json, as text."""
+        """Return the document of summary.json, as text."""
         return json.dumps(self.as_document(), indent=2) + "\n"
 
 
 def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
-    """The summary of a run over all its attempts, including those before a `--resume`."""
+    """Summarise a run over all its attempts, including those before a `--resume`."""
     by = ByKind(events)
     endings = by.facts(AttemptEnded)
     seconds = sum(_finite(ended.seconds) for ended in endings)
@@ -207,7 +209,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
 
 
 def is_of_training(recovered: Recovered) -> bool:
-    """True if the step trains: evaluate, predict and `oomph.map_batches` find sizes of their own."""
+    """True if the step trains: evaluate, predict and `oomph.map_batches` find their own sizes."""
     return recovered.piece is None and recovered.during not in _NO_TRAINING
 
 
@@ -225,7 +227,7 @@ def _reasons(labelled: Labelled, repeated: int, events: Sequence[Event]) -> tupl
 
 
 def _compared(events: Iterable[Event]) -> int:
-    """The number of repeated steps that were compared."""
+    """Count the repeated steps that were compared."""
     covered: dict[tuple[int, str | None], int] = {}
     for event, found in pairs(events, RepeatCompared):
         at = event.attempt, found.key
@@ -268,8 +270,10 @@ def was_cut_off(ended: AttemptEnded) -> bool:
 
 
 def _input_wait(endings: Iterable[AttemptEnded]) -> float | None:
-    """The mean share of step time spent waiting for batches, over the attempts that measured it, weighted by
-    duration."""
+    """Return the mean share of step time spent waiting for batches.
+
+    Averages the attempts that measured it, weighted by duration.
+    """
     known = [(ended.input_wait, _finite(ended.seconds)) for ended in endings if ended.input_wait is not None]
     seconds = sum(seconds for _, seconds in known)
     waited = sum(_finite(share) * seconds for share, seconds in known)
@@ -285,8 +289,7 @@ def _largest(values: Iterable[int | None]) -> int | None:
 
 
 def _device_peak(by: ByKind) -> int | None:
-    """The peak of device memory of all fits, in bytes; None if anything else trained, as its memory was not
-    measured."""
+    """Return the peak device memory of all fits, in bytes; None if anything else trained, as that is not measured."""
     if by.events(*_UNMEASURED):
         return None
     ended = _largest(each.device_peak_bytes for each in by.facts(AttemptEnded))
@@ -310,13 +313,13 @@ def _faults(by: ByKind) -> dict[str, int]:
 
 
 def _without_data(ended: Iterable[DataEnded]) -> int:
-    """The number of steps missing for lack of data, by the latest report on each epoch."""
+    """Count the steps missing for lack of data, by the latest report on each epoch."""
     missing = {(each.fit, each.epoch): each.wanted - (each.step or 0) for each in ended}
     return sum(max(0, steps) for steps in missing.values())
 
 
 def _micro_batch(events: Iterable[Event]) -> int | None:
-    """The last size of micro-batches in journal order: times are unreliable if the clock was set back."""
+    """Return the last size of micro-batches in journal order, as times are unreliable if the clock was set back."""
     found = None
     for event in events:
         match event.fact:
@@ -343,18 +346,18 @@ def _checkpoints(by: ByKind, seconds: float) -> Checkpoints:
 
 
 def why_uncompared(events: Iterable[Event]) -> tuple[Reason, ...]:
-    """The reasons repeated steps were not compared, each once; a general one if the journal has none."""
+    """Return the distinct reasons repeated steps were not compared; a general one if the journal has none."""
     found = [each.reason for each in facts(events, NoWitnesses)]
     unwritten = tuple(because("records-unwritten", error=each) for each in dict.fromkeys(found))
     return unwritten or (because("no-records"),)
 
 
 def result_in_words(summary: Summary, most_reasons: int | None = None) -> str:
-    """The label and its reasons; empty unless the script trained and finished."""
+    """Return the label and its reasons; empty unless the script trained and finished."""
     if not summary.steps or summary.exit_code != 0:
         return ""
     if "nan-loss" in summary.faults:
-        return "not finite: the weights hold NaN or infinity, or held them during training"
+        return "not finite: the weights contain NaN or infinity, or did during training"
     label = meaning(summary.exactness, summary.steps_repeated, summary.reasons)
     told = summary.reasons[:most_reasons]
     more = len(summary.reasons) - len(told)
@@ -362,7 +365,7 @@ def result_in_words(summary: Summary, most_reasons: int | None = None) -> str:
 
 
 def improvement(summary: Summary) -> str:
-    """The one change that gives a better result; empty where there is no result, or nothing helps."""
+    """Return the one change that gives a better result; empty if there is no result, or nothing helps."""
     if not result_in_words(summary) or summary.exactness not in (NOT_EQUAL, STARTED_OVER, REPLAYED):
         return ""
     if summary.exactness == STARTED_OVER and not summary.reasons:

@@ -1,6 +1,6 @@
 """One attempt: the script's process from start to end, as close to a plain `python script.py` as a parent can make it.
 
-stdin and stdout are the script's own; its front has stderr. One loop waits for output, heartbeats, signals and the end.
+stdin and stdout belong to the script, stderr to its front. One loop waits for output, heartbeats, signals and the end.
 It uses no threads, so the supervisor can fork safely between attempts.
 """
 
@@ -30,17 +30,17 @@ class Ended:
     """The end of the process: the kernel's report, and the end of its stderr."""
 
     returncode: int
-    """The return code as `subprocess` has it: −n for death by signal n."""
+    """The return code as in `subprocess`: −n for death by signal n."""
     seconds: float
     stderr: bytes
     stopped: bool
-    """True if the user or the scheduler requested the end: a death after that is not a crash."""
+    """True if the user or the scheduler requested the end; a death after that is not a crash."""
     asked: str = ""
-    """The signal by which a scheduler announced the end; empty when none did."""
+    """The signal by which a scheduler announced the end; empty if there was none."""
     hang: Hang | None = None
-    """The hang for which oomph ended the script; None when there was none."""
+    """The hang for which oomph ended the script; None if there was none."""
     unkillable: str = ""
-    """The reason the process stays alive despite SIGKILL; empty when it has ended."""
+    """The reason the process stays alive despite SIGKILL; empty if it has ended."""
 
 
 class Attempt:
@@ -80,7 +80,7 @@ class Attempt:
         self._forwarding = Forwarding(signals, self._group, self._patience, watch, self._started)
 
     def wait(self) -> Ended:
-        """Carry output and signals until the script's process ends; its children may live on."""
+        """Pass on output and signals until the script's process ends; its children may live on."""
         while (returncode := returncode_of(self.pid)) is None and not self._group.unkillable:
             try:
                 self._attend()
@@ -100,22 +100,21 @@ class Attempt:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The PIDs of the started process and the reporting process: below a shell they differ."""
+        """The PIDs of the started process and the reporting process, which differ under a shell."""
         owner = None if self._watch is None else self._watch.owner
         return (self.pid,) if owner in (None, self.pid) else (self.pid, owner)
 
     def end_group(self, seconds: float = 10.0) -> bool:
-        """Kill what the script left running in its group; True when that freed its memory in time.
+        """Kill the processes that the script left in its group; return True if that freed their memory in time.
 
-        Call it before `close`: until the dead script is reaped, no other group can have its number.
+        Call this before `close`: until the dead script is reaped, no other group can have its number.
         """
         ended = self._group.end(seconds)
         self._front.drain()
         return ended
 
     def held(self) -> str:
-        """The reason the reporting process, which also saves, survives SIGKILL; empty when that process has
-        ended."""
+        """Explain why the reporting process, which also saves, survives SIGKILL; empty if it has ended."""
         return self._group.held(self.pids[-1])
 
     def leave_rest(self) -> None:
@@ -123,7 +122,7 @@ class Attempt:
         self._front.leave_rest()
 
     def close(self) -> int:
-        """Reap the process; returns its peak memory in bytes."""
+        """Reap the process; return its peak memory in bytes."""
         self._forwarding.close()
         self._tripwire.remove()
         self._watchdog.dismiss()
@@ -133,7 +132,7 @@ class Attempt:
         return usage.ru_maxrss * 1024
 
     def _attend(self) -> None:
-        """One turn of the loop."""
+        """Take one turn of the loop."""
         self._wait_for_something()
         self._meanwhile(self.pid)
         for arrival in self._signals.take():

@@ -1,4 +1,4 @@
-"""The conditions of an attempt outside the script: the kernel's log, OOM kills, GPUs, checkpoints."""
+"""The conditions of an attempt outside the script: kernel log, OOM kills, GPUs, checkpoints."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Machine:
         return visible(self.all_gpus, self.environ)
 
     def wait_for_memory(self, called_off: Callable[[], object]) -> float | None:
-        """Wait until the dead script's GPU memory is free again; returns the seconds waited, None on timeout.
+        """Wait until the dead script's GPU memory is free again; return the seconds waited, or None on timeout.
 
         Args:
             called_off: polled; the wait ends as soon as it returns true.
@@ -55,11 +55,11 @@ class Machine:
         return time.monotonic() - started
 
     def listen(self) -> None:
-        """Receive the answer to the reading of GPU memory before the run; costs nothing once it has arrived."""
+        """Receive the result of the GPU memory query from before the run; costs nothing once it has arrived."""
         self._first.listen()
 
     def close(self) -> None:
-        """Stop the reading of GPU memory before the run."""
+        """Stop the GPU memory query from before the run."""
         self._first.close()
 
 
@@ -71,14 +71,14 @@ class KernelWatch:
         self._kernel = kernel_log.KernelLog()
         self._kills = available_memory.oom_kills()
         self.oom_kills: int | None = None
-        """The number of new OOM kills in our control group."""
+        """The number of new OOM kills in oomph's control group."""
         self.kernel_lines: list[str] = []
         """The lines of the kernel's log about the script and its GPUs."""
         self.broken_gpu = ""
-        """The UUID of the GPU that the log calls broken; its bus address when NVML does not know it; empty for none."""
+        """The UUID of the GPU that the log calls broken, or its bus address if NVML does not know it; empty if none."""
 
     def look_back(self, pids: Collection[int]) -> None:
-        """Collect what happened during the attempt, after its end."""
+        """Collect, after the attempt's end, what happened during it."""
         now = available_memory.oom_kills()
         self.oom_kills = None if self._kills is None or now is None else now - self._kills
         lines = self._kernel.read()
@@ -94,7 +94,7 @@ class KernelWatch:
 def conditions(
     machine: Machine, broken_gpu: str, events: Sequence[Event], run_dir: Path | None, returncode: int
 ) -> Conditions:
-    """The conditions after an attempt with these script events."""
+    """Return the conditions after an attempt with these script events."""
     resumed_from = _resumed_from(events)
     return Conditions(
         gpus=tuple(gpu.uuid for gpu in machine.gpus),
@@ -113,7 +113,7 @@ def _in_half_precision(events: Sequence[Event]) -> bool:
 
 
 def _resumed_from(events: Sequence[Event]) -> str:
-    """The checkpoint within a fit that the attempt resumed from; empty if it saved one since."""
+    """Return the checkpoint within a fit that the attempt resumed from; empty if it has since saved one."""
     name = ""
     for event in events:
         match event.fact:

@@ -1,4 +1,4 @@
-"""The journal of a run as the supervisor writes and reads it.
+"""The journal of a run as written and read by the supervisor.
 
 A run without a directory keeps the supervisor's own events in memory and builds its summary from them.
 """
@@ -40,7 +40,7 @@ from oomph.run.supervisor.settings import MachineAtStart
 
 _MOST_KERNEL_LINES = 20
 _LONGEST_START_SECONDS = 10.0
-"""The seconds after which Python has certainly loaded oomph, even from a slow disk."""
+"""The time, in seconds, after which Python has certainly loaded oomph, even from a slow disk."""
 _LONGEST_GAP_SECONDS = 7 * 86400.0
 """The longest gap between events, in seconds; a longer one means that the clock was set forward."""
 
@@ -99,7 +99,7 @@ class Chronicle:
         self._journal.close()
 
     def write_hang(self, hang: Hang) -> None:
-        """Record the hang before ending it: that may take long, or kill the supervisor too."""
+        """Record the hang before ending it, since that may take long, or kill the supervisor as well."""
         self.write(
             Hung(
                 phase=hang.phase.name.lower().replace("_", "-"),
@@ -136,7 +136,7 @@ class Chronicle:
         self.close_attempt(None if isinstance(judged.action, Restart) else judged.action.exit_code)
 
     def close_lost_attempt(self) -> Ledger:
-        """On --resume: record the end of an attempt whose supervisor was killed; returns the ledger."""
+        """Record, on --resume, the end of an attempt whose supervisor was killed; return the ledger."""
         if self._run_dir is None or self.attempt == 0:
             return Ledger()
         events = read_journal(self._run_dir, self.attempt)
@@ -165,7 +165,7 @@ class Chronicle:
             pass  # a folder that cannot be written has no board either
 
     def _measured(self) -> dict[str, Any]:
-        """The script's own figures: waiting for batches as a share of the step time, and peak memory."""
+        """Return the script's own metrics: waiting for batches as a share of the step time, and peak memory."""
         measured, _ = ({}, ()) if self._run_dir is None else BoardReader(self._run_dir).read()
         seconds, waited = measured.get("step_seconds_total"), measured.get("input_wait_seconds_total")
         peak = measured.get("allocator_peak_bytes") if "allocator_limit_bytes" in measured else None
@@ -175,24 +175,24 @@ class Chronicle:
         }
 
     def machine_before(self) -> Mapping[str, Any] | None:
-        """The newest snapshot of the machine from earlier attempts; None when there is none."""
+        """Return the newest snapshot of the machine from earlier attempts; None if there is none."""
         found = None if self._run_dir is None or not self.attempt else last(read_journal(self._run_dir), MachineSeen)
         return None if found is None else found.snapshot
 
     def progress(self) -> Progress | None:
-        """The progress of this attempt; None when it has not committed a step."""
+        """Return the progress of this attempt; None if it has not committed a step."""
         progress = None if self._run_dir is None else read_progress(self._run_dir)
         return progress if progress is not None and progress.attempt == self.attempt else None
 
     def went_further(self) -> bool:
-        """True if an earlier attempt reached a training."""
+        """True if an earlier attempt got as far as training."""
         before = [event for event in self.events() if event.attempt < self.attempt]
         return any(
             isinstance(event.fact, (FitStarted, LoopSeen)) or getattr(event.fact, "steps", 0) for event in before
         )
 
     def events(self) -> Sequence[Event]:
-        """Every event of the run; without a journal that can be written, the supervisor's own come from memory."""
+        """Return every event of the run; if no journal can be written, the supervisor's own events from memory."""
         found = [] if self._run_dir is None else read_journal(self._run_dir)
         return found if any(event.attempt == self.attempt for event in found) else [*found, *self._own]
 
@@ -202,17 +202,17 @@ class Chronicle:
         return self._journal.is_silent
 
     def own_events(self) -> Sequence[Event]:
-        """The supervisor's events in this call of `oomph run`."""
+        """Return the supervisor's events in this call of `oomph run`."""
         return self._own
 
     def of_the_script(self) -> list[Event]:
-        """The events of the script's processes in this attempt."""
+        """Return the events of the script's processes in this attempt."""
         if self._run_dir is None:
             return []
         return [event for event in read_journal(self._run_dir, self.attempt) if event.role != "supervisor"]
 
     def loops(self) -> list[tuple[str, int, int]]:
-        """The lines of the training loops that the script has reported."""
+        """Return the lines of the training loops that the script has reported."""
         events = self.of_the_script()
         seen = [fit.loops or () for fit in facts(events, FitStarted)] + [loop.loops for loop in facts(events, LoopSeen)]
         return [(str(file), int(first), int(final)) for loops in seen for file, first, final in loops]
@@ -222,7 +222,7 @@ class Chronicle:
         return self._run_dir is None or any(self._run_dir.glob("owner-*")) or self._ended_at_once()
 
     def _ended_at_once(self) -> bool:
-        """True if the script was stopped before its Python was sure to load oomph."""
+        """True if the script was stopped before its Python was certain to have loaded oomph."""
         ended, decided = last(self._own, AttemptEnded), last(self._own, Decided)
         if ended is None or decided is None or ended.seconds > _LONGEST_START_SECONDS:
             return False
@@ -230,7 +230,7 @@ class Chronicle:
 
 
 def _lasted(events: Sequence[Event]) -> float:
-    """The duration of an attempt in seconds: the sum of the gaps between events, without clock changes."""
+    """Return the duration of an attempt in seconds: the sum of the gaps between events, without clock changes."""
     times = [event.time for event in events]
     gaps = [later - earlier for earlier, later in pairwise(times)]
     return sum(gap for gap in gaps if 0 < gap < _LONGEST_GAP_SECONDS)

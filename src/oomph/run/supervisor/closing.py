@@ -33,7 +33,7 @@ from oomph.terminal.console import Voice
 class RunOutcome:
     """The outcome of `oomph run`.
 
-    Its repr is short: the result and the most important counts. The attributes hold everything.
+    Its repr is short: the result and the most important counts. The attributes contain everything.
     """
 
     exit_code: int
@@ -87,9 +87,9 @@ class Closing:
         return RunOutcome(action.exit_code, summary)
 
     def _unused(self, events: Sequence[Event]) -> list[Record]:
-        """The checkpoints that hold more than was trained, and those of interrupted training.
+        """Return the checkpoints with more steps than were trained, and the checkpoints of interrupted training.
 
-        With `--start-over`, those of earlier attempts are ignored.
+        With `--start-over`, checkpoints of earlier attempts are ignored.
         """
         attempt, starts_over = self.chronicle.attempt, self.settings.guarding.ignore_before is not None
         cut, own_alone = interrupted(events, attempt), attempt == 1 or starts_over
@@ -110,7 +110,7 @@ class Closing:
         self.voice.say(f"{'kept':<{HEAD}}{names} in {shown(self.run)}/checkpoints, {more}", HEAD, again)
 
     def _keep_safely(self, folder: Path, events: Sequence[Event], summary: Summary, status: str) -> None:
-        """Keep what is left of the run. Even on a full disk, the user hears how it ended."""
+        """Keep what is left of the run. Even on a full disk, the user is told how it ended."""
         try:
             self._keep(folder, events, summary, status)
         except OSError as error:
@@ -126,7 +126,7 @@ class Closing:
         replace_own(folder, "summary.json", summary.to_json().encode())
 
     def _again(self, events: Sequence[Event], action: Finish | GiveUp | Requeue) -> str:
-        """The command that resumes a stopped run; empty for a run that ended by itself."""
+        """Return the command that resumes a stopped run; empty for a run that ended by itself."""
         decided = last(events, Decided)
         asked = decided is not None and (decided.ending or {}).get("stopped")
         if self.run is None or action.exit_code == 0 or not (asked or action.exit_code in STOPPED):
@@ -138,7 +138,8 @@ class Closing:
         names = variables_read(events, os.environ).others
         if names:
             self.voice.say(
-                f"to resume, set what the script reads from its environment as it is now: {', '.join(names)}"
+                "to resume, set the environment variables that the script reads to their current values: "
+                f"{', '.join(names)}"
             )
 
     def _advise(self, events: Sequence[Event]) -> None:
@@ -158,7 +159,7 @@ def note(run: RunDirectory | None, voice: Voice, **changes: Any) -> None:
 
 
 def shown(run: RunDirectory | None) -> str | None:
-    """The run directory as the shortest path to type."""
+    """Return the shortest path to type for the run directory."""
     if run is None:
         return None
     try:

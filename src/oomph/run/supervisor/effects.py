@@ -26,7 +26,7 @@ _IN_THE_SCRIPT = ("no-xla", "prefetch", "precision", "skip-batch")
 
 
 def environ_after(changes: Iterable[Change], environ: Mapping[str, str], gpus: Sequence[Gpu]) -> dict[str, str]:
-    """The environment with the changes that affect it; `gpus` are all GPUs of the machine."""
+    """Return the environment with the changes that affect it; `gpus` are all GPUs of the machine."""
     changed = dict(environ)
     for change in changes:
         if change.name in _VARIABLES:
@@ -40,18 +40,18 @@ def environ_after(changes: Iterable[Change], environ: Mapping[str, str], gpus: S
 
 
 def in_effect(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The changes that this environment makes already."""
+    """Return the changes that this environment already makes."""
     there = {name: value.lower().replace("false", "0") for name, value in environ.items()}
     return tuple(change for change, (name, value) in _VARIABLES.items() if there.get(name) == value)
 
 
 def most_samples(changes: Iterable[Change]) -> int | None:
-    """The largest micro-batch still allowed, in samples; None when no change limits it."""
+    """Return the largest micro-batch still allowed, in samples; None if no change limits it."""
     return min((int(change.value) for change in changes if change.name == "micro-batch"), default=None)
 
 
 def for_the_script(changes: Iterable[Change]) -> tuple[tuple[str, str], ...]:
-    """The changes that the script's process has to make."""
+    """Return the changes that the script's process has to make."""
     return tuple((change.name, change.value) for change in changes if change.name in _IN_THE_SCRIPT)
 
 
@@ -70,7 +70,7 @@ _SITE = _PACKAGE / "inject" / "site"
 
 
 def surrounding(settings: Settings, changes: Sequence[Change], gpus: Sequence[Gpu], entropy: str) -> dict[str, str]:
-    """Our environment with the doctor's repairs and the changes decided so far.
+    """Return oomph's environment with the doctor's repairs and the changes decided so far.
 
     Args:
         settings: the settings of the run.
@@ -89,7 +89,7 @@ def surrounding(settings: Settings, changes: Sequence[Change], gpus: Sequence[Gp
 
 
 def put_site_first(environ: dict[str, str]) -> None:
-    """Put our sitecustomize first, so that every Python with this environment loads it before its script."""
+    """Put oomph's sitecustomize first, so that every Python with this environment loads it before its script."""
     path = environ.get("PYTHONPATH")
     environ["PYTHONPATH"] = f"{_SITE}{os.pathsep}{path}" if path else str(_SITE)
 
@@ -97,7 +97,7 @@ def put_site_first(environ: dict[str, str]) -> None:
 def handover(
     settings: Settings, changes: Sequence[Change], run: RunDirectory | None, attempt: int, watch: Watch
 ) -> Handover:
-    """The handover from the supervisor to the script's process."""
+    """Build the handover from the supervisor to the script's process."""
     beat_inode, stacks_inode = watch.inodes
     return Handover(
         package=str(_PACKAGE),

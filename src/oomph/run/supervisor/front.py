@@ -31,10 +31,10 @@ class Front(Protocol):
     """The descriptor that becomes the stderr of the process."""
 
     def started(self) -> None:
-        """Note that the process now has its end of the stream."""
+        """Record that the process now has its end of the stream."""
 
     def sources(self) -> list[int]:
-        """The descriptors that become readable when there is something to carry."""
+        """Return the descriptors that become readable when there is something to pass on."""
 
     def carry(self, ready: Collection[int], phase: Phase | None) -> None:
         """Pass on what was written, if any of these sources is ready."""
@@ -46,10 +46,10 @@ class Front(Protocol):
         """Handle a signal about the connection: SIGTSTP, SIGCONT, SIGWINCH."""
 
     def follow_stops(self, pid: int, group: ProcessGroup) -> None:
-        """Stop too if the process was stopped from the terminal."""
+        """Stop as well if the process was stopped from the terminal."""
 
     def end(self, killed: bool) -> bytes:
-        """Show the rest of stderr once the process has ended; returns the end of that output."""
+        """Show the rest of stderr once the process has ended; return the end of that output."""
 
     def leave_rest(self) -> None:
         """Keep passing on the output of processes that outlive the script."""
@@ -59,7 +59,7 @@ class Front(Protocol):
 
 
 class TerminalFront:
-    """The terminal of the user, or the pipes in its place: stderr passes through, Ctrl-Z stops both."""
+    """The terminal of the user, or the pipes in its place: stderr passes through, and Ctrl-Z stops both."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class TerminalFront:
         reports: NativeReports | None = None,
         voice: Voice | None = None,
     ) -> None:
-        """`log` keeps the end of stderr; `reports` holds back TensorFlow's reports of failed allocations."""
+        """Keep the end of stderr in `log`; `reports` holds back TensorFlow's reports of failed allocations."""
         self._terminal, self._reports, self._voice = terminal, reports, voice or Voice()
         self._tail = Tail(log)
         self._pump = Pump(2, self._tail, bytes if reports is None else reports.take, self._voice)
@@ -76,11 +76,11 @@ class TerminalFront:
         self.script_fd = self._pump.script_fd
 
     def started(self) -> None:
-        """Close our copy of the script's end."""
+        """Close the supervisor's copy of the script's end."""
         self._pump.started()
 
     def sources(self) -> list[int]:
-        """The descriptor of the script's stderr, while any process has it open."""
+        """Return the descriptor of the script's stderr, while any process has it open."""
         return [self._pump.source_fd] if self._pump.open else []
 
     def carry(self, ready: Collection[int], phase: Phase | None) -> None:
@@ -103,7 +103,7 @@ class TerminalFront:
             self._suspending = signum == signal.SIGTSTP
 
     def follow_stops(self, pid: int, group: ProcessGroup) -> None:
-        """If the terminal stopped the script, lend it the terminal, or stop this process too, as one job."""
+        """If the terminal stopped the script, lend it the terminal, or also stop this process, as one job."""
         stop = process_group.stop_signal(pid)
         if stop not in _TERMINAL_STOPS:
             return
@@ -133,7 +133,7 @@ class TerminalFront:
         return self._tail.data
 
     def leave_rest(self) -> None:
-        """Let what the script left running continue, as after a plain start, and keep forwarding its stderr."""
+        """Let the script's remaining processes continue, as after a plain start, and keep forwarding their stderr."""
         if self._pump.open:
             self._pump.carry_in_background()
 
@@ -158,7 +158,7 @@ class StandardInput:
             pass  # closed
 
     def rewind(self) -> str:
-        """Rewind for the next attempt; returns the message to print where that is impossible."""
+        """Rewind for the next attempt; return the message to print if that is impossible."""
         if self._offset is not None:
             os.lseek(_STDIN, self._offset, os.SEEK_SET)
             return ""

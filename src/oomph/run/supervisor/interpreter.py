@@ -1,4 +1,4 @@
-"""The Python that runs the script, and another that could when it lacks TensorFlow."""
+"""Chooses the Python that runs the script, and finds another one if that lacks TensorFlow."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _PROBE_SECONDS = 20
 
 
 def python_of(command: Command, wanted: str | None, say: Callable[[str], None]) -> str:
-    """The Python of the script; empty for a command line, which chooses its own."""
+    """Return the Python of the script; empty for a command line, which chooses its own."""
     if command.form == "command" and wanted is None:
         return command.own_python
     return choose_python(wanted, say)
 
 
 def choose_python(wanted: str | None, say: Callable[[str], None]) -> str:
-    """The Python named with --python; else oomph's own, or that of the active environment if only that has TensorFlow.
+    """Return the Python named with --python, otherwise oomph's, or the active environment's if only it has TensorFlow.
 
     Args:
-        wanted: what --python names.
-        say: called if it is not oomph's own though none was named.
+        wanted: the Python that --python names.
+        say: called if the choice is not oomph's own although none was named.
     """
     if wanted is None:
         if has_itself(_TENSORFLOW):
@@ -66,19 +66,19 @@ def has_module(python: str, name: str) -> bool:
 
 
 def missing_module(events: Iterable[Event]) -> str | None:
-    """`tensorflow` or `keras`, when the script ended because its Python lacks it."""
+    """Return `tensorflow` or `keras`, if the script ended because its Python lacks it."""
     failed = (each for each in facts(events, UncaughtException) if each.type == "ModuleNotFoundError")
     return next((found for each in failed if (found := module_in(each.message)) is not None), None)
 
 
 def module_in(message: str) -> str | None:
-    """`tensorflow` or `keras`, if the message says that it is missing."""
+    """Return `tensorflow` or `keras`, if the message says that it is missing."""
     found = _MISSING.search(message)
     return found[1] if found and found[1] in _WANTED else None
 
 
 def advise(module: str, python: str, command: Command, verb: str = "run") -> str:
-    """One sentence: which Python has the module, and what to type to use it."""
+    """Say, in one sentence, which Python has the module, and what to type to use it."""
     other = next((other for other in candidates(python) if has_module(other, module)), None)
     if command.form == "command":
         use = ": use a Python that has it" if other is None else f"; {other} has it: use that Python"
@@ -91,13 +91,13 @@ def advise(module: str, python: str, command: Command, verb: str = "run") -> str
 
 
 def started_python(events: Iterable[Event]) -> str | None:
-    """The Python that ran the script; a command line may start any."""
+    """Return the Python that ran the script; a command line may start any Python."""
     found = facts((event for event in events if event.role == "script"), ProcessStarted)
     return next((each.python for each in found if each.python), None)
 
 
 def candidates(python: str, environ: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Other Pythons on this machine: active and local environments first, then PATH."""
+    """Yield other Pythons on this machine: active and local environments first, then PATH."""
     environ = os.environ if environ is None else environ
     seen = {_identity(python)}
     for path in _places(environ):
@@ -108,7 +108,7 @@ def candidates(python: str, environ: Mapping[str, str] | None = None) -> Iterato
 
 
 def _active(environ: Mapping[str, str]) -> Iterator[str]:
-    """The Python of the active environment: a virtual one, conda's, or the first on PATH."""
+    """Yield the Python of the active environment: a virtual one, conda's, or the first on PATH."""
     seen = {_identity(sys.executable)}
     on_path = (shutil.which(name, path=environ.get("PATH")) for name in ("python", "python3"))
     for path in (*_of_environments(environ), *on_path):
@@ -133,5 +133,5 @@ def _places(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _identity(python: str) -> tuple[str, str]:
-    """A key that is equal for two names of one Python, and different for two environments on one Python."""
+    """Return a key that is equal for two names of one Python, but differs for two environments on one Python."""
     return os.path.realpath(os.path.dirname(python)), os.path.realpath(python)

@@ -39,7 +39,7 @@ class Request:
     """The script and its arguments, `-m module ...` or `-- command ...`."""
     run_dir: str | None = None
     resume: str | None = None
-    """None: a new run; empty: the newest unfinished run of the same command; else the run's directory."""
+    """None for a new run, empty for the newest unfinished run of the same command, otherwise the run's directory."""
     python: str | None = None
     guarding: Guarding = field(default_factory=Guarding)
     allowed: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ class Request:
 
 
 def launch(request: Request) -> RunOutcome:
-    """Run the script under supervision until it finishes; raises OomphError when it cannot be started."""
+    """Run the script under supervision until it finishes; raises OomphError if it cannot be started."""
     fill_standard()
     _check_working_directory()
     command = parse_command(request.words)
@@ -73,7 +73,7 @@ def launch(request: Request) -> RunOutcome:
 
 
 def _run_plainly(command: Command, python: str) -> NoReturn:
-    """Replace this process with the script: where oomph cannot work, the script still runs."""
+    """Replace this process with the script: if oomph cannot work, the script still runs."""
     say(f"fewer than {LEAST} files may be open at a time (ulimit -n): the script runs without oomph")
     argv = command.argv(python)
     try:
@@ -83,7 +83,7 @@ def _run_plainly(command: Command, python: str) -> NoReturn:
 
 
 def _open(request: Request, command: Command, python: str) -> RunDirectory | None:
-    """The run directory; None when the default one cannot be written: the script trains without it."""
+    """Open the run directory; None if the default one cannot be written: the script then trains without it."""
     run = None if request.resume is None else _resume(request, command)
     if run is not None:
         note(run, Voice(), python=python, host=process_identity.host(), options=request.typed)
@@ -128,7 +128,7 @@ def _check_directories(request: Request) -> None:
 
 
 def _resume(request: Request, command: Command) -> RunDirectory | None:
-    """The run to resume; without one, say so and return None, as at a scheduler's first start."""
+    """Return the run to resume; if there is none, say so and return None, as at a scheduler's first start."""
     named = request.resume or request.run_dir
     stored = [] if named else unfinished_runs(os.getcwd())
     path = Path(named) if named else _newest_of(command, stored)
@@ -162,7 +162,7 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
 
 
 def _newest_of(command: Command, stored: Sequence[StoredRun]) -> Path | None:
-    """The newest run of exactly this command."""
+    """Return the newest run of exactly this command."""
     words = tuple(redacted_words(command.words))  # as in run.json
     found = first_trusted(run for run in stored if run.record.command == words)
     return None if found is None else found.path
@@ -180,9 +180,9 @@ def _offer_with_other_arguments(command: Command, stored: Sequence[StoredRun]) -
 
 
 def _set_aside(path: Path) -> str:
-    """Rename the finished run so that the new one takes its path; returns the words that report it.
+    """Rename the finished run so that the new one takes its path; return the words that report it.
 
-    Holds the lock of the finished run: otherwise the later of two starts would move the new run of the other.
+    Holds the lock of the finished run: otherwise the later of two starts would move the other's new run.
     """
     try:
         finished = RunDirectory.reopen(path)
@@ -201,7 +201,7 @@ def _set_aside(path: Path) -> str:
 
 
 def _anew_in(request: Request) -> str | None:
-    """The folder of `--resume=DIR` if it holds nothing yet: the next start will look there."""
+    """Return the folder of `--resume=DIR` if it is still empty: the next start will look there."""
     return request.resume if request.resume and not _in_use(Path(request.resume)) else None
 
 

@@ -1,4 +1,4 @@
-"""The monitor of an attempt: starts the sampler beside the script, reports and records what it finds."""
+"""The monitor of an attempt: starts the sampler alongside the script, and reports and records what it finds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Monitoring:
         self._is_fragmented = False
 
     def attend(self, script_pid: int) -> None:
-        """One turn of the supervisor's loop; costs nothing until it is due."""
+        """Take one turn of the supervisor's loop; costs nothing until it is due."""
         if self._run_dir is None or time.monotonic() < self._due:
             return
         self._due = time.monotonic() + _LOOK_SECONDS

@@ -31,7 +31,7 @@ class OutOfMemoryOutcome(enum.Enum):
     """No outcome is recorded: no guard has reacted yet."""
     RECOVERING = enum.auto()
     RECOVERED = enum.auto()
-    """Recovered in the process, or by its request for a new one."""
+    """Recovered in the process, or by its request for a new process."""
     LEFT = enum.auto()
     """Left to the script: the guard gave up, or there is none."""
 
@@ -50,12 +50,12 @@ class MemoryOutcome:
         self._latest: dict[Path, OutOfMemoryOutcome] = {}
 
     def begin(self) -> None:
-        """Skip the events recorded until now, which are about earlier errors."""
+        """Skip the events recorded so far, which are about earlier errors."""
         self._latest = {}
         self._read = {path: _size(path) for path in self._journals()}
 
     def now(self) -> OutOfMemoryOutcome:
-        """The outcome since `begin`. Reports name no process, so all that ran out must have recovered."""
+        """Return the outcome since `begin`. Reports name no process, so every one that ran out must have recovered."""
         for path in self._journals():
             for event in self._appended(path):
                 self._latest[path] = outcome_of(event) or self._latest.get(path, OutOfMemoryOutcome.UNKNOWN)
@@ -82,7 +82,7 @@ class MemoryOutcome:
 
 
 def outcome_of(event: Event) -> OutOfMemoryOutcome | None:
-    """The outcome that an event records for its process; None if it records none."""
+    """Return the outcome that an event records for its process; None if it records none."""
     match event.fact:
         case Oom(phase=phase):
             return OutOfMemoryOutcome.LEFT if phase == "elsewhere" else OutOfMemoryOutcome.RECOVERING
@@ -94,7 +94,7 @@ def outcome_of(event: Event) -> OutOfMemoryOutcome | None:
 
 
 def of_all(outcomes: Iterable[OutOfMemoryOutcome]) -> OutOfMemoryOutcome:
-    """The outcome of several processes: the worst among them."""
+    """Return the outcome of several processes: the worst among them."""
     found = set(outcomes)
     order = (OutOfMemoryOutcome.LEFT, OutOfMemoryOutcome.RECOVERING, OutOfMemoryOutcome.RECOVERED)
     return next((outcome for outcome in order if outcome in found), OutOfMemoryOutcome.UNKNOWN)
@@ -116,27 +116,27 @@ def _size(path: Path) -> int:
 
 KEPT_BYTES = 16 << 20
 _START_SECONDS = 60.0
-"""The most seconds for TensorFlow's start-up lines in a script that reports no fit."""
+"""The longest time, in seconds, for TensorFlow's start-up lines in a script that reports no fit."""
 _PARTIAL_SECONDS, _PARTIAL_SECONDS_IN_A_FLOOD = 0.05, 0.5
-"""The seconds to wait for the end of a partial line: in silence, and while the script keeps writing."""
+"""The time, in seconds, to wait for the end of a partial line: in silence, and while the script keeps writing."""
 _LOOK_SECONDS = 0.1
 _MARK_SECONDS, _MARK_SECONDS_IN_A_FLOOD = 1.0, 5.0
-"""The seconds between two marks at the end of the journals, so that only later events count for the next report."""
+"""The time, in seconds, between two marks at the end of the journals; the next report counts only later events."""
 _QUIET_SECONDS, _LOUD_SECONDS = 0.5, 2.0
-"""The seconds a guard may take to react to an error, from its report's last line and from its first."""
+"""The time, in seconds, for a guard to react to an error, from its report's last line and from its first."""
 _STEP_SECONDS = 12.0
-"""The seconds instead within a training: other operations of the step may still wait for memory, for ten seconds."""
+"""The same time within a training: other operations of the step may still wait ten seconds for memory."""
 _SEARCH_SECONDS = 300.0
-"""The seconds a guard that does not report its phase may search for a size that fits, 10 s or more a try."""
+"""The time, in seconds, for a guard that reports no phase to search for a size that fits, 10 s or more a try."""
 _RECORD_SECONDS = 2.0
-"""The seconds a guard may take to record the outcome of a step."""
+"""The time, in seconds, that a guard may take to record the outcome of a step."""
 _DRAIN_SECONDS = 1.0
-"""The seconds to wait for the rest of a report once its step has recovered."""
+"""The time, in seconds, to wait for the rest of a report once its step has recovered."""
 
 
 @dataclass
 class _Report:
-    """The lines held back: when they came, and the outcome so far."""
+    """The lines held back, the times they arrived, and the outcome so far."""
 
     first: float
     last: float
@@ -166,7 +166,7 @@ class NativeReports:
     """The reports of one attempt.
 
     Args:
-        file: where they are kept.
+        file: the file that keeps them.
         memory: what the script records about its out-of-memory errors.
         tell: called once with the number of lines kept.
         read: called with each report that is kept.
@@ -191,7 +191,7 @@ class NativeReports:
         self._report: _Report | None = None
 
     def take(self, data: bytes) -> bytes:
-        """Take what the script wrote to stderr; returns what to pass on now."""
+        """Take what the script wrote to stderr; return the part to pass on now."""
         if self._ended:
             return data
         if b"\n" in data or not self._held.waits:
@@ -199,11 +199,11 @@ class NativeReports:
         return self._written(*self._held.take(data))
 
     def attend(self, phase: Phase | None, quiet: bool) -> bytes:
-        """Called in every turn of the supervisor's loop; returns what to pass on now.
+        """Called in every turn of the supervisor's loop; returns the output to pass on now.
 
         Args:
-            phase: the phase that the script has reported; None before it has: without a heartbeat there is no guard
-                that could recover.
+            phase: the phase that the script has reported; None if it has not reported any: without a heartbeat there is
+                no guard that could recover.
             quiet: whether stderr had nothing to read in this turn.
         """
         now = time.monotonic()
@@ -217,7 +217,7 @@ class NativeReports:
         return out + self._decided(phase, quiet, now)
 
     def end(self) -> bytes:
-        """End with the script. Returns reports of unrecovered failures; later output is passed on."""
+        """End with the script; return reports of unrecovered failures. Later output is passed on."""
         self._ended = True
         rest = self._written(*self._held.stop_waiting())
         if self._report is not None:
@@ -229,7 +229,7 @@ class NativeReports:
         return self._held.release() + rest
 
     def _decided(self, phase: Phase | None, quiet: bool, now: float) -> bytes:
-        """Keep the report, show it, or wait; returns what to show."""
+        """Keep the report, show it, or wait; return the output to show."""
         if not self._held.lines:
             self._report = None
         report = self._report
@@ -250,7 +250,7 @@ class NativeReports:
         return b""
 
     def _look(self, report: _Report, now: float) -> None:
-        """Look at what the script has recorded, ten times a second at most."""
+        """Check what the script has recorded, at most ten times a second."""
         if now - report.looked < _LOOK_SECONDS:
             return
         report.looked = now
@@ -260,7 +260,7 @@ class NativeReports:
             report.outcome = OutOfMemoryOutcome.LEFT  # an error in oomph must not hide why the script fails
 
     def _written(self, out: bytes, held: bytes) -> bytes:
-        """Append newly held lines to the file; returns the rest."""
+        """Append newly held lines to the file; return the rest."""
         if held:
             self._file = self._file or KeptFile(self._own_file, KEPT_BYTES)
             self._file.feed(held)
@@ -270,7 +270,7 @@ class NativeReports:
         return out
 
     def _kept(self) -> bytes:
-        """Leave the report in the file; returns it instead if that could not be written."""
+        """Leave the report in the file; return it instead if it could not be written."""
         if self._file is None or not self._file.is_written:
             return self._shown()
         lines, report = self._held.lines, self._held.report
@@ -287,7 +287,7 @@ class NativeReports:
         return self._held.release()
 
     def _mark(self) -> None:
-        """Skip the events so far: they are not about the next report."""
+        """Skip the events so far, which are not about the next report."""
         self._report, self._marked = None, time.monotonic()
         self._memory.begin()
 
@@ -296,16 +296,16 @@ class NativeReports:
 
 _WITHOUT_HEAD = (b"WARNING: All log messages before absl::InitializeLog", b"To enable the following instructions: ")
 _HARMLESS = re.compile(rb"Unable to register cu(?:BLAS|DNN|FFT) factory: Attempting to register factory for plugin ")
-"""A line that every import of TensorFlow 2.14 to 2.20 with CUDA writes with severity E."""
+"""Matches a line that every import of TensorFlow 2.14 to 2.20 with CUDA writes with severity E."""
 _ADDRESS = re.compile(rb"\b0x[0-9a-f]{1,16}\b")
 _MOST_SEEN = 5000
 _LONGEST = 4096
 
 
 class StartUpLines:
-    """Recognises lines that an earlier attempt has shown while it started.
+    """Recognises lines that an earlier attempt showed while it started.
 
-    Errors are shown, and lines with another figure, which may say why this attempt fails.
+    Errors are shown, as are lines with a different number, which may say why this attempt fails.
 
     Args:
         seen: the lines of earlier attempts. Those of this attempt are added.
@@ -314,7 +314,7 @@ class StartUpLines:
     def __init__(self, seen: set[bytes]) -> None:
         self._seen, self._before = seen, frozenset(seen)
         self.over = False
-        """True once the script has started: then every line is shown."""
+        """True once the script has started, after which every line is shown."""
 
     def is_repeated(self, line: bytes) -> bool:
         """True if an earlier attempt showed this line while starting."""
@@ -327,7 +327,7 @@ class StartUpLines:
 
 
 def _comparable(line: bytes) -> bytes | None:
-    """The line without its time, thread and addresses; None if it is always shown."""
+    """Return the line without its time, thread and addresses; None if it is always shown."""
     head = head_of(line)
     if head is None:
         return line if line.startswith(_WITHOUT_HEAD) else None

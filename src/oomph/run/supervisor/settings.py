@@ -19,15 +19,15 @@ class MachineAtStart:
     """The doctor's snapshot, and its changes to the script's environment."""
 
     snapshot: Mapping[str, Any] | None = None
-    """The document of an `oomph.doctor.snapshot.Snapshot`; None when none could be taken."""
+    """The document of an `oomph.doctor.snapshot.Snapshot`; None if none could be taken."""
     changes: Mapping[str, str | None] = field(default_factory=dict)
-    """Variable of the script's environment → its value; None: unset."""
+    """Maps a variable of the script's environment to its value; None to unset it."""
     remarks: tuple[str, ...] = ()
     """Remarks to report at the start."""
 
 
 def look(command: Command, python: str) -> MachineAtStart:
-    """The machine as the script's Python will find it. Fails open: on any error the script runs unchanged."""
+    """Examine the machine as the script's Python will find it. Fails open: on any error the script runs unchanged."""
     found = command.own_python if command.form == "command" else python
     if not found:
         return MachineAtStart()
@@ -54,7 +54,7 @@ def _said(variable: str, value: str | None, why: str) -> str:
 
 
 def other_gpus(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
-    """The difference between the GPUs of two snapshots, in one line; empty if none, or a snapshot is missing."""
+    """Describe how the GPUs of two snapshots differ, in one line; empty if they do not, or a snapshot is missing."""
     old, new = _gpus_of(before), _gpus_of(now)
     if old is None or new is None or old == new:
         return ""
@@ -62,7 +62,7 @@ def other_gpus(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) 
 
 
 def _gpus_of(snapshot: Mapping[str, Any] | None) -> list[tuple[str, int]] | None:
-    """The name of each GPU and its memory in bytes, from NVML."""
+    """Return the name of each GPU and its memory in bytes, from NVML."""
     if snapshot is None:
         return None
     try:

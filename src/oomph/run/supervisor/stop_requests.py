@@ -24,7 +24,7 @@ _WATCHED = (*FORWARDED, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 @dataclass(frozen=True)
 class Arrival:
-    """One signal and when it arrived (time.monotonic)."""
+    """A signal and the time when it arrived (time.monotonic)."""
 
     signum: int
     at: float
@@ -37,7 +37,7 @@ class Signals:
         self.queue: deque[Arrival] = deque()
         self.history: list[Arrival] = []
         self.forward: Callable[[int], None] | None = None
-        """The function that the handler itself calls with a signal, so that nothing in the loop delays it."""
+        """A function that the handler itself calls with a signal, so that nothing in the loop delays it."""
         self._old: dict[int, Any] = {}
         self.wake_fd, self._write_fd = -1, -1
 
@@ -77,7 +77,7 @@ class Signals:
             pass
 
     def take(self) -> list[Arrival]:
-        """The signals since the last call, in order."""
+        """Return the signals since the last call, in order."""
         taken = []
         while self.queue:
             taken.append(self.queue.popleft())
@@ -93,7 +93,7 @@ class Signals:
 
 
 def presses_in_a_row(history: Sequence[Arrival], within: float) -> int:
-    """The number of latest Ctrl-C presses, each at most `within` seconds after the previous one."""
+    """Count the latest Ctrl-C presses that came at most `within` seconds after the previous one."""
     presses = [arrival.at for arrival in history if arrival.signum == signal.SIGINT]
     count = min(1, len(presses))
     for earlier, later in zip(reversed(presses[:-1]), reversed(presses), strict=False):
@@ -104,22 +104,22 @@ def presses_in_a_row(history: Sequence[Arrival], within: float) -> int:
 
 
 def announcements(history: Sequence[Arrival], since: float, usr1: bool) -> list[Arrival]:
-    """The signals after `since` by which a scheduler or a person announces the end.
+    """Return the signals after `since` by which a scheduler or a person announces the end.
 
-    `usr1`: whether SIGUSR1 counts: only if the script leaves it to oomph.
+    `usr1` is True if SIGUSR1 counts, which it does only if the script leaves it to oomph.
     """
     signums = (signal.SIGTERM, signal.SIGUSR1) if usr1 else (signal.SIGTERM,)
     return [one for one in history if one.signum in signums and one.at >= since]
 
 
 def without_echoes(arrivals: Sequence[Arrival], echo: float) -> int:
-    """The number of separate requests: an arrival within `echo` seconds of the previous one repeats it."""
+    """Count the separate requests: an arrival within `echo` seconds of the previous one repeats it."""
     times = [arrival.at for arrival in arrivals]
     return sum(number == 0 or at - times[number - 1] > echo for number, at in enumerate(times))
 
 
 def asked_to_end(history: Sequence[Arrival], latest: float) -> bool:
-    """True if somebody requested the end: by SIGTERM, or by Ctrl-C or SIGHUP after `latest`."""
+    """True if someone requested the end: by SIGTERM, or by Ctrl-C or SIGHUP after `latest`."""
     return any(
         arrival.signum == signal.SIGTERM or (arrival.signum in (signal.SIGINT, signal.SIGHUP) and arrival.at > latest)
         for arrival in history
@@ -136,7 +136,7 @@ class Forwarding:
     def __init__(
         self, signals: Signals, group: ProcessGroup, patience: Patience, watch: Watch | None, since: float
     ) -> None:
-        """Signals before `since` (time.monotonic) were for an earlier attempt."""
+        """Treat signals before `since` (time.monotonic) as meant for an earlier attempt."""
         self._signals, self._group, self._patience, self._watch = signals, group, patience, watch
         self._since = since
         signals.forward = self._forward
@@ -160,7 +160,7 @@ class Forwarding:
 
     @property
     def asked_by(self) -> str:
-        """The signal by which a scheduler announced the end; empty when none did."""
+        """The signal by which a scheduler announced the end; empty if there was none."""
         found = self._asked_by()
         return signal.Signals(found[0].signum).name if found else ""
 
@@ -171,7 +171,7 @@ class Forwarding:
         return asked_to_end(self._signals.history, latest)
 
     def _forward(self, signum: int) -> None:
-        """Forward a signal, in the signal handler. The second Ctrl-C in a row sends SIGTERM, the third SIGKILL."""
+        """Forward a signal, from its handler. The second Ctrl-C in a row sends SIGTERM, the third SIGKILL."""
         presses = self._presses_in_a_row() if signum == signal.SIGINT else 0
         if presses == 1 and self._can(Power.CHECKPOINT_ON_INT):
             self._send_to_owner(signum)  # which passes it on once it has saved: that needs its workers
@@ -183,7 +183,7 @@ class Forwarding:
             self._group.send(signum)
 
     def _preempt(self, signum: int) -> None:
-        """Let the script save and end by itself, which needs its workers; a second request kills it at once."""
+        """Let the script save and end by itself, for which it needs its workers; a second request kills it at once."""
         if self._announcements() > 1:
             self._group.send(signal.SIGKILL)
         else:

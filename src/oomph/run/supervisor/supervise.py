@@ -39,7 +39,7 @@ _SILENT_WAIT_SECONDS = 2.0
 
 
 class Supervisor:
-    """One `oomph run`: it holds the signal handlers and the terminal while the script lives."""
+    """One `oomph run`: it holds the signal handlers and the terminal while the script is alive."""
 
     def __init__(self, command: Command, python: str, run: RunDirectory | None, settings: Settings) -> None:
         self._command, self._python, self._run, self._settings = command, python, run, settings
@@ -143,7 +143,7 @@ class Supervisor:
         monitoring.attend(pid)
 
     def _reports(self, number: int, monitoring: Monitoring) -> NativeReports | None:
-        """TensorFlow's reports of failed allocations, if a guard may recover from them."""
+        """Return TensorFlow's reports of failed allocations, if a guard may recover from them."""
         if self._run is None or not self._settings.guarding.guard:
             return None
         name = f"stderr/{number}-memory.log"
@@ -157,7 +157,7 @@ class Supervisor:
         return NativeReports(OwnFile(self._run.path, name), memory, tell, monitoring.read_report, self._native_lines)
 
     def _examine_safely(self, ended: Ended, around: KernelWatch, stacks: str) -> tuple[tuple[Named, ...], Ending]:
-        """The faults and the ending; with only the exit code if the examination fails."""
+        """Return the faults and the ending, or only the exit code's if the examination fails."""
         try:
             trail = Trail(
                 ended.returncode,
@@ -192,9 +192,9 @@ class Supervisor:
         self._voice.say(hang.in_words())
 
     def _clear_away(self, attempt: Attempt, ending: Ending, action: Action) -> str:
-        """End what the script left running before a restart; otherwise let it run.
+        """End the script's remaining processes before a restart; otherwise let them run.
 
-        Returns what keeps the process that saves alive, when it cannot be ended.
+        Returns the reason why the process that saves cannot be ended, if so.
         """
         if ending.unkillable:
             return ending.unkillable
@@ -217,7 +217,7 @@ class Supervisor:
         return held and f"{held}, {waited:.0f} s after SIGKILL"
 
     def _wait_for_memory(self, signals: Signals) -> None:
-        """Wait until the driver has freed the dead process's memory: a new one would run out of it."""
+        """Wait until the driver has freed the dead process's memory; a new process would run out of it."""
         seconds = self._machine.wait_for_memory(lambda: bool(_called_off_by(signals)))
         if seconds is None:
             self._chronicle.write(GpuMemoryHeld())
@@ -226,7 +226,7 @@ class Supervisor:
             self._chronicle.write(GpuMemoryBack(seconds=round(seconds, 1)))
 
     def _prepare(self, action: Restart) -> None:
-        """Make a restart's changes outside the script's environment."""
+        """Make those changes for a restart that lie outside the script's environment."""
         lost = self._stdin.rewind()
         if lost:
             self._voice.say(lost)
@@ -249,15 +249,15 @@ class Supervisor:
 
 
 def _interrupted(signals: Signals) -> bool:
-    """True if only Ctrl-C asked for the end. A second press arrives as SIGINT but is forwarded as SIGTERM."""
+    """True if only Ctrl-C requested the end. A second press arrives as SIGINT but is forwarded as SIGTERM."""
     asked = {arrival.signum for arrival in signals.history}
     return signal.SIGINT in asked and signal.SIGTERM not in asked
 
 
 def _called_off_by(signals: Signals) -> int:
-    """The signal that asked the run to end after the script had ended; 0 if none.
+    """Return the signal that asked the run to end after the script had ended; 0 if none.
 
-    There was no script to forward it to. The queue holds other signals as well.
+    There was no script to forward it to. The queue contains other signals as well.
     """
     asks = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return next((arrival.signum for arrival in signals.queue if arrival.signum in asks), 0)
