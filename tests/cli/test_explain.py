@@ -278,7 +278,7 @@ def test_exception_class_is_explained_with_its_possible_faults(
 ) -> None:
     assert run(exception) == 0
     text = capsys.readouterr().out
-    assert text.startswith(f"{exception.rpartition('.')[2]} is a class of exceptions")
+    assert text.startswith(f"{exception.rpartition('.')[2]} is an exception class")
     assert one_line(text).split(" It may be one of these: ")[1].startswith(f"{first} (")
     assert document(capsys, exception)["faults"][0]["name"] == first
 
@@ -650,4 +650,4 @@ def test_run_without_a_journal_is_explained_from_its_stderr_log(
     assert run(str(tmp_path)) == 0
     printed = capsys.readouterr()
     assert "illegal-memory-access" in printed.out
-    assert "its journal is not there" in printed.err
+    assert "its journal is missing" in printed.err

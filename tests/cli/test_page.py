@@ -38,7 +38,7 @@ def test_next_command_stays_on_one_line(width: int) -> None:
 def test_keyboard_interrupt_page_says_it_is_not_a_fault() -> None:
     page = page_of("KeyboardInterrupt", 80)
     assert page == (
-        "KeyboardInterrupt is not a fault. SIGINT, 130 in a shell: somebody pressed Ctrl-C.\n",
+        "KeyboardInterrupt is not a fault. SIGINT, 130 in a shell: somebody pressed\nCtrl-C.\n",
         {"schema": 1, "exception": "KeyboardInterrupt", "faults": []},
     )
     assert page_of("SomeInterrupt", 80) is None

@@ -23,7 +23,7 @@ def test_full_cpu_memory_pool_gives_a_single_diagnosis() -> None:
     (found,) = diagnose_log(LOG.encode())
     assert found.name == "device-oom"
     assert "TF_CPU_BFC_MEM_LIMIT_IN_MB" in advice(found)
-    assert "at most 60.00MiB" in advice(found)
+    assert "limited to 60.00MiB" in advice(found)
     assert found.remedies[0].action == "shrink-micro-batch"
     assert not any(word in advice(found).lower() for word in OF_CUDA)
 
@@ -34,7 +34,7 @@ def test_crash_after_a_full_cpu_pool_names_the_pool_limit() -> None:
     assert [each.name for each in found if each.confidence > SUSPICION] == ["host-oom", "segmentation-fault"]
     assert "TensorFlow's memory pool on the CPU" in found[0].fault.summary
     first = found[0].remedies[0].text
-    assert "at most 60.00MiB" in first
+    assert "limited to 60.00MiB" in first
     assert "TF_CPU_BFC_MEM_LIMIT_IN_MB" in first
     assert not any(word in advice(found[0]).lower() for word in OF_CUDA)
 

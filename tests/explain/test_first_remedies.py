@@ -304,18 +304,18 @@ TABLE = "DataLossError: Unable to open table file out/best: Failed precondition:
 @pytest.mark.parametrize(
     ("log", "words"),
     [
-        (LAYERS.format(47, 33), "the file is of another model"),
-        (LAYERS.format(16, 18), "load what fits by name"),
+        (LAYERS.format(47, 33), "the file belongs to a different model"),
+        (LAYERS.format(16, 18), "load the layers that match by name"),
         (
             "Layer count mismatch when loading weights from file. Model expected 49 layers, found 18 saved",
-            "another model",
+            "a different model",
         ),
         (
             "ValueError: cannot reshape array of size 3920 into shape (4,20)",
             "7 x 7 for each: reshape to (4, 20 * 7 * 7)",
         ),
         ("ValueError: cannot reshape array of size 100 into shape (3,20)", "use -1 for the number of samples"),
-        (AXIS + "16384, but received input with shape (None, 65536)", "about 2.0 times larger each way"),
+        (AXIS + "16384, but received input with shape (None, 65536)", "about 2.0 times larger"),
         (AXIS + "20, but received input with shape (None, 80)", "build it with input_shape=(80,)"),
         (f"ResourceExhaustedError: OOM when allocating tensor with shape[9,8] and type float {LOCAL}", "[9,8]"),
         (f"ResourceExhaustedError: OOM when allocating tensor with shape[9,8] and type float {LOCAL}", "smaller batch"),

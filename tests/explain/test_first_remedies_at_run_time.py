@@ -22,7 +22,7 @@ GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
         ("1,5095,3729,3", "Scale the images down, crop them or shorten the sequences: the tensor [1,5095,3729,3]"),
         (
             "3,3,512,512",
-            "End what else holds the GPU (nvidia-smi; restart a notebook's kernel), then use a smaller batch",
+            "End whatever else uses the GPU (nvidia-smi; restart a notebook's kernel), then use a smaller batch",
         ),
         ("10000,32,28,28", "Use a smaller batch, in validation and prediction too: 10000 samples went through at once"),
         (

@@ -47,7 +47,7 @@ def test_wrong_data_type_inside_a_package_is_not_a_version_mismatch() -> None:
     [
         (
             "while_loop() got an unexpected keyword argument 'maximum_iterations'",
-            "TensorFlow and a Keras that go together",
+            "TensorFlow and a Keras that match",
         ),
         ("'Tensor' object has no attribute 'numpy'", "run as a graph"),
         ("name 'tf' is not defined", "import tensorflow as tf"),

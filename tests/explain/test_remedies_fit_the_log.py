@@ -84,7 +84,7 @@ def test_missing_releases_are_not_blamed_on_the_python_version() -> None:
 
 
 def test_failed_kernel_launch_gets_no_memory_advice() -> None:
-    assert "no lack of memory" in first_remedy(LAUNCH)
+    assert "no shortage of memory" in first_remedy(LAUNCH)
     assert "ALLOW_GROWTH" not in first_remedy(LAUNCH)
 
 
@@ -175,5 +175,5 @@ def test_first_remedy_for_a_kill_is_to_find_its_reason(log: str, command: str) -
     assert killed.name == "killed"
     assert "nothing shows that memory was the reason" in killed.fault.summary
     assert command in killed.remedies[0].command
-    assert "first whether memory ran out" in killed.remedies[0].text
+    assert "for whether memory ran out" in killed.remedies[0].text
     assert "says so" not in killed.remedies[0].text

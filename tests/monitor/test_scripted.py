@@ -72,7 +72,7 @@ FAULTS = {
     "Xid 79": ("at 20 0 xid 79\nat 20 0 lost 1", "hardware-fault", "lost", 20, "Xid 79 (ROBUST_CHANNEL_GPU_HAS_FALLEN"),
     "lost": ("at 20 0 lost 1", "hardware-fault", "lost", 20, "no longer answers: GPU is lost"),
     "another process": (
-        "proc 0 777 20\nat 20 0 mem_used 136000M", "device-oom-other-process", "777", 20, "takes 120.0 GiB"
+        "proc 0 777 20\nat 20 0 mem_used 136000M", "device-oom-other-process", "777", 20, "uses 120.0 GiB"
     ),
     "NVML blocks": ("at 20 0 hang 1", "driver-silent", "", 20, "the driver does not answer: no answer for"),
 }  # fmt: skip

@@ -75,7 +75,7 @@ def test_a_port_reserved_for_root_is_reported_with_a_remedy(monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Server, "server_bind", refused)
-    with pytest.raises(UsageError, match=r"127\.0\.0\.1:80: Permission denied; choose a port from 1024 on$"):
+    with pytest.raises(UsageError, match=r"127\.0\.0\.1:80: Permission denied; choose port 1024 or higher$"):
         Server(Address("127.0.0.1", 80), str)
 
 

@@ -66,11 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="after a restart, return the result of a finished fit even if not all its effects can be restored,"
         " instead of training it again",
     )
-    add(
-        "--python",
-        metavar="PY",
-        help="the Python to run the script with (default: oomph's, or the active one)",
-    )
+    add("--python", metavar="PY", help="the Python that runs the script (default: oomph's, or the active one)")
     add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
     add("--checkpoint-every", metavar="N|TIME", help="steps (100) or time (30s, 5m); default: by measured cost")
     add("--micro-batch", metavar="N", type=positive, help="begin with micro-batches of N samples")

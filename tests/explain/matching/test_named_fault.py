@@ -124,10 +124,10 @@ def test_run_options_are_kept_in_the_command() -> None:
 @pytest.mark.parametrize(
     ("found", "needed", "words"),
     [
-        ("150528", "50176", "3 channels and 1 is assumed"),
+        ("150528", "50176", "3 channels, but 1 is assumed"),
         ("3072", "768", "twice as high and wide"),
         ("76800", "768", "100 times as many: the reshape leaves out the batch"),
-        ("50176", "150528", "1 channel and 3 are assumed"),
+        ("50176", "150528", "1 channel, but 3 are assumed"),
         ("768", "3072", "half as high and wide"),
         ("320", "10240", "1/32: the reshape contains a fixed batch size"),
         ("1379040", "12675", "number of classes or anchors"),

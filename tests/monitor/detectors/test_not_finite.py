@@ -27,4 +27,4 @@ def test_non_finite_loss_gets_no_separate_weight_finding():
     findings = found({"not_finite_loss": 1.0}, {"not_finite_loss": 1.0, "not_finite_weights": 1.0})
     assert [finding.subject for finding in findings] == ["loss"]
     (both,) = found({"not_finite_loss": 1.0, "not_finite_weights": 1.0})
-    assert both.message == "the loss is NaN or infinite, and one weight is so too"
+    assert both.message == "the loss is NaN or infinite, and one weight is as well"

@@ -543,7 +543,7 @@ def test_manifest_checksum_is_verified_before_parsing(store, tmp_path):
 
 def test_manifest_too_large_to_read_back_is_not_written(store, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint_module, "_MOST_PARTS", 10)
-    with pytest.raises(CheckpointError, match="it would not be read again"):
+    with pytest.raises(CheckpointError, match="it could not be read back"):
         save(store, 1)
     assert names(tmp_path) == []
 
@@ -559,5 +559,5 @@ def test_arrays_that_do_not_fit_in_memory_are_not_read(store, tmp_path, monkeypa
         if fits:
             assert read_checkpoint(folder).position.steps == 1
         else:
-            with pytest.raises(CheckpointError, match="takes 1600 bytes, more than there are"):
+            with pytest.raises(CheckpointError, match="take 1600 bytes, more than the available memory"):
                 read_checkpoint(folder)

@@ -65,7 +65,7 @@ REASONS = [
     (
         because("object-unseen", where="callback Own.table"),
         "callback Own.table: there was no time to examine it",
-        "let it hold less",
+        "let it contain less",
     ),
     (
         method_failed("callback Own", "set_state", ValueError("no")),
@@ -232,7 +232,7 @@ REASONS = [
     ),
     (
         because("another-path", what="loop", site="a.py:3", differences="epochs: 2 → 5"),
-        "the script reached loop at a.py:3 by another path than before (epochs: 2 → 5)",
+        "the script reached loop at a.py:3 by a different path from before (epochs: 2 → 5)",
         "the same fits in the same order",
     ),
     (
@@ -260,11 +260,11 @@ REASONS = [
         "train.py:45 appends to results.csv a second time",
         "write results.csv as a whole",
     ),
-    (because("unrecorded"), "nothing is recorded of an earlier attempt", "keep the run directory whole"),
+    (because("unrecorded"), "nothing is recorded of an earlier attempt", "keep the run directory intact"),
     (
         because("asked-to-stop"),
         "the script was asked to stop, and may have trained less than it would have",
-        "run it to its end",
+        "run it to completion",
     ),
     (because("epoch-restarted"), "the interrupted epoch was restarted", "same data"),
     (

@@ -98,7 +98,7 @@ def test_training_micro_batch_is_not_suggested_for_other_calls(elsewhere, is_tra
     assert savings == ["oomph run --micro-batch=32 train.py --epochs 10"] * is_training
     assert summarise(events, 0).micro_batch == (32 if is_training else None)
     ((fitted, _),) = [(s.text, s) for s in told([*RECOVERED, *events]).savings]
-    assert fitted.startswith(f"The {42 if is_training else 21} s of finding a micro-batch")
+    assert fitted.startswith(f"The {42 if is_training else 21} s spent finding a micro-batch")
 
 
 def test_forged_times_too_large_to_add_suggest_no_saving():

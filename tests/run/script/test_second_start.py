@@ -151,7 +151,7 @@ def test_restart_replaces_only_functions_with_noted_creations(work):
 IMPOSSIBLE = {
     "raise": (
         'if os.path.exists("out"):\n    raise RuntimeError("will not touch it")\nos.mkdir("out")',
-        'train.py:4, `raise RuntimeError("will not touch it")` ends with RuntimeError: will not touch it; let it take',
+        'train.py:4, `raise RuntimeError("will not touch it")` ends with RuntimeError: will not touch it; let it',
     ),
     "assert": ('assert not os.path.exists("out")\nos.mkdir("out")', "train.py:3"),
     "words alone": (
