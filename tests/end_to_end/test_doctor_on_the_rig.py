@@ -72,7 +72,7 @@ FAULTS = {
     "cuinit-802": cuinit(802, "CUDA_ERROR_SYSTEM_NOT_READY", "Fabric Manager", "nvidia-fabricmanager"),
     "cuinit-803": cuinit(803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "different versions", "sudo reboot"),
     "cuinit-804": cuinit(804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", "cuda-compat", "out of LD_LIBRARY_PATH"),
-    "cuinit-999": cuinit(999, "CUDA_ERROR_UNKNOWN", "does not say why", "dmesg"),
+    "cuinit-999": cuinit(999, "CUDA_ERROR_UNKNOWN", "without saying why", "dmesg"),
     "driver-11.4": Fault(
         {"FAKE_DRV": "11040", "FAKE_DRVSTR": "470.82.01"},
         "driver-version",
@@ -167,7 +167,7 @@ FAULTS = {
         {"TF_FORCE_GPU_ALLOW_GROWTH": "yes"},
         "gpu-growth",
         WARN,
-        "takes this for false",
+        "treats this as false",
         "TF_FORCE_GPU_ALLOW_GROWTH=true",
         said=('could not be parsed: "yes". Valid values are "true" or "false"',),
     ),

@@ -128,7 +128,7 @@ def test_rewritten_fit_call_is_reported_and_starts_over(work, stopped):
     ours = resume(work, stopped)
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert ours.events("resumed") == []
-    assert any("trains from the beginning: the checkpoints are of another fit" in line for line in ours.said)
+    assert any("trains from the beginning: the checkpoints belong to a different fit" in line for line in ours.said)
     assert ours.summary["exactness"] == "not-equal"
     assert ours.summary["exactness_reasons"] == ["fit 1 was started by an earlier attempt, but not reached again"]
 

@@ -60,7 +60,7 @@ def test_terabyte_of_nul_bytes_is_read_in_seconds(tmp_path):
     with log.open("wb") as file:
         file.truncate(1 << 40)
     ended = explain(str(log))
-    assert "holds nothing but NUL bytes" in ended.stderr
+    assert "contains nothing but NUL bytes" in ended.stderr
     with log.open("r+b") as file:
         file.seek(1 << 39)
         file.write(f"\n{OOM}\n".encode())

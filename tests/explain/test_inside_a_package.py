@@ -28,7 +28,7 @@ def test_version_mismatch_inside_a_package_suggests_upgrading_it(error: str) -> 
 @pytest.mark.parametrize("frame", [OWN, FRAME.format("keras"), FRAME.format("numpy")])
 @pytest.mark.parametrize("error", MISFITS)
 def test_similar_error_in_user_code_is_not_a_version_mismatch(error: str, frame: str) -> None:
-    assert "written for another version" not in first_remedy(HEAD + frame + error)
+    assert "written for a different version" not in first_remedy(HEAD + frame + error)
 
 
 def test_old_keras_import_remedy_differs_between_package_and_script() -> None:
@@ -39,7 +39,7 @@ def test_old_keras_import_remedy_differs_between_package_and_script() -> None:
 
 def test_wrong_data_type_inside_a_package_is_not_a_version_mismatch() -> None:
     error = "AttributeError: 'list' object has no attribute 'shape'"
-    assert "written for another version" not in first_remedy(HEAD + FRAME.format("netbits") + error)
+    assert "written for a different version" not in first_remedy(HEAD + FRAME.format("netbits") + error)
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def device(name: str) -> Device:
 def test_bfloat16_on_gpus_before_ampere_gets_a_warning(name) -> None:
     card = device(name)
     (said,) = warnings(card, ("float32", "mixed_bfloat16"))
-    assert said.startswith(f"{card.name} (compute capability {card.capability}) has no fast arithmetic with bfloat16")
+    assert said.startswith(f"{card.name} (compute capability {card.capability}) has no fast bfloat16 arithmetic")
     assert said.endswith("mixed_bfloat16 saves memory but is slow; use mixed_float16.")
     assert not suits_bfloat16(card)
 

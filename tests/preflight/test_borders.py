@@ -458,11 +458,11 @@ def tabular(*operations: str, largest: float = 900.0, usual: float = 900.0) -> T
 @pytest.mark.parametrize(
     ("training", "remedy"),
     [
-        (tabular(), "Bring each feature"),
-        (tabular("Stack", "GetItem"), "Bring each feature"),
+        (tabular(), "Scale each feature"),
+        (tabular("Stack", "GetItem"), "Scale each feature"),
         (tabular("Subtract", "TrueDivide"), ""),
         (tabular(usual=9.0), "Remove or replace"),
-        (tabular(usual=11.0), "Bring each feature"),  # the others are large too
+        (tabular(usual=11.0), "Scale each feature"),  # the others are large too
         (tabular(largest=99.0), ""),
     ],
 )
@@ -719,7 +719,7 @@ def test_buffer_that_exceeds_memory_or_disk_is_found(buffers, expected):
 def test_oversized_buffer_is_reported_with_a_size_that_fits():
     data = Data(DATASET, buffers=(DataBuffer("shuffle", 100_000, 602_116),), room=Room(memory=24 * GB))
     (told,) = BY_NAME["buffer-exceeds-memory"].find(replace(PLAIN, data=data))
-    assert told.message == "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB, and the memory here is 24.0 GiB"
+    assert told.message == "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB, but the memory here is 24.0 GiB"
     assert told.code == "dataset.shuffle(10000)"
 
 

@@ -53,9 +53,9 @@ def test_last_printed_sizes_are_returned(child) -> None:
         ("import json; print(json.dumps({'problem': 'no such target'}))", "no such target"),
         ("import os; os.kill(os.getpid(), 9)", "ended by SIGKILL"),
         ("import sys; sys.exit(3)", "exit code 3"),
-        ("print('no JSON')", "gave no sizes|XLA's compiler"),
-        ("print('[1]')", "gave no sizes"),
-        ("print('{\"argument\": null}')", "gave no sizes"),
+        ("print('no JSON')", "returned no sizes|XLA's compiler"),
+        ("print('[1]')", "returned no sizes"),
+        ("print('{\"argument\": null}')", "returned no sizes"),
     ],
 )
 def test_missing_sizes_raise_an_error_with_the_reason(child, text: str, why: str) -> None:

@@ -284,7 +284,7 @@ def test_a_single_sample_that_does_not_fit_ends_the_training(guard, watch, memor
     made = model(needs())
     guard(made, "allow")
     memory.room = 0
-    with pytest.raises(RuntimeError, match="micro-batches are refused: there is no memory for a probe beside"):
+    with pytest.raises(RuntimeError, match="micro-batches are refused: there is no memory for a probe on top of"):
         trained(made)
     assert watch.suggested == Start(1, guessed=True)
     made = model(needs())

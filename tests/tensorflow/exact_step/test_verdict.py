@@ -95,7 +95,7 @@ def test_reason_names_the_cause_and_any_option_to_accept_it(promise, finding, re
 def test_a_step_failing_on_parts_is_refused_without_suggesting_options(smaller_batch):
     reason = "the step fails on part of a batch (shapes)"
     refused = judge(KNOWN, FAILS, Choice(smaller_batch=smaller_batch)).reason
-    assert refused.startswith(f"{reason}; where the step holds a fixed batch size")
+    assert refused.startswith(f"{reason}; if the step hard-codes a batch size")
     assert "--" not in refused
     assert judge(KNOWN, FAILS, Choice("allow", smaller_batch)) == Promise(APPROXIMATE, reason)
     assert judge(KNOWN, FAILS, Choice(smaller_batch=True)) == Promise(SMALLER, reason)

@@ -210,4 +210,4 @@ def test_full_disk_stops_tensorboard_metrics_but_not_alerts(said, tmp_path, monk
     attendant = Attendant(tmp_path, Sampler(None, None), Alerts(said.append, True, None, None), Full(), said.append)
     attendant.begin()
     attendant.end()
-    assert [line.partition(":")[0] for line in said] == ["weights", "no figures for TensorBoard any more"]
+    assert [line.partition(":")[0] for line in said] == ["weights", "no more metrics are written for TensorBoard"]

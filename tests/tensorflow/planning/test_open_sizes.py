@@ -40,7 +40,7 @@ BATCH = (tf.zeros([4, 58, 3]), tf.zeros([4]))
 def test_sizes_that_may_differ_between_batches_make_a_plan_doubtful(model, data) -> None:
     found = open_sizes(model, data, BATCH)
     assert "samples of shape (58, 3), as in the first batch" in found.doubt
-    assert "give all batches one length" in found.doubt
+    assert "give all batches the same length" in found.doubt
     assert not found.note
 
 
