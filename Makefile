@@ -85,7 +85,7 @@ resumed: $(READY) ## 91 trainings killed and resumed, each compared in every bit
 survival: $(READY) ## train the scripts of SCRIPTS=FOLDER in too little memory, at six limits each (hours on two cores)
 	$(BIN)/python benchmarks/survival.py --scripts "$(SCRIPTS)" --out build/survival
 
-hostile: $(READY) ## attacks and odd surroundings, 836 of them (under 20 minutes on two cores); the fast ones are part of make test
+hostile: $(READY) ## attacks and odd surroundings, 882 of them (20 minutes on two quiet cores); the fast ones are part of make test
 	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "not gpu" -k "not ten_thousand" -n 3 --dist worksteal $(HOSTILE)
 
 kills: $(READY) ## 300 kills of script, supervisor and watchdog at random moments (8 minutes on two cores)
