@@ -105,7 +105,7 @@ def test_failure_to_keep_a_record_is_only_reported(environ, tmp_path):
     (tmp_path / "cache").write_text("a file")
     said = kept(RECORD, environ)
     assert len(said) == 1
-    assert said[0].startswith("what was measured is not kept for later plans: ")
+    assert said[0].startswith("the measurements cannot be kept for later plans: ")
 
 
 def test_oldest_records_are_removed(environ, monkeypatch):

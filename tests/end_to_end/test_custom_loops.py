@@ -66,7 +66,7 @@ def test_killed_loop_resumes_bit_identically(work, plain, same_bits, options, st
         for line in ended.said
     )
     assert any("resumed loop at steps.py:" in line for line in ended.said)
-    assert not any("restart only: a custom loop" in line for line in ended.said)
+    assert not any("a custom loop: a restart begins it again" in line for line in ended.said)
     assert not ended.events("loop-seen")
 
 
@@ -251,7 +251,7 @@ train()
     ("option", "reason"),
     [
         pytest.param(
-            "draws", "random numbers that TensorFlow's kernels count themselves, in noisy", marks=pytest.mark.slow
+            "draws", "random numbers whose state is inside TensorFlow's kernels, in noisy", marks=pytest.mark.slow
         ),
         pytest.param("counts", "count, which the loop changes but state= does not contain", marks=pytest.mark.slow),
         pytest.param("nothing", None, marks=pytest.mark.slow),

@@ -107,7 +107,7 @@ def test_non_finite_state_never_replaces_the_last_finite_one(work):
     said = [line for line in ours.said if "NaN or infinity" in line]
     assert len(said) == 1
     assert (
-        "kernel has NaN or infinity at epoch 3, step 5: no checkpoint is taken of that; the one of step 20" in said[0]
+        "kernel has NaN or infinity at epoch 3, step 5: this state is not saved; the checkpoint of step 20" in said[0]
     )
     assert len(list(ours.folder.glob("checkpoints/step-*-epoch2-step0"))) == 1
 

@@ -97,7 +97,7 @@ def test_verdict_without_xla_is_left_open_only_because_of_a_doubt() -> None:
 def test_notes_name_xla_and_count_unknown_sizes() -> None:
     said = notes(FittingVerdict(CARD, True, 0), [f"loop {number} is assumed" for number in range(5)])
     assert "jit_compile=False" in said[0]
-    assert said[-1] == "2 more sizes are not known or assumed."
+    assert said[-1] == "2 more sizes are unknown or assumed."
 
 
 def test_doubt_prevents_a_yes() -> None:

@@ -98,7 +98,7 @@ class _GuardedLoop:
             known = self._steps.get(key)
         except TypeError:
             raise TypeError(
-                f"{self.name}: list every argument that contains tensors in batched; "
+                f"{self.name}: batched must list every argument that contains tensors; "
                 f"{', '.join(rest)} must be plain values"
             ) from None
         if known is None:

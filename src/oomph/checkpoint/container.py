@@ -85,7 +85,7 @@ class Checkpoint:
         return self.path.name
 
     def read(self, tensors: Iterable[TensorEntry] | None = None) -> Iterator[tuple[TensorEntry, bytes]]:
-        """Read these tensors' bytes, or all, one at a time; raises CheckpointError if they are gone."""
+        """Yield each of these tensors (default: all) with its bytes. Raises CheckpointError if they cannot be read."""
         try:
             with _reading(self.path, TENSORS) as file:
                 for entry in self.tensors if tensors is None else tensors:

@@ -28,7 +28,7 @@ def _request(
     verb: str, words: Sequence[str], python: str | None, arguments: Mapping[str, Any], fit: int,
     examiner: str, environ: Mapping[str, str],
 ) -> ReachRequest:  # fmt: skip
-    """The request for a script; `arguments` are the examiner's. Raises UsageError if it cannot be reached."""
+    """Return the request for a script; `arguments` are the examiner's. Raises UsageError for a bad command."""
     from oomph.process.command import parse_command
     from oomph.reach.guards import hiding_option
     from oomph.reach.request import ReachRequest
@@ -123,7 +123,7 @@ _PLANNER = "oomph.planning.live.examine:examine"
 
 
 def plan_request(words: Sequence[str], python: str | None, arguments: dict[str, Any], fit: int) -> ReachRequest:
-    """The request to plan a script; `arguments` are the examiner's. Raises UsageError if it cannot be reached."""
+    """Return the request to plan a script; `arguments` are the examiner's. Raises UsageError for a bad command."""
     from oomph.planning.device import counting_environ
 
     device, is_idle = arguments["device"], False
@@ -181,7 +181,7 @@ def _keep(probed: object) -> None:
     try:
         keep(record_of(probed), os.environ, say)
     except ValueError as error:
-        say(f"what was measured is not kept for later plans: {error}")
+        say(f"the measurements cannot be kept for later plans: {error}")
 
 
 def planned_micro_batch(words: Sequence[str], python: str | None) -> int | None:

@@ -316,7 +316,7 @@ def _prints_page(args: argparse.Namespace) -> bool:
     page = page_of(args.target, width())
     if page is None:
         return False
-    _check_alone(args, f"{args.target} has a page that is the same for every log and run")
+    _check_alone(args, f"{args.target} is the name of a page, which does not depend on a log or a run")
     text, document = page
     if args.json:
         write_json(document)

@@ -67,7 +67,7 @@ def keep(record: ProbeRecord, environ: Mapping[str, str], say: Say) -> None:
         for name in _newest(where, after=_MOST_FILES):
             os.unlink(where / name)
     except OSError as error:
-        say(f"what was measured is not kept for later plans: {error.strerror or error}: {where}")
+        say(f"the measurements cannot be kept for later plans: {error.strerror or error}: {where}")
 
 
 def _name(record: ProbeRecord) -> str:

@@ -128,7 +128,7 @@ _MEANT = {
     126: "A shell exits with 126 when it may not execute the program.",
     127: "A shell exits with 127 when it does not find the program.",
     130: "SIGINT, 130 in a shell: somebody pressed Ctrl-C.",
-    138: "SIGUSR1, 138 in a shell: a scheduler announced the end, but the program has no handler for it.",
+    138: "SIGUSR1, 138 in a shell: a scheduler warned that the job will end, but the program has no handler for it.",
     140: "SIGUSR2, 140 in a shell: the program has no handler for it. oomph run saves on SIGTERM and SIGUSR1, not on"
     " SIGUSR2.",
     143: "SIGTERM, 143 in a shell: a scheduler, a container or a person asked the program to end.",

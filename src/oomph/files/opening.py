@@ -154,7 +154,7 @@ def set_aside(folder: int, name: str) -> None:
 
 
 def is_reaching() -> bool:
-    """True if this thread is opening one of oomph's own files; audit hooks do not see a name's folder."""
+    """True if this thread is opening one of oomph's own files, which an audit hook cannot tell from the bare name."""
     return getattr(_reaching, "now", False)
 
 

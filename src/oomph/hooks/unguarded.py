@@ -90,8 +90,8 @@ class _Seen:
             site = call_site()
             session.journal.write(LoopSeen(site=site, loops=enclosing_loops(sys._getframe(1)), restored=restored))
             session.say(
-                f"watching the training loop at {site} (restart only: a custom loop; oomph.steps makes it resumable,"
-                " @oomph.guard on its step splits batches that do not fit)"
+                f"watching the training loop at {site} (a custom loop: a restart begins it again; oomph.steps makes"
+                " it resumable, and @oomph.guard on its step splits batches that do not fit)"
             )
         if session.pulse.phase in (Phase.OWN_CODE, Phase.LOOP):
             session.pulse.beat(Phase.LOOP)
@@ -180,7 +180,7 @@ _WATCHES = {
 }
 
 
-_NOT_RESUMABLE = "guarding steps outside a resumable fit: recovered in process, not checkpointed"
+_NOT_RESUMABLE = "guarding steps outside a resumable fit: they are recovered in process, but not checkpointed"
 
 
 class WatchedSteps:

@@ -20,7 +20,7 @@ _END_SECONDS, _REAP_SECONDS = 1.0, 0.1
 
 
 class SamplerProcess:
-    """A sampler at work for a run. It ends by itself when this process ends, however that happens.
+    """The sampler process of one run. It exits when this process ends, however that happens.
 
     Args:
         run_dir: where it keeps its samples; must exist.

@@ -40,7 +40,7 @@ algorithms at a time, decides: on the fake GPU of tests/rig a fit took 0.84 to 0
 took in a probe."""
 
 Course = Callable[[int], Interval]
-"""A function from the batch size to the peak, with bounds that allow for another process's memory layout."""
+"""A function from the batch size to the peak, with bounds wide enough for any process's memory layout."""
 LOWER_COMPILED, UPPER_COMPILED = 0.9, 1.1
 """The bounds as multiples of the compiled size: TensorFlow's own XLA is a different version, and its allocator may
 leave gaps. Assumed: neither was measured on a GPU."""

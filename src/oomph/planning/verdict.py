@@ -135,7 +135,7 @@ def room_for_xla(verdict: FittingVerdict, estimates: Sequence[Estimate]) -> str:
     times = verdict.device.usable // max(1, largest.peak.high)
     return (
         f"A batch of {largest.batch:,} fits unless XLA takes more than {times:,} times the upper bound without XLA; "
-        f"the most ever seen is 1.6 times, and oomph says yes at {_XLA_ADDS} times or more."
+        f"the most ever seen is 1.6 times, and oomph says that a batch fits if there is room for {_XLA_ADDS} times."
     )
 
 
@@ -156,5 +156,5 @@ def notes(verdict: FittingVerdict, unknown: Sequence[str], estimates: Sequence[E
         )
     said += [f"{text[0].upper()}{text[1:]}." for text in unknown[:_MOST_UNKNOWN]]
     if len(unknown) > _MOST_UNKNOWN:
-        said.append(f"{len(unknown) - _MOST_UNKNOWN} more sizes are not known or assumed.")
+        said.append(f"{len(unknown) - _MOST_UNKNOWN} more sizes are unknown or assumed.")
     return tuple(said)

@@ -59,7 +59,7 @@ class Creation(NamedTuple):
 
 
 class _Time(NamedTuple):
-    """The times when a file of notes was born, and last written or changed, in nanoseconds."""
+    """The times at which a notes file was created and last written or changed, in nanoseconds."""
 
     born: int
     last: int
@@ -73,7 +73,7 @@ class Notes:
         self._pid, self._numbers = os.getpid(), itertools.count(1)
 
     def begin(self) -> None:
-        """Create the file: what the script renames later is born while it exists."""
+        """Create the file early: a file that the script renames later must have been created after it."""
         self._append(b"")
 
     def about_to(self, creation: Creation) -> str:

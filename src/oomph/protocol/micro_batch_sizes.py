@@ -28,7 +28,7 @@ with one sample."""
 _LEAP = 8
 """The multiple of the measured size up to which a prediction is trusted: memory may grow faster than the size."""
 _WORTH_IT = 1.25
-"""The minimum growth of the size or the room, as a factor, that is worth tracing or compiling another shape."""
+"""The smallest factor by which the size or the room must grow to justify tracing or compiling another shape."""
 _BELOW_FAILED, _BELOW_FAILED_IN_GAPS = 0.8, 0.5
 """The largest fraction of a failed size to try next. The second applies when that size should have fitted: memory is
 then fragmented, or a kernel allocates one large block, and the measurements reveal neither."""

@@ -19,7 +19,7 @@ _TEST = re.compile(
 )
 """A line that branches on whether something exists."""
 _REFUSES = re.compile(r"^(?:if\b[^\n]*:\s*)?(?:raise (?!FileNotFoundError)|assert\b)|\bexit\s*\(|\.error\s*\(")
-"""A line that ends the script on purpose, as opposed to other failures after such a test."""
+"""Matches a line that ends the script on purpose; any other failure after such a test is not a refusal."""
 _MENDS = (
     (re.compile(r"(?<!\.)\bmkdir\s*\(|\bos\.mkdir\s*\("), "write os.makedirs(..., exist_ok=True)"),
     (re.compile(r"\bmakedirs\s*\(|\.mkdir\s*\("), "give it exist_ok=True"),
@@ -27,10 +27,10 @@ _MENDS = (
     (re.compile(r"\b(?:symlink|symlink_to|link|hardlink_to)\s*\("), "remove the old link first"),
     (re.compile(r"""\bopen\s*\([^\n]*["']\w*x\w*["']"""), 'open it with "w" instead of "x"'),
     (re.compile(r"\binput\s*\("), "take the answer from an option, not from input()"),
-    (re.compile(r"\b(?:rename|move)\s*\("), "first remove what is in its place"),
+    (re.compile(r"\b(?:rename|move)\s*\("), "first remove the file or folder that is already there"),
 )
 _TABLE = re.compile(r"\btable\b[^\n]*already exists", re.IGNORECASE)
-_ELSE = "let it accept what an earlier start has left behind, or give it a new name, such as one with the time"
+_ELSE = "let it accept what an earlier start left behind, or write under a new name, such as one that contains the time"
 _MOST_CHARACTERS = 200
 
 

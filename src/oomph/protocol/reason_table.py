@@ -234,7 +234,7 @@ TABLE = {
     "draws-of-kind": ReasonRow("random numbers of {kind} {where}", f"{_OWN_GENERATOR}, not with {{kind}}"),
     "draws-in-kernels": ReasonRow(
         lambda function="": (
-            f"random numbers that TensorFlow's kernels count themselves{function and ', in '}{function}"
+            f"random numbers whose state is inside TensorFlow's kernels{function and ', in '}{function}"
         ),
         f"{_OWN_GENERATOR}; in a custom loop, name it in state=",
     ),

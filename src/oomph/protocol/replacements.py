@@ -46,7 +46,7 @@ SUPERVISED = "supervised only: no micro-batches, no checkpoints; a restart start
 
 def instead_of(call: str) -> str:
     """Name the replacement for this call in a pipeline."""
-    return f"write {STATELESS[call]} instead of {call}, with the seed (1, number) of dataset.enumerate()"
+    return f"write {STATELESS[call]} instead of {call}, with seed=(1, number) and the number from dataset.enumerate()"
 
 
 class UnguardedKind(NamedTuple):

@@ -1,6 +1,6 @@
 """Both ends of the pipes between oomph and a script that it has examined, and the handover that names them.
 
-The script's processes report in lines of JSON, take turns, and end everything. One of them may have closed the
+The script's processes report in lines of JSON, take turns, and can end the script. One of them may have closed the
 inherited descriptors: `subprocess` does, daemons do. They are then opened again through /proc of the parent.
 
 A process that oomph has joined maps a page named `MARK`. A fork inherits it, whatever descriptors it closes; a newly
@@ -169,7 +169,7 @@ class Channel:
         """
         fd = self._open(self.handover.turns, os.O_RDONLY | os.O_NONBLOCK)
         if fd is None:
-            _write_to_stderr("oomph: this process has no way to oomph, which started it; it ends instead of training\n")
+            _write_to_stderr("oomph: this process cannot reach oomph, which started it; it ends instead of training\n")
             self._end_group()
         try:
             turn = os.read(fd, 1)

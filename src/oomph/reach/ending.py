@@ -82,7 +82,7 @@ def _before_the_training(heard: Heard, returncode: int, output: bytes, request: 
         return NotReached("no training", "no Python that oomph could join was started", before)
     if request.fit > 1 and before:
         count = counted(len(before), "training")
-        return NotReached("no training", f"the script ended after {count}: there is no number {request.fit}", before)
+        return NotReached("no training", f"the script ended after {count}: there is no training {request.fit}", before)
     return NotReached("no training", _NONE_SEEN, before)
 
 

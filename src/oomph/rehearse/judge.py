@@ -52,7 +52,7 @@ FAULTS = (
         "corrupt-checkpoint", "a bit of the newest checkpoint flips, then kill -9", "killed", CheckpointRefused
     ),
     Rehearsable("disk-full", "no further checkpoint can be written", "", CheckpointFailed),
-    Rehearsable("lost-gpu", "abort, and one GPU less after it", "abort", Resumed),
+    Rehearsable("lost-gpu", "abort, and one GPU fewer afterwards", "abort", Resumed),
 )
 NAMES = tuple(fault.name for fault in FAULTS)
 

@@ -59,7 +59,7 @@ def _remarks(report: Report) -> Iterator[str]:
         if verdict.survived != SURVIVED and not report.refused:
             yield f"{verdict.fault} ({what[verdict.fault]}): {verdict.reason}"
         elif verdict.at_risk:
-            yield f"{verdict.fault}: a kill after it costs {verdict.at_risk} steps more than before"
+            yield f"{verdict.fault}: after this fault, a kill costs {verdict.at_risk} more steps than before it"
     yield from _why_losses_differ(report.verdicts)
     yield from _label_lines(after_a_kill(report.verdicts))
     if report.left:

@@ -168,7 +168,7 @@ def _header(view: View, choice: ViewChoice, width: int) -> Text:
 
 
 def _footer(choice: ViewChoice) -> Text:
-    return Text(f"q quit  p {'go on' if choice.paused else 'pause'}  s sort: {choice.order}", style="dim")
+    return Text(f"q quit  p {'resume' if choice.paused else 'pause'}  s sort: {choice.order}", style="dim")
 
 
 def _jobs(jobs: Sequence[Job]) -> list[Text]:

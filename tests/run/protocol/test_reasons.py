@@ -114,10 +114,10 @@ REASONS = [
         "random numbers of RandomGamma in the train step",
         "not with RandomGamma",
     ),
-    (because("draws-in-kernels"), "random numbers that TensorFlow's kernels count themselves", "SeedGenerator"),
+    (because("draws-in-kernels"), "random numbers whose state is inside TensorFlow's kernels", "SeedGenerator"),
     (
         because("draws-in-kernels", function="train_step"),
-        "random numbers that TensorFlow's kernels count themselves, in train_step",
+        "random numbers whose state is inside TensorFlow's kernels, in train_step",
         "name it in state=",
     ),
     (because("order-too-long"), "the order of the data: replaying earlier epochs takes too long", "shuffle() the last"),
@@ -159,7 +159,7 @@ REASONS = [
     (
         because("position-not-saved", why="RandomStandardNormal is stateful"),
         "the position in the data cannot be saved: RandomStandardNormal is stateful",
-        "write tf.random.stateless_normal(shape, seed) instead of tf.random.normal, with the seed (1, number)",
+        "write tf.random.stateless_normal(shape, seed) instead of tf.random.normal, with seed=(1, number)",
     ),
     (
         because("position-not-saved", why="tf.random.gamma is stateful", call="tf.random.gamma"),

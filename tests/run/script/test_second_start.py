@@ -191,7 +191,7 @@ IMPOSSIBLE = {
     ),
     "rename": (
         'os.makedirs("tmp")\nopen("tmp/a", "w").close()\nos.rename("tmp", "out")',
-        "Directory not empty: 'tmp' -> 'out'; first remove what is in its place",
+        "Directory not empty: 'tmp' -> 'out'; first remove the file or folder that is already there",
     ),
 }  # fmt: skip
 

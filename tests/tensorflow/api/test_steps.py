@@ -374,7 +374,7 @@ def test_functions_using_random_kernels_with_hidden_counters_are_named():
 
     noisy(), quiet()
     assert [*map(str, stateful_random_ops.functions_with_draws([noisy, quiet]))] == [
-        "random numbers that TensorFlow's kernels count themselves, in noisy"
+        "random numbers whose state is inside TensorFlow's kernels, in noisy"
     ]
 
 

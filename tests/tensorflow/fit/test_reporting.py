@@ -78,7 +78,7 @@ def test_first_five_and_differently_guarded_fits_are_announced(told):
     assert [told(site, usual) for site in sites[:5]] == [
         [f"guarding fit at {site} (probed before a batch is divided: custom loss huber)"] for site in sites[:5]
     ]
-    more = ["guarding more fits in these ways; only a fit that is guarded differently gets a line"]
+    more = ["guarding further fits in the same ways; only a fit that is guarded differently is announced"]
     assert [told(site, usual) for site in sites] == [[]] * 5 + [more, [], []]
     (other,) = told("train.py:9", Promise(RESTART_ONLY, "custom make_train_function"))
     assert other == "guarding fit at train.py:9 (restart only: custom make_train_function)"

@@ -225,7 +225,7 @@ def test_an_iterator_keeps_the_function_of_this_process():
     _, key, tag, (made_by, arguments, *state) = content[at]
     content[at] = ("made", key, tag, (made_by, (DANGER, *arguments[1:]), *state))
     with nothing_happens():
-        assert "a checkpoint does not choose what is called" in restored(callback, {held: tuple(content)})[0]
+        assert "a checkpoint must not choose it" in restored(callback, {held: tuple(content)})[0]
     assert list(callback.held["map"]) == ["1", "2", "3"], "it is neither replaced nor read"
 
 

@@ -314,7 +314,7 @@ def nvml(snapshot: Snapshot) -> DoctorFinding:
     if nvml.problem:
         return warned(
             "hardware-fault",
-            f"NVML begins to answer, then: {nvml.problem}.",
+            f"NVML starts, but then fails: {nvml.problem}.",
             Remedy("Read the kernel's log", "sudo dmesg | grep -iE 'NVRM|Xid'"),
         )
     return passed(f"NVML answers: driver {nvml.driver}")
@@ -415,9 +415,9 @@ def amd_gpu(snapshot: Snapshot) -> DoctorFinding:
     where = f"AMD GPU at PCI {', '.join(found)}"
     if snapshot.tensorflow is not None and snapshot.tensorflow.rocm:
         return noted(
-            f"{where}, and a TensorFlow for ROCm: oomph recognises its errors, but is neither made for it nor tested"
-            " on it"
+            f"{where}, and a TensorFlow built for ROCm: oomph recognises its errors, but is neither designed for ROCm"
+            " nor tested on it"
         )
     if snapshot.gpu_wanted:
         return passed(f"{where}, alongside an NVIDIA GPU")
-    return warned("cpu-only-build", f"{where}: this TensorFlow cannot use it: it is built for NVIDIA GPUs.", _ROCM)
+    return warned("cpu-only-build", f"{where}: this TensorFlow is built for NVIDIA GPUs and cannot use it.", _ROCM)

@@ -33,7 +33,7 @@ from oomph.protocol.reason_table import DRAWS, NORMALIZATION, SUMS
 METRIC = "metric "
 _FEWER_SAMPLES = (4, 2)
 """The numbers of samples for further probes if there is no memory for the usual number."""
-_OF_ANY_SIZE = "if the step hard-codes a batch size, replace it with tf.shape(x)[0], the size of any part"
+_OF_ANY_SIZE = "if the step hard-codes a batch size, replace it with tf.shape(x)[0], which suits parts of any size"
 _HIDDEN_DRAWS = "random numbers that TensorFlow cannot draw again"
 
 

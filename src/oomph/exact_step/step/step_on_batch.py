@@ -273,7 +273,7 @@ class StepOnBatch:
 
     @property
     def _most_to_probe(self) -> int:
-        """The number of samples to probe with: few enough to fit, if this process exists because nothing fit before."""
+        """The number of samples to probe with; fewer if this process was started because nothing fit before."""
         start = self._began_with
         return SAMPLES if start is None or not start.guessed else min(SAMPLES, max(4, start.samples))
 

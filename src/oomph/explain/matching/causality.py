@@ -17,7 +17,7 @@ class FaultPlace(NamedTuple):
     """The place in the evidence where a fault starts."""
 
     story: int
-    """The number of times training had gone on before the fault."""
+    """The number of times that training continued after a failure, counted before this fault."""
     position: int
     doubt: float
     """1 minus the confidence; of two faults in the same words, the surer one comes first."""

@@ -77,7 +77,7 @@ def is_asserted(text: str) -> bool:
 
 
 def is_corrected(text: str) -> bool:
-    """True if Python suggests a similar name for an unknown one: a typo."""
+    """True if Python suggests a similar name for an unknown one, which is then probably a typo."""
     return CORRECTED in text
 
 

@@ -115,8 +115,8 @@ def _of_array(size: int, axes: tuple[int, ...]) -> str:
             f'{side}), or pool the height and width away before (GlobalAveragePooling2D, pooling="avg")'
         )
     return (
-        "the number of samples, image size or channels differ from what the reshape assumes (colour has 3); use -1 for "
-        "the number of samples"
+        "the number of samples, the image size or the number of channels differs from what the reshape assumes (colour "
+        "images have 3 channels); use -1 for the number of samples"
     )
 
 

@@ -47,7 +47,7 @@ _MOST_RECORDS = 10_000
 
 
 class KernelLog:
-    """The kernel's messages from now on; none if its log may not be read."""
+    """The kernel messages that arrive from now on; none if this user may not read the log."""
 
     def __init__(self, path: Path = Path("/dev/kmsg")) -> None:
         try:

@@ -64,7 +64,8 @@ class Words(NamedTuple):
 def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> Iterator[Evidence]:
     """Yield the pieces of every nonblank line as evidence, in order; memory does not grow with the log.
 
-    With `words`, only pieces that can matter: those with such a word, what follows the head of a report, and the end.
+    If `words` is given, yield only the pieces that can matter: those that contain one of the words, those that follow
+    the head of a report, and the end.
     """
     selection = None if words is None else _Selection(words)
     indentation = Indentation()
@@ -219,8 +220,9 @@ def _form_of(alike: bytes) -> bytes:
 def _form(alike: bytes) -> bytes:
     """Return the common form of pieces that differ only in numbers and addresses.
 
-    Letters without a digit stay, since they may be all that distinguishes two nodes. Those before the digits of an
-    address are reached from behind: a pattern that starts with letters takes three times as long.
+    Letters without a digit stay, since they may be all that distinguishes two nodes. The letters
+    before the digits of an address are matched in the reversed text: a pattern that starts with letters is three times
+    slower.
     """
     return _NUMBER.sub(b"", _NUMBER.sub(b"0", alike)[::-1])
 

@@ -52,7 +52,7 @@ def _xid(gpu: GpuSample, event: GpuEvent) -> Finding:
     )
 
 
-_LOST_REMEDY = "Restart the machine, best by a power cycle; then check the power, temperature and seating of the GPU"
+_LOST_REMEDY = "Power-cycle or restart the machine; then check the power, temperature and seating of the GPU"
 _LOST_WORDS = ("lost", "reset", "gone")
 
 

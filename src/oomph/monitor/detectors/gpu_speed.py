@@ -17,7 +17,7 @@ from oomph.monitor.window import Window
 _BUSY = 0.5
 """The utilization, from 0 to 1, at or above which a GPU is working."""
 _HOT_SECONDS = 2.0
-"""The time, in seconds, that a GPU must be at its limit."""
+"""The time, in seconds, that a GPU must stay at its limit before this is reported."""
 _SHUTDOWN_CELSIUS = 2.0
 
 
@@ -161,7 +161,7 @@ def _replays(window: Window, gpu: GpuSample) -> Iterator[Finding]:
     risen = sum(after > before for (_, before), (_, after) in pairwise(series))
     rate = (series[-1][1] - series[0][1]) / (series[-1][0] - series[0][0]) * 60
     if rate >= _REPLAYS_A_MINUTE and risen >= _BURSTS:
-        text = f"{rate:.0f} PCIe transfers a minute are repeated: the link to the GPU is disturbed"
+        text = f"{rate:.0f} PCIe transfers a minute have to be repeated: the link to the GPU is unreliable"
         evidence = {"replays_a_minute": rate}
         yield Finding("hardware-fault", gpu.title, text, "warning", evidence, _LINK_REMEDY, kind="PCIe replays")
 

@@ -120,7 +120,7 @@ class Simulated:
         found = (*items(engine.program, one, engine.held), *self._beside(one.peak), *self._extras)
         total, peak = together(item.size for item in found), self.peak(batch)
         wider = Interval(0, 0, max(0, peak.high - total.high))
-        seen = Item("what other trainings took in addition on this GPU", wider, "measured")
+        seen = Item("the additional memory that other trainings took on this GPU", wider, "measured")
         return (*found, seen) if self._evidence is not None and wider.high else found
 
     def inside(self, batch: int, names: Collection[str]) -> Inside:

@@ -347,8 +347,8 @@ _XLA_TAKES = 1.25
 """A compiled step should take at most this many times the memory that its operations take one by one. If it takes more,
 it runs out of memory, which is also an answer."""
 _LOOSELY = (
-    "TensorFlow took memory as needed, since other processes hold some of this GPU, and then divides it less well: "
-    "much less may be enough."
+    "TensorFlow allocated memory as needed, because other processes hold some of this GPU. It then packs memory less "
+    "tightly, so a step may need much less than measured."
 )
 _SAVERS = "The savers are simulated, and scaled to the steps that ran."
 

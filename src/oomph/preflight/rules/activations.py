@@ -160,8 +160,8 @@ def _of_own_losses(training: Training) -> Iterator[CheckFinding]:
     "CHK205",
     WARNING,
     why=(
-        "The loss treats each class as an independent yes/no label, and accuracy counts single zeros: 0.9 for ten "
-        "classes before anything is learnt."
+        "The loss treats each class as an independent yes/no label, and accuracy counts every correct zero: for ten "
+        "classes it is 0.9 before anything is learnt."
     ),
     wrong='Dense(10, activation="softmax") with binary_crossentropy',
     right='loss="categorical_crossentropy"',

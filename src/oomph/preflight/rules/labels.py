@@ -40,7 +40,10 @@ def _outside_units(output: Output, target: Part, sample: DataSample, units: int)
     outside = {value: count for value, count in sample.counts.items() if not 0 <= value < units and value != ignored}
     if not outside and (sample.counts or (low >= 0 and high < units)):
         return None
-    seen = f"labels {low:g}..{high:g} in {target.name}, output {output.name} has {units} units: valid is 0..{units - 1}"
+    seen = (
+        f"labels in {target.name} range from {low:g} to {high:g}, but the output {output.name} has {units} units: "
+        f"valid labels are 0..{units - 1}"
+    )
     if low == 1 and high == units:
         return CheckFinding(seen, "Subtract 1 from the labels", f"{target.name} = {target.name} - 1")
     if set(outside) == {-1.0}:

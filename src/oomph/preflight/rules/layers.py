@@ -183,7 +183,7 @@ def batch_norm_of_one(training: Training) -> Iterator[CheckFinding]:
             continue
         if batch == 1:
             yield CheckFinding(
-                f"{layer.name} normalises over the batch, but a batch is one sample: its output is 0 for all of them",
+                f"{layer.name} normalises over the batch, but each batch is a single sample: its output is always 0",
                 "Use larger batches, or LayerNormalization",
                 "LayerNormalization()",
             )

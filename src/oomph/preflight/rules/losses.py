@@ -260,7 +260,7 @@ def accuracy_of_regression(training: Training) -> Iterator[CheckFinding]:
         names = [metric.name for metric in output.metrics if metric.kind in ("accuracy", "acc", *_ACCURACIES)]
         if is_number and names:
             yield CheckFinding(
-                f"{names[0]} counts predictions that are right, but {target.name} contains numbers "
+                f"{names[0]} counts exact matches, but {target.name} contains numbers, not classes "
                 f"({sample.minimum:.4g} to {sample.maximum:.4g})",
                 "Use the mean absolute error, or R2Score",
                 'metrics=["mae"]',

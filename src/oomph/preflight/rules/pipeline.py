@@ -227,7 +227,7 @@ def _faster_pipeline(waiting: Waiting, training: Training) -> tuple[str, str]:
         return f"Tried here, a step is {best.gain:.2f} times as fast{same}{note}", best.line
     if waiting.tried:
         return (
-            "No change that was tried here made it faster by a tenth: decode less, or prepare the data beforehand",
+            "No change that was tried here made it 10 % faster: decode less, or prepare the data beforehand",
             "",
         )
     stages = {stage.kind: stage for stage in training.data.stages}

@@ -145,8 +145,8 @@ def feature_scale(training: Training) -> Iterator[CheckFinding]:
         severity = ERROR if fails else WARNING
         if _has_outlier_only(features):
             yield CheckFinding(
-                f"{part.name} has a value as large as {largest:.3g} in column {index}, where 99 % are within "
-                f"{features.usual[index]:.2g}: a sensor's code for a missing value, or an error",
+                f"{part.name} has a value as large as {largest:.3g} in column {index}, where 99 % of "
+                f"the values are within {features.usual[index]:.2g}: a sensor's code for a missing value, or an error",
                 "Remove or replace the values that are far from all others before the features are scaled",
                 severity=severity,
             )

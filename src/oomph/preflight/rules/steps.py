@@ -161,7 +161,7 @@ def dead_relu(training: Training) -> Iterator[CheckFinding]:
         units = (layer.output_shape or (None,))[-1] or layer["units"] or layer["filters"] or 0
         if activity.dead_share == 1.0:
             yield CheckFinding(
-                f"all of {layer.name} is 0 for all of {trial.samples} samples: nothing passes through it",
+                f"every output of {layer.name} is 0 for all {trial.samples} samples: nothing passes through it",
                 "Check its bias, its initialiser and the scale of its input",
                 severity=ERROR,
             )

@@ -244,8 +244,8 @@ def reads_ahead(training: Training) -> Iterator[CheckFinding]:
     """A next-token model that sees the next token."""
     if training.trial is not None and training.trial.reads_ahead:
         yield CheckFinding(
-            "the targets are the inputs shifted by one step, and outputs depend on later inputs: the model sees what "
-            "it is to predict",
+            "the targets are the inputs shifted by one step, and outputs depend on later inputs: the model sees "
+            "the values that it should predict",
             "Let each position see only earlier ones",
             "MultiHeadAttention(...)(x, x, use_causal_mask=True)",
         )

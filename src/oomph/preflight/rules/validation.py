@@ -59,7 +59,7 @@ def split_after_reshuffle(training: Training) -> Iterator[CheckFinding]:
     if not ours & theirs:
         return  # two sources
     yield CheckFinding(
-        "the dataset is shuffled anew in each epoch, and then divided by take and skip into training "
+        "the dataset is reshuffled in each epoch, and only then divided by take and skip into training "
         "and validation data",
         "Divide it before the shuffle, or keep the order",
         "dataset.shuffle(1000, reshuffle_each_iteration=False)",

@@ -177,7 +177,7 @@ _FEWEST_IMAGES = 10
 @rule(
     "CHK414",
     ERROR,
-    why="There is nothing to tell samples apart by.",
+    why="Nothing distinguishes one sample from another.",
     wrong="images.astype(int) / 255  # after a wrong cast",
     right='images.astype("float32") / 255',
     hides=("same-answer-for-all", "zero-gradients", "dead-relu"),

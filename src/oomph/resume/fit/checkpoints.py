@@ -138,8 +138,8 @@ class FitCheckpoints(StepCheckpoints):
             return True
         reason = because("recompiled")
         self._fit.note_here(CheckpointRefused(name="", **reason.as_fields()))
-        kept = f"the one of step {self._fits.saved} stays" if self._fits.saved else "there is none yet"
-        self._fits.say_once(f"{reason}: it gets no further checkpoints; {kept}")
+        kept = f"the checkpoint of step {self._fits.saved} stays" if self._fits.saved else "there is none yet"
+        self._fits.say_once(f"{reason}: no further checkpoints are taken; {kept}")
         return False
 
     def _taken_state(self, history: Any, changes: Changes) -> tuple[Meta, list[Array]]:

@@ -70,7 +70,7 @@ def tell_start(fit: RunningFit, step: Step) -> None:
     line = f"guarding fit at {fit.identity.site} ({announced(fit.promise, is_split)}{alone})"
     if not alone and fit.promise.kind in (exactness.EXACT, exactness.TO_BE_PROBED):
         fit.fits.say_some(
-            line, after="guarding more fits in these ways; only a fit that is guarded differently gets a line"
+            line, after="guarding further fits in the same ways; only a fit that is guarded differently is announced"
         )
     else:
         fit.fits.say_once(line)

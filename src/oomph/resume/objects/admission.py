@@ -65,10 +65,10 @@ def admitted(new: Any, old: Any = NOTHING, unpacking: Unpacking | None = None) -
         unpacking: the unpacking limit shared by all values of this checkpoint.
     """
     if old is not NOTHING and new is not old and is_called(old):
-        raise RefusedError(f"in place of a {type(old).__name__}: what is called stays")
+        raise RefusedError(f"a replacement for a {type(old).__name__}, which can be called")
     for part in _flat(new):
         if is_called(part) and not any(part is known for known in _flat(old)):
-            raise RefusedError(f"a {type(part).__name__}: a checkpoint does not choose what is called")
+            raise RefusedError(f"a {type(part).__name__}, which can be called: a checkpoint must not choose it")
     if leads_elsewhere(new, old):
         raise RefusedError("a path outside the folders of the script")
     if may_be_a_command(new, old):

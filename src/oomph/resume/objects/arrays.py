@@ -282,7 +282,7 @@ def _made(name: str, content: Value) -> Any:
     found = [_column(pandas, each) for each in columns]
     made_index, made_names = _made_index(pandas, index), _made_index(pandas, names)
     if any(np.shape(each) != (len(made_index),) for each in found) or (name == "Series" and len(found) != 1):
-        raise CannotGiveBackError("a table of pandas whose columns are not as long as its index")
+        raise CannotGiveBackError("a pandas table whose columns differ in length from its index")
     if name == "Series":
         return pandas.Series(found[0], index=made_index, name=made_names[0])
     made = pandas.DataFrame(dict(enumerate(found)), index=range(len(made_index)))
@@ -293,10 +293,10 @@ def _made(name: str, content: Value) -> Any:
 def _column(pandas: Any, value: Value) -> Any:
     if value[0] == "items":
         if value[1] not in ("object", *_DTYPES):
-            raise CannotGiveBackError("a table of pandas that contains something else")
+            raise CannotGiveBackError("a pandas table with an unknown type of column")
         return pandas.array(_items(value[2:]), dtype=value[1]) if value[1] != "object" else _objects(value[2:])
     if value[0] == "text":
-        raise CannotGiveBackError("a table of pandas that contains objects")
+        raise CannotGiveBackError("a pandas table that contains objects")
     return value_as_array(value)
 
 

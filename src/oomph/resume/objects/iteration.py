@@ -55,7 +55,7 @@ class BuiltinIterator(Kind):
             raise CannotGiveBackError(str(made_by))
         arguments = [decode(each) for each in encoded]
         if not _runs_nothing(made_by, arguments):
-            raise CannotGiveBackError(f"a {made_by} over what it would have to read or call")
+            raise CannotGiveBackError(f"a {made_by} whose arguments would have to be read or called")
         made = MAKERS[made_by](*arguments)
         settled = decode(state[0]) if state else None
         if settled is not None and type(made).__module__ in ("builtins", "itertools"):

@@ -159,7 +159,7 @@ class Restoration:
 
     def _frozenset(self, items: list[Any]) -> Any:
         if not all(map(may_be_hashed, items)):
-            raise CannotGiveBackError("a set of what computes its hash")
+            raise CannotGiveBackError("a set of objects that compute their own hash")
         return frozenset(items)
 
     def _array(self, key: str, dtype: str, shape: tuple[int, ...], order: str = "C") -> Any:

@@ -213,7 +213,7 @@ class DataPosition:
             return
         why = "" if self.obstacle is None else self.obstacle.value("why")
         if not why and _draws_of(self._iterator) is KernelDraws.SEEDED:
-            why = "its random numbers are counted in TensorFlow's kernels"
+            why = "the state of its random numbers is inside TensorFlow's kernels"
         if why:
             self._told = True
             by_now = f", {self.taken} by now, {self._replay_seconds():.0f} s at most" if self.taken else ""

@@ -216,9 +216,9 @@ class StepCheckpoints(ABC):
     def _say_failed(self, error: Exception, what: str, at: Position) -> None:
         if isinstance(error, NotFiniteError):
             saved = self._fits.saved
-            stays = f"the one of step {saved} stays" if saved else "there is none yet"
+            stays = f"the checkpoint of step {saved} stays" if saved else "there is none yet"
             kept = f"the checkpoint of step {saved}" if saved else "no checkpoint: there was none yet"
-            self._say_not_finite(str(error), at, f"no checkpoint is taken of that; {stays}", kept)
+            self._say_not_finite(str(error), at, f"this state is not saved; {stays}", kept)
             return
         reason = shortened(str(getattr(error, "message", error)).splitlines()[0], 300)
         self._training.note_here(CheckpointFailed(reason=reason))

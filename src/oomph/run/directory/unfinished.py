@@ -125,7 +125,7 @@ class Unfinished:
         if self.preempted:
             return "; the run has not finished: its machine was taken away, or could not continue"
         if self.kept:
-            return "; it has finished with less training than its checkpoints have, or was interrupted: they are kept"
+            return "; it was interrupted, or trained less than its checkpoints contain: they are kept"
         if self.stopped:
             return ""
         return "; the run has not finished: oomph was ended from outside, as by kill -9 or a power failure"

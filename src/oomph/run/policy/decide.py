@@ -144,9 +144,9 @@ class Ledger:
     failed_by: str = ""
     """The name of the fault that made that step fail."""
     best_steps: int = 0
-    """The most committed steps at the end of any failed attempt."""
+    """The largest number of committed steps at the end of a failed attempt."""
     best_saved: int = 0
-    """The most checkpointed steps at the end of any failed attempt."""
+    """The largest number of checkpointed steps at the end of a failed attempt."""
     without_checkpoint: int = 0
     """The number of restarts since a newer checkpoint was last saved."""
     never_started: int = 0
@@ -266,7 +266,7 @@ def _within_budget(ending: Ending, ledger: Ledger, conditions: Conditions, allow
     if not ending.started and ledger.never_started >= MOST_NEVER_STARTED:
         return _stop(ending, f"{ending.fault} before any training began, {times(ledger.never_started + 1)}")
     if ledger.without_checkpoint >= MOST_WITHOUT_CHECKPOINT:
-        return _stop(ending, f"{ledger.without_checkpoint} restarts, and no checkpoint got further in any of them")
+        return _stop(ending, f"{ledger.without_checkpoint} restarts in a row without a newer checkpoint")
     if ledger.total >= MOST_IN_ALL:
         return _stop(ending, f"{ledger.total} restarts in all")
     poison = poison_step(ending, ledger)

@@ -112,7 +112,7 @@ def why(decision: Decision) -> Iterator[str]:
     if isinstance(action, Finish):
         yield _why_finished(ending)
     elif ending.unkillable:
-        yield "a killed process has not ended: another start would be a second writer"
+        yield "a killed process has not ended, and might still write alongside a new one"
     elif ending.preempted:
         yield "a scheduler took the machine away; the last checkpoint is kept"
     elif ending.called_off:
@@ -127,7 +127,7 @@ def why(decision: Decision) -> Iterator[str]:
 
 def _why_finished(ending: Ending) -> str:
     if ending.called_off:
-        return f"signal {ending.called_off} came before another start, when there was no script to forward it to"
+        return f"signal {ending.called_off} arrived between two attempts, when there was no script to forward it to"
     if ending.interrupted:
         return "Ctrl-C ended it, and the exit code says so"
     return "the user or the scheduler requested the end" if ending.stopped else "the script ended by itself"

@@ -129,7 +129,7 @@ class Trail:
     again: bool = False
     """True if the script was already started before, in this run or in this rehearsal."""
     went_further: bool = False
-    """True if an earlier start got as far as training: a signal during startup then ends that training."""
+    """True if an earlier start got as far as training; a signal during startup then counts as ending it."""
 
 
 def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[tuple[Named, ...], Ending]:

@@ -86,7 +86,7 @@ def meaning(label: str, repeated: int, reasons: Sequence[Reason]) -> str:
 
 
 def worst(labelled: Iterable[Labelled]) -> Labelled:
-    """Return the worst of several labels, with the reasons of all that have this label or are not equal."""
+    """Return the worst of several labels, with the reasons of all that have it or are labelled "not-equal"."""
     known = list(labelled)
     label = max((each.label for each in known), key=ORDER.index, default=EXACT)
     reasons = [reason for each in known if each.label in (label, NOT_EQUAL) for reason in each.reasons]

@@ -165,5 +165,5 @@ class Attempt:
     def _complain(self, error: Exception) -> None:
         if not self._complained:
             self._complained = True
-            self._complain_to(f"trouble while the script runs: {type(error).__name__}: {error}; the script continues")
+            self._complain_to(f"watching the script failed: {type(error).__name__}: {error}; the script continues")
         time.sleep(_POLL_SECONDS)

@@ -104,7 +104,7 @@ class Closing:
         at, record = kept[0].position, self.run.record
         names = kept[0].path.name + (f" and {counted(len(kept) - 1, 'other')}" if len(kept) > 1 else "")
         again = command_to_go_on(record.options, record.command, str(shown(self.run)))
-        more = f"with more of fit {at.fit + 1} than was trained now; to resume from it, undo the change: {again}"
+        more = f"with more of fit {at.fit + 1} than this run trained; to resume from it, undo the change: {again}"
         if at.fit in cut:
             more = f"of fit {at.fit + 1}, which was interrupted; to go on with it: {again}"
         self.voice.say(f"{'kept':<{HEAD}}{names} in {shown(self.run)}/checkpoints, {more}", HEAD, again)
