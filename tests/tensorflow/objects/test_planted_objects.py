@@ -574,7 +574,7 @@ def test_single_number_with_a_huge_index_does_not_become_a_table(name):
     key = key_of(picture(callback), callback.held["frame"])
     index, names = ("range", 0, 1 << 44, 1, None), ("index", None, ("items", "object", "loss"))
     content = (name, index, names, ("numbers", "<f8", (), bytes(8)))
-    assert "as long as its index" in restored(callback, {key: content})[0]
+    assert "differ in length from its index" in restored(callback, {key: content})[0]
 
 
 # -- time -------------------------------------------------------------------------------------------------------------
