@@ -47,7 +47,7 @@ def check(folder, text, *options):
 def test_mistake_is_reported_with_its_line_and_the_script_stops(tmp_path):
     done = check(tmp_path, GOOD + FIT.replace("LABELS", "y + 1"))
     assert done.returncode == 1
-    assert "ERROR   label-out-of-range (CHK401): labels 1..2 in y" in done.stdout
+    assert "ERROR   label-out-of-range (CHK401): labels in y range from 1 to 2" in done.stdout
     assert "train.py:11: 1 error" in " ".join(done.stdout.split())
     assert not (tmp_path / "after").exists()
 

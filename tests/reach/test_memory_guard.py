@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from oomph.process.command import parse_command
+from oomph.reach import guards
 from oomph.reach.ending import ran_out
 from oomph.reach.guards import MemoryGuard
 from oomph.reach.request import Heard, ReachRequest, RequestedTraining
@@ -56,10 +58,15 @@ def test_guard_reports_a_script_that_exhausts_memory(tmp_path, pid, total, avail
     assert bool(said) is is_too_much
 
 
-def test_guard_checks_memory_at_most_ten_times_a_second(tmp_path, pid):
+def test_guard_checks_memory_at_most_ten_times_a_second(tmp_path, pid, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(guards, "time", SimpleNamespace(monotonic=lambda: now))
     guard = MemoryGuard(pid, machine(tmp_path, 100 * MB, 3 * MB))
     assert guard.said()
+    now += 0.09
     assert guard.said() == ""
+    now += 0.02
+    assert guard.said()
 
 
 def test_guard_makes_the_kernel_kill_the_script_first(tmp_path, pid):

@@ -66,7 +66,7 @@ def drawn(**seed):
             lambda: drawn(seed=1),
             PARTLY,
             "(tf.random.uniform is stateful)",
-            "instead of tf.random.uniform, with the seed",
+            "instead of tf.random.uniform, with seed=",
         ),
         (in_any_order, PARTLY, "deterministic = False", "leave that option out"),
         (in_python, PARTLY, "PyFunc is stateful", "without a Python generator"),
