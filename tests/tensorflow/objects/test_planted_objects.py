@@ -744,9 +744,8 @@ def with_one_replaced(value, at, new):
     return tuple(with_one_replaced(each, at[1:], new) if n == at[0] else each for n, each in enumerate(value))
 
 
-def check_mutation(data):
+def check_mutation(data, table):
     real = mutations()
-    table = data.draw(st.sampled_from(["changed", "new"]))
     found = copy.copy(getattr(real, table))
     key = data.draw(st.sampled_from(sorted(found)))
     content = found[key][1] if table == "new" else found[key]
@@ -757,7 +756,7 @@ def check_mutation(data):
 
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-LONG = settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
+LONG = settings(QUICK, max_examples=5_000)
 
 
 def test_unaltered_document_is_fully_restored():
@@ -774,24 +773,31 @@ def test_restoring_random_content_runs_no_code(data):
     check_anything(data)
 
 
+TABLES = pytest.mark.parametrize("table", ["changed", "new"])
+
+
+@TABLES
 @QUICK
-@given(st.data())
-def test_restoring_a_document_with_one_change_runs_no_code(data):
-    check_mutation(data)
+@given(data=st.data())
+def test_restoring_a_document_with_one_change_runs_no_code(data, table):
+    check_mutation(data, table)
 
 
 @pytest.mark.slow
-@LONG
+@pytest.mark.timeout(900)
+@settings(QUICK, max_examples=10_000)
 @given(st.data())
 def test_restoring_ten_thousand_random_contents_runs_no_code(data):
     check_anything(data)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
+@TABLES
 @LONG
-@given(st.data())
-def test_restoring_ten_thousand_documents_with_one_change_runs_no_code(data):
-    check_mutation(data)
+@given(data=st.data())
+def test_restoring_five_thousand_documents_with_one_change_runs_no_code(data, table):
+    check_mutation(data, table)
 
 
 def test_a_checkpoint_cannot_make_many_copies_of_one_array():

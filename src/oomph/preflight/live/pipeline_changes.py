@@ -25,7 +25,10 @@ from oomph.preflight.facts.training import PipelineChange, StageCost, Waiting
 
 _SECONDS = 2.5
 """The time, in seconds, of each measurement of a training."""
-_STAGE_SECONDS = 0.6
+_STAGE_SECONDS = 0.15
+"""The time, in seconds, after which a measurement of one stage ends."""
+_STAGE_ROUNDS = 2
+"""The number of measurements of each stage, of which the shortest counts."""
 _FEWEST, _MOST = 4, 200
 """The minimum and maximum number of steps in one measurement."""
 INPUT_BOUND = 0.2
@@ -121,18 +124,24 @@ def _until(steps: Iterator[float], seconds: float) -> list[float]:
 
 
 def _costs(dataset: Any, data: Data) -> tuple[StageCost, ...]:
-    """Return the seconds per batch of each stage: the pipeline's time up to it, minus that up to the stage before."""
+    """Return the seconds per batch of each stage: the pipeline's time up to it, minus that up to the stage before.
+
+    The stages take turns, so that a moment in which the machine is busy does not count as the cost of one of them.
+    """
     datasets = linear(dataset)
     offset = len(data.stages) - len(datasets)
-    costs, before = [], 0.0
+    # How many of the elements before this stage become one batch is not known.
     first = max((index for index, each in enumerate(datasets) if kind_of(each) in _MANY_OF_ONE), default=0)
-    for index, each in enumerate(datasets):
-        if index < first:
-            continue  # how many of its elements become one batch is not known
-        spent = _seconds_of_batch(each, _elements_of_batch(datasets[index + 1 :]))
-        if spent is None:
-            return ()
-        stage = data.stages[index + offset]
+    shortest = [math.inf] * len(datasets)
+    for _ in range(_STAGE_ROUNDS):
+        for index in range(first, len(datasets)):
+            spent = _seconds_of_batch(datasets[index], _elements_of_batch(datasets[index + 1 :]))
+            if spent is None:
+                return ()
+            shortest[index] = min(shortest[index], spent)
+    costs, before = [], 0.0
+    for index in range(first, len(datasets)):
+        stage, spent = data.stages[index + offset], shortest[index]
         costs.append(StageCost(index + offset, stage.kind, max(0.0, spent - before), stage.place, stage.function))
         before = max(before, spent)
     return tuple(costs)
@@ -157,7 +166,7 @@ def _seconds_of_batch(dataset: Any, elements: int) -> float | None:
         except (tf.errors.OpError, TypeError, ValueError):
             return None
         spent = time.perf_counter() - began
-        if seen < number or spent > _STAGE_SECONDS / 2 or number > _MOST_ELEMENTS:
+        if seen < number or spent > _STAGE_SECONDS or number > _MOST_ELEMENTS:
             return spent / seen * elements if seen else None
         number *= 4
 
