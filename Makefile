@@ -12,6 +12,8 @@ HOSTILE := tests/hostile tests/test_conforming.py tests/test_journal.py tests/te
 	tests/run/supervisor/test_effects.py tests/run/directory/test_bad_directories.py tests/run/script/test_closed_descriptors.py \
 	tests/run/posix/test_few_descriptors.py tests/run/posix/test_no_proc.py tests/run/posix/test_outlived.py \
 	tests/end_to_end/test_forged.py tests/end_to_end/test_other_keras.py
+THREE := -n 3 --dist loadfile --no-loadscope-reorder
+ALONE = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
 COMPATIBLE := tests/end_to_end/test_same.py tests/end_to_end/test_micro_batches.py
 
 export PIP_NO_CACHE_DIR := 1
@@ -29,11 +31,12 @@ demo: $(READY) ## see oomph work: plain Keras dies, oomph finishes with the same
 	@$(BIN)/oomph demo
 
 test: $(READY) ## the tests, on fake GPUs where one is needed (a quarter of an hour on two cores)
-	$(BIN)/python -m pytest -m "not slow and not gpu and not alone" -n 3 --dist loadfile --no-loadscope-reorder
-	$(BIN)/python -m pytest -m "alone and not slow and not gpu"
+	$(BIN)/python -m pytest -m "not slow and not gpu and not alone" $(THREE)
+	$(BIN)/python -m pytest -m "alone and not slow and not gpu" $(ALONE)
 
 test-all: $(READY) ## the tests, the slow ones included, with new examples of what any input must hold
-	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "not gpu"
+	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "not gpu and not alone" $(THREE)
+	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "alone and not gpu" $(ALONE)
 
 check: $(READY) ## style, types and the directions between the packages
 	$(BIN)/ruff check .

@@ -62,7 +62,7 @@ FOLDERS = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exi
 ON_THE_MAP = {
     word.rstrip("/") for word in re.findall(r"`([a-z_]+(?:/[a-z_]+)?/?)`", MAP) if word.partition("/")[0] in FOLDERS
 }
-WITH_TENSORFLOW = {"api", "exact_step", "hooks", "keras_bridge", "resume", "live"}
+WITH_TENSORFLOW = {"api", "exact_step", "hooks", "keras_bridge", "resume", "live", "objects"}
 
 
 @pytest.mark.parametrize("folder", sorted(FOLDERS))

@@ -31,7 +31,7 @@ def _seeded():
 @pytest.fixture(autouse=True)
 def _runs_no_commands(monkeypatch):
     """The files of these tests name ways to run programs; the scripts that they stand for do not."""
-    monkeypatch.setattr("oomph.resume.objects.texts.script_runs_commands", lambda: False)
+    monkeypatch.setattr("oomph.objects.texts.script_runs_commands", lambda: False)
 
 
 @pytest.fixture

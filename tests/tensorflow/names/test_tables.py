@@ -141,6 +141,7 @@ def _private_names_of(path: Path) -> set[str]:
         "exact_step",
         "hooks",
         "keras_bridge",
+        "objects",
         "resume",
         "monitor/live",
         "planning/live",

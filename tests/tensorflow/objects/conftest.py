@@ -11,8 +11,8 @@ class Resumed:
     """Objects of an attempt that was killed, those of the one after it, and what was lost between them."""
 
     def __init__(self, make, change, roots=None):
-        from oomph.resume.objects.picture import Changes, Picture, changes_between
-        from oomph.resume.objects.restoration import Restoration
+        from oomph.objects.picture import Changes, Picture, changes_between
+        from oomph.objects.restoration import Restoration
 
         def named(thing):
             return roots(thing) if roots else [("root", thing)]

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.resume.objects.picture import Changes, Picture, changes_between
-from oomph.resume.objects.restoration import Restoration
-from oomph.resume.objects.walk import walk
+from oomph.objects.picture import Changes, Picture, changes_between
+from oomph.objects.restoration import Restoration
+from oomph.objects.walk import walk
 
 
 class Holder:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oomph.resume.objects import texts
-from oomph.resume.objects.admission import RefusedError, admitted
-from oomph.resume.objects.kind import NOTHING
-from oomph.resume.objects.texts import Among
+from oomph.objects import texts
+from oomph.objects.admission import RefusedError, admitted
+from oomph.objects.kind import NOTHING
+from oomph.objects.texts import Among
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from oomph.resume.objects import instances
-from oomph.resume.objects.instances import is_open_for_writing
+from oomph.objects import instances
+from oomph.objects.instances import is_open_for_writing
 
 
 class Log:

@@ -33,9 +33,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomph.resume.objects import walk
-from oomph.resume.objects.picture import Picture, changes_between
-from oomph.resume.objects.restoration import Restoration
+from oomph.objects import walk
+from oomph.objects.picture import Picture, changes_between
+from oomph.objects.restoration import Restoration
 
 Point = collections.namedtuple("Point", "a b")
 
@@ -465,7 +465,7 @@ def test_weak_key_dictionaries_are_restored(resume):
     ids=["nothing", "what is within reach", "what is not"],
 )
 def test_changes_beyond_the_walks_limit_are_reported_as_lost(monkeypatch, change, is_lost):
-    monkeypatch.setattr("oomph.resume.objects.walk._MOST_NODES", 500)
+    monkeypatch.setattr("oomph.objects.walk._MOST_NODES", 500)
     holder = types.SimpleNamespace(value=[{"n": 1, "at": (number, np.zeros(2))} for number in range(600)])
     before = Picture.of([("holder", holder)], seconds=60)
     change(holder.value)

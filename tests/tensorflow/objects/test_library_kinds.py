@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.resume.objects.library_kinds import DatasetIterator
-from oomph.resume.objects.picture import Picture
+from oomph.objects.library_kinds import DatasetIterator
+from oomph.objects.picture import Picture
 
 
 class Holder:

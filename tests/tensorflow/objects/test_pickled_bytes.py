@@ -14,8 +14,8 @@ import zlib
 import numpy as np
 import pytest
 
-from oomph.resume.objects.admission import RefusedError, admitted
-from oomph.resume.objects.texts import Among
+from oomph.objects.admission import RefusedError, admitted
+from oomph.objects.texts import Among
 from oomph.script import restorable
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)

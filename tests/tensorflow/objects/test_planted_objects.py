@@ -24,9 +24,9 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from oomph.resume.objects import generators
-from oomph.resume.objects.picture import Changes, Picture, changes_between
-from oomph.resume.objects.restoration import Restoration
+from oomph.objects import generators
+from oomph.objects.picture import Changes, Picture, changes_between
+from oomph.objects.restoration import Restoration
 
 RAN: list[object] = []
 tell = RAN.append

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from oomph.resume.objects.picture import Picture, changes_between
-from oomph.resume.objects.restoration import Restoration
+from oomph.objects.picture import Picture, changes_between
+from oomph.objects.restoration import Restoration
 
 
 def taken_over(make, change):
@@ -140,7 +140,7 @@ def test_open_file_is_read_on_from_its_position(tmp_path):
 
 
 def test_a_log_too_large_to_keep_is_reported_as_lost(tmp_path, monkeypatch):
-    monkeypatch.setattr("oomph.resume.objects.standard_kinds._LARGEST_FILE", 3)
+    monkeypatch.setattr("oomph.objects.standard_kinds._LARGEST_FILE", 3)
     found, lost = resumed(tmp_path, "w", "", "1234\n")
     assert (found, len(lost)) == ("next\n", 1)
     assert "callback.file" in lost[0]

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from oomph.resume.objects import generators
-from oomph.resume.objects.kind import CannotGiveBackError
-from oomph.resume.objects.picture import Picture, changes_between
-from oomph.resume.objects.restoration import Restoration
+from oomph.objects import generators
+from oomph.objects.kind import CannotGiveBackError
+from oomph.objects.picture import Picture, changes_between
+from oomph.objects.restoration import Restoration
 
 LOSSES = (3.0, 2.0, 5.0, 1.5, 4.0)
 

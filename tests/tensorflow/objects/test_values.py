@@ -14,8 +14,8 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.resume.objects import values
-from oomph.resume.objects.values import CannotEncodeError
+from oomph.objects import values
+from oomph.objects.values import CannotEncodeError
 
 ATOMS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.complex_numbers())
 

@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 from oomph.keras_bridge import code
-from oomph.resume.objects.picture import Picture
-from oomph.resume.objects.table import OPAQUE, kind_of, kind_of_tag
-from oomph.resume.objects.walk import walk
+from oomph.objects.picture import Picture
+from oomph.objects.table import OPAQUE, kind_of, kind_of_tag
+from oomph.objects.walk import walk
 
 SETTINGS = {"rate": [0.5]}
 UNUSED = [1]

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from oomph.resume.objects.instances import wrapped_by
+from oomph.objects.instances import wrapped_by
 
 COUNTED = {"steps": 0, "drop": 3}
 TOTAL, LIMIT = 0, 5

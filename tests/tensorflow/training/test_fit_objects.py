@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from oomph.objects.picture import Changes
 from oomph.redaction import redaction
-from oomph.resume.objects.picture import Changes
 from oomph.resume.training import fit_objects
 from oomph.resume.training.fit_objects import FitObjects, as_saved, from_meta
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oomph.resume.objects.picture import Changes
+from oomph.objects.picture import Changes
 from oomph.resume.state.training_state import Array
 from oomph.resume.training.step_checkpoints import Growing, growth, sizes_of
 

@@ -26,12 +26,12 @@ from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
+from oomph.objects.picture import Picture
 from oomph.planning.live.readable import readable
 from oomph.preflight.document import LOST, PARTLY, PROVED, UNCOMPARED, UNKNOWN, Carried
 from oomph.protocol.handover import Guarding
 from oomph.protocol.reason_table import TF_DATA
 from oomph.protocol.reasons import Reason
-from oomph.resume.objects.picture import Picture
 from oomph.resume.state import iterators
 
 _SEED = "call keras.utils.set_random_seed(1) at the top of the script"

@@ -20,10 +20,10 @@ from oomph.journal.events import CheckpointRefused
 from oomph.keras_bridge import models
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.stateful_random_ops import functions_with_draws
+from oomph.objects.picture import Changes
 from oomph.protocol.reasons import Reason, as_data, because
 from oomph.resume.fit import callbacks, model_state, written_files
 from oomph.resume.fit.running import RunningFit
-from oomph.resume.objects.picture import Changes
 from oomph.resume.state import iterators, training_state
 from oomph.resume.state.training_state import Array
 from oomph.resume.training.fit_objects import as_saved

@@ -20,11 +20,11 @@ from oomph.keras_bridge import models
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.pipelines import datasets
+from oomph.objects.picture import Changes
 from oomph.protocol.reasons import as_data, because, reasons_from
 from oomph.resume.fit import callbacks, model_state, written_files
 from oomph.resume.fit.running import RunningFit
 from oomph.resume.fit.validation_data import READ_AHEAD
-from oomph.resume.objects.picture import Changes
 from oomph.resume.state import training_state
 from oomph.resume.training import provenance
 from oomph.resume.training.data_position import Moment, used_in

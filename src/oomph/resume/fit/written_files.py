@@ -22,8 +22,8 @@ import numpy as np
 
 from oomph.checkpoint.container import Checkpoint
 from oomph.files.opening import read_regular
+from oomph.objects.instances import dict_of
 from oomph.protocol.reasons import Reason, because
-from oomph.resume.objects.instances import dict_of
 from oomph.resume.state.training_state import Array, read_arrays
 from oomph.resume.training.call_place import CLOCK
 from oomph.script.opened_files import FileState, Origin, origin_of, replace_file, stamp_of

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from oomph.keras_bridge.code import is_users
-from oomph.resume.objects.picture import Picture
-from oomph.resume.objects.table import kind_of
-from oomph.resume.objects.values import is_value
+from oomph.objects.picture import Picture
+from oomph.objects.table import kind_of
+from oomph.objects.values import is_value
 
 _SECONDS = 0.1
 _CLOCKS = {clock: clock() for clock in (time.time, time.monotonic, time.perf_counter)}

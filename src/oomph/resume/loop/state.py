@@ -19,14 +19,14 @@ import tensorflow as tf
 from oomph.errors import CheckpointError
 from oomph.keras_bridge.graph import Slot, tensorflow_variable
 from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.objects import values
+from oomph.objects.arrays import Variable
+from oomph.objects.instances import dict_of
+from oomph.objects.kind import Kind
+from oomph.objects.library_kinds import OptimizerKind
+from oomph.objects.table import OPAQUE, kind_of
+from oomph.objects.walk import Node, walk
 from oomph.protocol.reasons import Reason, because, method_failed
-from oomph.resume.objects import values
-from oomph.resume.objects.arrays import Variable
-from oomph.resume.objects.instances import dict_of
-from oomph.resume.objects.kind import Kind
-from oomph.resume.objects.library_kinds import OptimizerKind
-from oomph.resume.objects.table import OPAQUE, kind_of
-from oomph.resume.objects.walk import Node, walk
 from oomph.resume.state import nested, training_state
 from oomph.resume.state.training_state import Array
 from oomph.resume.training.fit_objects import FitObjects, Roots

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from oomph.objects import values
 from oomph.redaction.redaction import holds_known_secret
-from oomph.resume.objects import values
 
 _SCALARS = (bool, int, float, str, type(None))
 _LARGE_INT = 1 << 1024

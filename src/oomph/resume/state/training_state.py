@@ -21,7 +21,7 @@ from oomph.keras_bridge.graph import Slot, differs_by_replica, handles_of, tenso
 from oomph.keras_bridge.models import hidden_variables, optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.resume.objects.random_kinds import python_state, state_like
+from oomph.objects.random_kinds import python_state, state_like
 
 Named = list[tuple[str, Slot]]
 _NO_VARIABLES = ("callback", "layer/", "object/", "data/", "draws/", "validation/", "file/", "own/", "history/")

@@ -21,8 +21,8 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
 from oomph.keras_bridge.pipelines.datasets import KernelDraws
+from oomph.objects.picture import Changes, Picture
 from oomph.protocol.reasons import Reason, because
-from oomph.resume.objects.picture import Changes, Picture
 from oomph.resume.state import iterators, training_state
 from oomph.resume.state.iterators import Told
 from oomph.resume.state.training_state import Array

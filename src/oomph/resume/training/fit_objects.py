@@ -16,9 +16,9 @@ import tensorflow as tf
 from oomph.keras_bridge.graph import tensorflow_variable
 from oomph.keras_bridge.models import optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.objects.picture import Changes, Picture, bytes_of, changes_between, is_large, size_of
+from oomph.objects.restoration import Restoration
 from oomph.protocol.reasons import Reason
-from oomph.resume.objects.picture import Changes, Picture, bytes_of, changes_between, is_large, size_of
-from oomph.resume.objects.restoration import Restoration
 from oomph.resume.state.training_state import Array
 from oomph.resume.training.call_place import plain
 

@@ -20,10 +20,10 @@ from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.store import Record
 from oomph.keras_bridge.models import innermost, learning_rate_of, script_chose_xla
 from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.objects.instances import dict_of
+from oomph.objects.kind import is_figure
 from oomph.protocol.reasons import Reason, because
 from oomph.redaction.redaction import digest_of_secret, redacted_words
-from oomph.resume.objects.instances import dict_of
-from oomph.resume.objects.kind import is_figure
 from oomph.resume.training.call_place import plain
 from oomph.script import environment_read
 from oomph.script.sources import code_in, script_files

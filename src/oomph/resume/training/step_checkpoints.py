@@ -19,11 +19,11 @@ from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import CheckpointStore, Draft, Saved
 from oomph.errors import CheckpointError
 from oomph.journal.events import AtStep, CheckpointFailed, CheckpointSaved, CheckpointSkipped
+from oomph.objects.picture import Changes
+from oomph.objects.values import Value
 from oomph.process.available_memory import available_bytes
 from oomph.protocol.progress import Phase
 from oomph.protocol.reasons import Reason, because
-from oomph.resume.objects.picture import Changes
-from oomph.resume.objects.values import Value
 from oomph.resume.state import training_state
 from oomph.resume.state.training_state import Array, NotFiniteError
 from oomph.resume.training.fits import Fits

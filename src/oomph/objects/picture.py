@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from oomph.objects import values
+from oomph.objects.admission import is_called, is_data
+from oomph.objects.kind import Kind
+from oomph.objects.library_kinds import LibraryObject
+from oomph.objects.table import is_outside
+from oomph.objects.texts import texts_in
+from oomph.objects.values import CannotEncodeError, Value
+from oomph.objects.walk import Graph, Node, walk
 from oomph.protocol.reason_table import GENERATOR, RECORDS, TOO_LARGE
 from oomph.protocol.reasons import Reason, as_data, because, reason_from
 from oomph.redaction.redaction import holds_known_secret, knows_secrets
-from oomph.resume.objects import values
-from oomph.resume.objects.admission import is_called, is_data
-from oomph.resume.objects.kind import Kind
-from oomph.resume.objects.library_kinds import LibraryObject
-from oomph.resume.objects.table import is_outside
-from oomph.resume.objects.texts import texts_in
-from oomph.resume.objects.values import CannotEncodeError, Value
-from oomph.resume.objects.walk import Graph, Node, walk
 from oomph.terminal.wrapping import shortened
 
 _UNKNOWN = (values.UNKNOWN,)

@@ -15,11 +15,11 @@ import tensorflow as tf
 from oomph.keras_bridge import code
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.objects.arrays import NumberArray, Variable, numbers
+from oomph.objects.instances import Instance, dict_of
+from oomph.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
+from oomph.objects.values import Value
 from oomph.protocol.reason_table import DATA_ITERATOR, OTHER_VARIABLES
-from oomph.resume.objects.arrays import NumberArray, Variable, numbers
-from oomph.resume.objects.instances import Instance, dict_of
-from oomph.resume.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
-from oomph.resume.objects.values import Value
 
 _WRAPPED = ("build", "quantize")
 """The names of methods that Keras wraps separately in each layer."""

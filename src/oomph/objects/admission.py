@@ -36,9 +36,9 @@ from typing import Any
 import numpy as np
 
 from oomph.keras_bridge import code
-from oomph.resume.objects.kind import NOTHING, CannotGiveBackError
-from oomph.resume.objects.texts import leads_elsewhere, may_be_a_command, texts_in
-from oomph.resume.objects.values import HARMLESS_IDS, HARMLESS_TYPES
+from oomph.objects.kind import NOTHING, CannotGiveBackError
+from oomph.objects.texts import leads_elsewhere, may_be_a_command, texts_in
+from oomph.objects.values import HARMLESS_IDS, HARMLESS_TYPES
 from oomph.script.restorable import Unpacking, holds_pickled_objects
 
 _CODE = (

@@ -7,9 +7,9 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from oomph.resume.objects import values
-from oomph.resume.objects.admission import may_be_hashed
-from oomph.resume.objects.kind import (
+from oomph.objects import values
+from oomph.objects.admission import may_be_hashed
+from oomph.objects.kind import (
     NOTHING,
     CannotGiveBackError,
     Decode,
@@ -20,8 +20,8 @@ from oomph.resume.objects.kind import (
     TypeNamed,
     pairs,
 )
-from oomph.resume.objects.texts import Among
-from oomph.resume.objects.values import PLAIN, Value
+from oomph.objects.texts import Among
+from oomph.objects.values import PLAIN, Value
 from oomph.terminal.wrapping import shortened
 
 _SMALLEST_ADDRESS = 1 << 32

@@ -15,12 +15,12 @@ import tensorflow as tf
 
 from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.graph import tensorflow_variable
+from oomph.objects import values
+from oomph.objects.containers import all_plain
+from oomph.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
+from oomph.objects.texts import Among, texts_in
+from oomph.objects.values import PLAIN, Value
 from oomph.protocol.reason_table import SHAPE
-from oomph.resume.objects import values
-from oomph.resume.objects.containers import all_plain
-from oomph.resume.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
-from oomph.resume.objects.texts import Among, texts_in
-from oomph.resume.objects.values import PLAIN, Value
 
 
 class Large(NamedTuple):

@@ -19,10 +19,10 @@ from itertools import pairwise
 from types import CodeType, FrameType, GeneratorType
 from typing import Any, NamedTuple
 
+from oomph.objects.kind import NOTHING, CannotGiveBackError, Decode
+from oomph.objects.table import kind_of
+from oomph.objects.values import Value, unknown_in
 from oomph.protocol.reason_table import GENERATOR
-from oomph.resume.objects.kind import NOTHING, CannotGiveBackError, Decode
-from oomph.resume.objects.table import kind_of
-from oomph.resume.objects.values import Value, unknown_in
 
 _HARMLESS = (
     "LOAD_",

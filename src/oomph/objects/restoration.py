@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from oomph.objects import values
+from oomph.objects.admission import OwnTypes, admitted, admitted_to_iterator, may_be_hashed
+from oomph.objects.generators import Allowance, bring_to
+from oomph.objects.kind import NOTHING, CannotGiveBackError, Kind, OutsideError, Setting
+from oomph.objects.picture import LOST, OUTSIDE, Changes, Picture, lost_object, references_in
+from oomph.objects.table import kind_of_tag
+from oomph.objects.values import Value
 from oomph.protocol.reason_table import GONE
 from oomph.protocol.reasons import Reason, because
 from oomph.redaction.redaction import digest_of_secret
-from oomph.resume.objects import values
-from oomph.resume.objects.admission import OwnTypes, admitted, admitted_to_iterator, may_be_hashed
-from oomph.resume.objects.generators import Allowance, bring_to
-from oomph.resume.objects.kind import NOTHING, CannotGiveBackError, Kind, OutsideError, Setting
-from oomph.resume.objects.picture import LOST, OUTSIDE, Changes, Picture, lost_object, references_in
-from oomph.resume.objects.table import kind_of_tag
-from oomph.resume.objects.values import Value
 from oomph.script.restorable import Unpacking
 
 _MOST_COPIES = 4

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oomph.keras_bridge import code
-from oomph.resume.objects.kind import NOTHING
+from oomph.objects.kind import NOTHING
 from oomph.script.restorable import is_hidden, is_of_a_program
 from oomph.script.sources import own_files
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from oomph.resume.objects.values import Value
+from oomph.objects.values import Value
 from oomph.terminal.wrapping import shortened
 
 Part = tuple[str, Any]

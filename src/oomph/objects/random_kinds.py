@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from oomph.resume.objects.arrays import array_as_value, value_as_array
-from oomph.resume.objects.kind import CannotGiveBackError, Decode, Encode, Kind, TypeNamed, pairs
-from oomph.resume.objects.values import Value
+from oomph.objects.arrays import array_as_value, value_as_array
+from oomph.objects.kind import CannotGiveBackError, Decode, Encode, Kind, TypeNamed, pairs
+from oomph.objects.values import Value
 
 _BIT_GENERATORS: dict[str, type[np.random.BitGenerator]] = {
     kind.__name__: kind

@@ -9,10 +9,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.objects.admission import is_called
+from oomph.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part
+from oomph.objects.values import HARMLESS_IDS, CannotEncodeError, Value
 from oomph.protocol.reason_table import GENERATOR
-from oomph.resume.objects.admission import is_called
-from oomph.resume.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part
-from oomph.resume.objects.values import HARMLESS_IDS, CannotEncodeError, Value
 
 _OVER_ITERABLES = (enumerate, zip, itertools.cycle, itertools.islice, itertools.chain, itertools.zip_longest)
 _CALLING = (

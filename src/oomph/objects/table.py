@@ -18,8 +18,8 @@ import tensorflow as tf
 from oomph.keras_bridge import code
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.resume.objects import arrays, containers, instances, iteration, library_kinds, random_kinds, standard_kinds
-from oomph.resume.objects.kind import Kind
+from oomph.objects import arrays, containers, instances, iteration, library_kinds, random_kinds, standard_kinds
+from oomph.objects.kind import Kind
 
 OPAQUE = Kind()
 GLOBALS = instances.Globals()

@@ -12,8 +12,8 @@ from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
 from oomph.keras_bridge import code
-from oomph.resume.objects.admission import hides_nothing, is_data, is_plain_name, may_be_global, may_be_set, path_of
-from oomph.resume.objects.kind import (
+from oomph.objects.admission import hides_nothing, is_data, is_plain_name, may_be_global, may_be_set, path_of
+from oomph.objects.kind import (
     CannotGiveBackError,
     Decode,
     Encode,
@@ -25,7 +25,7 @@ from oomph.resume.objects.kind import (
     pairs,
     put_each,
 )
-from oomph.resume.objects.values import Value
+from oomph.objects.values import Value
 
 WRAPPERS: tuple[type, ...] = (FunctionType, type(functools.lru_cache(len)))
 """Types of functions that may wrap another one."""

@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 
 from oomph.keras_bridge import code, fingerprints
+from oomph.objects import values
+from oomph.objects.containers import Id
+from oomph.objects.instances import GlobalNames
+from oomph.objects.iteration import BuiltinIterator
+from oomph.objects.kind import Kind, Part
+from oomph.objects.table import GLOBALS, OPAQUE, kind_of, kind_when_saved_elsewhere
+from oomph.objects.values import UNKNOWN, CannotEncodeError, Value
 from oomph.protocol.reason_table import THREADS
 from oomph.redaction.redaction import without_known_secrets
-from oomph.resume.objects import values
-from oomph.resume.objects.containers import Id
-from oomph.resume.objects.instances import GlobalNames
-from oomph.resume.objects.iteration import BuiltinIterator
-from oomph.resume.objects.kind import Kind, Part
-from oomph.resume.objects.table import GLOBALS, OPAQUE, kind_of, kind_when_saved_elsewhere
-from oomph.resume.objects.values import UNKNOWN, CannotEncodeError, Value
 
 _MOST_NODES = 50_000
 _MOST_TRIES = 3

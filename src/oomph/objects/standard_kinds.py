@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from oomph.keras_bridge import fingerprints
+from oomph.objects.arrays import Large
+from oomph.objects.kind import NOTHING, CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
+from oomph.objects.values import Value
 from oomph.protocol.reason_table import OPEN_FILE
-from oomph.resume.objects.arrays import Large
-from oomph.resume.objects.kind import NOTHING, CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
-from oomph.resume.objects.values import Value
 from oomph.script.restorable import may_be_restored
 
 _MOST_BYTES = 16 << 20
