@@ -1,1 +1,1 @@
-"""The functions that a script may call itself: `oomph.guard`, `oomph.steps` and `oomph.map_batches`."""
+"""The functions a script may call: `oomph.guard`, `steps`, `map_batches`, `check` and `plan`."""

@@ -13,9 +13,9 @@ _HEADS: Heads = {"==": BOLD, "   DIED": RED, "ok": GREEN, "FAILED": RED, "every 
 
 _EPILOG = """example: oomph demo --keep what-the-demo-left
 
-A small Keras model learns handwritten digits on the CPU with less memory than its batch needs. Without oomph it \
+A small Keras model learns pictures of digits on the CPU with less memory than its batch needs. Without oomph it \
 dies; with oomph it finishes, although it is also killed halfway. The weights are compared with those of an \
-undisturbed training. Needs tensorflow and scikit-learn, no GPU and no network.
+undisturbed training. Needs TensorFlow, but no GPU and no network.
 
 exit codes: 0 every claim held; 1 one did not, or a training failed; 2 a package is not installed"""
 

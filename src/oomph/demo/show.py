@@ -23,7 +23,7 @@ from oomph.terminal.message import PREFIX
 from oomph.terminal.wrapping import table
 
 SCHEMA = 1
-_NEEDED = {"tensorflow": "tensorflow", "keras": "keras", "sklearn": "scikit-learn"}
+_NEEDED = ("tensorflow", "keras")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def show(keep: str | None, say: Say, width: int) -> Shown:
 def check_installed(python: str) -> None:
     """Raise UsageError for missing packages before anything runs."""
     has = has_itself if python == sys.executable else partial(has_module, python)
-    missing = [package for module, package in _NEEDED.items() if not has(module)]
+    missing = [package for package in _NEEDED if not has(package)]
     if missing:
         raise UsageError(f"the demo trains a small Keras model and needs packages: pip install {' '.join(missing)}")
 
@@ -79,7 +79,7 @@ class _Demo:
     def run(self) -> Measured:
         """Do all runs and return their measurements."""
         limit = f"{FLOAT32.limit_mb} MB for tensors"
-        self._say(f"A training of {scenario.STEPS} steps on handwritten digits.")
+        self._say(f"A training of {scenario.STEPS} steps on pictures of digits.")
         self._say(f"Its batch of {scenario.BATCH} does not fit into {limit}.")
         self._say("Each run takes 10 to 40 s, the whole demo a few minutes.\n")
         plain = self._plain("plain", FLOAT32, "plain python, memory limited", limited=True)

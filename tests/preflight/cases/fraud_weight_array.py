@@ -1,10 +1,9 @@
-"""compute_class_weight returns an array, but class_weight of fit must be a dictionary {class: weight}."""
+"""The balanced weights are an array, as from compute_class_weight, but class_weight of fit must be a dictionary {class: weight}."""
 
 # finds: step-fails
 
 import numpy as np
 import keras
-from sklearn.utils.class_weight import compute_class_weight
 
 keras.utils.set_random_seed(34)
 rng = np.random.default_rng(34)
@@ -14,7 +13,7 @@ y = (x[:, 0] + x[:, 1] + 0.3 * rng.normal(size=n) > 1.9).astype("int32")
 x_train, y_train = x[:1600], y[:1600]
 x_val, y_val = x[1600:], y[1600:]
 
-weights = compute_class_weight("balanced", classes=np.unique(y_train), y=y_train)
+weights = len(y_train) / (2 * np.bincount(y_train))
 weights = dict(enumerate(weights))  # RIGHT
 
 model = keras.Sequential([

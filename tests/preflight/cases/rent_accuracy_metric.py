@@ -5,7 +5,6 @@
 import numpy as np
 import keras
 from keras import layers
-from sklearn.preprocessing import StandardScaler
 
 keras.utils.set_random_seed(53)
 rng = np.random.default_rng(53)
@@ -13,10 +12,8 @@ n = 1200
 size, floor, centre = rng.uniform(20, 150, n), rng.integers(0, 10, n), rng.uniform(0, 15, n)
 rent = 300 + 9 * size + 10 * floor - 25 * centre + rng.normal(0, 40, n)
 X = np.column_stack([size, floor, centre])
-x_scaler = StandardScaler().fit(X[:900])
-y_scaler = StandardScaler().fit(rent[:900, None])
-X = x_scaler.transform(X)
-y = y_scaler.transform(rent[:, None])
+X = (X - X[:900].mean(axis=0)) / X[:900].std(axis=0)
+y = ((rent - rent[:900].mean()) / rent[:900].std())[:, None]
 
 inputs = keras.Input((3,))
 h = layers.Dense(32, activation="relu")(inputs)

@@ -4,14 +4,13 @@
 
 import numpy as np
 import keras
-from sklearn.model_selection import train_test_split
 
 keras.utils.set_random_seed(29)
 rng = np.random.default_rng(29)
 X = rng.normal(size=(800, 30)).astype("float32")
 y = (X[:, 0] * X[:, 1] + X[:, 2] + rng.normal(0, 0.3, 800) > 0).astype("int32")
-X_train, X_rest, y_train, y_rest = train_test_split(X, y, test_size=0.4, random_state=1, stratify=y)
-X_val, X_test, y_val, y_test = train_test_split(X_rest, y_rest, test_size=0.5, random_state=1, stratify=y_rest)
+X_train, X_val, X_test = np.split(X, [480, 640])
+y_train, y_val, y_test = np.split(y, [480, 640])
 
 model = keras.Sequential([
     keras.Input((30,)),

@@ -1,1 +1,1 @@
-"""Reads logs, run directories, heap dumps and the kernel log into evidence: the effects of `faults`."""
+"""Reads logs, run directories, heap dumps and the kernel log into evidence: the effects of `explain`."""

@@ -1,6 +1,7 @@
-"""The undocumented names of TensorFlow 2 that oomph reads, sets or replaces. No other file contains them.
+"""The undocumented names of TensorFlow 2 that oomph reads, sets or replaces.
 
-The exception is `protocol/entropy.py`, which must work without TensorFlow.
+The exceptions work before TensorFlow is imported: `protocol/entropy.py`, `inject/hook.py`, `script/opened_files.py` and
+`script/unguarded_training.py`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""A run in words: its label, its summary, its account, its remedies. Pure."""
+"""A run in words: its label, its summary, its story, its account, its remedies. Pure."""
