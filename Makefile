@@ -16,6 +16,8 @@ THREE := -n 3 --dist loadfile --no-loadscope-reorder
 ALONE = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
 COMPATIBLE := tests/end_to_end/test_same.py tests/end_to_end/test_micro_batches.py
 
+# Where it is set, as in many images for containers, each of a thousand processes would compile oomph and the tests anew.
+unexport PYTHONDONTWRITEBYTECODE
 export PIP_NO_CACHE_DIR := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
