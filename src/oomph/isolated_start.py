@@ -19,7 +19,7 @@ def _load_package() -> None:
 
 
 def _look_everywhere() -> None:
-    """Also search the module folders of the Python that started this one, after our own."""
+    """Also search the module folders of the Python that started this process, after our own."""
     folders = os.environ.pop("OOMPH_SEARCH_PATH", "").split("\n")
     sys.path += [folder for folder in (os.path.dirname(_PACKAGE), *folders) if folder and folder not in sys.path]
 

@@ -78,7 +78,7 @@ _active: Injector | None = None
 
 
 def active() -> Injector | None:
-    """The injector of this process; None outside tests and rehearsals."""
+    """Return the injector of this process; None outside tests and rehearsals."""
     return _active
 
 

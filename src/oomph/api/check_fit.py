@@ -35,7 +35,7 @@ def check(model: Any, x: Any, y: Any = None, **arguments: Any) -> Checked:
 
     A few steps are tried on a few samples. Afterwards the variables and the random generators are as they were before,
     but a model or an optimizer that was not built is now built. A generator is not read, since its elements would be
-    missing later; nor is a pipeline that counts in variables, or that is reshuffled in each epoch and cannot be
+    missing later. Nor is a pipeline that changes variables, or one that is reshuffled in each epoch and cannot be
     rebuilt.
 
     Args:
@@ -67,10 +67,10 @@ _DATA = ("x", "validation_data")
 
 
 def _without_state(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments, with pipelines that reading would change copied or left out.
+    """Return the arguments, copying or dropping pipelines that reading would change.
 
-    Reading a pipeline that is reshuffled for every iterator draws the orders of later epochs. Such a pipeline is
-    copied; a pipeline that cannot be rebuilt, or that counts in variables, is left out.
+    Reading a pipeline that is reshuffled for every iterator consumes the orders of later epochs. Such a pipeline is
+    copied; a pipeline that cannot be rebuilt, or that changes variables, is left out.
     """
     random = training_state.random_state()
     pipelines_of = {name: given[name] for name in _DATA if isinstance(given.get(name), tf.data.Dataset)}
@@ -90,7 +90,7 @@ def _copy(dataset: Any) -> Any:
 
 
 def _arguments(model: Any, x: Any, y: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return every argument of this call of `fit`, by name; a generator is left out."""
+    """Return all arguments of this `fit` call by name, leaving out a generator."""
     signature = inspect.signature(inspect.unwrap(KERAS.trainer.value().fit))
     bound = signature.bind(model, None if iterators.is_one_pass(x) else x, y, **arguments)
     bound.apply_defaults()

@@ -64,7 +64,7 @@ class Loop:
 
 
 def steps_before(optimizers: Sequence[Any], applied: bool) -> int:
-    """Return the number of steps in the script's own checkpoint before the loop's first step in this process."""
+    """Return how many steps the script's own checkpoint already had when this process began the loop."""
     try:
         return max(0, max(int(optimizer.iterations) for optimizer in optimizers) - applied)
     except Exception:  # not a Keras optimizer, or its count cannot be read here
@@ -72,7 +72,7 @@ def steps_before(optimizers: Sequence[Any], applied: bool) -> int:
 
 
 def _that_write(written: set[int], kind: Global) -> list[Any]:
-    """Find the live objects of a Keras class that own one of these variables, through the garbage collector."""
+    """Use the garbage collector to find the live objects of a Keras class that own one of these variables."""
     cls, found = kind.value(), []
     for thing in gc.get_objects():
         # Not isinstance, which reads `__class__`: a lazy proxy in the script may do anything then.

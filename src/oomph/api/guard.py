@@ -35,7 +35,7 @@ _COMBINE = ("mean", "sum")
 def guard(
     step: Callable[..., Any] | None = None, *, batched: Sequence[str] | None = None, combine: str | None = None
 ) -> Any:
-    """Make a training step survive running out of memory: it runs the batch in micro-batches and applies it once.
+    """Make a training step survive running out of memory: it splits the batch into micro-batches but updates only once.
 
         @oomph.guard(batched=("images", "labels"))
         @tf.function
@@ -115,7 +115,7 @@ class _GuardedLoop:
         return function(*bound.args, **bound.kwargs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Return the step as a method, guarded separately for each object."""
+        """Return the step as a bound method, guarded separately for each object."""
         if instance is None:
             return self
         if instance not in self._bound:

@@ -32,7 +32,7 @@ def plan(
     batches: Sequence[int] = (),
     gpu: str | None = None,
 ) -> Plan:
-    """Predict the memory for training this model, and the batch that fits a GPU. Nothing is trained.
+    """Predict the memory needed to train this model, and the batch size that fits a GPU. Nothing is trained.
 
         print(oomph.plan(model, images, labels, batch_size=64, gpu="RTX 4090").max_batch)
 

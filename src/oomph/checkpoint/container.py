@@ -42,7 +42,7 @@ _SURELY_THERE = 1 << 30
 """Manifests of up to this many bytes are parsed without checking the free memory."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _NO_FLUSH_OF_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EISDIR)
-"""The errors of fsync on a folder that are ignored, as on network file systems, since its files are already flushed."""
+"""The errors of fsync on a folder that are ignored, as on network file systems; its files are already flushed."""
 
 
 class FormatError(CheckpointError):
@@ -188,7 +188,7 @@ def _tensors_in(manifest: dict[str, Any], folder: Path) -> tuple[TensorEntry, ..
 
 
 def seal(folder: Path) -> tuple[int, dict[str, str]]:
-    """Write the checksums and flush everything to disk; return the total bytes of the files and their checksums."""
+    """Write the checksums and flush everything to disk; return the files' total size in bytes and their checksums."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != _SUMS)
     digests = {path.name: _digest(path) for path in files}
     _write(folder, _SUMS, "".join(f"{digest}  {name}\n" for name, digest in digests.items()))

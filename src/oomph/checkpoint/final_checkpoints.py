@@ -8,7 +8,7 @@ _FIRST_BYTES = 200 << 20
 
 
 class FinalCheckpoints:
-    """Adds up the end states of finished fits: one message at 200 MiB and at each doubling."""
+    """Adds up the end states of finished fits; reports their total at 200 MiB and at each doubling."""
 
     def __init__(self) -> None:
         self._count = self._bytes = 0
@@ -34,7 +34,7 @@ Refusal = tuple[str, str]
 
 
 def of_steps(refusals: Sequence[Refusal], used: str | None) -> list[str]:
-    """Return the lines for checkpoints within a fit.
+    """Return the message lines about refused checkpoints within a fit.
 
     Args:
         refusals: the refused checkpoints, newest first.
@@ -54,5 +54,5 @@ def of_steps(refusals: Sequence[Refusal], used: str | None) -> list[str]:
 
 
 def of_end_states(refusals: Sequence[Refusal]) -> list[str]:
-    """Return the lines for the end state of a fit that had finished."""
+    """Return the message lines about the refused end state of a finished fit."""
     return [f"end state {name} cannot be read ({reason}): that fit trains again" for name, reason in refusals]

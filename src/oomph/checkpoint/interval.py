@@ -1,16 +1,16 @@
 """Decides when the next checkpoint is due: after the user's number of steps or seconds, or when it pays.
 
 A checkpoint pays when it costs less time than the work that a fault would lose without it. The best interval between
-two checkpoints is the one of J. W. Young, "A first order approximation to the optimum checkpoint interval",
-Communications of the ACM 17(9), 1974, to the higher order of J. T. Daly, "A higher order estimate of the optimum
-checkpoint interval for restart dumps", Future Generation Computer Systems 22(3), 2006. Both inputs are measured: how
-long a checkpoint stalls the training, and how often this run is interrupted.
+two checkpoints is taken from J. W. Young, "A first order approximation to the optimum checkpoint interval",
+Communications of the ACM 17(9), 1974, with the higher-order estimate of J. T. Daly, "A higher order estimate of the
+optimum checkpoint interval for restart dumps", Future Generation Computer Systems 22(3), 2006. Both inputs are
+measured: how long a checkpoint stalls the training, and how often this run is interrupted.
 
 A run that has just begun has little to lose and few measurements. Its first checkpoint's stall includes one-time work:
-imports, tracing. So the second comes early, and its stall counts: at once if all checkpoints together stay within their
-share of the time, otherwise within the first half minute. Excess over the share is made up for later, but no single
-wait for that exceeds the best interval, or the duration of the run. Until the best interval is reached, the next one
-comes after a part of the time trained so far.
+imports, tracing. So the second one comes early, and its stall is used: at once if all checkpoints together stay within
+their share of the time, otherwise within the first half minute. Time spent beyond the share is made up for later, but
+no single wait for this exceeds the best interval or the duration of the run. Until the best interval is reached, the
+next checkpoint comes after a fraction of the time trained so far.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ WRITING_SHARE = 0.25
 """The share of the time that the background writer may be busy."""
 SHORTEST_SECONDS = 5.0
 YOUNG_SECONDS = 30.0
-"""A run is assumed to train for at least these seconds, so that an early checkpoint can be within its share."""
+"""A run is assumed to train for at least this many seconds, so that an early checkpoint can stay within its share."""
 EARLY_SECONDS = 25.0
 """The most seconds before each of a run's first two checkpoints, even if they exceed their share of the time."""
 _MOST_OF_EARLY = 0.1
 """The largest share of the time trained so far that an early checkpoint may take."""
 _PART_AT_RISK = 0.25
-"""The largest part of the training time that a fault may lose, if such short intervals are affordable."""
+"""The largest fraction of the training time that a fault may cost, if such short intervals are affordable."""
 ASSUMED_SECONDS = 3600.0
-"""A new run is assumed to have one fault in these seconds; observations soon outweigh the assumption."""
+"""A new run is assumed to have one fault in this many seconds; observations soon outweigh the assumption."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class CheckpointInterval:
         return seconds >= self.seconds_between(cost)
 
     def seconds_between(self, cost: Cost) -> float:
-        """Return the seconds between two checkpoints."""
+        """Return the time, in seconds, between two checkpoints."""
         if self.seconds is not None:
             return self.seconds
         shortest = max(SHORTEST_SECONDS, cost.write_seconds / WRITING_SHARE)
@@ -112,7 +112,7 @@ def typical(stalls: Sequence[float]) -> float:
 
 
 def optimal_seconds(cost_seconds: float, between_faults: float) -> float:
-    """Return Daly's optimum: seconds to train between checkpoints that cost `cost_seconds` each."""
+    """Return Daly's optimum: the training time, in seconds, between checkpoints that cost `cost_seconds` each."""
     if cost_seconds >= 2 * between_faults:
         return between_faults
     ratio = cost_seconds / (2 * between_faults)
@@ -120,7 +120,7 @@ def optimal_seconds(cost_seconds: float, between_faults: float) -> float:
 
 
 def seconds_between_faults(faults: int, seconds: float) -> float:
-    """Return the mean seconds between the faults of a run that has trained for `seconds`.
+    """Return the mean time, in seconds, between faults in a run that has trained for `seconds`.
 
     Averages the observations with one assumed fault in ASSUMED_SECONDS, the starting point of a run without faults.
     """

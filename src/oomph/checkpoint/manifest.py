@@ -1,6 +1,6 @@
-"""The manifest of a checkpoint: its metadata, and their validation, since a checkpoint may come from anybody.
+"""The manifest of a checkpoint: its metadata and their validation, since a checkpoint may come from anyone.
 
-The script process writes and reads it. A field that is None was not saved: loops save other fields than fits.
+The script process writes and reads it. A field that is None was not saved: loops and fits save different fields.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Meta:
 
     # -- which training it belongs to
     site: str | None = None
-    """The file and line of the call of the fit, or of the loop."""
+    """The file and line at which the fit or the loop is called."""
     key: str | None = None
     """The key of the fit or loop: its place in the script and its occurrence there."""
     outline: str | None = None
@@ -48,7 +48,7 @@ class Meta:
     own: Any = None
     """The state that a loop's objects returned from their own `get_state()` or `state_dict()`."""
     made: Any = None
-    """The data from which a new process creates the variables that a loop has created."""
+    """The data from which a new process recreates the variables that a loop created."""
     trained: Any = None
     """The trainable layers, and other settings of `compile`."""
     stop_training: bool | None = None
@@ -60,7 +60,7 @@ class Meta:
     """The logs of the last step."""
     # -- the position in the data
     taken: int | None = None
-    """Batches taken from the current iterator."""
+    """The number of batches taken from the current iterator."""
     iterators_made: int | None = None
     iterators_used: list[int] | None = None
     """The numbers of the iterators that batches were taken from, counted from 1."""
@@ -140,7 +140,7 @@ def meta_trouble(meta: Any, steps: int) -> str | None:
 
 
 def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
-    """The first defect of a checkpoint's tensor table, in words; None if it is sound."""
+    """Describe the first defect of a checkpoint's tensor table; None if it is sound."""
     if not conforms(entries, list[Mapping[str, Any]]):
         return "its tensors are not a table"
     for entry in entries:
@@ -162,7 +162,7 @@ def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
 
 
 def bytes_read_at_once(entries: Sequence[Mapping[str, Any]]) -> int:
-    """Return the bytes of memory for arrays that are read whole, not into existing variables."""
+    """Return the memory, in bytes, needed for arrays that are read whole, not into existing variables."""
     sizes: list[int] = [entry["nbytes"] for entry in entries if entry["name"].startswith((*_OF_OBJECTS, *_COPIES))]
     return sum(sizes) + max(sizes, default=0)
 
@@ -172,7 +172,7 @@ def _bytes_of(entries: Sequence[Mapping[str, Any]], under: tuple[str, ...]) -> i
 
 
 def missing_tensor(meta: Mapping[str, Any], names: Container[str]) -> str | None:
-    """The first tensor that the metadata refer to and the table lacks; None if it has all.
+    """Return the first tensor that the metadata refer to but the table lacks; None if nothing is missing.
 
     Args:
         meta: metadata that passed `meta_trouble`.
@@ -191,7 +191,7 @@ _MOST_ARRAYS = 10**6
 _LARGEST_ITEM = 16
 """The size in bytes of the largest item of a dtype that only TensorFlow knows."""
 _OF_OBJECTS, _MOST_OF_OBJECTS = ("object/", "data/", "file/", "own/"), 8 << 30
-"""Name prefixes of objects' tensors, and the most bytes for them: twice as many as are ever saved."""
+"""Name prefixes of objects' tensors, and the most bytes for them: twice the largest amount that is ever saved."""
 _COPIES, _MOST_COPIES, _SMALL_COPIES = ("callback", "layer/", "history/", "draws/", "validation/"), 16, 1 << 30
 """Name prefixes of other state, and the most bytes for it: a multiple of the variables' bytes, plus a fixed amount."""
 _ENTRY = {"name": str, "dtype": str, "shape": list[int], "offset": int, "nbytes": int}
@@ -222,7 +222,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_reason(value: Any) -> bool:
-    """True for the code and the values of a reason; its text is never taken from the file."""
+    """True if a value is the code and values of a reason; its text is never taken from the file."""
     return (
         isinstance(value, dict)
         and _is_text(value.get("code"))
@@ -270,12 +270,12 @@ def _record(**checks: Check) -> Check:
 
 
 def _is_made_anew(value: Any) -> bool:
-    """True for the record of a new object that can be recreated: its kind and content."""
+    """True if a value records a new object that can be recreated: its kind and content."""
     return isinstance(value, list) and len(value) == 2 and _is_text(value[0])
 
 
 def _is_python_random(value: Any) -> bool:
-    """True for a state of Python's Mersenne Twister."""
+    """True if a value is a state of Python's Mersenne Twister."""
     if not (isinstance(value, list) and len(value) == 3 and isinstance(value[1], list)):
         return False
     return value[0] == 3 and len(value[1]) == 625 and all(map(_is_count, value[1])) and value[1][-1] <= 624
@@ -295,7 +295,7 @@ def _is_random(value: Any) -> bool:
 
 
 def _is_build_config(value: Any) -> bool:
-    """True for the build config of a layer: nested shapes and words, no dimension beyond 32 bits."""
+    """True if a value is a layer's build config: nested shapes and words, with no dimension beyond 32 bits."""
     if isinstance(value, dict):
         return all(map(_is_build_config, value.values()))
     if isinstance(value, list):
@@ -329,7 +329,7 @@ _RANDOM: dict[str, Check] = {
     "tensorflow_seed": _optional(lambda value: _is_whole(value) and abs(value) < 1 << 63),
     "tensorflow_unseeded": _is_count,
 }
-"""Maps each global generator to the check of its state; any other state is lists of numbers."""
+"""Maps each global generator to the check of its state; the states of all others are lists of numbers."""
 _OBJECTS = _record(
     changed=lambda value: isinstance(value, dict), new=_mapping_of(_is_made_anew), lost=_list_of(_is_reason)
 )

@@ -46,7 +46,7 @@ _STEP = re.compile(r"step-(\d{6,})-fit(\d+)-epoch(\d+)-step(\d+)")
 
 @dataclass(frozen=True)
 class Saved:
-    """A checkpoint just written."""
+    """A checkpoint that has just been written."""
 
     name: str
     nbytes: int
@@ -78,7 +78,7 @@ class CheckpointStore:
         self._refused = refused
         self._number = 0
         self._steps_of: dict[str, int] = {}
-        """Maps a checkpoint's name to the number of steps of the run by then."""
+        """Maps a checkpoint's name to the run's step count when it was taken."""
 
     def open(self) -> None:
         """Create the folder and remove anything that a killed writer left; raises CheckpointError."""
@@ -123,7 +123,7 @@ class CheckpointStore:
         return records
 
     def latest_step(self, fit: int | None = None) -> Checkpoint | None:
-        """Return the newest verified checkpoint of a fit, or of all fits; newer ones are set aside and reported."""
+        """Return the newest checkpoint that verifies, of one fit or of all; set aside and report any newer ones."""
         for path in reversed(self._steps(fit)):
             checkpoint = self._verified(path)
             if checkpoint is not None:
@@ -142,7 +142,7 @@ class CheckpointStore:
         return self._verified(path) if path.is_dir() else None
 
     def drop_steps(self, end: Position) -> None:
-        """Remove the checkpoints within a fit that has its end state."""
+        """Remove the checkpoints within a fit, now that its end state is saved."""
         self._forget(self._outdone(self._steps(end.fit), end.steps))
 
     def keep_newest_step(self, fit: int) -> None:
@@ -179,7 +179,7 @@ class CheckpointStore:
         self._forget(sorted(self._root.glob("refused-*"), key=_modified)[:-KEEP])
 
     def make_room(self) -> bool:
-        """Remove each fit's checkpoints that have no more steps than its newest; return True if there were any."""
+        """Remove each fit's checkpoints that are no further than its newest; return True if there were any."""
         fits = {int(match[2]) for path in self._steps() if (match := _STEP.fullmatch(path.name))}
         each = [self._steps(fit) for fit in fits]
         older = [path for steps in each for path in self._outdone(steps[:-1], self._held(steps[-1]))]
@@ -187,7 +187,7 @@ class CheckpointStore:
         return bool(older)
 
     def _outdone(self, folders: list[Path], steps: int) -> list[Path]:
-        """Return the folders whose checkpoints have no more than this many steps of the run."""
+        """Return the folders whose checkpoints were taken after at most this many steps of the run."""
         return [folder for folder in folders if self._held(folder) <= steps]
 
     def _held(self, folder: Path) -> int:
@@ -199,7 +199,7 @@ class CheckpointStore:
         return self._steps_of[folder.name]
 
     def _forget(self, folders: list[Path]) -> None:
-        """Remove folders, renaming each first: a kill halfway would make a folder look like a damaged checkpoint."""
+        """Remove folders, renaming each first, since a half-deleted folder would look like a damaged checkpoint."""
         for folder in folders:
             leaving = folder.with_name(f"tmp-leaving-{folder.name}-{os.getpid()}")
             try:
@@ -329,7 +329,7 @@ def unused(root: Path, reached: Mapping[int, int]) -> list[Record]:
     """Return the checkpoints with more steps than the training of a finished run has reached, newest first.
 
     Args:
-        reached: maps each finished fit's number to the steps of the run by then.
+        reached: maps each finished fit's number to the run's step count when it ended.
     """
     found = CheckpointStore(root).records()
     return [each for each in found if each.position.steps > reached.get(each.position.fit, -1)]

@@ -28,7 +28,7 @@ WITNESSES = "witness"
 _CAPACITY = 8192
 _FIELDS = struct.Struct("<QIIIIQQddQQ")
 _RECORD = struct.Struct(f"<{_FIELDS.size}sI4x")
-"""The layout of a record: its fields, and a checksum that invalidates a record that a kill cut short."""
+"""The layout of a record: its fields, and a checksum that exposes a record that a kill cut short."""
 
 
 class Witness(NamedTuple):
@@ -92,7 +92,7 @@ _WITHIN = 10.0
 
 
 class Comparison:
-    """Compares the steps repeated since a resume with those of earlier attempts.
+    """Compares the steps repeated since a resume with the steps of earlier attempts.
 
     Args:
         before: the witnesses of earlier attempts, oldest first.
@@ -110,7 +110,7 @@ class Comparison:
         """The current epoch, and the steps done in it."""
         self._noise = -1.0
         self._undecided: deque[tuple[Witness, Witness, int]] = deque()
-        """The pairs of witnesses that wait for the noise to be known, each with the number of steps repeated so far."""
+        """The pairs of witnesses to decide once the noise is known, each with the number of steps repeated so far."""
         self.steps = self.epochs = 0
         """The number of steps and of epochs repeated with the same result."""
         self.covered = 0
@@ -173,7 +173,7 @@ class Comparison:
             self.difference = because("other-data", epoch=epoch + 1, step=step + 1)
 
     def ended(self, epoch: int, steps: int) -> None:
-        """Record an epoch's end; if the epoch had more steps before, the data differ."""
+        """Record the end of an epoch; if it had more steps before, the data differ."""
         more = [step for kind, at, step in self._left if kind == STEP and at == epoch and step >= steps]
         if more and self.difference is None:
             self.difference = because("other-data", epoch=epoch + 1, step=min(more) + 1)
@@ -241,7 +241,7 @@ class Comparison:
 
 
 def _may_be_noise(then: Witness, now: Witness) -> bool:
-    """True if a difference may be noise: one batch gave almost the same loss, or equal batches a different state."""
+    """True if a difference may be noise: a similar loss from the same batch, or another state from equal batches."""
     if not (then.result and now.result) or then.result == now.result:
         return False
     if now.kind != STEP:

@@ -42,18 +42,18 @@ COMMANDS = {
 
 _HEADS = dict.fromkeys(("usage:", "positional arguments:", "options:", "example:", "examples:", "exit codes:"), BOLD)
 _OPTION_CUTOFF = 0.8
-"""The minimum similarity of a mistyped option: options of scripts, such as --lr and --model, are two thirds like
---color and --help."""
+"""The minimum similarity for an option to count as mistyped: the similarity of script options such as --lr and --model
+to --color and --help is two thirds."""
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""The number of new objects between garbage collections: startup creates tens of thousands, none of them garbage; the
-default is 700."""
+"""The number of new objects between garbage collections (Python's default is 700): startup creates tens of thousands,
+and none of them are garbage."""
 
 
 _COMMAND = lazy_pattern(r"(?P<whole> *(?:examples?: )?(?P<words>(?:oomph|python|eval)(?: \S+)+)) *")
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """argparse's formatter, which would break words at their hyphens."""
+    """argparse's formatter, except that it does not break words at hyphens."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=output.width())
@@ -63,7 +63,7 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def fitting(text: str) -> str:
-    """Wrap a help text to the width; the commands of its examples stay whole, for pasting."""
+    """Wrap a help text to the width, but keep the commands in its examples on one line, for pasting."""
     width = output.width()
     before, mark, after = text.partition("\nexample")
     examples, blank, after = after.partition("\n\n")
@@ -83,7 +83,7 @@ class _Parser(argparse.ArgumentParser):
     """An ArgumentParser whose output fits the terminal, and works even if it is closed."""
 
     about_unknown = ""
-    """The hint for an unknown option that resembles none of oomph's."""
+    """The hint for an unknown option that is unlike any of oomph's."""
 
     def print_help(self, file: object = None) -> None:
         output.write(fitting(self.format_help()), _HEADS)

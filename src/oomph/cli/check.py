@@ -1,4 +1,4 @@
-"""oomph check: finds the mistake in the data or the model before the GPU hours are spent."""
+"""oomph check: finds mistakes in the data or the model before GPU hours are spent."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the check. Returns 1 if the training will fail or cannot learn. Raises ExamineError without a result."""
+    """Run the check. Returns 1 if the training will fail or cannot learn. Raises ExamineError if there is no result."""
     know_secrets(args.words, os.environ)
     request = check_request(args.words, args.python, args.fit, full=args.full, tune=args.tune)
     try:
@@ -84,7 +84,7 @@ def _print(found: Checked, python: str) -> None:
 
 
 def _machine(python: str) -> str:
-    """Return the doctor's verdict on this machine, in one line; fails open."""
+    """Return the doctor's one-line verdict on this machine. Fails open."""
     from oomph.doctor import examine
     from oomph.doctor.examine import verdict
     from oomph.doctor.observe import observe

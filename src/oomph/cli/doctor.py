@@ -1,4 +1,4 @@
-"""oomph doctor: can this machine train, and if not, the one thing to do."""
+"""oomph doctor: says whether this machine can train and, if not, the one thing to do."""
 
 from __future__ import annotations
 

@@ -73,14 +73,14 @@ _CHECKER = "oomph.preflight.live.examine:examine"
 def check_request(
     words: Sequence[str], python: str | None, fit: int = 1, *, full: bool = False, tune: bool = False
 ) -> ReachRequest:
-    """The request to check a script. Raises UsageError if it cannot be reached.
+    """Build the request to check a script. Raises UsageError if it cannot be reached.
 
     Args:
         words: the script and its arguments.
         python: the Python that the user names.
         fit: the number of the training.
         full: whether to read all of the data.
-        tune: whether to try changes of the pipeline.
+        tune: whether to try changes to the pipeline.
     """
     from oomph.planning.device import counting_environ, device_of, pool_of
 
@@ -118,7 +118,7 @@ def show_findings(words: Sequence[str], python: str | None) -> None:
 
 
 _IDLE_BYTES = 1 << 30
-"""The most bytes in use on an idle GPU: the driver and a desktop hold less."""
+"""The most bytes in use on an idle GPU: the driver and a desktop use less."""
 _PLANNER = "oomph.planning.live.examine:examine"
 
 
@@ -158,7 +158,7 @@ def planned(request: ReachRequest) -> Plan:
 
 
 def _is_idle() -> bool:
-    """True if nobody trains on a GPU of this machine."""
+    """True if nobody is training on a GPU of this machine."""
     from oomph.gpu.question import installed
 
     found, _ = installed(os.environ)
@@ -174,7 +174,7 @@ def _kept(gpu: str) -> list[dict[str, Any]]:
 
 
 def _keep(probed: object) -> None:
-    """Keep what this plan has measured."""
+    """Save this plan's measurements for later plans."""
     from oomph.cli.kept_probes import keep
     from oomph.planning.probe_record import record_of
 
@@ -187,8 +187,8 @@ def _keep(probed: object) -> None:
 def planned_micro_batch(words: Sequence[str], python: str | None) -> int | None:
     """Return the largest micro-batch that fits the device of this run, for the script's first training.
 
-    None, after a message that says so, if its batch fits or nothing can be planned: the run then starts as it would
-    without a plan.
+    None, with a message, if the full batch fits or planning is impossible: the run then starts as if there were no
+    plan.
     """
     from oomph.planning.device import device_of, pool_of
 

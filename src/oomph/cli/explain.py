@@ -1,4 +1,4 @@
-"""oomph explain: names the fault in a log, in a run, or prints the page of a fault."""
+"""oomph explain: names the fault in a log or a run, or prints the page of a fault."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _EPILOG = """examples:
   oomph explain *.log                      several, each under its name
   oomph explain OOM101                     the page of a fault, a check (DOC204) or an exception"""
 _WITHOUT_EFFECT = ("--exit-status", "--kernel-log", "--full", "--exit-code")
-"""The options without effect on a page or a list of runs; --exit-code also applies to --decisions."""
+"""The options that have no effect on a page or a list of runs; --exit-code also applies to --decisions."""
 _LAST_SIGNAL, _LAST_EXIT_CODE = 64, 255
 _BREAKS = {ord("\n"): "\\n", ord("\t"): "\\t"}  # in the name of a file
 
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_each(args: argparse.Namespace, targets: Sequence[str]) -> int:
-    """Explain one target after another, and name those that cannot be explained; returns the highest exit code."""
+    """Explain the targets one by one, and list those that cannot be explained. Returns the highest exit code."""
     if args.json:
         raise UsageError("--json prints one document: name one target")
     for option in ("exit_status", "kernel_log"):
@@ -204,12 +204,12 @@ def _heads(diagnoses: Sequence[Diagnosis]) -> Heads:
 
 
 def _directory(target: str | None) -> Path | None:
-    """The run directory that is explained; None for other targets."""
+    """Return the target as a run directory; None for other targets."""
     return None if not target or not Path(target).is_dir() else Path(target)
 
 
 def _with_command(run: Path | None, diagnoses: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
-    """Return the diagnoses of a run, with its own command in their remedies; those of a log unchanged."""
+    """Return the diagnoses, with the run's own command in their remedies; unchanged for a log."""
     if run is None:
         return diagnoses
     from oomph.cli.runs import command_of_run

@@ -1,6 +1,6 @@
-"""Keeps the memory that real steps took on this user's GPUs, for later plans: one small JSON file per training.
+"""Records how much memory real steps took on this user's GPUs, for later plans: one small JSON file per training.
 
-The folder belongs to this user alone. Files that are unreadable, or somebody else's, are skipped with a message.
+The folder belongs to this user alone. Files that are unreadable or belong to somebody else are skipped with a message.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def folder(environ: Mapping[str, str]) -> Path:
 
 
 def kept_for(gpu: str, environ: Mapping[str, str], say: Say) -> list[ProbeRecord]:
-    """Return the records of this kind of GPU, newest first; none if the folder is not to be trusted."""
+    """Return the records of this kind of GPU, newest first; none if the folder cannot be trusted."""
     where = folder(environ)
     try:
         if not where.is_dir():
@@ -77,7 +77,7 @@ def _name(record: ProbeRecord) -> str:
 
 
 def _newest(where: Path, after: int = 0) -> list[str]:
-    """Return the names of the files, newest first: those that are read, or those after the first `after`."""
+    """Return the file names, newest first: without the first `after`, or if that is 0, as many as are read."""
     with os.scandir(where) as entries:
         ours = [entry for entry in entries if entry.name.endswith(_ENDING)]
         dated = [(entry.stat(follow_symlinks=False).st_mtime, entry.name) for entry in ours]

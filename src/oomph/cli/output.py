@@ -16,7 +16,7 @@ from oomph.terminal.wrapping import reflowed
 
 
 def check() -> None:
-    """Raise OutputError without standard output. Called before the work, so that none is wasted."""
+    """Raise OutputError if there is no standard output. Called first, so that no work is wasted."""
     if sys.stdout is None:
         raise OutputError("standard output is closed: there is nowhere to print to")
 
@@ -25,7 +25,7 @@ def write(text: str, heads: Heads = MappingProxyType({})) -> None:
     """Print to standard output, at once. Raises OutputError if it fails, BrokenPipeError if the reader is gone.
 
     Characters that it cannot encode (a log may contain any) and terminal control characters are escaped. Lines that
-    start with one of the `heads` have its colour.
+    start with one of the `heads` get its colour.
     """
     _print(coloured(shown(text), screen_of_stream(sys.stdout), heads))
 

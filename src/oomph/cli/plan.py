@@ -1,4 +1,4 @@
-"""oomph plan: says before a training how much memory it needs, and which batch fits."""
+"""oomph plan: predicts, before a training starts, how much memory it needs and which batch fits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ script's own, does not fit; 2 a wrong command line; 3 nothing could be planned: 
 or has none"""
 _WITH_VALUE = ("--fit", "--batch", "--gpu", "--policy", "--optimizer", "--python", "--html", "--color")
 _OWN = ("--gpu", "--html", "--json")
-"""The options that are probably meant for oomph even behind the script; others are often the script's own."""
+"""Options that are probably meant for oomph even if they follow the script; others often belong to the script."""
 _MOST_BATCHES = 32
 _NEGATIVE = re.compile(r"-[\d.]")
 _POLICIES = ("float32", "float64", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
@@ -82,7 +82,7 @@ def _with_negative_values(words: Sequence[str]) -> list[str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the plan. Returns 0 if the request fits, otherwise 1. Raises ExamineError if nothing can be planned."""
+    """Run the plan. Returns 0 if the request fits and 1 otherwise. Raises ExamineError if nothing can be planned."""
     from oomph.planning.plan import as_document, as_document_without
     from oomph.planning.report import HEADS, as_text, with_script
 
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _request(args: argparse.Namespace) -> ReachRequest:
-    """Build the request. Whatever can be refused before the script starts is refused."""
+    """Build the request. Refuses everything that can be refused before the script starts."""
     from oomph.planning.device import device_of, pool_of
 
     fit = _fit(args.fit)
@@ -120,7 +120,7 @@ def _request(args: argparse.Namespace) -> ReachRequest:
 
 
 def _tell_late_options(words: Sequence[str]) -> None:
-    """Report options of this verb that come after the script, to which they are passed."""
+    """Report options of this verb that come after the script and are therefore passed to it."""
     late = [word for word in words[1:] if word.split("=")[0] in _OWN]
     if late:
         say(f"{late[0].split('=')[0]} comes after the script, so the script gets it; put options of oomph plan first")

@@ -64,7 +64,7 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the rehearsal. Returns 0 only if faults were injected and the script survives them all."""
+    """Run the rehearsal. Returns 0 only if faults were injected and the script survived them all."""
     from oomph.rehearse.rehearse import RehearsalPlan, rehearse
     from oomph.rehearse.report import HEADS, as_document, as_document_without, as_text
 
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _checked(args: argparse.Namespace) -> Command:
-    """Refuse before the first run what every run would refuse."""
+    """Refuse, before the first run, anything that every run would refuse."""
     from oomph.process.command import parse_command
     from oomph.run.supervisor.interpreter import python_of
 

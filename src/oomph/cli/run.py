@@ -174,7 +174,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_summary(document: str) -> None:
-    """Print the summary. A failure does not change the exit code, which is the script's."""
+    """Print the summary. If that fails, the exit code is still the script's."""
     try:
         write(document)
     except (OutputError, BrokenPipeError) as error:

@@ -54,8 +54,8 @@ def run_as_text(
 
     Args:
         run: the run directory, as the user named it.
-        state: follows the outcome of a run that is not over.
-        following: the next command of such a run.
+        state: words that follow the outcome of a run that is not over.
+        following: the next command to suggest for such a run.
         section: what was wrong with the machine.
     """
     shown = list(diagnoses) if full else _of_the_end(story, diagnoses)
@@ -70,7 +70,7 @@ def run_as_text(
 
 
 def _of_the_end(story: Story, diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]:
-    """Return the diagnoses of the fault that ended the run; all if the evidence does not show that one."""
+    """Return the diagnoses of the fault that ended the run, or all of them if the evidence does not show that fault."""
     if not story.failed or story.stopped:
         return []
     last = story.incidents[-1].fault if story.incidents else ""
@@ -154,6 +154,6 @@ def list_as_document(runs: Sequence[Path]) -> dict[str, Any]:
 
 
 def _state(path: Path, record: RunRecord) -> str:
-    """Return the state named by `oomph explain RUN --json`; for a run that is over, the one in run.json."""
+    """Return the state that `oomph explain RUN --json` reports; for a run that is over, the state in run.json."""
     left = unfinished(path)
     return record.status if left is None else left.name

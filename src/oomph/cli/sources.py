@@ -28,10 +28,10 @@ THIS_MACHINE = ""
 def evidence(
     target: str | None, kernel_log: str | None, exit_status: int | None, *, is_text: bool = False
 ) -> Iterator[Evidence]:
-    """Yield all evidence; the kernel log first, because it shows causes of what a program prints.
+    """Yield all evidence, the kernel log first, because it shows the causes of what a program prints.
 
     Args:
-        target: a file, "-", a run directory; with `is_text` the log itself.
+        target: a file, "-" or a run directory; if `is_text`, the log itself.
         kernel_log: a file, or THIS_MACHINE.
         exit_status: how the program ended.
         is_text: True if the target is text.
@@ -117,7 +117,7 @@ _FINISHED = re.compile(rb"^oomph: the end {1,20}the script finished(?:, (\d{1,12
 
 
 def survived(target: str | None) -> str:
-    """Say how a log's run ended, as a clause; empty unless its last account says that it finished."""
+    """Say how a log's run ended, as a clause; empty unless oomph's last closing lines in it say that it finished."""
     if target is None or not Path(target).is_file():
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Interprets the target of `oomph explain`: the run of a file, an exit status, text, or what a word may mean."""
+"""Interprets the target of `oomph explain`: a file of a run, an exit status, text, or an unknown word."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def is_piped() -> bool:
 
 
 def exists(path: Path) -> bool:
-    """True if there is such a file, even if it may not be looked at."""
+    """True if the file exists, even if this user is not allowed to inspect it."""
     try:
         path.stat()
     except PermissionError:
@@ -110,7 +110,7 @@ def _codes_beside(code: str) -> str:
 
 
 def _page_of_xid(code: int) -> str:
-    """Return a hint to the fault of this Xid."""
+    """Return a hint that names the fault of this Xid; empty if there is none."""
     from oomph.explain.reading.kernel_log import ORIGIN  # which can start processes
 
     line = f"NVRM: Xid (PCI:0000:01:00): {code}, pid=1, name=python\n".encode()

@@ -1,4 +1,4 @@
-"""oomph watch: shows GPUs, this folder's runs and their problems, live, once, or for Prometheus."""
+"""oomph watch: shows GPUs, this folder's runs and their problems: live, once, or for Prometheus."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _asked(run: str | None) -> Path | None:
 
 
 def _is_screen() -> bool:
-    """True if standard output is a terminal that can be painted on; says so if it is not."""
+    """True if standard output is a terminal that can be redrawn; prints a message if it is not."""
     if not os.isatty(sys.stdout.fileno()):
         say("standard output is not a terminal: printing one snapshot, as with --once")
         return False

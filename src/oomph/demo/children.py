@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 
 class DemoError(OomphError):
-    """The demonstration could not be completed, so it proves nothing either way."""
+    """The demonstration could not be completed, so it neither confirms nor refutes the claims."""
 
 
 def run_plain(words: Sequence[str], environ: Mapping[str, str], log: Path, python: str = sys.executable) -> ChildEnding:
@@ -124,7 +124,7 @@ def _kill(pid: int) -> bool:
 
 
 def _started(command: Sequence[str], environ: Mapping[str, str], log: Path) -> Child:
-    """Start a process whose output goes into a file. It shares oomph's session, where Ctrl-C reaches it."""
+    """Start a process whose output goes into a file. It stays in oomph's session, so that Ctrl-C reaches it."""
     with log.open("wb") as output:
         return Child(
             command, environ, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent,

@@ -12,7 +12,7 @@ OUT_OF_MEMORY = "ResourceExhaustedError"
 LEARNED = 0.9
 """The minimum test accuracy: below it the training has failed, and equal results prove nothing."""
 NOISE_FACTOR = 10
-"""The factor by which the float32 result may differ at most, in multiples of the effect of summation order."""
+"""The largest difference allowed in the float32 result, as a multiple of the effect of summation order."""
 NOISE_LIMIT = 1e-3
 """The largest difference that summation order alone may cause; beyond it, training is too noisy to compare."""
 FLOAT64_LIMIT = 1e-12
@@ -59,10 +59,10 @@ class Survived:
 
 @dataclass(frozen=True)
 class Compared:
-    """A result compared with the undisturbed one."""
+    """The comparison of a result with the undisturbed one."""
 
     accuracies: tuple[float, float]
-    """The test accuracies of the undisturbed training and of the other one."""
+    """The test accuracies of the undisturbed training and of the one compared with it."""
     dtypes: tuple[str, ...]
     difference: float
     """The largest difference between two weights."""
@@ -70,7 +70,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class DemoTrial:
-    """All measurements in one precision."""
+    """All measurements at one precision."""
 
     name: str
     survived: Survived

@@ -14,7 +14,7 @@ BATCH = 256
 STEPS = 90
 """The number of steps in the whole training: 1536 samples in batches of 256, 15 times."""
 CHECKPOINT_EVERY = 10
-"""The number of steps between two checkpoints, which is the most that a kill may cost."""
+"""The number of steps between two checkpoints, and therefore the most that a kill can cost."""
 KILL_AT = 45
 """The number of steps after which the script is killed: halfway, and between two checkpoints."""
 
@@ -31,7 +31,7 @@ _COMMON = {
 
 @dataclass(frozen=True)
 class Precision:
-    """One precision to train in."""
+    """A precision to train at."""
 
     name: str
     limit_mb: int

@@ -1,4 +1,4 @@
-"""Runs the demonstration: chooses the runs and their order, and prints about them."""
+"""Runs the demonstration: chooses the runs and their order, and reports on them."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Check:
     source: str = ""
     """The source that documents it: a TensorFlow file, an NVIDIA page, an issue."""
     shown: str = ""
-    """The test result that shows TensorFlow behaving this way, or empty."""
+    """The test result that shows TensorFlow behaving this way; empty if there is none."""
 
     @property
     def summary(self) -> str:

@@ -82,7 +82,7 @@ def _environ(snapshot: Snapshot) -> dict[str, str]:
 def _device(
     snapshot: Snapshot, device: str, trials: Sequence[str], environ: Mapping[str, str], say: Say, limits: SilenceLimits
 ) -> Iterator[DoctorResult]:
-    """Run all trials on one device; after a death the next child continues with the rest."""
+    """Run all trials on one device; if a child dies, the next one continues with the rest."""
     left = list(trials)
     first = True
     while left:

@@ -3,7 +3,7 @@
 Snapshot
  ├── python         Python            the Python that runs the script
  ├── host           Host              system, container, memory, disk, PCI, kernel modules, /dev
- ├── packages       Packages          the distributions that matter, as their metadata has them
+ ├── packages       Packages          the distributions that matter, as their metadata describes them
  ├── tensorflow     TensorFlow        what its wheel was built for, and where it looks for libraries
  ├── libraries      (Library, ...)    what TensorFlow will load, which file wins, and why
  ├── toolchain      Toolchain         ptxas and libdevice, for XLA
@@ -210,7 +210,7 @@ class Toolchain:
 
 
 def numbers_in(version: str) -> tuple[int, ...]:
-    """The numbers between the dots of a version: (9, 3, 0, 75) for 9.3.0.75."""
+    """Return the numbers between the dots of a version: (9, 3, 0, 75) for 9.3.0.75."""
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
@@ -253,7 +253,7 @@ class Driver:
     init_seconds: float | None = None
     devices: tuple[CudaDevice, ...] = ()
     problem: str = ""
-    """The reason for an incomplete answer: "no answer within 5 s", "ended by SIGSEGV"; else empty."""
+    """The reason for an incomplete answer: "no answer within 5 s", "ended by SIGSEGV"; empty otherwise."""
 
 
 @dataclass(frozen=True)
@@ -344,7 +344,7 @@ class Snapshot:
 
     @property
     def nvidia_hardware(self) -> bool:
-        """True if anything on this machine shows an NVIDIA GPU without the driver's help."""
+        """True if anything on this machine reveals an NVIDIA GPU without the driver's help."""
         host = self.host
         on_bus = any(device.vendor == "10de" for device in host.pci)
         return on_bus or bool(host.nodes) or bool(host.kernel_driver)

@@ -1,4 +1,4 @@
-"""The commit of a step: nothing that it must not do early is done before it is certain to succeed.
+"""The commit of a step: whatever must not happen early waits until the step is certain to succeed.
 
 TensorFlow's graph optimizer rewrites what it can: it computes a product of three factors in the order that broadcasts
 least, unless another operation uses the intermediate value. So the gradients stay untouched. All values to assign pass
@@ -7,8 +7,9 @@ Keras' own graph, so the step has the same bits.
 
 If weights, data or other models fill most of the device, there is no room for a second value of each weight. Then
 nothing is held back, as in Keras' own step: after an out-of-memory error some assignments may be done, and only a
-checkpoint helps. The same holds after the first step where TensorFlow knows no limit of the memory, as on a CPU: there
-holding costs up to 5 % of the time, and the system ends the process before an update could run out of memory.
+checkpoint helps. The same is true after the first step wherever TensorFlow knows no memory limit, as on a CPU: there,
+holding values back costs up to 5 % of the time, and the system kills the process before an update could run out of
+memory.
 
 Source: `MinimizeBroadcasts` and `ArithmeticNodesGroupOptimizerStage` in
 tensorflow/core/grappler/optimizers/arithmetic_optimizer.cc, which do not rewrite what drives a control dependency.
@@ -20,7 +21,7 @@ gradients. The user's train step does not change.
 
 Keras takes the batch from the iterator inside the compiled function, so a failed step would lose it. Staging areas
 (TensorFlow's StagingArea ops) keep references to the batch and to the values of the variables that the step writes
-before its commit. Nothing is copied while the step runs, and nothing crosses to Python.
+before its commit. Nothing is copied while the step runs, and nothing is passed to Python.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def hold_back(
 
     Args:
         commits: incremented before the first assignment, once all values to assign first have been computed.
-        room_bytes: how many bytes may be held on the device, called when all variables exist; None for any amount. If
-            the values need more, nothing is held, and `commits` is incremented once the step has its batch.
+        room_bytes: returns how many bytes may be held on the device, or None for any amount; called once all variables
+            exist. If the values need more, nothing is held, and `commits` is incremented once the step has its batch.
     """
     graph = TENSORFLOW.default_graph.value()()
     before = len(graph.get_operations())
@@ -113,7 +114,7 @@ def held_bytes(graph: Any) -> int:
 def without_barriers(graph: Any) -> Any:
     """Return the GraphDef of a traced step whose assignments wait only for the batch and their own values.
 
-    The batch comes first because Keras' step, which finds the end of the data, must find nothing assigned.
+    The batch comes first, so that nothing has been assigned when Keras' step finds the end of the data.
     """
     definition = graph.as_graph_def(add_shapes=True)
     nodes = {node.name: node for node in definition.node}
@@ -129,14 +130,14 @@ def without_barriers(graph: Any) -> Any:
 
 
 def _barriers(graph: Any) -> list[tuple[Any, Any]]:
-    """List pairs of an operation that holds values back and the increment of `commits` that waits for it."""
+    """List each operation that holds values back, paired with the increment of `commits` that waits for it."""
     held = [operation for operation in graph.get_operations() if operation.type == "IdentityN"]
     users = [(operation, user) for operation in held for user in operation.outputs[-1].consumers()]
     return [(operation, user) for operation, user in users if user.type == "AssignAddVariableOp"]
 
 
 def _reference(tensor: Any) -> str:
-    """Return the name of a tensor as an input of a node."""
+    """Return a tensor's name in the form used for an input of a node."""
     return str(tensor.name).removesuffix(":0")
 
 
@@ -176,15 +177,16 @@ def behind_barrier(
     compiled_by_xla: bool = False,
     room_bytes: Callable[[], int | None] = lambda: None,
 ) -> Apply:
-    """The optimizer's apply, held back until all gradients exist and `commits` has been incremented.
+    """Return the optimizer's apply, held back until all gradients exist and `commits` has been incremented.
 
     `commits` is incremented after the last gradient and before the first assignment. A step that fails without
-    incrementing it has changed neither weights nor slots. A step that fails after incrementing it may have.
+    incrementing it has changed neither weights nor slots. A step that fails after incrementing it may have changed
+    them.
 
     Args:
         commits: counts the calls of its `apply`.
         compiled_by_xla: whether XLA compiles the traced step.
-        room_bytes: how many bytes may be held on the device, if nothing else decides (`hold_back`).
+        room_bytes: returns how many bytes may be held on the device, if nothing else decides (`hold_back`).
     """
     original = optimizer.apply
 
@@ -278,7 +280,7 @@ class Hold:
         return self._batch_area.take() if self._batch_area is not None else None
 
     def roll_back(self) -> None:
-        """Restore the small state as it was before the failed step."""
+        """Restore the small state to its values before the failed step."""
         for area, slots in self._state:
             for slot, value in zip(slots, area.take() or [], strict=False):
                 slot.assign(value)

@@ -1,4 +1,4 @@
-"""diagnose(evidence): names what went wrong. Pure: the same evidence always gives the same diagnoses."""
+"""diagnose(evidence): names what went wrong. Pure: the same evidence always leads to the same diagnoses."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def diagnose(
 ) -> tuple[Diagnosis, ...]:
     """Return every fault that the evidence shows, best first: causes before consequences, then by confidence.
 
-    `evidence` is a caught exception, or facts in the order of observation, which are read once and in constant
-    memory. An unknown error gives one diagnosis named "unrecognised" or, for a plain Python error, "unrelated".
-    Benign noise gives none. Raises TypeError for anything else, such as a string.
+    `evidence` is a caught exception, or facts in the order of observation, which are read once and in constant memory.
+    An unknown error results in one diagnosis named "unrecognised" or, for a plain Python error, "unrelated". Benign
+    noise results in none. Raises TypeError for anything else, such as a string.
     """
     catalogue = load() if faults is None else tuple(faults)
     reading = _Reading(catalogue)
@@ -154,7 +154,7 @@ class _Reading:
         return self._went_on > 0 or any(fact.source != "log" for fact in facts) or tells_of_training(facts)
 
     def _ranked(self, found: Found) -> tuple[list[Diagnosis], list[Diagnosis]]:
-        """Return the faults and the error that ended the program, best first; and those with only a general name."""
+        """Return the faults and the error that ended the program, best first; then those with only a general name."""
         places = {fault: place(hits) for fault, hits in found.items()}
         follow = consequences(places)
         behind, checked = self._behind_peers(found), self._behind_check(found)
@@ -167,7 +167,7 @@ class _Reading:
         return sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places)), general
 
     def _set_aside(self, found: Found) -> frozenset[str]:
-        """Return the names of faults that signatures have ruled out, whatever the words of the log suggest."""
+        """Return the names of faults that signatures have ruled out, even if the words of the log suggest them."""
         return self._hits.set_aside(found) | ({MEMORY_LEAK} if self._trend.levels_off else set())
 
     def _diagnosis(self, fault: Fault, hits: Sequence[Hit], follows: bool) -> Diagnosis:
@@ -187,7 +187,7 @@ class _Reading:
         return Diagnosis(fault, role, round(confidence(hits), 3), tuple(facts), captured, signatures)
 
     def _has_advice(self, error: Evidence) -> bool:
-        """True if the page of plain Python errors has a wording for this one."""
+        """True if the page of plain Python errors has a wording for this error."""
         return any(self._narrowed(fault, (error,))[1] for fault in self._catalogue if fault.name == UNRELATED)
 
     def _behind_peers(self, found: Found) -> Diagnosis | None:
@@ -235,7 +235,7 @@ class _Reading:
         return [first, *ranked[1:]]
 
     def _narrowed(self, fault: Fault, facts: Sequence[Evidence]) -> tuple[dict[str, str], tuple[Signature, ...]]:
-        """Return the wordings of a page in these facts, and in the last error's message below its first line."""
+        """Return the wordings of a page that match these facts, or the last error's message after its first line."""
         return narrowed(fault, (*facts, *self._last.details), self._hits.ids(fault), self._last.inside)
 
     def _behind_check(self, found: Found) -> list[Diagnosis]:
@@ -249,7 +249,7 @@ class _Reading:
         return []
 
     def _with_last_error(self, ranked: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
-        """Add the last error line to the evidence, unless a diagnosis has it: people look for it first."""
+        """Add the last error line to the evidence, unless a diagnosis already has it: people look for it first."""
         error = self._last.error or self._end.error(self._went_on)
         if not ranked or error is None or any(error in diagnosis.evidence for diagnosis in ranked):
             return ranked
@@ -268,7 +268,7 @@ class _Reading:
 
 
 def _sure_before_doubtful(ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
-    """Move guesses behind certain faults, unless these only say how the program ended; keep the order otherwise."""
+    """Move guesses behind certain faults, unless those only say how the program ended; keep the order otherwise."""
     certain = any(diagnosis.confidence >= _CERTAIN and not diagnosis.fault.follows_any for diagnosis in ranked)
     return sorted(ranked, key=lambda diagnosis: certain and diagnosis.confidence <= _DOUBTFUL)
 
@@ -283,7 +283,7 @@ def _rank(
 
 
 def _explains_end(fault: Fault, found: Found, story: int) -> bool:
-    """True if it may have ended the process: it is in the last story, and no exit status excludes it."""
+    """True if the fault may have ended the process: it is in the last story, and no exit status rules it out."""
     if max(hit.last for hit in found[fault])[0] < story:
         return False
     seen_at_exit = {
@@ -295,7 +295,7 @@ def _explains_end(fault: Fault, found: Found, story: int) -> bool:
 
 
 def _more(captured: Mapping[str, str], dump: MemoryMap) -> dict[str, str]:
-    """Return further values: those derived from the captured ones, and those from the allocator's dump."""
+    """Return additional values: some derived from the captured ones, some from the allocator's dump."""
     first, _, rest = captured.get("shape", "").strip("([ ").partition(",")
     batch = {"first_dimension": first} if first and rest.strip(",") else {}
     return {**dump.captured(), **batch}

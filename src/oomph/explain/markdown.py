@@ -100,7 +100,7 @@ def _is_row(line: str) -> bool:
 
 
 def _quoted(code: str) -> str:
-    """Put code of several words in quotes, which show where it ends."""
+    """Quote code of several words, to show where it ends."""
     if " " not in code.strip():
         return code
     return f"'{code}'" if '"' in code else f'"{code}"'

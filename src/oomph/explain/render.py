@@ -32,9 +32,9 @@ def as_text(
     """Format the faults found in `subject`: facts, causes, evidence, remedies, the next command.
 
     Args:
-        state: follows the number of faults.
+        state: words that follow the number of faults.
         following: lines from the caller instead of the next command.
-        section: a section from the caller before it.
+        section: a section from the caller, before the next command.
     """
     told = [d for place, d in enumerate(diagnoses) if place == 0 or d.confidence > SUSPICION]
     found = counted(len(told), "fault") if told else "no fault"
@@ -59,7 +59,7 @@ def headline(fault: Fault) -> str:
 
 
 def last_lines(text: str, width: int) -> str:
-    """Wrap the lines that end a text, such as "Next: oomph run train.py  (why)", keeping the command in one whole."""
+    """Wrap the lines that end a text, such as "Next: oomph run train.py  (why)", but keep a command whole."""
     return "".join(f"{_last(line, width)}\n" for line in text.split("\n"))
 
 
@@ -158,7 +158,7 @@ def _shortened(text: str, signatures: Sequence[Signature] = (), most: int = _SHO
 
 
 def _last(line: str, width: int) -> str:
-    """Wrap a last line, keeping the command in it whole."""
+    """Wrap a last line, but keep the command in it whole."""
     command = line.removeprefix(_NEXT).partition("  (")[0] if line.startswith(_NEXT) else ""
     return wrapped(line, width, "  ", command=command)
 
@@ -179,7 +179,7 @@ _VERDICT = lazy_pattern(r"\b(?:fatal|error) {0,8}: |\b[Ff]ailed\b")
 
 
 def excerpt(text: str, signatures: Sequence[Signature], most: int) -> str:
-    """Cut the text to `most` characters, and mark where some were left out.
+    """Cut the text to `most` characters, and mark each omission.
 
     Args:
         text: one line.
@@ -207,7 +207,7 @@ def _decisive(text: str, signatures: Sequence[Signature]) -> Iterator[tuple[int,
 
 
 def _span(text: str, signature: Signature) -> tuple[int, int] | None:
-    """Return the span of the signature's match, or of its literal in a long match; None without the literal."""
+    """Return the span of the signature's match, or of its literal if the match is long; None without the literal."""
     start = text.find(signature.literal)
     if start < 0:
         return None

@@ -21,8 +21,8 @@ def conforms(value: object, kind: Any) -> bool:
 
     Args:
         value: as `json.loads` returns it; a list counts as a tuple.
-        kind: `bool`, `str`, `int` (64 bits, not a bool), `float` (any number, or a non-finite one in words), `None`, a
-            union of them, or `list`, `tuple`, `Sequence` and `Mapping` of them. Raises TypeError for others.
+        kind: `bool`, `str`, `int` (64 bits, not a bool), `float` (any number, or a word for a non-finite one), `None`,
+            a union of them, or `list`, `tuple`, `Sequence` and `Mapping` of them. Raises TypeError for others.
     """
     plain = _PLAIN.get(kind)  # nearly all are
     if plain is not None:

@@ -1,4 +1,4 @@
-"""Opens files so that nobody can misdirect oomph: regular files only, those of a run directory never through a link.
+"""Opens files so that nobody can misdirect oomph: only regular files, and never through a link in a run directory.
 
 A run directory may come from somebody else: unpacked from an archive, or planted where a run will look for it. A link
 in it could make oomph overwrite any file of the user, and reading a FIFO would never end. Files of a run directory are
@@ -56,7 +56,7 @@ def pin(root: Path, expected: tuple[int, int] | None = None) -> tuple[int, int]:
     Returns the folder's identity: device and inode.
 
     Args:
-        expected: the folder it must be; raises OSError for a different one.
+        expected: the identity that the folder must have; raises OSError if it differs.
     """
     fd = os.open(root, _FOLDER)
     found = os.fstat(fd)
@@ -111,7 +111,7 @@ def read_own(root: Path, name: str, most: int = MOST_READ) -> bytes:
 
 
 def replace_own(root: Path, name: str, content: bytes) -> None:
-    """Replace a file atomically: readers, even after a crash of the machine, see either the old content or the new one.
+    """Replace a file atomically: readers see either the old content or the new, even after a crash of the machine.
 
     Raises OSError.
     """
@@ -144,7 +144,7 @@ def is_own_folder(root: Path, name: str) -> bool:
 
 
 def set_aside(folder: int, name: str) -> None:
-    """Rename an entry of one of oomph's open folders, so that nothing reads it; raises RunDirectoryError."""
+    """Rename an entry of an open folder of oomph, so that nothing reads it; raises RunDirectoryError if that fails."""
     try:
         os.rename(name, f"{name}.refused", src_dir_fd=folder, dst_dir_fd=folder)
     except OSError as error:  # the new name is too long, or a folder
@@ -154,7 +154,7 @@ def set_aside(folder: int, name: str) -> None:
 
 
 def is_reaching() -> bool:
-    """True if this thread is opening one of oomph's own files, which an audit hook cannot tell from the bare name."""
+    """True if this thread is opening one of oomph's own files, which an audit hook cannot recognise by name."""
     return getattr(_reaching, "now", False)
 
 

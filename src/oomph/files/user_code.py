@@ -17,7 +17,7 @@ _LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
 STANDARD = (_LIBRARY + os.sep, os.path.join(sys.exec_prefix, sys.platlibdir, os.path.basename(_LIBRARY), ""))
 """Python's own folders: `stdlib` and `platstdlib` of `sysconfig`, whose import every script would wait for."""
 GENERATED = os.sep + "__autograph_generated_file"
-"""The beginning of the names of files that AutoGraph generates from functions, which do not count as the user's."""
+"""The file name prefix of code that AutoGraph generates from functions, which does not count as the user's."""
 _INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
 

@@ -1,6 +1,6 @@
 """Queries NVML for the driver's version and each GPU's memory, processes, health and clocks. Changes nothing.
 
-Runs in a child process (`python ask_nvml.py`), with nvidia-ml-py. A query that a GPU does not answer gives null.
+Runs in a child process (`python ask_nvml.py`), with nvidia-ml-py. Queries that a GPU does not answer are null.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The memory in use on each GPU of this machine, asked through NVML by ctypes in a forked child of the supervisor.
+"""The memory in use on each GPU of this machine, queried through NVML with ctypes in a forked child of the supervisor.
 
 A faulty driver can block or crash its caller. A child that does not answer is killed, and the result is empty. No
 package is needed, unlike in `ask_nvml.py`: a run is supervised whether or not nvidia-ml-py is installed.
@@ -73,7 +73,7 @@ def _gpu(nvml: ctypes.CDLL, index: int) -> Gpu | None:
 _ANSWER_SECONDS = 10.0
 _REAP_SECONDS = 0.5
 _BACK_BYTES = 512 << 20
-"""The bytes that may still be in use when memory counts as free, as contexts of other processes come and go."""
+"""The bytes that may still be in use when memory counts as free, since contexts of other processes come and go."""
 
 
 class PendingReading:
@@ -131,7 +131,7 @@ def reap(pid: int, seconds: float) -> bool:
 
 
 def visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES leaves to the script; its numbers are read as NVML's."""
+    """Return the GPUs that CUDA_VISIBLE_DEVICES leaves to the script; its numbers are treated as NVML's."""
     wanted = environ.get("CUDA_VISIBLE_DEVICES")
     if wanted is None:
         return tuple(gpus)

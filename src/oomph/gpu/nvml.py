@@ -60,7 +60,7 @@ class Nvml:
         self._devices, self._events = [], None
 
     def _open(self, now: float) -> None:
-        """Start or restart NVML: only that finds a lost GPU again after a reset."""
+        """Start or restart NVML: only a restart finds a lost GPU again after a reset."""
         self.asking, self._open_at = "NVML", now + _RETRY_SECONDS
         self.close()
         self.problem = self._start()

@@ -1,4 +1,4 @@
-"""One GPU or MIG instance behind NVML. It runs due queries, and never repeats one that it refused."""
+"""One GPU or MIG instance behind NVML. Runs the queries that are due, and never repeats one that the GPU refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Gone(Exception):
 
 
 class _Asked:
-    """A query, and the first of its ways not refused by this GPU."""
+    """A query, and the first way of making it that this GPU does not refuse."""
 
     def __init__(self, nvml: Any, handle: Any, query: Query) -> None:
         self._nvml, self._handle = nvml, handle
@@ -32,7 +32,7 @@ class _Asked:
         self.problem = ""
 
     def ask(self, values: dict[str, float]) -> None:
-        """Add the values that the query gives. Raises Gone."""
+        """Add the values that the query returns. Raises Gone."""
         while self._ways:
             try:
                 if self._ask is None:

@@ -1,8 +1,8 @@
 """The queries to each GPU through NVML, one row each, prepared once and made every second.
 
-A query has several ways where drivers differ; a GPU keeps to the first way that it answers. NVML takes the driver's
-global lock for every call, so what changes slowly is asked every 10 seconds. The functions of pynvml look up the
-library's function and allocate its answer at every call, which is three quarters of the cost: the queries here keep
+Where drivers differ, a query has several variants; a GPU keeps to the first that it answers. NVML takes the driver's
+global lock for every call, so slowly changing values are queried every 10 seconds. pynvml looks up the
+library's function and allocates its answer at every call, which is three quarters of the cost: the queries here keep
 both; names, structures and errors are pynvml's.
 Source: NVIDIA, NVML API reference, https://docs.nvidia.com/deploy/nvml-api/.
 """
@@ -74,7 +74,7 @@ def structure(symbol: str, kind: str, members: Mapping[str, str], version: str =
 
 
 def field(key: str, number: int, least: float = float("-inf")) -> Bind:
-    """Bind a value that NVML gives by number (NVML_FI_DEV_*); a value below `least` means that there is none."""
+    """Bind a value that NVML returns by number (NVML_FI_DEV_*); a value below `least` means that there is none."""
 
     def bind(nvml: Any, handle: Any) -> Ask:
         function, answers = _function(nvml, "nvmlDeviceGetFieldValues"), (nvml.c_nvmlFieldValue_t * 1)()
@@ -127,7 +127,7 @@ _SHUTDOWN_MARGIN, _SLOWDOWN_MARGIN = 193, 194  # NVML_FI_DEV_TEMPERATURE_*_TLIMI
 
 
 def _limits_from_margin(nvml: Any, handle: Any) -> dict[str, float]:
-    """Return the temperatures at which a GPU slows down and shuts down, by its margin; none while it is not positive.
+    """Return the temperatures at which a GPU slows down and shuts down, from its margin; none unless it is positive.
 
     GPUs since Ada report a margin, the degrees left to the highest operating temperature, and limits relative to it:
     a slowdown at -2 starts two degrees above it. Older ones report degrees. Some of either kind report a margin of 0 or
@@ -172,7 +172,7 @@ class Query:
     """One query."""
 
     keys: tuple[str, ...]
-    """The keys of the metrics that the query gives."""
+    """The keys of the metrics that the query provides."""
     ways: tuple[Bind, ...]
     slow: bool = False
 

@@ -95,7 +95,7 @@ class Installed(NamedTuple):
 
 
 def installed(environ: Mapping[str, str]) -> tuple[tuple[Installed, ...], str]:
-    """Return the GPUs that the script may see, and why there are none or fewer; empty if all answered."""
+    """Return the GPUs that the script may see, and the reason for a missing answer; empty if all answered."""
     answer = Question("ask_nvml.py", (), environ, bare=False).answer(time.monotonic() + _LIMIT_SECONDS, _LIMIT_SECONDS)
     found = [
         Installed(str(row["name"]), int(row["total_bytes"]), int(row.get("used_bytes") or 0))
@@ -107,7 +107,7 @@ def installed(environ: Mapping[str, str]) -> tuple[tuple[Installed, ...], str]:
 
 
 def _visible(found: list[Installed], visible: str | None) -> list[Installed]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES lists by number; all if it is unset or names them otherwise."""
+    """Return the GPUs that CUDA_VISIBLE_DEVICES lists by number; all if it is unset or identifies them differently."""
     if visible is None:
         return found
     numbers = [each.strip() for each in visible.split(",")]

@@ -97,7 +97,7 @@ class Smi:
                 return [] if self.problem else self._parse(said)
 
     def _replace(self, name: str) -> bool:
-        """Replace a field name that this version refuses by an older one, or drop the field.
+        """Replace a rejected field name with an older one, or drop the field.
 
         False if it was not requested.
         """

@@ -72,4 +72,4 @@ _CHANGES = {
     "precision": (Feature.PRECISION, _set_precision),
     "no-xla": (Feature.NO_XLA, _switch_xla_off),
 }
-"""Each change's required feature, and the function that makes the change."""
+"""Maps each change to the feature that it requires and the function that makes it."""

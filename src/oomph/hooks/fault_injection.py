@@ -58,7 +58,7 @@ class _FaultInjection(testing.Injector):
             _AT_A_BORDER[injection.fault](self)
 
     def refuses_full_batch(self, samples: int | None) -> bool:
-        """True for the one step that is to run out of memory; micro-batches above half of its batch then also fail."""
+        """True if this step must run out of memory; micro-batches larger than half of its batch then also fail."""
         is_due = self._injection.fault == "oom" and self.fit is not None and self._is_time(self._fits.steps)
         if is_due:
             self._fire()
@@ -72,7 +72,7 @@ class _FaultInjection(testing.Injector):
         return self._room is not None and samples > self._room
 
     def refuses_plain_step(self) -> bool:
-        """True for the plain step that is to run out of memory, and for all later steps."""
+        """True if a plain step must run out of memory, from the requested step on."""
         if self._injection.fault == "oom" and self._is_time(self._fits.steps):
             self._fire()
             self._is_full = True
@@ -130,7 +130,7 @@ def _hang(rehearsed: _FaultInjection) -> None:
 
 
 def _lose_gpu(rehearsed: _FaultInjection) -> None:
-    """End as TensorFlow does when a device has fallen off the bus: a check fails, and nothing is saved."""
+    """Exit as TensorFlow does when a device has fallen off the bus: a check fails, and nothing is saved."""
     os.abort()
 
 

@@ -134,9 +134,9 @@ def _replace_fit(trainer: Any, fits: Fits, tell_left_out: Callable[[], None]) ->
 
 
 def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
-    """Train and return the result. If a checkpoint cannot be restored, try the one before it, or end the run.
+    """Train and return the result. If a checkpoint cannot be restored, try the previous one, or end the run.
 
-    The process then ends with all checkpoints intact, so that the user can fix the cause.
+    In that case all checkpoints stay intact, so that the user can fix the cause.
     """
     while True:
         try:
@@ -154,7 +154,7 @@ def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
 
 
 def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwargs: Any) -> Fit | None:
-    """Return the guarded fit that starts now; None if it runs as plain Keras: nested, wrongly called, unsupported."""
+    """Return the guarded fit that starts now; None if it must run as plain Keras: nested, miscalled or unsupported."""
     try:
         bound = signature.bind(model, *args, **kwargs)
     except TypeError:
@@ -241,7 +241,7 @@ def _with_ours(callbacks: Any, fit: Fit) -> Any:
 
 
 def _replace_logs(fits: Fits) -> None:
-    """Give an epoch that resumes after its last batch that batch's logs, which Keras lacks."""
+    """Supply the last batch's logs to an epoch that resumes after that batch, since Keras does not have them."""
     cls = KERAS.trainer.value()
     original = KERAS.logs_of_epoch.get(cls)
     if original is None:
@@ -277,7 +277,7 @@ def _replace_maker(fits: Fits, name: str, guard: Callable[[Fits, Any, Any], Any]
 
 
 def _watch_the_steps_of_others(fits: Fits, model: Any, name: str) -> None:
-    """Watch a custom or unguarded function, which would look like a hang without heartbeats."""
+    """Watch a custom or unguarded function, since without heartbeats it would look like a hang."""
     function = getattr(model, name, None)
     if callable(function) and not isinstance(function, (GuardedStep, PlainStep)):
         setattr(model, name, PlainStep(model, function, _watch_of(fits, model, name)))

@@ -44,7 +44,7 @@ class LeftOut:
         self._tell(_was_told(self._session))
 
     def _tell_at_exit(self) -> None:
-        """Report at exit for pipelines used outside fit; skipped after Ctrl-C, so that nobody has to wait."""
+        """Report at exit for pipelines used outside fit, except after Ctrl-C, so that nobody has to wait."""
         if getattr(sys, "last_type", None) is not KeyboardInterrupt:
             self._tell(bool(_was_told(self._session)))
 
@@ -67,7 +67,7 @@ class LeftOut:
 
 
 def _was_told(session: Session) -> bool | None:
-    """True if TensorFlow logged that it left something out; None if unknown."""
+    """True if TensorFlow logged that it left an element out; None if unknown."""
     hidden = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "0")
     if (hidden.isdigit() and int(hidden) >= _HIDES_WARNINGS) or session.run_dir is None:
         return None

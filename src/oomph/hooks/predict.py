@@ -110,7 +110,7 @@ class GuardedPredict:
             self._search.learn(failed, part, seconds)
 
     def _judged(self, batch: Any) -> Promise:
-        """Return the promise for batches of this layout: one probe per layout shows if samples affect each other."""
+        """Return the promise for batches of this layout. One probe per layout shows if samples affect each other."""
         layout = batches.layout_of(self._replicas.local(batch)[0])
         if layout in self._verdicts:
             return self._verdicts[layout]

@@ -5,7 +5,7 @@ is left out, not its whole batch. It changes nothing if nothing fails. After an 
 with the next file (`TFRecordDatasetOp` in tensorflow/core/kernels/data/tf_record_dataset_op.cc), but a Python generator
 ends at its first error. So a pipeline from a generator keeps its errors.
 
-It is imported during TensorFlow's import, so it imports none of it.
+This module is loaded while TensorFlow is being imported, so it imports no part of it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 TensorFlow writes a cache as files NAME_0.index, NAME_0.data-00000-of-00001, ..., with a NAME_0.lockfile, and refuses to
 start another cache while any of them exists (`FileWriterIterator` in tensorflow/core/kernels/data/cache_dataset_ops.cc;
 the names in core/util/tensor_bundle). The process that wrote them is dead, and no other can complete them. So oomph
-removes them before a restarted script uses the cache, except files with other names, older than the run directory here,
-without a TensorFlow lock next to them, or open in a process.
+removes them before a restarted script uses the cache. It leaves alone files that have other names, are older than the
+run directory here, have no TensorFlow lock next to them, or are open in a process.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def watch(session: Session) -> None:
 def _began(run_dir: Path | None) -> int | None:
     """Return the start of the run's first attempt, in nanoseconds since 1970, by the kernel's clock.
 
-    A run directory copied from elsewhere counts from its arrival.
+    For a run directory copied from elsewhere, that is the time when it was copied.
     """
     try:
         return None if run_dir is None else (run_dir / "owner-1").stat().st_ctime_ns

@@ -1,12 +1,12 @@
-"""Watches, in the script process, what happens outside guarded fits: errors, custom loops, `evaluate` and its like.
+"""Watches, in the script process, what happens outside guarded fits: errors, custom loops, `evaluate` and the like.
 
 Nothing is repaired here, and no exception is changed. Errors are named in the journal, including those that the script
 catches itself. Custom loops are detected where they call `optimizer.apply`: in Python for eager loops; for others,
 while a `tf.function` is traced, whose calls are counted from then on.
 
 Source: tensorflow/python/eager/core.py, where every error of TensorFlow's runtime becomes a Python exception;
-`Function.__call__` in tensorflow/python/eager/polymorphic_function/polymorphic_function.py; tracing_compilation.py
-beside it. One of their functions runs exactly when another is traced.
+`Function.__call__` in tensorflow/python/eager/polymorphic_function/polymorphic_function.py; tracing_compilation.py next
+to it. One of their functions runs exactly when another is traced.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Seen:
         self._say(f"out of memory at {site}, outside a guarded step: left to the script")
 
     def step_of_a_loop(self, optimizer: Any, applied: bool) -> None:
-        """Count a custom loop's step outside other trainings that applies or, if `applied`, has applied gradients."""
+        """Count a custom loop's step, outside other trainings, that applies or, if `applied`, has applied gradients."""
         if loops.within_a_training():
             return
         session = self._session.in_this_process()

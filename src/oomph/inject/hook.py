@@ -49,7 +49,7 @@ def after_import(actions: Mapping[str, Act]) -> None:
 class AwaitingFinder:
     """A finder on sys.meta_path that acts on each of its modules once.
 
-    It is never removed, since no script imports all of them. It costs one dict look-up per import.
+    It is never removed, since no script imports all its modules. It costs one dict look-up per import.
 
     Args:
         actions: by module name, the action to take right after its import.

@@ -14,7 +14,7 @@ from oomph.journal.fact import BY_NAME, Fact
 
 SCHEMA = 1
 _SMALL = 2**62
-"""The size above which numbers are checked further, as are values that are not numbers."""
+"""The size above which numbers are checked more closely, like all values that are not numbers."""
 _MOST_FIELDS, _LONGEST_NAME = 200, 200
 _MOST_UNKNOWN = 10_000
 """The most memory, in bytes, that a field of an unknown event may take."""
@@ -66,7 +66,7 @@ class Event(NamedTuple):
 
     @classmethod
     def named(cls, name: str, data: Mapping[str, Any], *place: Any, **places: Any) -> Event:
-        """Return the event with that name and these journal fields. Damaged ones get their default."""
+        """Return the event with that name and these journal fields. Damaged fields get their default."""
         return cls(fact_of(name, data), *place, **places)
 
     @classmethod
@@ -108,7 +108,7 @@ def fields_of(fact: Fact) -> Mapping[str, Any]:
 
 
 def fact_of(name: str, data: Mapping[str, Any]) -> Fact:
-    """Build the fact with these fields; one with an unknown name keeps only small ones."""
+    """Build the fact with these fields; a fact with an unknown name keeps only small fields."""
     kind = BY_NAME.get(name)
     if kind is None:
         has_too_many = len(data) > _MOST_FIELDS

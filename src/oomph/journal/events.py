@@ -73,7 +73,7 @@ class Diagnosed(Fact, event="diagnosed"):
 
 
 class Decided(Fact, event="decided"):
-    """The action after an attempt, with everything on which the decision rests."""
+    """The action after an attempt, with all facts on which the decision is based."""
 
     action: str = ""
     reason: str = ""
@@ -87,7 +87,7 @@ class Decided(Fact, event="decided"):
 
 
 class Hung(Fact, event="hang"):
-    """The script made no progress for longer than its phase may take."""
+    """The script made no progress for longer than the limit of its phase."""
 
     phase: str = ""
     fit: int | None = None
@@ -104,7 +104,7 @@ class KernelLogRead(Fact, event="kernel-log"):
 
 
 class GpuMemoryHeld(Fact, event="gpu-memory-held"):
-    """GPU memory stays taken after the script has ended."""
+    """GPU memory is still in use after the script has ended."""
 
 
 class GpuMemoryBack(Fact, event="gpu-memory-back"):
@@ -174,13 +174,13 @@ class GuardInstalled(Fact, event="guard-installed"):
 
 
 class GuardFailed(AtStep, event="guard-failed"):
-    """A part of oomph failed; the training goes on without it."""
+    """A part of oomph failed; the training continues without it."""
 
     reason: str = ""
 
 
 class FeatureOff(Fact, event="feature-off"):
-    """A private name of Keras or TensorFlow is missing, which switches a feature off."""
+    """A feature is off because a private name of Keras or TensorFlow is missing."""
 
     name: str = ""
     feature: str = ""
@@ -208,7 +208,7 @@ class CreatedBefore(Fact, event="created-before"):
 
 
 class AppendedAgain(Fact, event="appended-again"):
-    """A file that an earlier attempt appended to is appended to once more."""
+    """The script appends again to a file that an earlier attempt appended to."""
 
     path: str = ""
     site: str = ""
@@ -234,7 +234,7 @@ class Preempted(AtStep, event="preempted"):
 
 
 class Interrupted(AtStep, event="interrupted"):
-    """A KeyboardInterrupt ended a fit; the script may go on."""
+    """A KeyboardInterrupt ended a fit; the script may continue."""
 
     steps: int = 0
     saved: int = 0
@@ -248,7 +248,7 @@ class ContextLost(Fact, event="context-lost"):
 
 
 class GaveUp(Fact, event="gave-up"):
-    """The script's process cannot continue, and another one could not either."""
+    """The script's process cannot continue, nor could a new one."""
 
     fault: str = ""
     reason: str = ""
@@ -466,7 +466,7 @@ class CheckpointFailed(AtStep, event="checkpoint-failed"):
 
 
 class Resumed(AtStep, event="resumed"):
-    """A fit or loop goes on from a checkpoint, or its result is restored."""
+    """A fit or loop resumes from a checkpoint, or its result is restored."""
 
     name: str = ""
     key: str | None = None
@@ -479,7 +479,7 @@ class Resumed(AtStep, event="resumed"):
 
 
 class ResumedItself(AtStep, event="resumed-itself"):
-    """The script went on from its own checkpoint."""
+    """The script resumed from its own checkpoint."""
 
     key: str | None = None
     steps: int = 0

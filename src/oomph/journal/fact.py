@@ -1,6 +1,6 @@
 """Fact: the frozen value that an event of the journal carries. Both processes.
 
-Not a dataclass: sixty of them would take a third of the time that a script needs to join a run.
+Not a dataclass: creating sixty of those would take a third of the time that a script needs to join a run.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Fact(_Values, metaclass=_FactType):
         return fact
 
     def with_fields(self: _Fact, **values: Any) -> _Fact:
-        """Return the same fact with other values for these fields."""
+        """Return a copy of the fact with new values for these fields."""
         return type(self)(**{**dict(self.items()), **values})
 
     def items(self) -> Iterator[tuple[str, Any]]:

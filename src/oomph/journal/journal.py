@@ -78,7 +78,7 @@ class Journal:
 
 
 def refuse_later(run_dir: Path, attempt: int) -> None:
-    """Rename files that claim to be journals of this attempt, not yet begun, or of a later one.
+    """Rename files that claim to be journals of this attempt, which has not begun yet, or of a later one.
 
     No process of this run wrote them, and the reader would mistake their events for this attempt's.
     """
@@ -96,7 +96,7 @@ def refuse_later(run_dir: Path, attempt: int) -> None:
 
 
 def _end_half_line(fd: int) -> None:
-    """End the half line of a killed writer, so that it does not damage our first line."""
+    """Terminate the half line of a killed writer, so that it does not damage our first line."""
     size = os.fstat(fd).st_size
     if size and os.pread(fd, 1, size - 1) != b"\n":
         os.write(fd, b"\n")
@@ -119,7 +119,7 @@ class ByKind:
             self._events.setdefault(type(event.fact), []).append(event)
 
     def events(self, *kinds: type[Fact]) -> list[Event]:
-        """Return the events of these classes, one class after another."""
+        """Return the events of these classes, grouped by class."""
         return [event for kind in kinds for event in self._events.get(kind, ())]
 
     def facts(self, kind: type[_Fact]) -> list[_Fact]:

@@ -1,6 +1,6 @@
 """Reads the journal of a run as a stream, and later only the new part. Both processes.
 
-`oomph explain` needs the events of a run in six places: within `with JournalReader(run):`, all of them share it.
+`oomph explain` needs the events of a run in six places: within `with JournalReader(run):`, they share one reader.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _OF_AN_EVENT = 4 * _OBJECT
 _CHUNK = 1 << 16
 _LONGEST_FIRST = 1 << 20
 _LONGEST = 64 << 20
-"""The longest line, in bytes. A file with a hole is one line without an end."""
+"""The maximum length of a line, in bytes. A file with a hole is a single unterminated line."""
 _SHORT, _MOST_PARTS = 1 << 16, 1 << 17
-"""The length in bytes of a short line, and the most parts of a longer one: each of "{},{}," takes twenty times its
-memory."""
+"""The maximum length of a short line, in bytes, and the maximum number of parts in a longer one: values such as
+"{},{}," take twenty times the memory of their text."""
 MOST_KEPT = 256 << 20
 """The approximate memory for the events of one run, in bytes; further lines are only counted."""
 _NAME = re.compile("([0-9]{1,9})-.*")
@@ -36,7 +36,7 @@ _Place = tuple[int, float, str, int, Event]
 
 
 class SharedWords:
-    """Short words and numbers shared by many events, each kept once."""
+    """Stores short words and numbers only once, since many events share them."""
 
     def __init__(self) -> None:
         self._words: dict[str, str] = {}
@@ -45,7 +45,7 @@ class SharedWords:
         """The approximate memory of all events so far, in bytes, without what they share."""
 
     def event(self, event: Event) -> Event:
-        """Return the same event in less memory."""
+        """Return the same event, in a form that takes less memory."""
         fact, attempt, rank, role, sequence, time = event
         values = [self._shared(value) for _, value in fact.items()]
         self.weight += _OF_AN_EVENT + _PLACE * len(values)
@@ -84,7 +84,7 @@ class JournalReader:
         self._events: Sequence[Event] = ()
 
     def __enter__(self) -> JournalReader:
-        """Make `read_journal` and `unreadable_lines` use it for this run from now on."""
+        """Make `read_journal` and `unreadable_lines` use this reader for its run."""
         _shared_readers[_key(self._folder.parent)] = self
         return self
 
@@ -92,7 +92,7 @@ class JournalReader:
         _shared_readers.pop(_key(self._folder.parent), None)
 
     def read(self) -> Sequence[Event]:
-        """Return every readable event, as from `read_journal`; the same object if nothing is new."""
+        """Return every readable event, like `read_journal`; returns the same object if nothing is new."""
         if self._update():
             places = (_in_order(file.all()) for file in self._files.values())
             self._events = [place[-1] for place in heapq.merge(*places, key=lambda place: place[:-1])]
@@ -189,7 +189,7 @@ class _File:
         self._weight = 0
         self._events: list[Event] = []
         self._half_line: list[Event] = []
-        """The event in a last line without an end, if it is one; the line is read again once it has an end."""
+        """The event in an unterminated last line, if it contains one; the line is read again once it is terminated."""
 
     def all(self) -> Iterator[Event]:
         """Yield the events of the file, in the order of writing."""
@@ -197,7 +197,7 @@ class _File:
         yield from self._half_line
 
     def update(self, shared: SharedWords) -> bool:
-        """Read the new part. Returns True if there is anything new. An unreadable file is one unreadable line."""
+        """Read the new part. Returns True if anything is new. An unreadable file counts as one unreadable line."""
         try:
             with open_regular(self._path) as stream:
                 found = os.fstat(stream.fileno())
@@ -244,7 +244,7 @@ class _File:
         self._weight += shared.weight - before_all
 
     def _events_in(self, lines: list[bytes], shared: SharedWords) -> Iterator[Event]:
-        """Yield the events in these lines that belong to the attempt in the file's name, like all of oomph's own."""
+        """Yield the events in these lines that belong to the attempt in the file's name, as all genuine ones do."""
         return (event for event in _events_of(lines, shared) if event.attempt == self._attempt)
 
 
@@ -257,7 +257,7 @@ def _some_lines(stream: BinaryIO) -> list[bytes]:
 
 
 def _events_of(lines: list[bytes], shared: SharedWords) -> Iterator[Event]:
-    """Yield the events in these lines, without half lines of a killed writer and other schemas."""
+    """Yield the events in these lines, except half lines of a killed writer and events in other schemas."""
     for document in _documents(lines):
         try:
             event = event_of(document)
@@ -267,7 +267,7 @@ def _events_of(lines: list[bytes], shared: SharedWords) -> Iterator[Event]:
 
 
 def _documents(lines: list[bytes]) -> Sequence[Any]:
-    """Parse the documents in these lines, all at once if whole, which is twice as fast."""
+    """Parse the documents in these lines, all at once if they are intact, which is twice as fast."""
     lines = [line for line in lines if len(line) <= _SHORT or _parts_in(line) <= _MOST_PARTS]
     if all(line.startswith(b'{"') and line.endswith(b"}\n") for line in lines):
         try:
@@ -280,7 +280,7 @@ def _documents(lines: list[bytes]) -> Sequence[Any]:
 
 
 def _parts_in(line: bytes) -> int:
-    """Return an upper bound on the values in a line: commas and brackets in texts also count."""
+    """Return an upper bound on the values in a line: commas and brackets within strings are counted as well."""
     return line.count(b",") + line.count(b"[") + line.count(b"{")
 
 

@@ -16,7 +16,7 @@ _LIBRARIES = ("keras.", "tensorflow.")
 
 @functools.lru_cache(maxsize=4096)
 def is_users(module: str) -> bool:
-    """True if a module is the user's: the script or a file next to it, not an installed library."""
+    """True if a module belongs to the user: the script or a file next to it, not an installed library."""
     if module == "__main__":
         return True
     path = getattr(sys.modules.get(module), "__file__", None)
@@ -39,7 +39,7 @@ _HOLDERS = frozenset(
 
 @functools.lru_cache(maxsize=4096)
 def is_holder(kind: type) -> bool:
-    """True for a stateful class of Keras or TensorFlow, such as a layer, and for its subclasses."""
+    """True if this is a stateful class of Keras or TensorFlow, such as a layer, or a subclass of one."""
     return any(is_of_library(base) and base.__name__ in _HOLDERS for base in kind.__mro__)
 
 
@@ -50,7 +50,7 @@ class Names(NamedTuple):
     attributes: frozenset[str]
     """Attributes of objects and modules, including names that the code itself imports from a module."""
     modules: frozenset[str]
-    """Modules that the code itself imports, as it names them."""
+    """Modules that the code itself imports, spelled as in the code."""
 
 
 _TAKES_GLOBALS_BY_TEXT = "globals"

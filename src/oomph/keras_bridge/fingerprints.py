@@ -35,7 +35,7 @@ _GRANTED_SECONDS = 0.05
 _ROW = 512
 """The row length, in 8-byte words, of the table in which a larger array is summed by rows and by columns.
 
-Such sums are as fast as memory, and sensitive to order.
+Such sums run at memory speed and depend on the order.
 """
 
 
@@ -66,7 +66,7 @@ def as_number(fingerprint: Any) -> int:
 
 
 def of_logs(logs: Any) -> int:
-    """Return the fingerprint of what a step returned. Reading the logs waits for the device."""
+    """Return the fingerprint of a step's result. Reading the logs waits for the device."""
     digest = hashlib.blake2b(digest_size=8)
     for leaf in tf.nest.flatten(logs):
         digest.update(np.ascontiguousarray(leaf).tobytes())
@@ -139,7 +139,7 @@ class StateFingerprint:
         )
 
     def is_affordable(self, share: float) -> bool:
-        """True if all computations, with one more now, stay within this share of the time, or are barely noticed."""
+        """True if all computations, including one more now, stay within this share of the time, or barely matter."""
         seconds = self.seconds
         if seconds < 0:
             seconds = sum(slot.nbytes for slot in self.slots) / _BYTES_PER_SECOND

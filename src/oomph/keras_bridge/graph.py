@@ -114,7 +114,7 @@ def written_slots(function: Any, besides: Iterable[Any]) -> list[Slot]:
     """Return the variables that the concrete `function` writes, except those in `besides`.
 
     TensorFlow derives which captured resources a graph only reads, so that readers can run in parallel
-    (tensorflow/python/framework/auto_control_deps_utils.py). All others count as written.
+    (tensorflow/python/framework/auto_control_deps_utils.py). All other resources count as written.
     """
     excluded = handles_of(besides)
     read_only = set(TENSORFLOW.read_only_inputs.value()(function.graph))
@@ -166,8 +166,9 @@ _SAME_NUMBER = ("Identity", "Cast", "Reshape", "Squeeze", "Mean", "Sum")
 class OnBatch:
     """Decides which tensors may differ between micro-batches.
 
-    The sizes of samples do not differ: only the first dimension varies with their number. State inside a kernel does,
-    such as its random numbers. Variables do not, since every micro-batch starts from the same values.
+    The size of a sample does not differ: only the first dimension varies with the number of samples. State inside a
+    kernel, such as its random numbers, does differ. Variables do not, since every micro-batch starts from the same
+    values.
 
     Args:
         batch: the tensors of the batch, and whatever else differs between micro-batches.
@@ -206,7 +207,7 @@ def _behind_the_same(number: Any) -> Any:
 
 
 def _reaches(tensor: Any, found: Callable[[Any], bool], stops: Callable[[Any], bool] = lambda each: False) -> bool:
-    """True if a tensor is computed from one that `found` matches, not searching behind those that `stops` matches."""
+    """True if a tensor depends on one that `found` matches, without searching behind those that `stops` matches."""
     waiting, seen = [tensor], set()
     while waiting:
         each = waiting.pop()
@@ -225,7 +226,7 @@ def _keeps_to_itself(tensor: Any) -> bool:
 
 
 def _is_size_of_a_sample(tensor: Any) -> bool:
-    """True if this is a dimension of some tensor other than the first."""
+    """True if this is a dimension, other than the first, of some tensor."""
     if tensor.op.type != "StridedSlice" or tensor.op.inputs[0].op.type != "Shape":
         return False
     begin, rank = tf.get_static_value(tensor.op.inputs[1]), tensor.op.inputs[0].op.inputs[0].shape.rank

@@ -1,7 +1,7 @@
 """Keras models: their optimizers, the state of their layers beyond the variables that Keras lists, and XLA.
 
-A layer that keeps arrays of its own overrides `save_own_variables` and `load_own_variables`. This module calls the
-same two methods.
+A layer that keeps additional arrays overrides `save_own_variables` and `load_own_variables`. This module calls the same
+two methods.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def optimizers_of(model: Any) -> list[Any]:
 
 
 def innermost(optimizer: Any) -> Any:
-    """The optimizer inside a loss-scaling one, or the optimizer itself."""
+    """Return the optimizer inside a loss-scaling optimizer, or the optimizer itself."""
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def learning_rate_of(optimizer: Any) -> float | None:
-    """The current learning rate; None if it is not known, as with a user's own optimizer."""
+    """Return the current learning rate; None if unknown, as with a custom optimizer."""
     rate: Any = KERAS.learning_rate.get(innermost(optimizer))
     return float(rate.numpy()) if hasattr(rate, "numpy") else None
 
@@ -165,5 +165,5 @@ def switch_off_xla(model: Any) -> None:
 
 
 def script_chose_xla(model: Any) -> bool:
-    """True if the script, or Keras for it, runs this model with XLA."""
+    """True if the script, or Keras on its behalf, runs this model with XLA."""
     return bool(_chosen.get(model, model.jit_compile))

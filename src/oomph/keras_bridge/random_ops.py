@@ -8,8 +8,8 @@ The seeds are those of the full step, because every micro-batch starts from the 
 Source: tensorflow/python/ops/stateless_random_ops.py, which calls the operations replaced here by these names.
 
 A dropout mask of the full batch may be larger than everything else in a micro-batch. The stateless operations number
-their outputs: the Philox generator gives four 32-bit words for each count, and output number n comes from count n / 4.
-So an operation with a later counter begins in the middle.
+their outputs: the Philox generator produces four 32-bit words per count, so output number n comes from count n / 4. An
+operation that starts at a later count begins in the middle.
 
 This is how TensorFlow's kernels work, but it is not documented. So an operation is used this way only after a trial: on
 a small tensor, on this device, and under XLA if the step is compiled.
@@ -133,7 +133,7 @@ def hidden_draws_in(graph: Any) -> set[str]:
 
 
 _TRIAL = (8, 5)
-"""The shape of the trial's tensor. For it, XLA draws normals in pairs split over two halves: even first, odd last."""
+"""The shape of the trial's tensor. There, XLA draws normals in pairs split over two halves: even first, odd last."""
 _NEAR_THE_END = 2**64 - 3
 """The lower half of a counter that overflows during the trial."""
 _tried: dict[tuple[Any, ...], bool] = {}

@@ -7,9 +7,9 @@ the same, and the count is saved and restored like any variable.
 
 Source: `GuardedPhiloxRandom::Init` in tensorflow/core/util/guarded_philox_random.cc (the seeds are the key, and the
 upper half of the counter), `ReserveRandomOutputs` there (256 counts to an output), `PhiloxRandomOp` in
-tensorflow/core/kernels/random_op.cc, `RandomShuffle` in random_shuffle_op.cc beside it (a count for four indices).
+tensorflow/core/kernels/random_op.cc, `RandomShuffle` in random_shuffle_op.cc next to it (one count for four indices).
 
-An eager operation of a script without a seed takes one from the system, so a restarted script would draw other
+In a script without a seed, an eager operation gets one from the system, so a restarted script would draw different
 numbers. It is replaced in the same way, with a key from the run (`protocol/entropy.py`); its count is saved with the
 states of the global generators.
 """
@@ -197,11 +197,11 @@ def install_eager(entropy: str) -> None:
 
 
 _known: WeakKeyDictionary[Any, tuple[int, bool]] = WeakKeyDictionary()
-"""For each function examined, the number of its traces, and True if one of them draws from such a state."""
+"""For each function examined, the number of its traces, and True if any of them draws from state inside kernels."""
 
 
 def functions_with_draws(functions: Iterable[Any]) -> list[Reason]:
-    """Return reasons for the functions that draw from such a state."""
+    """Return a reason for each function that draws from state inside TensorFlow's kernels."""
     names = sorted({str(getattr(function, "__name__", "a function")) for function in functions if _draws(function)})
     return [because("draws-in-kernels", function=name) for name in names]
 

@@ -37,7 +37,7 @@ class Series:
     planned: float | None = None
     """The place where the training ends; None if unknown."""
     again: float = 0
-    """The place where the second of two fits starts, or from where all fits do the same work."""
+    """The place where the second of two fits starts, or the place from which all fits do the same work."""
     ended: int = 0
     """The number of epochs of the fit that have ended."""
     is_whole: bool = True
@@ -113,7 +113,7 @@ def _steps(fits: _Fits, within: Sequence[Baseline], training: Values) -> Series:
 
 
 def _tell_enough(readings: Sequence[Baseline], ends: Sequence[Baseline], training: Values) -> bool:
-    """True if readings span more than memory refilled in each epoch; a single epoch always counts."""
+    """True if readings span more than one epoch, which may refill memory; a training of one epoch always counts."""
     if not readings or not ends:
         return training.get("epochs", 1) == 1
     return readings[-1].step - readings[0].step >= _EPOCHS * (ends[0].step - readings[0].step)

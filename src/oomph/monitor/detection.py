@@ -71,7 +71,7 @@ class Detection:
         return [key for key, known in self._known.items() if not known.is_over]
 
     def _ask(self, number: int) -> list[Finding]:
-        """Return a detector's findings; skip one that fails from now on, since it would fail every time."""
+        """Return a detector's findings. If it fails, skip it from now on, since it would fail every time."""
         detector = self._detectors[number]
         try:
             return list(detector.find(self._window))

@@ -35,12 +35,12 @@ class Finding:
     remedy: str = ""
     """The remedy, if it is more specific than the first one of the page."""
     kind: str = ""
-    """Distinguishes findings of one page and subject: a GPU may report "xid 48", and then "lost"."""
+    """Distinguishes findings with the same page and subject: a GPU may report "xid 48", and then "lost"."""
 
 
 @dataclass(frozen=True)
 class FindingEnded:
-    """A finding that is over; fault, subject and kind match the finding."""
+    """The end of a finding; its fault, subject and kind match those of the finding."""
 
     fault: str
     subject: str
@@ -127,7 +127,7 @@ def in_words(finding: Finding) -> str:
 
 
 def remedy_of(finding: Finding) -> str:
-    """Return the finding's own remedy, or the first of its page."""
+    """Return the finding's own remedy, or the first one on its page."""
     page = find(finding.fault)
     if finding.remedy or page is None or not page.remedies:
         return finding.remedy

@@ -1,10 +1,10 @@
-"""Detects that free GPU memory is in pieces that are too small, from TensorFlow's report of a failed allocation. Pure.
+"""Detects free GPU memory in pieces that are too small, from TensorFlow's report of a failed allocation. Pure.
 
 `oomph run` looks for it when an allocation has failed and the training goes on, as micro-batches or after a restart.
-Nothing that can be read earlier reveals it: TensorFlow gives the bytes in use and their peak, but not the largest free
-block (`LargestFreeBlock` in its statistics is always 0), on which fragmentation depends. What NVML shows beyond the
-bytes in use is free memory of the pool, cut into pieces or not. The report lists every free block. A finding requires
-as much free memory as was requested, without a block of that size.
+Nothing that can be read earlier reveals it: TensorFlow reports the bytes in use and their peak, but not the largest
+free block (`LargestFreeBlock` in its statistics is always 0), on which fragmentation depends. What NVML shows beyond
+the bytes in use is free memory of the pool, whether in pieces or not. The report lists every free block. A finding
+requires as much free memory as was requested, without a block of that size.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The GPUs of a sample, from the answer or silence of the thread that asks them, and from the kernel's log.
+"""The GPUs of a sample, from the answer or silence of the thread that queries them, and from the kernel's log.
 
-A stuck driver blocks only that thread. There is never a second one: it would wait for the same lock of the driver. If
+A stuck driver blocks only that thread. There is never a second one: it would wait for the same driver lock. If
 readable, the log shows Xids that the driver does not, or can no longer, report as events.
 """
 

@@ -1,8 +1,8 @@
 """Growth: whether memory readings only ever grow, as in a leak, and how fast. Pure; standard library only.
 
-The comparison uses floors: the lower quartile of each of eight equal parts, which is raised neither by garbage waiting
-for its collector nor by batches in flight. The floors of a leak lie on a line that continues, rises often, and leads to
-where memory never was before, by more than readings of one part differ. A trend test alone (Mann-Kendall) finds a trend
+The comparison uses floors: the lower quartile of each of eight equal parts, which neither uncollected garbage nor
+batches in flight raise. The floors of a leak lie on a line that continues, rises often, and exceeds all earlier memory
+use by more than the readings within one part differ. A trend test alone (Mann-Kendall) finds a trend
 in nearly every training; each gate is something that one kind of healthy training fails. A check costs O(n log n).
 """
 
@@ -129,7 +129,7 @@ def even_rises(points: Sequence[Point], rises: int, least_bytes: float) -> Growt
     """Return the newest rises, as far back as they are even; None if there are fewer than `rises`.
 
     A list that keeps a model of each fit, or the outputs of each epoch, adds the same number of bytes each time. A few
-    such rises rule out chance, while a trend of noisy readings needs ten. They must lead to new heights of memory.
+    such rises rule out chance, while a trend of noisy readings needs ten. They must exceed all earlier memory use.
     """
     sizes = [after - before for (_, before), (_, after) in pairwise(points)]
     if len(sizes) < rises:
@@ -176,7 +176,7 @@ def _parts(points: Sequence[Point]) -> list[list[Point]]:
 def _floor(part: Sequence[Point]) -> Point:
     """Return the lower quartile: below garbage and batches in flight, but above an odd reading.
 
-    Its place is computed from the growth, not taken from the reading, whose place is random where the noise is larger.
+    Its place is computed from the growth, not taken from the reading, whose place is random if the noise is larger.
     """
     quarter = len(part) // 4
     return part[quarter][0], sorted(value for _, value in part)[quarter]

@@ -1,4 +1,4 @@
-"""The load of the machine, and of the script's process and all it has started, from /proc once a second.
+"""The load of the machine, and of the script's process and everything it has started, from /proc once a second.
 
 The files of a process stay open: that is cheaper than opening them again, and a descriptor never refers to another
 process with the same pid.

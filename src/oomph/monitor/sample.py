@@ -1,4 +1,4 @@
-"""Sample: the measurements of one moment; as one line of JSON, and back. Pure.
+"""Sample: the measurements of one moment, to and from one line of JSON. Pure.
 
 A line holds values only; the header, the first line of a file, says which metric each column is:
 
@@ -90,12 +90,12 @@ class Baseline:
     time: float = 0.0
     """The Unix time, in seconds."""
     process: int = 0
-    """The pid of the training process: another process starts with empty memory."""
+    """The pid of the training process: a different process starts with empty memory."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample. A source that does not answer leaves its part empty and gives the reason in `problems`."""
+    """One sample. A source that does not answer leaves its part empty and states the reason in `problems`."""
 
     time: float
     """The Unix time of the sample, in seconds."""
@@ -108,7 +108,7 @@ class Sample:
     baselines: tuple[Baseline, ...] = ()
     """The baselines added since the last sample."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """The reason that a source has no values, in words: {"nvml": "the driver does not let this user ask"}."""
+    """The reason that a source has no values: {"nvml": "this user is not allowed to query the NVIDIA driver"}."""
 
 
 class Header(NamedTuple):

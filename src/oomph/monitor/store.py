@@ -3,7 +3,7 @@
 There are two files in the run directory. The newest samples are lines of `monitor/samples.jsonl`, the tail: one
 unbuffered write for each, so a killed process loses none. Every 300 samples the tail becomes a gzip member at the end
 of `monitor/samples.jsonl.gz`. The tail's first line says at which byte that will be, and this decides what counts: a
-reader reads the compressed file up to there, then the tail. Whenever the writer dies, each sample thus counts once:
+reader reads the compressed file up to there, then the tail. So each sample counts once, whenever the writer dies:
 
     before the member is written         the compressed file ends there
     while it is, or when it is whole     what is beyond that byte is the tail itself, and is not read
@@ -38,7 +38,7 @@ _RETRY_SAMPLES = 30
 
 
 class Store:
-    """The writing end. It never raises: `problem` gives the reason that samples are not kept."""
+    """The writing end. It never raises: `problem` says why samples are not kept."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
@@ -74,7 +74,7 @@ class Store:
             self._fail(error)
 
     def close(self) -> None:
-        """Close the files; the tail stays as it is."""
+        """Close the files; leave the tail unchanged."""
         self.sync()
         self._release_tail()
         if self._lock is not None:
@@ -93,7 +93,7 @@ class Store:
         self._samples += 1
 
     def _begin_tail(self, line: bytes) -> None:
-        """Compress the tail, if there is one, and replace it by a new one with this first sample."""
+        """Compress the tail, if there is one, and replace it with a new one that starts with this sample."""
         replace_own(self._run_dir, TAIL, header_line(_compress_tail(self._run_dir)) + line)
         self._release_tail()
         self._tail = open_own(self._run_dir, TAIL, os.O_WRONLY | os.O_APPEND)

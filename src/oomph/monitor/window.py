@@ -144,7 +144,7 @@ def _keep(baselines: list[Baseline], newest: Baseline) -> None:
 
 
 _COMING_SECONDS = 60.0
-"""The seconds that a process may take to allocate; also the longest since a process of the script was listed."""
+"""The maximum time, in seconds, for a process to allocate; also the maximum since a script's process was listed."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Limits a checkpoint to replacing data: it never chooses what is called, or which file is written.
 
-A checkpoint may come from anybody. Its data reach the script's own attributes, and the script calls and opens what it
-finds there. So a function, a class, a module or anything else that is called stays where this process has put it, and
-a path is accepted only below the folders that this process names, and a command not at all.
+A checkpoint may come from anyone. Its data reach the script's own attributes, and the script calls and opens what it
+finds there. So a function, a class, a module or anything else that is called stays where this process has put it. A
+path is accepted only below the folders that this process names, and a command is never accepted.
 
 A checkpoint names a type by its module and name. Nothing is looked up under that name: it has to be one of the classes
 of data that the script's own modules define, or the type of an object that the script holds.
@@ -85,7 +85,7 @@ def _brings_pickled_objects(new: Any, old: Any, unpacking: Unpacking) -> bool:
 
 
 def admitted_to_iterator(new: Any, old: tuple[Any, ...], unpacking: Unpacking) -> Any:
-    """Return `new` if a checkpoint may give it to an iterator, which may call it; raises RefusedError otherwise.
+    """Return `new` if a checkpoint may pass it to an iterator, which may call it; raises RefusedError otherwise.
 
     Args:
         old: the objects that the iterator now holds.
@@ -97,7 +97,7 @@ def admitted_to_iterator(new: Any, old: tuple[Any, ...], unpacking: Unpacking) -
 
 
 def is_called(thing: Any) -> bool:
-    """True for anything that can be called or leads to a call: functions, classes, modules, objects with `__call__`.
+    """True if a thing can be called or leads to a call: a function, class, module, or object with `__call__`.
 
     Keras' layers, losses and the like are objects with their own state, and count as data.
     """
@@ -144,7 +144,7 @@ def hides_nothing(kind: type, name: str) -> bool:
 
 
 def is_plain_name(name: Any) -> bool:
-    """True for an attribute name without special meaning to Python."""
+    """True if an attribute name has no special meaning to Python."""
     return type(name) is str and not (name.startswith("__") and name.endswith("__"))
 
 
@@ -183,7 +183,7 @@ _RUNS_BY_ITSELF = ("__del__", "__call__", "__get__", "__set__", "__delete__", "_
 
 
 class OwnTypes:
-    """The types by their paths, such as "__main__:Entry".
+    """Looks up types by their paths, such as "__main__:Entry".
 
     Args:
         met: the types of the objects that the script holds.
@@ -194,7 +194,7 @@ class OwnTypes:
         self._known: dict[str, type] | None = None
 
     def __call__(self, path: str) -> Any:
-        """Return the type at this path; raises CannotGiveBackError if it is not listed."""
+        """Return the type with this path; raises CannotGiveBackError if it is not listed."""
         if self._known is None:
             self._known = {path_of(kind): kind for kind in (*_defined(), *self._met) if is_made_as_data(kind)}
         found = self._known.get(path) if type(path) is str else None

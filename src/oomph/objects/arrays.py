@@ -269,7 +269,7 @@ def _values(column: Any) -> Value:
 
 
 def _fingerprint(column: Any) -> Value:
-    """Return the fingerprint of a numeric column; text in such a table is assumed constant."""
+    """Return the fingerprint of a numeric column. Text in such a table is assumed not to change."""
     return fingerprints.of_array(np.asarray(column)) if _is_of_numbers(column) else None
 
 

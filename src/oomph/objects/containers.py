@@ -89,7 +89,7 @@ class Mapping(Kind):
         )
 
     def _items(self, content: Value, decode: Decode, thing: Any) -> tuple[list[tuple[Any, Any]], list[str], str]:
-        """Return the items to set, with the current value for those that cannot be restored, and the reasons why."""
+        """Return the items to set, and why some cannot be restored; these keep their current values."""
         items, missing, trouble, keys = [], [], "", Among(dict.keys(thing))
         for encoded, value in pairs(content[2:]):
             key = hashed(decode(encoded, keys))
@@ -108,7 +108,7 @@ class Mapping(Kind):
 
 
 class Sequence(Kind):
-    """A list, deque or set: a container of nothing but items."""
+    """A list, deque or set: a container that consists only of its items."""
 
     tag = "sequence"
 

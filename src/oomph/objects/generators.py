@@ -1,11 +1,11 @@
 """Brings a Python generator to its position in another process, by moving it or running it forward.
 
 Python lets a debugger set the line at which a frame resumes (`frame.f_lineno`, Python's Data model) and write its
-locals. What else a frame holds, such as the iterator of a `for`, is out of reach, so this works only for generators
+locals. Everything else in a frame, such as the iterator of a `for`, is out of reach, so this works only for generators
 at a `yield` with nothing else on the stack. Of the user's code, only loads and operators before that `yield` run.
 
 A generator that depends only on itself, such as a learning-rate schedule, passes through the same frames in the same
-order. A generator that values are sent to does not, and is never run: it would take `None` for a loss.
+order. A generator that is sent values does not, and is never run: it would mistake `None` for a loss.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Yield(NamedTuple):
     is_stored: bool
     """True if the code only stores the sent value under a name, or discards it."""
     is_harmless: bool
-    """True if the line may run again: this is its only `yield`, and only loads and operators precede it."""
+    """True if the line can safely run again: this is its only `yield`, and only loads and operators precede it."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -80,7 +80,7 @@ def receives(generator: GeneratorType[Any, Any, Any]) -> bool:
 
 
 def may_stand_at(code: CodeType, offset: int) -> bool:
-    """True if a `yield` of the code is at this offset."""
+    """True if the code has a `yield` at this offset."""
     steps = _steps(code)
     if any(step.opname == "YIELD_FROM" for step in steps):  # Python 3.10: it stands before the instruction
         return True
@@ -228,7 +228,7 @@ def bring_to(
         node: the generator in the graph.
         content: the offset of the `yield` at which it stood, and its locals.
         graph: encodes the current content of its frame.
-        new: objects it referred to that do not exist yet, each with how it was made and its content.
+        new: objects it referred to that do not exist yet, each with the way it was made and its content.
         decode: resolves a reference to an object of this process.
         allowance: how long it may run.
     """
@@ -278,7 +278,7 @@ def _run_forward(
 
 
 def _holds(generator: Any, content: Value, graph: Any, new: Mapping[str, tuple[str, Value]]) -> bool:
-    """True if a generator stands at its saved position and its locals have their saved values."""
+    """True if a generator is at its saved position and its locals have their saved values."""
     frame = generator.gi_frame
     if frame is None or content == _ENDED:
         return frame is None and content == _ENDED

@@ -1,4 +1,4 @@
-"""Objects with attributes, classes, and what functions hold: their globals, cells and bound objects."""
+"""Objects with attributes, classes, and the contents of functions: their globals, cells and bound objects."""
 
 from __future__ import annotations
 
@@ -324,7 +324,7 @@ def _mangled(name: str, kind: type) -> str:
 
 
 def is_open_for_writing(value: Any) -> bool:
-    """True if the value is the descriptor, above 2, of a regular file that this process has open for writing.
+    """True if the value is a file descriptor above 2, and this process has the regular file open for writing.
 
     A script that keeps such a descriptor reopens the file in each attempt and may get a different one.
     """

@@ -107,7 +107,7 @@ def _runs_nothing(made_by: str, arguments: list[Any]) -> bool:
 
 
 def _is_no_iterable(thing: Any) -> bool:
-    """True for the numbers and functions among an iterator's arguments."""
+    """True if an argument of an iterator is a number or a function."""
     return type(thing) in (int, bool, type(None)) or is_called(thing) or id(thing) in HARMLESS_IDS
 
 
@@ -122,7 +122,7 @@ def _is_iterated_in_c(thing: Any, made_by: str) -> bool:
 
 
 def _reduced(thing: Any) -> tuple[Any, ...]:
-    """Return the parts from which Python recreates the iterator: its maker's name, the arguments, and a state."""
+    """Return the parts from which Python recreates the iterator: the name of its maker, the arguments, and a state."""
     import warnings
 
     with warnings.catch_warnings():

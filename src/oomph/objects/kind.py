@@ -52,7 +52,7 @@ class Setting(NamedTuple):
 
 
 def is_figure(value: object) -> bool:
-    """True for a switch or a number as a person would write it, not a clock value or a random number."""
+    """True if a value is a switch or a number that a person would write, not a clock value or a random number."""
     if type(value) is float:
         return len(repr(value)) <= _LONGEST
     return type(value) is bool or (type(value) is int and abs(value) < _LARGEST and value not in _of_this_process())
@@ -83,7 +83,7 @@ class OutsideError(Exception):
 
 
 class Kind:
-    """One kind of object. This base kind holds nothing visible, and never appears to change."""
+    """One kind of object. This base kind shows no content, and never appears to change."""
 
     tag = "opaque"
     in_place = True
@@ -115,14 +115,14 @@ class Kind:
         return (Figure(name, self.at(name), value) for name, value in named if is_figure(value))
 
     def since(self, before: Value, now: Value) -> Value:
-        """Return the content to save of a changed object, with its unchanged figures marked."""
+        """Return the content to save for a changed object, with its unchanged figures marked."""
         old = self._named(before)
         found = self.figures(now)
         same = {name for name, _, value in found if type(old.get(name)) is type(value) and old[name] == value}
         return self._with_values(now, lambda name, value: (_SAME, value) if name in same else value) if same else now
 
     def with_settings(self, content: Value, at_begin: Value) -> tuple[Value, list[Setting]]:
-        """Return the content to restore, with the figures that the script has changed, and those settings."""
+        """Return the content to restore, including figures changed by the script, and those figures as settings."""
         begun, others = self._named(at_begin), list[Setting]()
 
         def chosen(name: Any, value: Value) -> Value:
@@ -165,7 +165,7 @@ def pairs(flat: Value) -> Iterator[tuple[Any, Any]]:
 def put_each(
     pairs: Iterable[tuple[Any, Any]], decode: Decode, now: Mapping[Any, Any], put: Callable[[Any, Any], None]
 ) -> None:
-    """Put each value under its name; raises CannotGiveBackError at the end if any failed.
+    """Store each value under its name; raises CannotGiveBackError at the end if any failed.
 
     Values outside the training are left out: the new process already has the right ones.
 

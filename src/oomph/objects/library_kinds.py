@@ -65,7 +65,7 @@ class LibraryObject(Instance):
 
 
 class OptimizerKind(LibraryObject):
-    """An optimizer other than the model's own, such as one of a callback. Its variables are created late."""
+    """An optimizer other than the model's own, such as a callback's. Its variables are created late."""
 
     def parts(self, thing: Any) -> Iterator[Part]:
         yield from super().parts(thing)

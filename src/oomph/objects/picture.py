@@ -156,7 +156,7 @@ def changes_between(before: Picture, now: Picture) -> Changes:
 
 
 def _leave_out_secrets(found: Changes, before: Picture, now: Picture) -> None:
-    """Leave out texts with known secrets: the next process has them, so only changed ones are lost."""
+    """Leave out texts that contain known secrets: the next process has them, so only changed ones are lost."""
     if not knows_secrets():
         return
     for key, content in found.changed.items():
@@ -178,7 +178,7 @@ def _leave_out_secrets(found: Changes, before: Picture, now: Picture) -> None:
 
 
 def _has_secret_items(content: Value, node: Node) -> bool:
-    """True for a text array that contains a known secret."""
+    """True if a content is a text array that contains a known secret."""
     is_of_texts = is_large(content) and str(content[2]).lstrip("<>|=").startswith(("S", "U"))
     return is_of_texts and any(map(holds_known_secret, texts_in(node.thing)))
 
@@ -239,7 +239,7 @@ def _is_buildable(node: Node) -> bool:
 
 
 def _leave_out_what_nobody_needs(found: Changes) -> None:
-    """Keep only the new objects that a changed object refers to, directly or indirectly."""
+    """Keep only new objects that a changed object refers to, directly or indirectly."""
     needed: set[str] = set()
     waiting = list(found.changed.values())
     while waiting:

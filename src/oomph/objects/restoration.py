@@ -53,7 +53,7 @@ class Restoration:
         self._made: dict[str, Any] = {}
         self._allowance, self._unpacking = Allowance(), Unpacking()
         self._copied: Counter[str] = Counter()
-        """The number of copies made of each array, limited because a list could name one array until memory is full."""
+        """The number of copies made of each array; limited, as a list could repeat one array until memory is full."""
         self._unfilled: list[tuple[str, Any, Any]] = []
         self.lost: list[Reason] = []
         """The reasons some state could not be restored."""
@@ -69,9 +69,9 @@ class Restoration:
             self._give_back(key, changed[key])
 
     def _rank(self, key: str) -> int:
-        """Return an object's rank in the order of restoring. Generators are first: running them may change others.
+        """Return an object's position in the restore order. Generators come first: running them may change others.
 
-        Iterators are last: an iterator over a list that is not filled yet would be at its end.
+        Iterators come last: an iterator over a list that is not filled yet would be exhausted.
         """
         node = self._live.graph.nodes.get(key)
         if node is not None and node.kind.tag == "generator":
@@ -225,7 +225,7 @@ class Restoration:
         return self._made[key]
 
     def _held_by(self, key: str) -> tuple[Any, ...]:
-        """Return the objects that this process's iterator with this key holds; a restored one may call nothing else."""
+        """Return the objects that this process's iterator with this key holds; a restored one may call no others."""
         node = self._live.graph.nodes.get(key)
         return () if node is None else tuple(part for _, part in node.kind.parts(node.thing))
 

@@ -1,4 +1,4 @@
-"""Standard-library objects written in C, whose attributes do not show what they hold, and open files."""
+"""Standard-library objects written in C, whose attributes do not show their contents, and open files."""
 
 from __future__ import annotations
 

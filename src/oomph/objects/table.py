@@ -113,7 +113,7 @@ def _dtype_kind(thing: Any) -> str:
 
 
 def kind_when_saved_elsewhere(thing: Any) -> Kind:
-    """Return the kind of a layer or the like whose variables are saved elsewhere: only the user's attributes remain."""
+    """Return the kind for a layer or the like whose variables are saved elsewhere: only the user's attributes count."""
     return _ATTRIBUTES if isinstance(kind_of(thing), library_kinds.LibraryObject) else OPAQUE
 
 

@@ -1,8 +1,9 @@
-"""Keeps texts of a checkpoint from becoming paths that lead out of the script's own folders, or commands.
+"""Keeps text from a checkpoint from becoming a command, or a path that leads out of the script's own folders.
 
 The script opens what it finds in its own attributes, lists, arrays and tables. So a text that leads out of its folders,
 or to a program or a hidden file within them, is only accepted where this process holds the same text already. In a
-container, a text may be part of a path that the script joins, so none may start at the root or home, or lead up.
+container, a text may be part of a path that the script joins, so none may start at the root or the home folder, or lead
+upwards.
 
 A text does not show what the script does with it. So if the script's own code names a way to run programs or text,
 a text that looks like a command is accepted only where this process already holds it.
@@ -36,7 +37,7 @@ class Among(tuple[Any, ...]):
 
 
 class _Known(NamedTuple):
-    """The paths in the value that this process currently holds in that place."""
+    """The paths in the value that this process currently has in that place."""
 
     paths: frozenset[str]
     folders: tuple[str, ...]
@@ -118,18 +119,18 @@ def _known_in(same: Same) -> _Known:
 
 
 def _can_be_written(path: str) -> bool:
-    """True for a folder, or a file in a writable folder; False for mere words with a leading slash."""
+    """True if the path is a folder, or a file in a writable folder; False for mere words with a leading slash."""
     folder = os.path.dirname(path)
     return os.path.isdir(path) or (folder != os.sep and os.access(folder, os.W_OK))
 
 
 def _is_a_program(path: str) -> bool:
-    """True for the name of a program, existing or not, since Python imports files next to the script."""
+    """True if the path names a program, existing or not, since Python imports files next to the script."""
     return is_of_a_program(path) and " " not in path
 
 
 def _is_hidden(path: str, takes_a_place: bool) -> bool:
-    """True for a path in a hidden folder, or a hidden file; False for a mere word such as ".csv"."""
+    """True if the path is hidden, or in a hidden folder; False for a mere word such as ".csv"."""
     own = os.path.normpath(path)
     if os.sep in own:
         return is_hidden(os.path.dirname(own))

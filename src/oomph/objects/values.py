@@ -1,10 +1,10 @@
 """Values without an identity, as comparable tuples and as JSON: numbers, text, dates, names of types.
 
 A value is an atom, or a tuple whose first item names its kind. Objects that can change have an identity and are not
-values: they are referenced by `("ref", key)`. Nothing is ever looked up by a name: of types, a short list is known here
+values: they are referenced by `("ref", key)`. Nothing is ever looked up by a name: a short list of types is known here
 ("type", "builtins:int"), and enums and named tuples are resolved by whoever decodes (`OwnTypes`).
 
-Long lists of numbers of one type are arrays: they take as many bytes as the numbers, and restore their type.
+Long lists of numbers of one type become arrays, which take no more bytes than the numbers and keep their type.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ HARMLESS_TYPES = frozenset(
         *(kind for kind in vars(np).values() if isinstance(kind, type) and issubclass(kind, np.generic)),
     }
 )
-"""Types that a checkpoint may name, since calling them only creates a value."""
+"""Types that a checkpoint may name, since calling one only creates a value."""
 HARMLESS_IDS = frozenset(map(id, HARMLESS_TYPES))
 """The `id`s of those types: a lookup by hash could run the code of a metaclass."""
 _TYPES_BY_PATH = {f"{kind.__module__}:{kind.__qualname__}": kind for kind in HARMLESS_TYPES}
@@ -105,7 +105,7 @@ def text_of(dtype: Any) -> str:
 
 
 def dtype_of(text: str) -> Any:
-    """Return the NumPy dtype that `text_of` wrote; raises TypeError unless it is of numbers or text."""
+    """Return the NumPy dtype that `text_of` wrote; raises TypeError unless it describes numbers or text."""
     if type(text) is not str or not _DTYPE.fullmatch(text):
         raise TypeError(f"no dtype: {str(text)[:40]}")
     try:
@@ -127,7 +127,7 @@ def unknown_in(value: Value) -> Iterator[str]:
 
 
 def without_secrets(value: Value) -> Value:
-    """Return the value with UNKNOWN for each text with a known secret; a restore leaves those texts as they are."""
+    """Return the value with UNKNOWN for each text that contains a known secret; a restore leaves those unchanged."""
     kind = type(value)
     if kind in (str, bytes):
         return (UNKNOWN, SECRET) if holds_known_secret(value) else value
@@ -167,7 +167,7 @@ def path_of(kind: type) -> str:
 
 
 def _looked_up(path: str) -> Any:
-    """Return the object that "module:name" leads to in this process. Never called with a path from a file."""
+    """Return the object that "module:name" refers to in this process. Never called with a path from a file."""
     module, _, name = path.partition(":")
     found: Any = sys.modules.get(module)
     for part in name.split(".") if name else ():
@@ -310,7 +310,7 @@ def number_array(items: Sequence[Any]) -> Any:
 
 
 def is_of_tensorflow(dtype: Any) -> bool:
-    """True for a numeric TensorFlow dtype in this machine's byte order."""
+    """True if a dtype is a numeric TensorFlow dtype in this machine's byte order."""
     if dtype.kind in "OSUMm" or not dtype.isnative:
         return False
     try:

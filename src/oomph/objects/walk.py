@@ -111,7 +111,7 @@ class Graph:
 
 
 def _encode_passing(thing: Any, encode: Any) -> Value:
-    """Encode an object inside an iterator, which returns a different one each time."""
+    """Encode an object inside an iterator, which is a different object each time it is read."""
     if type(thing) is list:
         return ("list", *map(encode, thing))
     kind = kind_of(thing)
@@ -166,7 +166,7 @@ class _Walk:
         return self._graph
 
     def _is_to_be_met(self, thing: Any) -> bool:
-        """True unless the object is new and an earlier walk, cut short, may have missed it."""
+        """True unless the object is new and an earlier walk may have missed it because it was cut short."""
         return self._before is None or not self._before.unseen or id(thing) in self._before.by_id or _is_passing(thing)
 
     def _meet(self, key: str, thing: Any) -> None:
@@ -218,7 +218,7 @@ class _Walk:
         attributes: frozenset[str],
         imported: frozenset[str] = frozenset(),
     ) -> None:
-        """Add the globals that code refers to, and globals it may mean in the user's modules that it names."""
+        """Add the globals that code refers to, including any that it may use from the user's modules that it names."""
         package = module.get("__package__") or ""
         for each in sorted(imported):
             for name in (each, f"{package}.{each}".strip(".")):  # absolute, or relative to the package
@@ -288,8 +288,8 @@ def digest_of_many(things: Iterable[Any], known: Container[int], seconds: float 
     Each container is visited once, so shared and circular containers terminate.
 
     Args:
-        things: built-in containers and arrays of numbers. Values, also those in tuples, are skipped: they are captured
-            with their holder.
+        things: built-in containers and arrays of numbers. Values, including those in tuples, are skipped: they are
+            captured with their owner.
         known: the `id`s of captured objects, which need no digest.
         seconds: the time limit.
     """

@@ -107,7 +107,7 @@ class Allocator:
 
 
 def chunks_of(sizes: Iterable[int]) -> int:
-    """Return the size in bytes of the chunks for tensors of these sizes together. A chunk may exceed its request."""
+    """Return the total size in bytes of the chunks for tensors of these sizes. A chunk may exceed its request."""
     allocator = Allocator()
     for size in sizes:
         allocator.allocate(size)

@@ -18,7 +18,7 @@ _MOST_COMPILED = 3
 ENOUGH_SECONDS = 90.0
 """No further size begins if it would probably end more than this many seconds after the first one began."""
 _NEAR = 1 / 8
-"""The relative difference from a compiled size up to which another size tells nothing new."""
+"""The relative difference from a compiled size within which another size reveals nothing new."""
 
 
 def largest_batch(high: Callable[[int], int], limit: int, start: int = 1) -> int:
@@ -52,7 +52,7 @@ def sizes_wanted(is_xla: bool, asked: Sequence[int], should_fit: bool) -> tuple[
     """Return the sizes that the plan wants measured, in order.
 
     A step that runs operation by operation starts with small sizes, at most half of the largest requested one. A step
-    that XLA compiles takes long for each size, and small batches use other algorithms, whose memory reveals little: it
+    that XLA compiles takes long for each size, and small batches use different algorithms that reveal little: it
     starts with the largest requested size, if that should fit, followed by a quarter of it.
 
     Args:
@@ -73,14 +73,14 @@ def next_to_run(
 ) -> int | None:
     """Return the next batch size to run; None if no other is worth a step.
 
-    If a wanted size may not fit by what is known so far, a smaller one that should fit runs first and narrows the
-    bound. If the first size runs out of memory, a much smaller one runs, if the model accepts others.
+    If a wanted size may not fit, as far as known, a smaller one that should fit runs first and narrows the bound.
+    If the first size runs out of memory, a much smaller one runs, if the model accepts others.
 
     Args:
         ran: the sizes that ran.
         ran_out: the smallest size that ran out of memory.
         wanted: the sizes that the plan wants measured, in order; the first always runs.
-        high: returns the most bytes that a batch size may need, by what is known so far.
+        high: returns the most bytes that a batch size may need, as far as known so far.
         limit: the device's limit in bytes.
     """
     if not ran:

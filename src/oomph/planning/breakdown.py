@@ -1,8 +1,8 @@
 """Divides the peak of a step among weights, slots, gradients, activations, the optimizer's update and the rest.
 
-Operations belong to layers by the scopes in their names. Where several replicas add up their gradients, these are
-packed, reduced and taken apart. Source: `CollectiveAllReduce` and `NcclAllReduce` in
-tensorflow/python/distribute/cross_device_ops.py: all gradients in one tensor, unless a size of packs is given.
+Operations belong to layers by the scopes in their names. When several replicas sum their gradients, these are
+packed, reduced and unpacked. Source: `CollectiveAllReduce` and `NcclAllReduce` in
+tensorflow/python/distribute/cross_device_ops.py: all gradients in one tensor, unless a pack size is given.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Held:
         return self.weights + self.slots + self.other
 
     def items(self) -> tuple[Item, ...]:
-        """The bytes as items of a plan, without kinds that the training does not have."""
+        """Return the sizes as items of a plan, without kinds that the training does not have."""
         sizes = {"weights": self.weights, "optimizer slots": self.slots, "metrics and counters": self.other}
         return tuple(Item(name, exactly(size), "counted") for name, size in sizes.items() if size)
 
@@ -118,7 +118,7 @@ def layers(program: Program, lifetime: Lifetime, names: Collection[str]) -> tupl
 
 
 def timeline(program: Program, lifetime: Lifetime, held: int) -> tuple[MemoryMoment, ...]:
-    """Return the memory in use throughout the step, in order: the largest moment of each stretch."""
+    """Return the memory in use throughout the step, in order: the highest moment of each stretch."""
     count = len(lifetime.trace)
     stretch = max(1, -(-count // _MOMENTS))
     moments = []

@@ -1,4 +1,4 @@
-"""The device of a plan: named, given by its memory, or this machine's GPU; the environment that counts its memory."""
+"""The device of a plan: named, given by its memory, or this machine's GPU; the environment for counting its memory."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def counting_environ(is_gpu_idle: bool = False) -> dict[str, str]:
     """Return the environment variables that make TensorFlow count its memory in the script's process.
 
     On the CPU, TensorFlow allocates as on a GPU, up to most of the machine's free memory: a model that needs more gets
-    an error with a message, and the kernel need not kill a process. The kernels are those that the simulation knows. A
-    GPU's memory is taken only as needed, so that another training on it keeps its own. An idle GPU's memory is taken as
-    the script itself would take it, since TensorFlow divides memory less well if it takes it bit by bit.
+    an error with a message, and the kernel need not kill a process. The kernels are those that the simulation knows.
+    TensorFlow takes a GPU's memory only as needed, so that another training on it keeps its own. It takes an idle GPU's
+    memory as the script itself would, since it divides memory less well when taking it bit by bit.
     """
     growth = {} if is_gpu_idle else {GROWTH: "true"}
     return {

@@ -16,7 +16,7 @@ MIB = 1 << 20
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 """The environment variable that makes TensorFlow take a GPU's memory only as needed."""
 _RESERVES = ((5.2, 500), (7.5, 1050), (8.6, 1536), (9.0, 1800))
-"""The MiB that TensorFlow leaves free on GPUs up to each compute capability; the last pair also covers newer GPUs."""
+"""The memory left free, in MiB, on GPUs up to each compute capability; the last pair also covers newer GPUs."""
 _SMALL_CARD, _SMALL_RESERVE = 2048 * MIB, 512 * MIB
 CONTEXT = Interval(300 * MIB, 450 * MIB, 600 * MIB)
 """The memory of the CUDA context and its kernels, outside TensorFlow's allocator."""
@@ -36,7 +36,7 @@ def reserve(memory: int, capability: str) -> int:
 
 
 def usable(memory: int, capability: str, is_card: bool) -> int:
-    """Return the part of a card's memory that TensorFlow's allocator gets, in bytes; all of a bare amount of memory."""
+    """Return the part of a card's memory, in bytes, that TensorFlow's allocator gets; all of it for a bare amount."""
     return max(0, memory - CONTEXT.high - reserve(memory, capability)) if is_card else memory
 
 
@@ -64,7 +64,7 @@ def xla_workspaces(convolution: int) -> tuple[Item, ...]:
     """Return the workspaces that libraries take beyond XLA's own buffers, which already include cuBLAS's.
 
     XLA chooses the cuDNN algorithms when it sees the device, and only then knows their workspaces. The usual ones keep
-    at most a convolution's inputs and outputs in other layouts.
+    at most a convolution's inputs and outputs in different layouts.
 
     Args:
         convolution: the number of bytes that the largest convolution reads and writes; 0 if there is none.

@@ -1,4 +1,4 @@
-"""Runs a program without computing anything: which tensors live at the same time, and what the allocator gives them.
+"""Runs a program without computing anything, to find which tensors coexist, and what the allocator gives them.
 
 The outputs of an operation live until the last operation that reads them has ended.
 
@@ -49,13 +49,13 @@ class Schedule(Protocol):
 
 
 def schedule(order: Order, is_cheap: Sequence[bool], workers: int, chance: Random) -> Schedule:
-    """Return the schedule of this order.
+    """Return a schedule for this order.
 
     Args:
         order: the order in which ready operations run.
         is_cheap: for each operation, true if it takes next to no time.
         workers: how many operations run at a time.
-        chance: decides which thread starts with what.
+        chance: decides which operation each thread starts with.
     """
     if order is Order.THREAD_POOL:
         return _ThreadPool(is_cheap, workers, chance)
@@ -166,7 +166,7 @@ class _Sized:
 
     @classmethod
     def of(cls, program: Program, batch: int) -> _Sized:
-        """Return the program at this batch size."""
+        """Return the sizes of the program at this batch size."""
         return cls(
             program,
             [size.at(batch) for size in program.sizes],
@@ -302,9 +302,10 @@ class _Run:
 def simulate(
     program: Program, batch: int, order: Order, held: int = 0, workers: int = 1, seed: int = 0, steps: int = 3
 ) -> Lifetime:
-    """Run the program `steps` times in this order, up to `workers` operations at a time, and return the largest run.
+    """Run the program `steps` times in this order, and return the run with the highest peak.
 
-    `held` bytes are in use before the first step. Later steps find the memory as earlier steps left it.
+    Up to `workers` operations run at a time. `held` bytes are in use before the first step. Later steps find the memory
+    as earlier steps left it.
     """
     allocator, chance = Allocator(), Random(seed)
     if held:

@@ -1,7 +1,7 @@
 """The peak of a step at any batch size, from sizes that ran on the GPU itself or that XLA compiled. Pure.
 
-The figures of real steps meet the sizes that ran, and elsewhere follow the simulation or, if XLA hides the buffers,
-what is known of their growth.
+Estimates from real steps match the sizes that ran. Elsewhere they follow the simulation or, if XLA hides the buffers,
+what is known about their growth.
 
 Part of a compiled step's memory is fixed: the variables. The rest grows. Each point of the program needs a fixed amount
 plus an amount per sample, and the peak is the highest of these lines, so it is convex: between two sizes it lies below
@@ -104,7 +104,7 @@ class Peaks:
     """The allocator's limit in bytes if the measured sizes just ran within it; 0 otherwise."""
 
     def at(self, batch: int) -> Interval:
-        """The peak of a step with this many samples."""
+        """Return the peak of a step with this many samples."""
         found = self.course(batch)
         if self.is_loose:
             found = Interval(round(_LOOSE * found.low), found.expected, found.high)
@@ -149,7 +149,7 @@ def simulated_course(measured: Mapping[int, int], predicted: Callable[[int], int
 
 
 def grown_course(measured: Mapping[int, int], fixed: Callable[[int], int], predicted: Callable[[int], int]) -> Course:
-    """Return the course of a step that XLA compiles: `fixed` bytes are counted, and the rest grows from what ran.
+    """Return the course of a step that XLA compiles: `fixed` bytes are counted, and the rest is extrapolated.
 
     If a single size ran, the bounds are proportional to the batch. The expected value between them follows the
     simulation, which does not see XLA's buffers but knows what does not grow.
@@ -188,7 +188,7 @@ class CompiledStep:
     """Returns the number of bytes that the largest convolution reads and writes at a given size; 0 if there is none."""
 
     def peak(self, batch: int) -> Interval:
-        """The peak of a step with this many samples."""
+        """Return the peak of a step with this many samples."""
         return _together(self.items(batch))
 
     def peak_of_share(self, batch: int, share: float) -> Interval:

@@ -1,4 +1,4 @@
-"""A plan: intervals in bytes, their parts, the batch that fits; as JSON, and back. Pure; all sizes in bytes.
+"""A plan: intervals, their parts, and the batch that fits, to and from JSON. Pure; all sizes in bytes.
 
 `--json` prints the JSON, and the script's process sends it.
 """
@@ -15,7 +15,7 @@ _AS_THEY_ARE = (
     "engine", "accuracy", "subject", "place", "batch", "max_batch", "micro_batch", "peak_operation", "replicas",
     "why_open",
 )  # fmt: skip
-"""The fields of a plan that its JSON holds as they are."""
+"""The fields of a plan that its JSON contains unchanged."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ class Interval:
         return Interval(self.low + other.low, self.expected + other.expected, self.high + other.high)
 
     def scaled(self, share: float) -> Interval:
-        """This share of the amount."""
+        """Return this share of the amount."""
         return Interval(*(round(share * size) for size in (self.low, self.expected, self.high)))
 
 
 def exactly(size: int) -> Interval:
-    """The interval of a known amount of bytes."""
+    """Return the interval of a known amount, in bytes."""
     return Interval(size, size, size)
 
 
@@ -193,7 +193,7 @@ class Plan:
     """The memory in use through one step, in at most a few hundred moments."""
     savers: tuple[Saver, ...]
     notes: tuple[str, ...]
-    """The omissions and assumptions of the figures, one sentence each."""
+    """The omissions and assumptions of the estimates, one sentence each."""
     warnings: tuple[str, ...] = ()
     """Warnings about the training on this device, or about its estimates, one sentence each."""
     replicas: int = 1

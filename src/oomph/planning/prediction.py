@@ -3,7 +3,7 @@
 Real steps take more or less memory than the simulation says. The ratio changes slowly with the batch size, but each
 measurement of it is noisy: thread timing decides which operations overlap, and TensorFlow orders the same step
 differently in each process (a recurrent network over videos took 599 to 1,747 MiB in six). A training runs one order,
-and its peak is the largest of its steps. So each order counts with its largest step.
+and its peak is the largest of its steps. So each order is represented by its largest step.
 
 A batch size that ran has its own ratio. Elsewhere the ratio is the mean of two estimates: one interpolated between the
 neighbours that ran, one averaged over all sizes that ran, the nearest weighing most.
@@ -66,7 +66,7 @@ class PredictedStep:
 
 
 def predict(step: PredictedStep, batch: int) -> Prediction:
-    """Predict the peak at a batch size. The thread pool's median run is expected, and the bounds span all runs."""
+    """Predict the peak at a batch size. The thread pool's median run is the expected value; all runs set the bounds."""
     runs, steps = _affordable(len(step.program.operations))
     lifetimes = [
         (order, simulate(step.program, batch, order, step.held, workers, seed, steps))

@@ -1,7 +1,7 @@
-"""The verdict on whether a training fits, its accuracy, warnings about its precision, and what the figures omit. Pure.
+"""The verdict on whether a training fits, its accuracy, warnings about its precision, and what estimates omit. Pure.
 
 Source for bfloat16: NVIDIA, CUDA C++ Programming Guide, "Arithmetic Instructions" and "Element Types and Matrix Sizes":
-tensor cores take it from compute capability 8.0 on.
+tensor cores support it with compute capability 8.0 or higher.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ class FittingVerdict:
     is_xla: bool
     """True if Keras would compile the step with XLA on that device."""
     held: int
-    """The size in bytes of what is in use at any batch size."""
+    """The size in bytes of the memory that is in use at any batch size."""
     doubt: str = ""
-    """An unknown that may change every estimate, in words; or empty."""
+    """An unknown that may change every estimate, in words; empty if there is none."""
     compiled: tuple[str, ...] = ()
     """Remarks on estimates for the step as XLA has compiled it."""
     measured: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ def why_open(verdict: FittingVerdict) -> str:
 
 
 def room_for_xla(verdict: FittingVerdict, estimates: Sequence[Estimate]) -> str:
-    """Say how much memory XLA may take before the largest batch said to fit no longer fits; or empty."""
+    """Say how much memory XLA may take before the largest batch said to fit no longer fits; empty if irrelevant."""
     fitting = [estimate for estimate in estimates if estimate.fits is Fitting.YES]
     if not fitting or not verdict.is_hidden or verdict.device is None:
         return ""

@@ -1,4 +1,4 @@
-"""The findings of `oomph check`, and what would survive a fault: as JSON, and back, and as text. Pure."""
+"""The findings of `oomph check`, and what would survive a fault, as text and to and from JSON. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oomph.terminal.screen import RED, YELLOW, Heads
 from oomph.terminal.wrapping import wrapped
 
 PROVED, UNCOMPARED, PARTLY, LOST, UNKNOWN = "exact", "uncompared", "partly", "lost", "unknown"
-"""PROVED: done and compared here. UNCOMPARED: nothing is known against it. UNKNOWN: not tried."""
+"""PROVED: done and compared here. UNCOMPARED: no problem is known. UNKNOWN: not tried."""
 SCHEMA = 1
 HEADS: Heads = {ERROR.upper(): RED, WARNING.upper(): YELLOW}
 _STATES = {
@@ -30,7 +30,7 @@ _STATES = {
 
 @dataclass(frozen=True)
 class Carried:
-    """The fate of one thing that a training needs, after a fault."""
+    """The fate, after a fault, of one thing that a training needs."""
 
     what: str
     """The name of the thing: "out of memory", "data", "seeds", "callbacks", "loop"."""
@@ -173,7 +173,7 @@ def as_text(checked: Checked, width: int, above: Sequence[str] = ()) -> Iterator
     Args:
         checked: the findings.
         width: the width of the terminal, in columns.
-        above: lines about machine and memory, to come first.
+        above: lines about the machine and its memory, to print first.
     """
     for line in above:
         yield _wrapped(line, width, "  ")

@@ -1,4 +1,4 @@
-"""Rule and finding: one mistake that a training can have, how to see it, and the findings of all rules. Pure."""
+"""Rules and findings: one mistake that a training can have, how to detect it, and the findings of all rules. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oomph.preflight.facts.training import Training
 ERROR, WARNING = "error", "warning"
 """ERROR: the training will fail, or cannot learn what it should. WARNING: it is probably not what was intended."""
 SPEC, MODEL, SETTINGS, SAMPLE, STEP = "spec", "model", "settings", "sample", "step"
-"""Facts that a rule needs: shapes and types; the compiled model; the fit call; values of a sample; a tried step."""
+"""Facts that a rule needs: shapes and types; the compiled model; the fit call; values of a sample; a trial step."""
 PIPELINE = "pipeline"
 """A fact that a rule needs: the measured wait for data."""
 _DEPTHS = {"1": SPEC, "2": MODEL, "3": SETTINGS, "4": SAMPLE, "5": STEP, "6": PIPELINE}
@@ -41,7 +41,7 @@ class Rule:
     """One mistake that a training can have, and its documentation."""
 
     code: str
-    """CHK and three digits, never used before; the first digit gives the depth."""
+    """CHK and three digits, never used before; the first digit determines the depth."""
     name: str
     """The name of the mistake, in kebab case."""
     severity: str
@@ -75,7 +75,7 @@ def rule(
     source: str = "",
     after: str = "",
 ) -> Callable[[Find], Rule]:
-    """Turn the decorated function into a rule, with its name as the rule's and its docstring as what the rule finds."""
+    """Turn the decorated function into a rule: its name is the rule's, its docstring says what the rule finds."""
 
     def registered(find: Find) -> Rule:
         name, depth = find.__name__.replace("_", "-"), _DEPTHS[code[len("CHK")]]
@@ -85,7 +85,7 @@ def rule(
 
 
 def in_order(rules: Collection[Rule]) -> tuple[Rule, ...]:
-    """Sort rules by code, but place each rule with `after` behind the rule that it names."""
+    """Sort rules by code, but place each rule with `after` right after the rule that it names."""
     by_code = {rule.code: rule for rule in rules}
     return tuple(sorted(rules, key=lambda rule: _place(rule, by_code)))
 

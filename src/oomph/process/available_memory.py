@@ -1,4 +1,4 @@
-"""Reads host memory: the total, the available part, and the kernel's kills for lack of it.
+"""Reads host memory: the total, the available part, and the number of OOM kills.
 
 The cgroup of a container or a cluster job may leave a process less than the machine has. Runs in any process; standard
 library only.
@@ -36,7 +36,7 @@ def limit_bytes(root: Path = _ROOT) -> int | None:
 
 
 def total_bytes(root: Path = _ROOT) -> int | None:
-    """Return the most bytes a process here can have: the machine's memory, or the limit; None if unknown."""
+    """Return the most bytes that a process can use here: the machine's memory or the limit; None if unknown."""
     return limit_bytes(root) or machine_bytes(root)
 
 

@@ -17,9 +17,9 @@ from typing import IO
 from oomph.process.descriptors import readable
 
 KEPT_BYTES = 4 << 20
-"""The size, in bytes, of the end of a child's output that is kept."""
+"""The number of bytes to keep from the end of a child's output."""
 _CHUNK = 1 << 16
-"""The most bytes read at once: everything that a pipe holds."""
+"""The maximum number of bytes read at once: the capacity of a pipe."""
 _LONGEST_LINE = 1 << 20
 _FIRST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.0005, 0.05
 
@@ -37,7 +37,7 @@ def returncode_of(pid: int) -> int | None:
 
 
 class Child:
-    """A child process. As a context manager, it always ends with the block.
+    """A child process. Used as a context manager, it ends with the block at the latest.
 
     Args:
         command: the program and its arguments; raises OSError if it cannot be started.
@@ -96,7 +96,7 @@ class Child:
 
     @property
     def is_open(self) -> bool:
-        """True until its output has ended, which may be before or after the child ends, as its children share it."""
+        """True until its output has ended, before or after the child itself, as its own children share the output."""
         return self._output is not None and not self._output.closed
 
     def wait(self, seconds: float) -> bool:
@@ -123,7 +123,7 @@ class Child:
         return data
 
     def lines(self, seconds: float = 0.0) -> list[bytes]:
-        """Return the next whole lines, or at the end of its output a partial one. Overlong lines are dropped."""
+        """Return the next whole lines or, at the end of the output, a partial one. Overlong lines are dropped."""
         *lines, self._line = (self._line + self.read(seconds)).split(b"\n")
         if not self.is_open and self._line:
             lines, self._line = [*lines, self._line], b""
@@ -143,7 +143,7 @@ class Child:
         return bytes(kept)
 
     def send(self, signum: int) -> None:
-        """Signal the child, or its own group, but not once it was reaped: the number may belong to another by then."""
+        """Signal the child, or its own group, unless it was reaped: its pid may then belong to a different process."""
         if self._process.returncode is not None:
             return
         try:

@@ -16,7 +16,7 @@ from oomph.errors import UsageError
 IS_PYTHON = re.compile(r"(?:.*/)?python[\d.]*\Z")
 _ASSIGNMENT = re.compile(r"\w+=")
 _ENDS_THE_OPTIONS = re.compile(r"-[A-VYZa-z?]*?([cmVh?])")
-"""A Python option that ends the options: -c code, -m module, -Vh; also after others, as in -Ic."""
+"""Matches a Python option that ends the options: -c code, -m module, -Vh, or combined with others, as in -Ic."""
 _TAKE_A_MODULE = frozenset(("accelerate", "coverage", "ipython", "torchrun", "uv"))
 """Programs that accept Python's `-m module`. Elsewhere -m means something different: numactl binds memory with it."""
 _FROM_STDIN = "a script from standard input cannot be started a second time: save it to a file"

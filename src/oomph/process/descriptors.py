@@ -57,7 +57,7 @@ def close_all_but(*kept: int) -> None:
 
 
 def _open() -> set[int]:
-    """List the open descriptors. Counting up to the limit fails: it may be a billion, or have been lowered since."""
+    """List the open descriptors. Counting up to the limit would fail: it may be a billion, or may have been lowered."""
     try:
         return {int(name) for name in os.listdir("/proc/self/fd")}
     except OSError:

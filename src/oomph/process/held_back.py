@@ -62,7 +62,7 @@ def head_of(line: bytes) -> Head | None:
 
 
 def may_become_native(partial: bytes) -> bool:
-    """True if a line that begins like this is native, or may be."""
+    """True if a line that begins like this is, or may turn out to be, native."""
     return _BEGINS.match(partial) is not None or head_of(partial) is not None
 
 
@@ -70,7 +70,7 @@ class HeldBack:
     """Holds the lines of reports until they are dropped or released.
 
     Args:
-        is_repeated: whether to hide a line outside reports as a repetition.
+        is_repeated: returns True for a line outside reports that is a repetition and should be hidden.
         explains: whether reports are shown before a fatal error.
     """
 
@@ -89,7 +89,7 @@ class HeldBack:
         return bool(self._partial)
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """Take what the script wrote; return the part to pass on now, and the newly held part."""
+        """Process the script's output; return the part to pass on now, and the newly held part."""
         whole, newline, rest = (self._partial + data).rpartition(b"\n")
         out = self._sorted((whole + newline).splitlines(keepends=True))
         self._partial = rest if self._may_be_of_a_report(rest) else b""
@@ -115,7 +115,7 @@ class HeldBack:
         return held
 
     def drop(self) -> None:
-        """Forget what is held, which is already in a file and not worth showing."""
+        """Forget the held lines, which are already in a file and not worth showing."""
         self._held.clear()
         self.lines, self._continues = 0, False
 
@@ -154,7 +154,7 @@ class HeldBack:
         return b"" if self._is_repeated(line) else line
 
     def _hold(self, line: bytes) -> bytes:
-        """Hold the line; return everything held if that is more than may be held."""
+        """Hold the line; if the held lines exceed the limit, return all of them."""
         self._held += line
         self._newly += line
         self.lines += 1

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SEARCH_PATH = "OOMPH_SEARCH_PATH"
-"""The variable with the folders, one per line, that an isolated Python searches last: they hide none of its modules."""
+"""The variable with the folders, one per line, that an isolated Python searches last, so that they hide none of its
+modules."""
 _START = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "isolated_start.py")
 _HARMLESS = frozenset((
     "PYTHONBREAKPOINT", "PYTHONCOERCECLOCALE", "PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED",
@@ -24,7 +25,7 @@ _HARMLESS = frozenset((
 
 
 def is_disturbed() -> bool:
-    """True if this process obeys a variable meant for the script's Python."""
+    """True if this process is affected by a variable meant for the script's Python."""
     return not sys.flags.isolated and any(map(_disturbs, os.environ))
 
 
@@ -50,6 +51,6 @@ def _disturbs(name: str) -> bool:
 
 
 def _python() -> str:
-    """Return the path of the Python that runs this; with PYTHONEXECUTABLE, sys.executable differs."""
+    """Return the path of the running Python; PYTHONEXECUTABLE makes sys.executable differ from it."""
     started = sys.orig_argv[0] if sys.orig_argv else ""
     return started if os.path.isabs(started) and "PYTHONEXECUTABLE" in os.environ else sys.executable

@@ -64,7 +64,7 @@ def is_alive(pid: int) -> bool:
 
 
 def why_it_stays(pid: int) -> str:
-    """Explain why a killed process does not end, if /proc shows it."""
+    """Explain why a killed process does not end, if /proc shows the reason."""
     thread = _living_thread(pid) or Path(f"/proc/{pid}")
     status = _status(thread)
     tracer, state = status.get("TracerPid", "0"), status.get("State", "?")[:1]
@@ -111,9 +111,9 @@ class Patience:
     interrupt_seconds: float = 5.0
     """The time, in seconds, from the second Ctrl-C (SIGTERM) to SIGKILL."""
     double_seconds: float = 15.0
-    """The time, in seconds, within which two Ctrl-C request a stop; a later one is a new Ctrl-C for the script."""
+    """The time, in seconds, within which two Ctrl-C request a stop; a later press is a new Ctrl-C for the script."""
     echo_seconds: float = 0.5
-    """The time, in seconds, within which SIGTERMs count as one: schedulers signal a whole job and all its steps."""
+    """The time, in seconds, within which several SIGTERMs count as one: schedulers signal a job and all its steps."""
     hang_seconds: float = 5.0
     """The time, in seconds, from the SIGTERM that ends a hang to SIGKILL."""
     unkillable_seconds: float = 60.0
@@ -134,7 +134,7 @@ class ProcessGroup:
         self._killed_at: float | None = None
         self._told = False
         self.unkillable = ""
-        """The reason the leader does not end, set once it has survived SIGKILL for too long."""
+        """The reason that the leader does not end, set after it has survived SIGKILL for too long."""
 
     def send(self, signum: int) -> None:
         """Signal the whole group."""
@@ -147,7 +147,7 @@ class ProcessGroup:
         self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
 
     def attend(self) -> None:
-        """Send a due SIGKILL and watch for death; called in every turn of the supervisor's loop."""
+        """Send a due SIGKILL and watch for death; called in every iteration of the supervisor's loop."""
         now = time.monotonic()
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None

@@ -66,7 +66,7 @@ def die_with(parent: int) -> None:
 
 
 class Watchdog:
-    """A fork of this process that ends one process group if this process is gone, unless dismissed.
+    """A fork of this process that ends a process group if this process is gone, unless dismissed.
 
     It waits for the end of a pipe that only the supervisor holds.
     """
@@ -108,7 +108,7 @@ def _watch(read_fd: int, group: int) -> None:
 
 
 class Tripwire:
-    """Has the kernel end one process group when this process is gone.
+    """Has the kernel end a process group when this process is gone.
 
     The watchdog also does so, but may be killed with the supervisor: `pkill -9 -f oomph` finds both. The tripwire needs
     no surviving process. Only the supervisor holds the writing end of a pipe. When that end closes, the kernel signals
@@ -119,7 +119,7 @@ class Tripwire:
         self.script_fd, self._held_fd = os.pipe()
 
     def set(self, group: int) -> None:
-        """Make the group end with this process after this call."""
+        """Have the kernel end the group when this process ends."""
         with contextlib.suppress(OSError):  # a kernel without this: the watchdog remains
             fcntl.fcntl(self.script_fd, fcntl.F_SETOWN, -group)
             fcntl.fcntl(self.script_fd, fcntl.F_SETSIG, signal.SIGKILL)

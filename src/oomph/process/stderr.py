@@ -63,7 +63,7 @@ class KeptFile:
         self._fd = _create(file)
 
     def feed(self, data: bytes) -> None:
-        """Append the next chunk; shorten the file when it contains twice what is kept."""
+        """Append the next chunk; shorten the file when it reaches twice the size to keep."""
         self._write(self._lines.take(data))
         if self._written > 2 * self._kept_bytes:
             self._shorten()
@@ -145,14 +145,14 @@ class Tail:
 
 
 class Pump:
-    """Copies the script's stderr to the supervisor's, inside its only loop."""
+    """Copies the script's stderr to the supervisor's, within the supervisor's only loop."""
 
     def __init__(
         self, target_fd: int, tail: Tail, sift: Callable[[bytes], bytes] = bytes, voice: Voice | None = None
     ) -> None:
         """Prepare to copy; `sift` returns the part of a chunk to pass on, and the tail keeps the whole chunk.
 
-        `voice` learns where a line ends.
+        `voice` is told whether the output ends with a whole line.
         """
         self._target_fd: int | None = target_fd
         self._tail, self._sift, self._voice = tail, sift, voice or Voice()

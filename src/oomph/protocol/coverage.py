@@ -1,8 +1,8 @@
 """Coverage: how many of a resumed training's repeated steps were compared, and how far that reaches. Pure.
 
 Each step depends on all earlier ones, so one comparison covers every repeated step up to it. Nothing is known about the
-steps after the last comparison. On a GPU not every step is read, and a killed process may have written less than it
-did.
+steps after the last comparison. On a GPU not every step is read, and a killed process may not have recorded everything
+it did.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ ANY = Range()
 
 
 class Coverage(NamedTuple):
-    """The share of repeated steps that gave the same results."""
+    """The share of repeated steps that produced the same results."""
 
     compared: int = 0
     """The number of steps whose results were compared."""
     epochs: int = 0
-    """The number of ends of epochs, or of the fit, at which the whole state was compared."""
+    """The number of times that the whole state was compared, at the end of an epoch or of the fit."""
     covered: int = 0
     """The number of repeated steps up to the last comparison."""
     repeated: int = 0
@@ -62,14 +62,14 @@ class Coverage(NamedTuple):
         return self.is_any and self.covered >= _ENOUGH * self.repeated
 
     def reasons(self) -> tuple[Reason, ...]:
-        """Return the reason to give with a label; none if all repeated steps were compared, or none were."""
+        """Return the reason to state with a label; empty if all repeated steps were compared, or none were."""
         if self.is_complete or not self.is_any:
             return ()
         return (because("partly-compared", compared=self.compared, repeated=self.repeated, epochs=self.epochs),)
 
 
 def coverage_of(compared: Iterable[RepeatCompared], repeated: Range = ANY) -> Coverage:
-    """Return the most that the comparisons of one fit in one attempt show.
+    """Return the highest coverage among the comparisons of one fit in one attempt.
 
     Args:
         repeated: the minimum and maximum number of steps that the attempt has repeated, according to its journal.

@@ -5,7 +5,7 @@ nothing can be written after `kill -9`; a second line, with the inode, once it e
 notes and reads those of earlier attempts; `oomph rehearse` also reads them. Standard library only.
 
 Notes may come from elsewhere. A file therefore counts as created only if it was born while the notes were written, by
-the clock of the kernel, which nobody can set back. On a file system without birth times, nothing counts.
+the kernel's clock, which nobody can set back. On a file system without birth times, nothing counts.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _MOST_INODES = 16
 """The maximum number of inodes kept per path, the newest: many processes or attempts may have put a file there."""
 
 _TICK_NS = 1_000_000_000
-"""The longest tick of a file system's clock, in nanoseconds: one second."""
+"""The coarsest resolution of a file system's clock, in nanoseconds: one second."""
 
 
 class Creation(NamedTuple):
-    """One thing that was created; equal in every attempt that does the same."""
+    """One thing that was created; equal in every attempt that creates the same thing."""
 
     kind: str
     path: str
@@ -77,7 +77,7 @@ class Notes:
         self._append(b"")
 
     def about_to(self, creation: Creation) -> str:
-        """Note that this is about to be created. Returns the name for `ended`, empty if not noted."""
+        """Note that this is about to be created. Returns the name to pass to `ended`; empty if not noted."""
         number = next(self._numbers)
         if number > _MOST_NOTES:
             return ""
@@ -98,7 +98,7 @@ class Notes:
         self._append(json.dumps({"schema": SCHEMA, **document}, separators=(",", ":")).encode() + b"\n")
 
     def _append(self, line: bytes) -> None:
-        """Open the file each time, since a script may close every descriptor and reuse the number."""
+        """Append a line. Opens the file each time, since a script may close every descriptor and reuse the number."""
         try:
             fd = self._file.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         except OSError:
@@ -142,7 +142,7 @@ class Earlier:
         return creation in self._known
 
     def is_still(self, path: str, inode: int) -> bool:
-        """True if the path still contains what the script put there, nothing older or newer."""
+        """True if the path still contains what the script put there, rather than something older or newer."""
         noted = [time for known, time in self._inodes.get(path, ()) if known == inode]
         if None in noted:
             return True
@@ -158,7 +158,7 @@ class Earlier:
         self._keep(path, inode, None)
 
     def _keep(self, path: str, inode: int, time: _Time | None) -> None:
-        """Keep an inode, but only the newest of its path: foreign notes could name every number a file may have."""
+        """Keep only the newest inodes of a path: foreign notes could list every number that a file may have."""
         kept = [each for each in self._inodes.get(path, ()) if each[0] != inode]
         self._inodes[path] = (*kept[1 - _MOST_INODES :], (inode, time))
 
@@ -187,7 +187,7 @@ class Earlier:
 
 
 def _files(folder: Path, before: int | None = None) -> list[Path]:
-    """Return the files with notes of the attempts before this one; of all if None."""
+    """Return the files with notes of the attempts before this one, or of all attempts if `before` is None."""
     numbered = [(path.stem.rpartition("-")[2], path) for path in sorted(folder.glob("created-*.jsonl"))]
     return [path for number, path in numbered if _NUMBER.fullmatch(number) and (before is None or int(number) < before)]
 

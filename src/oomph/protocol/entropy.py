@@ -1,10 +1,10 @@
 """Entropy: makes an unseeded script draw the same random numbers in every attempt of a run.
 
 A restart runs the script from the top. Without a seed it would split its data differently, create different initial
-weights and iterate over its sets in another order, so that nothing from an earlier attempt would fit. So each run draws
-one number from the system, and every attempt seeds the unseeded generators from it: Python's `random`, NumPy's global
-generator, the seeds that NumPy makes up, string hashes, and the shuffles of `tf.data`. Once Keras is imported, the
-eager operations of `tf.random` follow (`keras_bridge/stateful_random_ops.py`). A script that sets its own seeds is
+weights and iterate over its sets in a different order, so that nothing from an earlier attempt would fit. So each run
+draws one number from the system, and every attempt seeds the unseeded generators from it: Python's `random`, NumPy's
+global generator, the seeds that NumPy makes up, string hashes, and the shuffles of `tf.data`. Once Keras is imported,
+the eager operations of `tf.random` follow (`keras_bridge/stateful_random_ops.py`). A script that sets its own seeds is
 not affected. The supervisor draws the number; the script process seeds from it. Standard library only.
 
 What is meant to be unique stays unique: `os.urandom`, `secrets`, `uuid`, the names of temporary files.

@@ -33,7 +33,7 @@ class Guarding:
     inexact: str | None = None
     """"allow" or "refuse" micro-batches that change the result; None to allow the known, usual kinds."""
     smaller_batch: bool = False
-    """True to train a batch that neither fits nor may be divided as smaller batches, each with its own update."""
+    """True to train a batch that neither fits nor may be divided as several smaller batches, each with an update."""
     verify: int | None = None
     """The number of first steps of every fit to compare with plain Keras; None to compare none."""
     ignore_before: float | None = None
@@ -58,12 +58,12 @@ class Injection:
     stop: int | None = None
     """The number of steps after which the rehearsal ends; None if it ends with the script."""
     earlier: tuple[str, ...] = ()
-    """The directories of earlier runs, where the script has created what is now in its way."""
+    """The directories of earlier runs, in which the script created the files that are now in its way."""
     entropy: str = ""
     """The number that seeds unseeded generators in the undisturbed run, so that results are comparable."""
 
     def to_environment(self) -> dict[str, str]:
-        """Return the environment variable that carries it."""
+        """Return the environment variable that carries the injection."""
         return {REHEARSAL: json.dumps(asdict(self))}
 
     @classmethod
@@ -98,7 +98,7 @@ class Handover:
     run_dir: str | None
     """The run directory; None if the default one could not be written."""
     run_dir_is: tuple[int, int] | None = None
-    """The device and inode of the run directory. A different folder of the same name is not used."""
+    """The device and inode of the run directory. A different folder with the same name is not used."""
     attempt: int = 1
     """The number of the attempt: 1 for the first process of the script; `--resume` continues the count."""
     guarding: Guarding = field(default_factory=Guarding)

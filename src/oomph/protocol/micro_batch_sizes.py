@@ -1,4 +1,4 @@
-"""The size of a micro-batch: after a full batch did not fit, after a crash, and when to increase it again. Pure.
+"""Chooses the size of a micro-batch after a full batch did not fit or after a crash, and when to increase it. Pure.
 
 Every micro-batch that fits is work done, so the search goes upwards from a size that almost certainly fits. Only
 failures cost time: outside XLA ten seconds each, TensorFlow's own wait. Memory is assumed to be linear in the size
@@ -16,15 +16,15 @@ import math
 from dataclasses import dataclass, replace
 
 SHARE = 0.85
-"""The share of the room that a need reported by XLA may use."""
+"""The share of the room that may be filled if XLA has reported how much memory is needed."""
 _MEASURED_SHARE = 0.75
 """The share to use of the size predicted to fit exactly: many tensors leave many gaps."""
 _LASTING_SHARE = 0.8
 """The share of the room that a lasting size may use: a tighter fit runs out of memory again a few steps later."""
 _START_DIVISOR = 128
 _NEW_PROCESS_DIVISOR = 32
-"""The divisor of the batch with which a new process starts after nothing fit in the old one. The next process starts
-with one sample."""
+"""The divisor of the batch for a new process after nothing fit in the old one. The process after that starts with one
+sample."""
 _LEAP = 8
 """The multiple of the measured size up to which a prediction is trusted: memory may grow faster than the size."""
 _WORTH_IT = 1.25
@@ -35,7 +35,7 @@ then fragmented, or a kernel allocates one large block, and the measurements rev
 _USABLE = 0.7
 """The share of the room that is usable when the free memory is in pieces."""
 _APART = 1.5
-"""The factor by which two sizes must differ to count as two: allocators round."""
+"""The minimum factor between two sizes that count as distinct, since allocators round."""
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,9 @@ class MicroBatchSearch:
 
 
 def size_of_new_process(batch: int, began_with: int | None) -> int | None:
-    """Return the micro-batch for a new process if nothing fit in this one, which started with full batches if None.
+    """Return the micro-batch for a new process if nothing fit in this one, which began with `began_with`.
 
-    Returns None if a new process would not help.
+    A `began_with` of None stands for full batches. Returns None if a new process would not help.
     """
     if batch <= 1:
         return None
@@ -162,7 +162,7 @@ def size_after_crash(samples: int | None) -> int | None:
 _PATIENCE = 100
 """The wait before a trial, in multiples of the cost of a failure."""
 _RECENTLY = 60.0
-"""The time, in seconds, after a failure during which nothing larger is tried, however much memory is free."""
+"""The time, in seconds, after a failure during which nothing larger is tried, even if memory is free."""
 
 
 @dataclass(frozen=True)

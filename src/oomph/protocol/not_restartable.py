@@ -12,12 +12,12 @@ _THERE = re.compile(
     r"|\bnot empty\b|\bnon-empty\b|\bexists[.!,;:]|\bexists$|\boverwrit|EOF when reading a line|\bEEXIST\b",
     re.IGNORECASE | re.MULTILINE,
 )
-"""The words of programs that report that something exists, and of `input()` without an answer."""
+"""Matches the words with which programs report that something exists, and `input()` that it got no answer."""
 _LOOKS = r"(?:exists|isdir|isfile|is_dir|is_file|listdir|iterdir|scandir|glob)\s*\("
 _TEST = re.compile(
     rf"^\s*(?:if|elif|while)\b(?![^\n]*\bnot\b)[^\n]*{_LOOKS}|^\s*assert\s+not\b[^\n]*{_LOOKS}", re.MULTILINE
 )
-"""A line that branches on whether something exists."""
+"""Matches a line that branches on whether something exists."""
 _REFUSES = re.compile(r"^(?:if\b[^\n]*:\s*)?(?:raise (?!FileNotFoundError)|assert\b)|\bexit\s*\(|\.error\s*\(")
 """Matches a line that ends the script on purpose; any other failure after such a test is not a refusal."""
 _MENDS = (
@@ -35,7 +35,7 @@ _MOST_CHARACTERS = 200
 
 
 def why_not_restartable(stopped: StoppedAt, last_words: str, went_further: bool) -> str:
-    """Explain, in one sentence, why a restart cannot repeat a script; empty if that is not why the script ended.
+    """Explain, in one sentence, why a restart cannot repeat a script; empty if the script ended for a different reason.
 
     Args:
         stopped: where the script stopped; empty if its process did not report it.

@@ -49,7 +49,7 @@ VARIABLE = "OOMPH_OWNER"
 
 
 def mark_owner() -> None:
-    """Mark all processes started by this one as not the owner."""
+    """Mark all processes that this one starts as non-owners."""
     os.environ[VARIABLE] = str(os.getpid())
 
 

@@ -29,7 +29,7 @@ class Phase(enum.IntEnum):
     """The activity of the script process. Each phase has its own time limit, learned during the run."""
 
     OWN_CODE = 0
-    """The script runs outside any fit or loop, where oomph does not judge what it does."""
+    """The script runs outside any fit or loop, where oomph does not judge its progress."""
     FIRST_STEP = 1
     """The first step of a fit, or a step that had to be traced and compiled again."""
     TRACING = 2
@@ -76,8 +76,7 @@ _WITHIN = frozenset((Phase.TRACING, Phase.RESUMING, Phase.CHECKPOINT, Phase.VALI
 def has_been_timed(before: Phase, after: Phase) -> bool:
     """True if the time from one phase to the next is the full duration of the first.
 
-    A first step continues after tracing. A step that failed because memory ran out had waited for it for ten seconds or
-    more.
+    A first step continues after tracing. A step that ran out of memory had first waited ten seconds or more for memory.
     """
     return after is not Phase.RECOVERING and not (before in _ONCE and after in _WITHIN)
 
@@ -140,7 +139,7 @@ class Progress:
     saved: int = 0
     """The value of `steps` in the newest checkpoint."""
     heartbeat_ns: int = 0
-    """The `time.monotonic_ns()` of the last write, comparable between processes of one boot."""
+    """The `time.monotonic_ns()` of the last write, comparable between processes until the next boot."""
     is_epoch_over: bool = False
     """True if the steps of the epoch are done, so that validation and callbacks follow."""
 

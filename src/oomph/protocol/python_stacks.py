@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from oomph.files.own_descriptor import OwnDescriptor
 
 _OUT_OF_THE_WAY = 512
-"""The minimum number for our descriptor: daemons close those up to 256, or all; at a crash it is too late to check."""
+"""The minimum number for our descriptor: daemons close those up to 256, or all of them; at a crash it is too late to
+check."""
 
 
 class StackWriter:
@@ -78,7 +79,7 @@ _TAKES_INPUT = "iterator_ops.py"
 
 @dataclass(frozen=True)
 class Frame:
-    """One call of a stack."""
+    """One call in a stack."""
 
     file: str
     line: int
@@ -139,8 +140,8 @@ def _frame(found: re.Match[str]) -> Frame:
 def blocking_line(threads: Sequence[Thread], ours: str) -> str:
     """Describe the line that blocks the run.
 
-    That is the line of another thread in the script's code (a generator that feeds the input), or else of the main
-    thread: its innermost line in the script, and the library call in which it waits.
+    That is the line of another thread in the script's code (a generator that feeds the input), otherwise that of the
+    main thread: its innermost line in the script, and the library call in which it waits.
 
     Args:
         threads: the threads of the process, the main thread last.

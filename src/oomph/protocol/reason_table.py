@@ -59,7 +59,7 @@ _OF_TROUBLES = {
 NOT_TF_DATA, TAKEN_AHEAD, SHUFFLE_OVER, EARLIER_SHUFFLE, CACHE_FILE = (
     "not-tf-data", "taken-ahead", "shuffle-over", "earlier-shuffle", "cache-file",
 )  # fmt: skip
-"""The codes of reasons that a position in the data cannot be saved, in addition to those that TensorFlow gives."""
+"""The codes of reasons that a position in the data cannot be saved, in addition to TensorFlow's own."""
 _OF_POSITIONS = {
     NOT_TF_DATA: "in a custom loop, iterate over a tf.data.Dataset; under a strategy there is no remedy",
     SHUFFLE_OVER: "nothing to change in the script: near the end of an epoch, after its shuffle, no position is saved",
@@ -69,7 +69,7 @@ _OF_POSITIONS = {
     TAKEN_AHEAD: "declare the length of the data: dataset.apply(tf.data.experimental.assert_cardinality(number))",
 }
 NORMALIZATION, DRAWS, SUMS = "batch-normalization", "draws", "sums"
-"""The codes of couplings between the samples of a batch, by which splitting changes the result."""
+"""The codes of couplings between the samples of a batch, because of which splitting it changes the result."""
 _OF_COUPLINGS = {
     NORMALIZATION: f"replace BatchNormalization with LayerNormalization or GroupNormalization, or {FITTING}",
     DRAWS: _OWN_GENERATOR,

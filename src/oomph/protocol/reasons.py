@@ -1,7 +1,7 @@
-"""Reasons: why the label of a run is not better, each as a code with its values. Pure; standard library only.
+"""Reasons why the label of a run is not better, each as a code with its values. Pure; standard library only.
 
-Both the script's process and the supervisor give reasons, which travel as codes. `reason_table` has the sentence, the
-remedy and the rank of each.
+Both the script's process and the supervisor give reasons, which travel as codes. `reason_table` contains the sentence,
+the remedy and the rank of each.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Reason:
 
 
 def because(code: str, **values: Value) -> Reason:
-    """Create a reason. Raises KeyError for an unknown code or a missing value, TypeError for a wrong one."""
+    """Create a reason. Raises KeyError for an unknown code or a missing value, TypeError for a wrong value."""
     made = Reason(code, tuple(values.items()))
     _ = str(made), made.remedy  # a mistake shows here, and not where the reason is read
     return made
@@ -73,7 +73,7 @@ def method_failed(where: str, method: str, error: Exception) -> Reason:
 
 
 def reason_from(data: object) -> Reason:
-    """Read a reason from a journal or checkpoint. A damaged or newer one is shown as it is."""
+    """Read a reason from a journal or checkpoint. A damaged or newer one is shown unchanged."""
     code = data.get("code") if isinstance(data, Mapping) else None
     if isinstance(data, Mapping) and isinstance(code, str) and code in TABLE:
         values = {str(name): value for name, value in data.items() if isinstance(value, (str, int, float))}
@@ -86,7 +86,7 @@ def reason_from(data: object) -> Reason:
 
 
 class WithReason(Protocol):
-    """An event that gives a reason."""
+    """An event that contains a reason."""
 
     @property
     def reason(self) -> str:
@@ -98,12 +98,12 @@ class WithReason(Protocol):
 
 
 def reason_of(fact: WithReason) -> Reason:
-    """Read the reason that an event gives."""
+    """Read the reason that an event contains."""
     return reason_from(fact.why or fact.reason)
 
 
 def reasons_from(data: object) -> tuple[Reason, ...]:
-    """Read a list of reasons; anything else gives none."""
+    """Read a list of reasons; empty for anything else."""
     return tuple(map(reason_from, data)) if isinstance(data, (list, tuple)) else ()
 
 

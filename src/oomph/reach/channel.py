@@ -1,7 +1,7 @@
 """Both ends of the pipes between oomph and a script that it has examined, and the handover that names them.
 
 The script's processes report in lines of JSON, take turns, and can end the script. One of them may have closed the
-inherited descriptors: `subprocess` does, daemons do. They are then opened again through /proc of the parent.
+inherited descriptors: `subprocess` does, daemons do. They are then reopened through the parent's entry in /proc.
 
 A process that oomph has joined maps a page named `MARK`. A fork inherits it, whatever descriptors it closes; a newly
 started program has none until oomph joins it, which happens before TensorFlow is imported. Standard library only.

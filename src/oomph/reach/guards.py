@@ -109,7 +109,7 @@ def _let_it_be_killed_first(pid: int) -> None:
 
 
 class Unjoined:
-    """Checks twice a second for such processes among this process's descendants."""
+    """Checks twice a second for descendants of this process that use TensorFlow without oomph."""
 
     def __init__(self) -> None:
         self._due = 0.0

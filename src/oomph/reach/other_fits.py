@@ -15,7 +15,7 @@ _MOST_NAMED = 3
 
 
 def other_fits(source: str, line: int, ran: Collection[int] = ()) -> tuple[int, ...]:
-    """Return the numbers of the lines in a file with fits of trainings other than the one at `line`.
+    """Return the line numbers of the fits in a file, except for the training at `line`.
 
     Omits fits that `ran` before, and fits in a branch of an `if` that the script did not take.
     """

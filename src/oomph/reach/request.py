@@ -28,7 +28,7 @@ class ReachRequest:
     environ: Mapping[str, str] = field(default_factory=dict)
     """Environment variables for the script, unless the user has set them."""
     limit_seconds: float | None = None
-    """End the script after this many seconds; None for no limit."""
+    """The time, in seconds, after which the script is ended; None for no limit."""
 
 
 class RequestedTraining(NamedTuple):

@@ -1,6 +1,6 @@
 """The output of a script: the telling part of its errors, and the lines of native code, which are held back. Pure.
 
-Those are worth reading only after a crash. Messages lose the additions of Keras and TensorFlow.
+The latter are worth reading only after a crash. Messages lose the additions of Keras and TensorFlow.
 """
 
 from __future__ import annotations

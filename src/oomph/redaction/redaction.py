@@ -41,7 +41,7 @@ _LONGEST_IN_WORDS = 80
 _SHORTEST = 8
 """The minimum length, in characters, of a known secret to search for on its own: a shorter one might be any word."""
 _NEAR = 200
-"""The number of characters before a name to examine, for what belongs to it or shows what a -p means."""
+"""The number of characters to examine before a name, for the rest of the name or for the meaning of a -p."""
 _LONGEST_END = 80
 """The number of characters at the end of a name to examine."""
 
@@ -218,7 +218,7 @@ def _value_group(found: re.Match[str]) -> str:
 
 
 def _hidden(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the words that contain a key, judged by those before, and the offset of the key."""
+    """Yield the index of each word that the words before it show to contain a key, and the key's offset in it."""
     near = " ".join(words)
     for number, (word, following) in enumerate(itertools.pairwise(words), start=1):
         if word in ("-p", "-a", "-w"):
@@ -253,7 +253,7 @@ def _names_secret(name: str, value: str) -> bool:
 
 
 def _whole_name(text: str) -> SecretName | None:
-    """Return the secret promised by a text that as a whole is a name; None if it is not."""
+    """Return the secret promised by a text that is a name as a whole, or None."""
     if len(text) >= _LONGEST_IN_WORDS and any(map(str.isspace, text)):
         return None
     at, last = max(len(text) - _LONGEST_END, 0), None

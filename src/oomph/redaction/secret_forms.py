@@ -1,7 +1,6 @@
-"""Recognises keys and passwords in text: by their forms, by the look of a value and the words about it. Pure.
+"""Recognises keys and passwords in text: by their forms, by the look of a value and the words around it. Pure.
 
-Both processes. Logs are long and may be crafted, so every pattern is linear: repetitions are bounded, or the last thing
-in it.
+Both processes. Logs are long and may be crafted, so every pattern is linear: repetitions are bounded or come last.
 
 Sources of the forms: GitHub's "About authentication to GitHub", AWS' "IAM identifiers", and the documentation of
 Hugging Face, OpenAI, Slack, Google, GitLab, Stripe, NVIDIA, Docker, Vault and Atlassian on the prefixes of their keys.
@@ -20,7 +19,7 @@ MARK = "***"
 
 
 class SecretForm(NamedTuple):
-    """A form of secrets; each contains one of `hints`, which is ten times faster to search for."""
+    """A form of secrets; each secret contains one of `hints`, which are ten times faster to search for."""
 
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
@@ -55,7 +54,7 @@ AFTER_NAME = lazy_pattern(
 )
 """The pattern from the end of a name to its value, which follows a sign, words, or just the name."""
 REST_OF_VALUE = lazy_pattern(r"""[^\s"'`,;&)\]}\\<%│|]*""")
-"""The rest of a value longer than needed to judge it."""
+"""The rest of a value that is longer than needed to judge it."""
 
 USER_AND_PASSWORD = SecretForm(
     ("-u", "--user", "--proxy-user"),
@@ -248,7 +247,7 @@ _CAN_READ = 120
 
 
 def named(word: str, before: str, *, is_several: bool, goes_on: bool) -> SecretName | None:
-    """Return the secret that a name promises; `before` is the text up to its last word, `goes_on`: more follows."""
+    """Return the secret that a name promises; `before` is the text up to its last word; `goes_on`: text follows."""
     if "%" in before:
         before = _ENCODED.sub(lambda found: "_" if found[0].lower() == "%5f" else " ", before)
     kind = _kind(word.lower(), before, word)
@@ -337,7 +336,7 @@ def is_setting(value: str) -> bool:
 
 
 def looks_generated(value: str) -> bool:
-    """True if nobody would think of such a word: letters and digits, or capitals, in no order."""
+    """True if nobody would make up such a word: letters and digits, or capitals, in random order."""
     return any(map(_is_generated, _PIECES.findall(value[:_CAN_READ])))
 
 

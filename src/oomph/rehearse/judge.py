@@ -139,7 +139,7 @@ def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> FaultVe
 
 
 def after_a_kill(verdicts: Sequence[FaultVerdict]) -> FaultVerdict | None:
-    """Return the verdict whose label a killed run of the script gets; None if no run was restarted."""
+    """Return the verdict with the label that a killed run of the script would get; None if no run was restarted."""
     labelled = [verdict for verdict in verdicts if verdict.fault in _LIKE_A_KILL and verdict.restarts and verdict.label]
     return min(labelled, key=lambda verdict: _LIKE_A_KILL.index(verdict.fault), default=None)
 

@@ -1,4 +1,4 @@
-"""Runs a script under `oomph run` once undisturbed and once for each fault, and judges the results."""
+"""Runs a script under `oomph run`, once undisturbed and once with each fault, and judges the results."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Report:
     refused: str = ""
     """The reason that the script cannot be started a second time; empty if it can."""
     left: tuple[str, ...] = ()
-    """Paths that the script left here and could not create again if plain Python ran it now."""
+    """Paths that the script left here and could not create again if it now ran under plain Python."""
 
     @property
     def survives(self) -> bool | None:
@@ -110,7 +110,7 @@ def _refused(undisturbed: Rehearsed, run: Rehearsed) -> str:
 
 
 def _left(folder: Path) -> tuple[str, ...]:
-    """Return the outermost files and folders that the undisturbed run created and left here."""
+    """Return the top-level files and folders that the undisturbed run created and left here."""
     there = sorted(path for path in Earlier.read(folder / _UNDISTURBED).paths if os.path.lexists(path))
     outermost = [path for path in there if not any(path.startswith(other + os.sep) for other in there)]
     return tuple(os.path.relpath(path) for path in outermost)

@@ -81,7 +81,7 @@ def _row(verdict: FaultVerdict, steps: int) -> tuple[str, ...]:
 
 
 def _label(verdict: FaultVerdict | None) -> dict[str, Any] | None:
-    """Return the label of a killed run of the script, and what improves it."""
+    """Return the label of a killed run of the script, and how to improve it."""
     if verdict is None:
         return None
     mends = [each._asdict() for each in remedies(verdict.label, verdict.label_reasons)]

@@ -39,7 +39,7 @@ class Background(Generic[T]):
         self._thread.start()
 
     def take(self, wait: bool = False) -> Outcome[T] | None:
-        """Return the outcome, once; None if there is none yet. With `wait`, wait for the work to finish."""
+        """Return the outcome, but only once; None if there is none yet. With `wait`, wait for the work to finish."""
         if self._thread is None or (not wait and self._thread.is_alive()):
             return None
         self._thread.join()

@@ -1,6 +1,6 @@
 """Notices what a script creates, and lets a restarted script create it again.
 
-Python calls an audit hook before an event takes place. Whatever is missing then and exists at the next event of the
+Python calls an audit hook before an event takes place. A path that is missing then but exists at the next event of the
 same thread was created in between, because Python raises an event for everything it does to a file. The hook is called
 for every event of the process and returns at once for all but a few kinds. It never raises.
 
@@ -130,7 +130,7 @@ def is_left_alone() -> bool:
 
 
 def _asked(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
-    """Return the kind and path of an event's creation; the kind is empty for a rename; None if nothing known."""
+    """Return the kind and path of an event's creation; the kind is empty for a rename; None if it creates nothing."""
     if event == "open":
         new = isinstance(args[2], int) and args[2] & _EXCLUSIVE == _EXCLUSIVE
         return (FILE, _absolute(args[0])) if new and not isinstance(args[0], int) else None
@@ -190,7 +190,7 @@ class Before:
             _Link(os.link, "os", self).replace(os, "link")
 
     def accepts(self, kind: str, path: Any, then: Callable[[str, int], Any], source: Any = None) -> Any:
-        """Count a creation as done and finish it; return `FAILS` if no earlier attempt created it.
+        """Finish a creation and count it as done; return `FAILS` if no earlier attempt created it.
 
         Args:
             path: the path as the script gives it.

@@ -2,11 +2,11 @@
 
 NumPy: `numpy.lib.format`, restricted to what it writes for numbers, texts and dates.
 
-A pickle is a program for a small machine that stops at the first unknown byte. So a text is a pickle only up to that
-byte, and harmless if nothing is imported before it. What `pickletools` cannot follow counts as a call.
+A pickle is a program for a small machine that stops at the first unknown byte. So a text acts as a pickle only up to
+that byte, and is harmless if nothing is imported before it. What `pickletools` cannot follow counts as a call.
 
-A model that is read imports what its description names, such as the function of a Lambda layer, and HDF5 may hold
-pickles and lead to other files. Standard library only: HDF5 is looked at with the h5py that the script has imported.
+Reading a model imports what its description names, such as the function of a Lambda layer, and HDF5 may contain pickles
+and refer to other files. Standard library only: HDF5 is inspected with the h5py that the script has imported.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _OF_DATA = frozenset(
         *(f"builtins {name}" for name in ("complex", "set", "frozenset", "slice")),
     )
 )
-"""Names that only create data, whatever the arguments; `bytearray` could exhaust memory."""
+"""Names that only create data, regardless of the arguments; `bytearray` is left out, as it could exhaust memory."""
 _FORMER_MODULES = frozenset(IMPORT_MAPPING) | {module for module, _ in NAME_MAPPING}
 """Python 2 module names, such as `__builtin__`, which Python 3 maps to the current ones."""
 _PROTOCOL = b"\x80"

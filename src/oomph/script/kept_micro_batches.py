@@ -24,7 +24,7 @@ class Start:
     """True if the size is likely to fit and larger ones should be tried; False if it has fit before."""
 
     def at_most(self, samples: int | None) -> Start:
-        """Return this start, limited to `samples`; None for no limit."""
+        """Return this start, limited to `samples` unless that is None."""
         return self if samples is None or samples >= self.samples else Start(samples)
 
 

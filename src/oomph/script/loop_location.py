@@ -1,8 +1,8 @@
 """Finds the loop or `try` around a calling line in the script's source.
 
 The end of a script's own loop is not visible from outside. When its heartbeats stop, its line range shows whether the
-script is still in it or doing something else that may take long. The script may expect an error from a call within
-`try`.
+script is still in it or doing something else that may take a long time. The script may expect an error from a call
+within `try`.
 """
 
 from __future__ import annotations

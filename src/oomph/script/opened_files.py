@@ -150,7 +150,7 @@ _MOST_FILES = 1000
 _NOT_FILES = ("/dev/", "/proc/", "/sys/")
 
 _TICK_NS = 2_000_000_000
-"""Times closer than these nanoseconds may be equal: some file systems' clocks tick in seconds."""
+"""The difference, in nanoseconds, below which two times may be equal: some file systems' clocks tick in seconds."""
 
 Stamp = tuple[int, int]
 """The size of a file in bytes, and the time of its last change in nanoseconds."""
@@ -299,7 +299,7 @@ class OpenedFiles:
         return len(self.written) < _MOST_FILES and is_file
 
     def _within(self, action: Callable[..., None], *arguments: Any) -> None:
-        """Run an action that itself opens files, without handling those files."""
+        """Run an action that opens files itself, without tracking those files."""
         self._busy.now = True
         try:
             action(*arguments)

@@ -25,11 +25,11 @@ from oomph.script.pulse import Pulse
 EXIT_CODE = 75
 CTRL_C = signal.SIGINT.name
 SECONDS_TO_SAVE = 10.0
-"""The most seconds that Ctrl-C waits for the end of the step and for the checkpoint."""
+"""The longest time, in seconds, that Ctrl-C waits for the end of the step and for the checkpoint."""
 _ECHO_SECONDS = 0.5
-"""Two signals within these seconds are one request, since schedulers signal a job and its steps."""
+"""The time, in seconds, within which two signals count as one request, since schedulers signal a job and its steps."""
 _SILENT_SECONDS = 1.0
-"""A wait longer than these seconds is announced."""
+"""The time, in seconds, after which a wait is announced."""
 _POWERS = {
     signal.SIGTERM: Power.CHECKPOINT_ON_TERM,
     signal.SIGUSR1: Power.CHECKPOINT_ON_USR1,
@@ -43,7 +43,7 @@ _DEFAULTS: dict[int, Any] = {
 
 
 class Preemption:
-    """Catches requests to end; true once this process has been asked to save and end.
+    """Catches requests to end; evaluates as true once this process has been asked to save and end.
 
     Args:
         pulse: reports to the supervisor which signals this process catches.

@@ -1,7 +1,7 @@
 """Decides which files oomph may restore: contents that run nothing when read, at paths that nothing runs or hides.
 
 `numpy.load`, `joblib.load`, `torch.load` and `pandas.read_pickle` find a pickle by its content, not by the name. So
-only known forms pass, each read to its end: text, NumPy numbers, Keras models and weights, safetensors, and these
+only known forms pass, each checked completely: text, NumPy numbers, Keras models and weights, safetensors, and these
 within an archive or a compressed file. Nothing is loaded.
 
 A run directory may come from anybody. The script opens what it names itself; oomph restores the content of such a file,
@@ -35,15 +35,15 @@ from oomph.script.harmless_formats import (
 )
 
 _MOST = 64 << 20
-"""The most bytes to unpack from one content."""
+"""The maximum number of bytes to unpack from a single value."""
 _MOST_IN_ALL = 4 * _MOST
-"""The most bytes to unpack for all values of a checkpoint, since many small ones could take hours."""
+"""The maximum number of bytes to unpack for all values of a checkpoint: many small ones could take hours."""
 _MOST_OF_DEFLATE = 1032
 """The highest compression ratio of gzip and zlib."""
 _DEEPEST = 3
 _MOST_MEMBERS, _MOST_VALUES = 10_000, 1 << 21
 _CONTROLS = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
-"""Bytes that no text contains; a terminal log may hold bell, backspace and escape."""
+"""Bytes that no text contains; a terminal log may contain bell, backspace and escape."""
 _ACTIVE_TEXT = re.compile(
     rb'\A\s*#!|!!python|yaml\.org,2002:py|^%TAG|"(?:p|\\u0070)(?:y|\\u0079)(?:/|\\/|\\u002f)', re.M | re.I
 )
@@ -63,7 +63,7 @@ _NOT_DEFLATED = tuple(mark for mark, _ in _COMPRESSED[1:])
 
 
 def is_run_when_read(content: bytes) -> bool:
-    """True unless reading the content is known to run nothing."""
+    """True unless the content is known to run nothing when it is read."""
     return not _is_harmless(content, _DEEPEST)
 
 
@@ -157,7 +157,7 @@ _NOT_COMPRESSED = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 
 def _decompressed(content: bytes, most: int) -> bytes | None:
-    """Decompress the content, up to `most` + 1 bytes; None if not compressed. Raises one of `_NOT_COMPRESSED`."""
+    """Decompress up to `most` + 1 bytes of the content; None if not compressed. Raises one of `_NOT_COMPRESSED`."""
     for mark, opened in _COMPRESSED:
         if content.startswith(mark):
             return bytes(opened(io.BytesIO(content)).read(most + 1))

@@ -24,7 +24,7 @@ Spot = tuple[FrameType, int]
 
 
 class ScriptLine(NamedTuple):
-    """A line of the script, or otherwise of a library it uses."""
+    """A line of the script or, if none is known, of a library it uses."""
 
     file: str
     line: int
@@ -68,7 +68,7 @@ def is_of_script(path: str) -> bool:
 
 
 def caller() -> FrameType | None:
-    """Return the innermost frame outside oomph; it may be in one of Python's own modules."""
+    """Return the innermost frame outside oomph; it may be in a module of Python itself."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(OURS):
         frame = frame.f_back
@@ -94,7 +94,7 @@ def _links(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _line_of(spots: Iterable[Spot]) -> ScriptLine | None:
-    """Return the innermost line of the user's own code, otherwise of an installed package."""
+    """Return the innermost line of the user's own code or, failing that, of an installed package."""
     installed = None
     for frame, line in spots:
         path = frame.f_code.co_filename

@@ -113,7 +113,7 @@ def _tell_what_stopped_it(session: Session, earlier: Earlier, creating: Creating
 
 
 def _created(error: BaseException | None, message: str, earlier: Earlier, creating: Creating) -> str:
-    """Tell when the path in the way was created: "now" in this attempt, "before" in an earlier one; else empty."""
+    """Say when the obstructing path was created: "now" in this attempt, "before" in an earlier one, otherwise empty."""
     path = _path_of(error)
     if not path:
         return "before" if any(map(_is_named_in(message), sorted(earlier.paths)[:_MOST_PATHS])) else ""

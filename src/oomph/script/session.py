@@ -117,7 +117,7 @@ def join(handover: Handover) -> Session:
 
 
 def _reached(handover: Handover) -> Path | None:
-    """Return the run directory, reached through its descriptor from now on; None if a different folder has its name."""
+    """Return the run directory, from now on reached through its descriptor; None if another folder has its name."""
     if handover.path is None or handover.run_dir_is is None:
         return handover.path
     try:

@@ -39,10 +39,11 @@ def own_files() -> list[str]:
 
 @functools.lru_cache(maxsize=1)
 def _imported(count: int, newest: str) -> list[str]:
-    """The user's files among the loaded modules, of which there are thousands.
+    """Return the user's files among the loaded modules, of which there are thousands.
 
     Args:
-        count, newest: the number of modules and the newest; they change with every import, and a new list is made.
+        count, newest: the number of modules and the newest; they change with every import, after which a new list is
+            made.
     """
     # Read the module's dictionary: attribute access makes some modules load.
     given = (getattr(module, "__dict__", {}).get("__file__") for module in list(sys.modules.values()))
@@ -62,7 +63,7 @@ def code_in(files: Mapping[str, str]) -> dict[str, str]:
 
 @functools.cache
 def _code_hash(path: str, content: str) -> str:
-    """Hash the code; empty if the file is gone or not Python. `content`, its hash, is the cache key."""
+    """Hash the code; empty if the file is missing or not Python. `content`, the file's hash, is the cache key."""
     try:
         with open(path, "rb") as file:
             tree = ast.dump(ast.parse(file.read()))
@@ -78,7 +79,7 @@ def _file_of(module: ModuleType | None) -> str | None:
 
 @functools.cache
 def _own_file(given: str) -> str | None:
-    """Return the absolute path of one of the user's Python files, otherwise None. Cached: each fit checks thousands."""
+    """Return the absolute path if it is one of the user's Python files, or None. Cached: each fit checks thousands."""
     path = os.path.abspath(given)
     return path if path.endswith(".py") and is_users(path) else None
 
@@ -98,6 +99,6 @@ def _hash_of(path: str) -> str | None:
 
 @functools.cache
 def _content_hash(path: str, changed: int, size: int) -> str:
-    """Hash a file briefly, cached per version."""
+    """Return a short hash of a file's content, cached per version."""
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()[:16]

@@ -81,7 +81,7 @@ def _watch(module: ModuleType, row: _Row, act: Act) -> None:
 
 
 def _tell(kind: str, join: Join, told: set[str]) -> None:
-    """Report each kind once; an estimator's optimizer is not counted again."""
+    """Report each kind once; an estimator's optimizer is not reported again."""
     try:
         session = join()
         if session is None or kind in told or (kind == "tensorflow-1" and told):

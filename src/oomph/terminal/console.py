@@ -1,4 +1,4 @@
-"""Prints oomph's messages to stderr, and a line about what it is doing and for how long.
+"""Prints oomph's messages to stderr, and a progress line about its current activity and the time that it takes.
 
 Messages come from both processes. The line appears on a terminal, after two seconds, in oomph's process. It has no
 thread: whoever waits calls `tick` while it polls, because the supervisor forks.
@@ -22,7 +22,7 @@ _on_screen = False
 
 
 class Ticking:
-    """One wait, and the line about it; as a context manager it clears the line at the end."""
+    """The progress line for one wait; used as a context manager, it clears the line at the end."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()

@@ -56,8 +56,8 @@ def message(text: str, screen: Screen, at_line_start: bool = True, hang: int = 0
 def start_of_line(screen: Screen, at_line_start: bool) -> str:
     """Return the characters that move to the start of a line and keep what is on the screen.
 
-    The script's stdout may have left the cursor anywhere. As many blanks as the terminal is wide reach the next line,
-    unless they begin at the start of one.
+    The script's stdout may have left the cursor anywhere. As many blanks as the terminal is wide lead to the next line,
+    unless they begin at the start of a line.
     """
     if screen.columns:
         return " " * screen.columns + "\r"

@@ -74,7 +74,7 @@ class Screen(NamedTuple):
 
 
 def choose(choice: str) -> None:
-    """Choose when to use colour, by the value of `--color`, for every screen from now on."""
+    """Set when to use colour, by the value of `--color`, for every screen from now on."""
     global _chosen
     _chosen = choice
 

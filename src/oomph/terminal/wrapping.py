@@ -1,4 +1,4 @@
-"""Wraps text at a width between words, never within one; tables. Pure; used in both processes."""
+"""Wraps text to a width, only between words, and lays out tables. Pure; used in both processes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reflowed(text: str, width: int) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return the text, or as many first words as fit into `most` characters, with an ellipsis."""
+    """Return the text or, if it is longer than `most` characters, the first words that fit, with an ellipsis."""
     if len(text) <= most:
         return text
     head = text[: most - 1]
@@ -57,7 +57,8 @@ def _column(line: str, width: int) -> int:
 def table(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     """Return the lines of a table whose first row contains the heads.
 
-    A block is the first cell of a row, with the other cells below it by their heads.
+    If the width is too small for columns, each row becomes a block: its first cell, with the other cells below it after
+    their heads.
     """
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     before = sum(widths[:-1]) + 2 * (len(widths) - 1)

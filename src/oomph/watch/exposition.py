@@ -20,7 +20,7 @@ from oomph.watch.view import View
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _OLD_SECONDS = 30.0
-"""The age, in seconds, at which values are left out, because Prometheus would take them for new."""
+"""The age, in seconds, at which values are left out, because Prometheus would treat them as new."""
 
 
 class Family(NamedTuple):

@@ -116,7 +116,7 @@ class Present:
         self._told: dict[tuple[str, str, str], ShownIncident] = {}
 
     def take(self, samples: Sequence[Sample]) -> list[ShownIncident]:
-        """Return the findings present after these samples, of which older ones are known."""
+        """Return the findings present after these samples; samples seen before are skipped."""
         for sample in samples:
             if sample.time <= self._newest:
                 continue

@@ -37,12 +37,12 @@ class ShownIncident:
 
     @property
     def is_present(self) -> bool:
-        """True if the incident is a finding that still holds."""
+        """True if the incident is a finding that is still present."""
         return self.finding and self.ended is None
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The key of the same finding in another source."""
+        """The key that identifies the same finding in a different source."""
         return self.fault, self.subject, self.kind
 
 

@@ -123,7 +123,7 @@ _LOCAL_MODES = 3
 class Keyboard:
     """Standard input without echo and without waiting for Enter; Ctrl-C and Ctrl-Z stay signals.
 
-    It gives no keys if standard input is not a terminal.
+    It yields no keys if standard input is not a terminal.
     """
 
     def __init__(self) -> None:

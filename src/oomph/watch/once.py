@@ -105,7 +105,7 @@ def _job_document(job: Job) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Replace NaN and infinity by words, since JSON cannot express them; whole numbers lose their ".0"."""
+    """Replace NaN and infinity with words, since JSON cannot express them; whole numbers lose their ".0"."""
     if isinstance(value, dict):
         return {key: _finite(each) for key, each in value.items()}
     if isinstance(value, list):

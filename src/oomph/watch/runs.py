@@ -78,7 +78,7 @@ class RunReader:
 
 
 def is_going_on(path: Path, record: RunRecord) -> bool:
-    """True if a run seems to be going on. Its lock is not tried, because that would be in the run's way."""
+    """True if a run seems to be going on. Its lock is not tried, because that could disturb the run."""
     if record.status != RUNNING:
         return False
     holder = _holder(path)

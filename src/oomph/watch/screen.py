@@ -1,4 +1,4 @@
-"""The screen of the live view: a View as lines of rich, as many and as wide as the terminal has; and its keys. Pure."""
+"""The screen of the live view: a View as lines of rich text that fit the terminal, and its keys. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ORDERS: Mapping[str, Callable[[GpuView], float]] = MappingProxyType(
         "temperature": lambda gpu: -gpu.values.get("temperature_celsius", 0.0),
     }
 )
-"""The key that sorts the GPUs, for the name of each order."""
+"""The sort key for the GPUs, by the name of the order."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _width_of_line(width: int) -> int:
 
 
 def _top(gpu: GpuView, key: str) -> float:
-    """Return the value for which a full block stands."""
+    """Return the value that a full block stands for."""
     values, history = gpu.values, gpu.history.get(key, (0.0,))
     known = {
         "memory_used_bytes": values.get("memory_total_bytes"),
@@ -172,7 +172,7 @@ def _footer(choice: ViewChoice) -> Text:
 
 
 def _jobs(jobs: Sequence[Job]) -> list[Text]:
-    """Return the lines of the jobs: all of the requested run, one line for each other run."""
+    """Return the lines of the jobs: the requested run in full, one line for each other run."""
     if not jobs:
         return [Text("no run of oomph in this folder", style="dim")]
     first, *others = jobs
@@ -203,7 +203,7 @@ def _process(each: Process) -> Text:
 
 
 def _incidents(incidents: Sequence[ShownIncident], width: int) -> list[Text]:
-    """Return the lines of the incidents: all of the newest with its remedy, one line for each other."""
+    """Return the lines of the incidents: the newest in full with its remedy, one line for each of the others."""
     if not incidents:
         return []
     newest, *others = incidents

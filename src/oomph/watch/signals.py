@@ -47,4 +47,4 @@ class NotedSignals:
 
 
 def _note(number: int, frame: FrameType | None) -> None:
-    """Do nothing: the wakeup descriptor has the number."""
+    """Do nothing: the wakeup descriptor receives the number."""

@@ -1,4 +1,4 @@
-"""The words and figures that the live view and `--once` show. Pure."""
+"""The words and numbers that the live view and `--once` show. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def watts(value: float | None) -> str:
 
 
 def figures(values: Values) -> tuple[str, str, str, str]:
-    """The memory, the utilization, the temperature and the power of a GPU."""
+    """Format the memory, the utilization, the temperature and the power of a GPU."""
     return (
         memory(values),
         percent(values.get("utilization_ratio")),

@@ -1,1 +1,1 @@
-"""The comparison of two results, in its own process, as it needs NumPy."""
+"""Compares two results, in a separate process because it needs NumPy."""

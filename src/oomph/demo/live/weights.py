@@ -17,8 +17,8 @@ ACCURACY = "accuracy"
 def compare(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """Return the accuracies, the precision of all weights, and the largest difference between two of them.
 
-    Weights that are missing, not finite, or of a different shape or kind raise ValueError: no number says how they
-    differ.
+    Weights that are missing, not finite, or of a different shape or kind raise ValueError: no number can express the
+    difference.
     """
     names = sorted(first.keys() - {ACCURACY})
     if not names or first.keys() != second.keys():

@@ -102,7 +102,7 @@ def library_shadowing(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _is_shadowed(library: Library) -> bool:
-    """True if LD_LIBRARY_PATH puts another version before a wheel's copy. Links to it, and equal copies, do no harm."""
+    """True if LD_LIBRARY_PATH puts a different version before a wheel's copy. Links and equal copies do no harm."""
     winner = library.winner
     if winner is None or winner.where != "LD_LIBRARY_PATH" or winner in library.in_wheels:
         return False

@@ -56,7 +56,7 @@ def no_gpu(snapshot: Snapshot) -> str:
 
 
 def _give_gpu(snapshot: Snapshot) -> tuple[Remedy, ...]:
-    """Return the remedies that give a container a GPU of its host."""
+    """Return the remedies that give a container access to a GPU of its host."""
     if not snapshot.host.container:
         return (Remedy("If there should be one, check whether the machine sees it", "lspci -d 10de:"),)
     text = (

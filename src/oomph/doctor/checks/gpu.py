@@ -7,7 +7,7 @@ from oomph.doctor.snapshot import CudaDevice, NvmlDevice, Snapshot
 from oomph.explain.catalogue.fault import Remedy
 
 _MUCH, _NEARLY_ALL = 0.2, 0.95
-"""Shares of a GPU's memory that are much, and nearly all: a desktop uses a few per cent."""
+"""The shares of a GPU's memory that count as much, and as nearly all: a desktop uses a few per cent."""
 
 
 @check(
@@ -107,7 +107,7 @@ def unequal_gpus(snapshot: Snapshot) -> DoctorFinding:
 def _left_out(devices: tuple[CudaDevice, ...]) -> list[CudaDevice]:
     """Return the GPUs that TensorFlow leaves out.
 
-    It wants 8 multiprocessors, or as many as the best GPU has if that has fewer.
+    It requires 8 multiprocessors, or as many as the best GPU has if that is fewer.
     """
     counts = [device.multiprocessors for device in devices if device.multiprocessors]
     least = min(_FEW_MULTIPROCESSORS, max(counts, default=0))

@@ -187,7 +187,7 @@ def tensorflow_twice(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _is_shim(found: list[Package]) -> bool:
-    """True for the empty `tensorflow` wheel of Windows and ARM with the required one, in the same version."""
+    """True for the empty `tensorflow` wheel of Windows and ARM with the wheel that it requires, in the same version."""
     return len({package.version for package in found}) == 1 and {"tensorflow", "tensorflow-intel"} == {
         p.name for p in found
     }
@@ -313,7 +313,7 @@ def _demands(snapshot: Snapshot) -> Iterator[tuple[Package, Requirement]]:
 
 
 def _not_allowed(snapshot: Snapshot, wrong: list[tuple[Package, Requirement]]) -> tuple[str, Remedy]:
-    """The message about packages whose versions TensorFlow does not allow, and the remedy."""
+    """Return the message about packages whose versions TensorFlow does not allow, and the remedy."""
     assert snapshot.tensorflow is not None
     named = ", ".join(f"{package.name} {package.version} (it requires {need.specifier})" for package, need in wrong)
     wanted = [f"{package.name}{need.specifier}" for package, need in wrong]

@@ -29,12 +29,12 @@ def observe(
     environ: Mapping[str, str] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Snapshot:
-    """The machine as a script run by this Python in this environment would find it.
+    """Observe the machine as a script run by this Python in this environment would find it.
 
     Args:
         python: the script's Python; None is oomph's own.
         environ: the script's environment; None is oomph's own.
-        say: called if the drivers take long to answer.
+        say: called if the drivers take a long time to answer.
 
     Raises:
         ExamineError: the Python does not answer.

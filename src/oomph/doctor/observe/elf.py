@@ -65,7 +65,7 @@ def read_elf(path: Path) -> Elf:
 
 
 def names_in(path: Path, names: tuple[str, ...]) -> set[str]:
-    """Return the names that end a string of the file's read-only data.
+    """Return the names that occur at the end of a string in the file's read-only data.
 
     The text before them is ignored: linkers let a string share the end of a longer one.
     """

@@ -1,8 +1,8 @@
 """Observes the machine and its container: memory, disk, PCI, kernel modules, device files, variables, XLA's tools.
 
 Reads only small files. Of the variables it keeps those that change what TensorFlow, CUDA or the loader do, and no
-others: they may hold secrets. TF_ is also Terraform's prefix (TF_VAR_password), and NVIDIA_ that of keys for NVIDIA's
-services (NVIDIA_API_KEY). Of both, only known longer prefixes are kept.
+others: they may hold secrets. TF_ is also Terraform's prefix (TF_VAR_password), and NVIDIA_ also starts the names of
+keys for NVIDIA's services (NVIDIA_API_KEY). For both, only known longer prefixes are kept.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _USES_UPDATE = "the step uses the weights after their update"
 
 
 class AfterUpdate:
-    """The assignments of one traced micro-batch after the first call of an optimizer, none of which is made."""
+    """The assignments of one traced micro-batch after the first optimizer call, none of which is carried out."""
 
     def __init__(self) -> None:
         self.variables: list[Any] = []
@@ -121,7 +121,7 @@ class Assignments:
     """Each variable, and the name of the tensor to assign."""
 
     def make(self) -> None:
-        """Add the assignments to the function being traced."""
+        """Add these assignments to the function being traced."""
         if not self.values:
             return
         graph = TENSORFLOW.default_graph.value()()

@@ -1,4 +1,4 @@
-"""Promises about a model's micro-batches before they are needed: exact, approximate, probe, or restarts only.
+"""Promises of how exact micro-batches will be, before they are needed: exact, approximate, probe, or restarts only.
 
 "exact": the update of the divided step equals the update of the full batch, up to rounding. It is promised for Keras'
 own train step with layers, losses and metrics that treat each sample independently, by class and arguments. Each entry
@@ -27,7 +27,7 @@ Check = Callable[[Any], bool]
 
 
 def _along_features(thing: Any) -> bool:
-    """True if no axis that a layer or an operation works along is the batch axis."""
+    """True if none of the axes that a layer or an operation works along is the batch axis."""
     axes = getattr(thing, "axis", None)
     return axes is not None and all(int(axis) == -1 or int(axis) > 0 for axis in tf.nest.flatten(axes))
 
@@ -131,7 +131,7 @@ def unproved_loss(model: Any) -> str:
 
 
 def unproved_metric(model: Any) -> str:
-    """Name the first metric of a compiled model that may not add up over samples; empty if there is none."""
+    """Name the first metric of a compiled model that might not add up over samples; empty if there is none."""
     compiled = KERAS.compile_metrics.get(model)
     given = [row.get(compiled) for row in (KERAS.user_metrics, KERAS.user_weighted_metrics)]
     for metric in tf.nest.flatten(given):
@@ -159,7 +159,7 @@ def _unproved_in(layer: Any) -> Iterator[str]:
 
 
 def _operations_of(model: Any) -> Iterator[str]:
-    """Yield, in words, the operations outside layers in which samples of a functional model may affect each other."""
+    """Describe each operation of a functional model, outside its layers, in which samples may affect each other."""
     import keras
 
     for operation in getattr(model, "operations", ()):
@@ -212,7 +212,7 @@ def _is_of_keras(thing: Any) -> bool:
 EXACT, APPROXIMATE, RESTART_ONLY = "exact", "approximate", "restart only"
 TO_BE_PROBED = "probed before a batch is divided"
 SMALLER = "smaller batches"
-"""The kind of promise under which a batch is split into smaller batches, each with its own update."""
+"""The kind of promise that allows splitting a batch into smaller batches, each with its own update."""
 REFUSED = "refused"
 BATCH_NORMALIZATION = "BatchNormalization sees each micro-batch alone"
 _STRATEGIES = (
@@ -223,11 +223,11 @@ _STRATEGIES = (
 
 @dataclass(frozen=True)
 class Promise:
-    """The guarantee for a fit, and the reason why it is no better."""
+    """The guarantee for a fit, and the reason it is not stronger."""
 
     kind: str
     reason: str = ""
-    """The reason why the promise is no better, in words."""
+    """The reason the promise is not stronger, in words."""
     coupling: str = ""
     """The known reason why samples in a batch are coupled, if any."""
 

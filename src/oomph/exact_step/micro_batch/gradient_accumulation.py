@@ -21,7 +21,7 @@ from oomph.keras_bridge.runtime.allocator import run_out_of_memory
 
 @dataclass(frozen=True)
 class Kinds:
-    """For the terms of the loss and plain numbers, True for each that is a sum over samples, False for a mean."""
+    """Flags for loss terms and plain numbers: True for a sum over samples, False for a mean."""
 
     loss: bool
     terms: list[bool]
@@ -53,7 +53,7 @@ class AccumulatedStep:
         self._small: SmallState | None = None
         self._divisors: list[Any] = []
         self._own: list[Any] = []
-        """The samples of each replica; `_sizes` has their numbers."""
+        """The samples of each replica; `_sizes` contains their counts."""
         self._sizes: list[int] = []
         self._size = 0
         self.combine: str | None = None
@@ -84,7 +84,7 @@ class AccumulatedStep:
         """Accept a batch, before its first micro-batch.
 
         Args:
-            size: the samples of the replica that has the most.
+            size: the number of samples on the busiest replica.
             small: the state that the step writes besides weights.
         """
         self.micro_step.trace(batch)
@@ -132,7 +132,7 @@ class AccumulatedStep:
         self._own, self._divisors = [], []
 
     def outputs(self, start: int, samples: int) -> list[MicroBatchOutputs]:
-        """Return the step's outputs for these samples alone, in each replica. Changes the state; adds up nothing."""
+        """Return the step's outputs for these samples alone, in each replica. Changes the state; sums nothing."""
         return self.micro_step(*self._parts(start, samples), self.compiled)
 
     def settle(self, terms: list[bool], values: list[bool], logs: list[bool]) -> None:
@@ -147,13 +147,13 @@ class AccumulatedStep:
         return Kinds(self.micro_step.summed, [bool(is_sum) for is_sum in self.summed], *self._metrics.kinds())
 
     def settle_as(self, kinds: Kinds) -> None:
-        """Adopt the kinds settled earlier, or for another division of the same step."""
+        """Adopt kinds that were settled earlier, or for another division of the same step."""
         self.settle(kinds.terms, kinds.values, kinds.logs)
         if self.micro_step.summed != kinds.loss:
             self.micro_step.take_for(kinds.loss)
 
     def gradients(self) -> list[Any]:
-        """Return the current sums for every variable of every optimizer, replica by replica; None for no gradient."""
+        """Return the current sums for each optimizer's variables, by replica; None where there is no gradient."""
         return [gradient for sums in self._sums for gradient in sums.gradients(sums.sparse())]
 
     @property
@@ -188,7 +188,7 @@ class AccumulatedStep:
         return outputs, self._add([own.gradients for own in outputs])
 
     def _run_and_add(self, traced: Any) -> Any:
-        """Return a function that runs a micro-batch and adds up each gradient once it exists: they never coexist."""
+        """Return a function that runs a micro-batch and adds up each gradient as it appears, so they never coexist."""
         run = inlined(traced)
 
         def run_and_add(*tensors: Any) -> tuple[list[MicroBatchOutputs], list[Any]]:

@@ -6,7 +6,7 @@ Keras reduces it:
 
 - "sum" and "none": divided by the share of the micro-batch, since every loss is later multiplied by the share;
 - "mean_with_sample_weight" and masks: the divisor of the micro-batch (sum of weights, count of valid entries) is
-  replaced by that of the full batch, which a small function computes beforehand from the data alone;
+  replaced by the full batch's divisor, which a small function computes beforehand from the data alone;
 - plain numbers divided by something that depends on the data alone, such as the count of valid tokens: their divisor
   is replaced in the same way;
 - other plain numbers, from a custom loss function or `add_loss`: a numerical probe (`probe.py`) finds out whether they
@@ -15,11 +15,11 @@ Keras reduces it:
 Source: keras/src/losses/loss.py (`reduce_weighted_values`, `apply_mask`) and keras/src/layers/layer.py (`losses`).
 
 Most Keras metrics add up over samples, so the micro-batches may update them one after the other. Two kinds do not. They
-are updated once, with what the micro-batches hand over:
+are updated once, with values collected from the micro-batches:
 
 - means of plain numbers (the loss tracker, custom metric functions that return one number): a micro-batch would count
   as much as a full batch, so the numbers are first merged by the share of each micro-batch;
-- metrics of classes that are not Keras' own: they get the samples of all micro-batches together.
+- metrics whose classes do not come from Keras: they get the samples of all micro-batches together.
 
 The step returns values of `metric.result()`; these are read again after the last update.
 """
@@ -161,7 +161,7 @@ class MicroBatchLosses:
     @staticmethod
     @contextmanager
     def replaced(current: Callable[[], MicroBatchLosses | None]) -> Iterator[None]:
-        """Correct Keras' reductions and the losses that a layer lists for a micro-batch, within the block.
+        """Within the block, correct Keras' reductions, and the losses that a layer lists, for a micro-batch.
 
         Args:
             current: returns the corrections for the micro-batch that this thread traces; None in other threads.
@@ -258,7 +258,7 @@ _guards: dict[Any, float] = {}
 
 
 def _guard_of(apply_mask: Any) -> float:
-    """Return what this Keras adds to the count of valid entries against division by zero: 0, formerly 1e-7."""
+    """Return what this Keras adds to the count of valid entries to avoid a division by zero: 0, formerly 1e-7."""
     if apply_mask not in _guards:
         with tf.init_scope():
             mask = tf.constant([True, False])
@@ -313,11 +313,11 @@ class MicroBatchMetrics:
             yield
 
     def source_of(self, leaf: Any) -> Any:
-        """Return the metric whose result this tensor is; None if it is no metric's result."""
+        """Return the metric whose result this tensor is; None if it is not the result of a metric."""
         return next((metric for tensor, metric in self._results if tensor is leaf), None)
 
     def _takes(self, metric: Any, values: Any, sample_weight: Any) -> bool:
-        """True if a value of a mean metric is to be handed over; records it in that case."""
+        """Record a value of a mean metric if it must be handed over; return True in that case."""
         shape = tf.convert_to_tensor(values).shape
         is_number = shape.rank == 0 or (not tf.executing_eagerly() and shape.rank and shape[0] is not None)
         if not is_number and metric is not KERAS.loss_tracker.get(self._model):

@@ -40,7 +40,7 @@ _HEADINGS = (
 
 
 class MicroBatchOutputs(NamedTuple):
-    """The outputs of one micro-batch; every field is a nest of tensors."""
+    """The outputs of one micro-batch. Every field is a nest of tensors."""
 
     logs: list[Any]
     """The leaves of the nest that the user's step returned."""
@@ -97,7 +97,7 @@ class MicroBatchStep:
         self.sources: list[Any] = []
         """For each leaf of `structure`, the metric whose result it is, or None."""
         self.batched_logs: list[bool] = []
-        """For each leaf, True if it has an entry per sample; the other two lists say so for the inputs of metrics."""
+        """For each leaf, True if it has an entry per sample; the other two lists do so for the inputs of metrics."""
         self.batched_values: list[bool] = []
         self.pieces: dict[int, tuple[Piece, ...]] = {}
         """The pieces of each sparse gradient, by number."""
@@ -151,7 +151,7 @@ class MicroBatchStep:
         return concrete
 
     def take_for(self, summed: bool) -> None:
-        """Treat the step's loss as a sum or a mean over samples; needs a new trace."""
+        """Treat the step's loss as a sum or a mean over samples; this requires a new trace."""
         self.summed, self._spec, self.reason = summed, None, ""
 
     def __call__(
@@ -285,7 +285,7 @@ def _after_update(traced: _Traced | None) -> AfterUpdate | None:
 
 
 def _slices_in(traced: _Traced, batch: list[Any]) -> dict[int, TracedSlices]:
-    """Return the sparse gradients of a traced micro-batch, by number."""
+    """Return the sparse gradients of a traced micro-batch, keyed by number."""
     gradients = enumerate(g for call in traced.applied.gradients for g in call)
     return {number: TracedSlices(g.indices, batch) for number, g in gradients if isinstance(g, tf.IndexedSlices)}
 

@@ -1,4 +1,4 @@
-"""Adds up the results of micro-batches to those of one step: gradients, metrics and logs, moving statistics.
+"""Combines the results of micro-batches into the results of one step: gradients, metrics, logs, moving statistics.
 
 For the statistics, every micro-batch starts from the state before the step. Averages are linear in the mean over a
 batch, so the share-weighted mean of the micro-batches' results is the result of the full batch. Values that are equal
@@ -24,9 +24,9 @@ class GradientSums:
     """The weighted sum of the gradients of a batch's micro-batches.
 
     Dense gradients are added up in one variable per trainable variable. This takes as much device memory as one more
-    set of gradients, but only after the first out-of-memory error. Sparse ones (IndexedSlices, of Embedding layers)
-    become the slices of the full batch (`sparse_slices.py`), since Keras' optimizers square and clip the slices before
-    they add up equal indices.
+    set of gradients, but only after the first out-of-memory error. Sparse gradients (IndexedSlices, from Embedding
+    layers) become the slices of the full batch (`sparse_slices.py`), since Keras' optimizers square and clip the slices
+    before they add up equal indices.
 
     Args:
         replica: the replica that the gradients belong to.
@@ -35,7 +35,7 @@ class GradientSums:
     def __init__(self, replica: int = 0) -> None:
         self._replica = replica
         self.pieces: dict[int, tuple[Piece, ...]] = {}
-        """The pieces of sparse gradients, by number; unknown for any that are not listed."""
+        """The pieces of sparse gradients, by number; the pieces of unlisted gradients are unknown."""
         self._sums: list[tf.Variable | None] | None = None
         self._slices: dict[int, JoinedSlices] = {}
 
@@ -135,7 +135,7 @@ class MergedMetrics:
         self._sizes.append(sizes)
 
     def finish(self, size_is_known: bool) -> Any:
-        """Update the metrics; return what the step returns on the full batch, for each replica.
+        """Update the metrics; return the step's result for the full batch, for each replica.
 
         Args:
             size_is_known: whether Keras knows the size of every batch when it traces its own step. It then passes that

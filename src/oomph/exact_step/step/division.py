@@ -42,7 +42,7 @@ class Choice:
     """The user's choices for a batch that cannot be split into micro-batches without changing the result."""
 
     inexact: str | None = None
-    """"allow" or "refuse" for all couplings between samples; None to allow the known and usual ones."""
+    """"allow" or "refuse" for all couplings between samples; None to allow only the known and usual ones."""
     smaller_batch: bool | None = None
     """True if a batch that cannot be split may be trained on as several smaller batches; None if impossible."""
 
@@ -243,7 +243,7 @@ class Division:
     def is_time_to_probe_again(self) -> bool:
         """True after 2, 5, 11, 23, ... divided steps, if only a probe supports the verdict.
 
-        A coupling may show only in rare samples. Counts the divided steps, so call this once for each.
+        A coupling may show only in rare samples. Counts the divided steps, so call this exactly once for each.
         """
         if self._promise.kind != TO_BE_PROBED or self.verdict is None or self.verdict.kind != EXACT:
             return False
@@ -257,7 +257,7 @@ class Division:
         """Probe with samples of this batch; return None if it shows nothing but an earlier probe did.
 
         Args:
-            size: the samples of the replica that has the most.
+            size: the number of samples on the busiest replica.
             small: the state that the step writes besides weights.
             most: how many samples to probe with.
         """

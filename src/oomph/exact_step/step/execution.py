@@ -120,7 +120,7 @@ class Form:
 
 
 def _several(held_step: Callable[[Any], Any], iterator: Any, execution: Execution) -> tuple[Any, Any]:
-    """Run up to `steps` steps in one call, as Keras does.
+    """Run up to `steps` steps in a single call, as Keras does.
 
     Returns an Optional with the logs of the last step, and the fingerprint of all their batches.
     """

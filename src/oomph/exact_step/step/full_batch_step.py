@@ -85,12 +85,12 @@ class FullBatchStep:
         self._optimizers = 0
         """The number of optimizers when the step was last traced; the graph contains no others."""
         self._steps = 1
-        """The number of steps in the last complete execution."""
+        """The number of steps in the last execution that completed."""
         self._forms: dict[str, Form] = {}
         self._distributed: dict[str, tuple[Any, list[Slot]]] = {}
-        """The spec of the batches of each kind of distributed iterator, and what the step writes on them.
+        """For each kind of distributed iterator, the spec of its batches and the state that the step writes.
 
-        Python takes their batches: no staging area holds what a strategy puts on several devices.
+        Python takes their batches, since no staging area can hold values that a strategy puts on several devices.
         """
         self._states: dict[Any, SmallState] = {}
         self._traced: list[Any] = []
@@ -101,7 +101,7 @@ class FullBatchStep:
         """Traced for every kind of iterator, to relax the spec exactly as Keras' own function does."""
 
     def prepare(self, iterator: Any) -> None:
-        """Trace the step for this kind of iterator, once, after which every variable exists. Takes no data."""
+        """Trace the step once for this kind of iterator, so that every variable exists. Consumes no data."""
         if self.eagerly:
             with calls_not_counted(self._model):
                 KERAS.symbolic_build.call(self._model, data_batch=batches.without_optionals(iterator.element_spec))
@@ -148,7 +148,7 @@ class FullBatchStep:
         return unpacked(logs)
 
     def _lighter_at(self, seconds: float) -> float | None:
-        """Return the monotonic time after which a form holds less, as a failure may use the checkpoint; None if never.
+        """Return the monotonic time after which a form holds less, relying on checkpoints if it fails; None if never.
 
         Args:
             seconds: the duration of its first step, roughly the time to compile the lighter form.
@@ -204,7 +204,7 @@ class FullBatchStep:
                 KERAS.symbolic_build.call(self._model, data_batch=batch)
 
     def _reset_new_metrics(self, state: SmallState) -> None:
-        """Reset the metrics that a failed first step of an eager model has built: they already count its batch."""
+        """Reset the metrics built by a failed first step of an eager model, since they already count its batch."""
         known = {id(slot.handle) for slot in state.slots}
         for metric in self._model.metrics if self.eagerly else ():
             if any(id(slot.handle) not in known for slot in Slot.each_of(metric.variables)):
@@ -248,7 +248,7 @@ class FullBatchStep:
         return [slot for state in written for slot in state if id(slot.handle) not in draws]
 
     def hidden_state(self) -> list[Reason]:
-        """Return reasons for the step's random operations that count their draws in the kernel."""
+        """Return a reason for each kind of random operation in the step that counts its draws in the kernel."""
         if self._hidden is None:
             graphs = [traced.graph for traced in self._traced]
             self._hidden = sorted({kind for graph in graphs for kind in hidden_draws_in(graph)})
@@ -302,7 +302,7 @@ class FullBatchStep:
         return int(_HELD * (memory.limit_bytes - taken))
 
     def _compiled_step(self, reduce_retracing: bool = True) -> Any:
-        """Return the step as a function of a batch. It has Keras' own name, which TensorFlow's errors repeat."""
+        """Return the step as a function of a batch. It keeps Keras' own name, which appears in TensorFlow's errors."""
         model, commits, step = self._model, self.commits, self._step
         replicas, here = Replicas(model.distribute_strategy), threading.local()
 

@@ -38,7 +38,7 @@ from oomph.script.kept_micro_batches import Start
 _FORWARD_ONLY = 3
 """A step without gradients begins with this many times the micro-batch of training: it keeps no activations."""
 _SURELY_TOO_LARGE = 8
-"""An evaluation batch larger than this many times the micro-batch of training is not tried whole."""
+"""An evaluation batch larger than this many times the micro-batch of training is not tried as a whole."""
 
 
 class GuardedStep:
@@ -89,7 +89,7 @@ class GuardedStep:
         self._on_noise: Callable[[float], None] | None = None
 
     def measure_noise(self, tell: Callable[[float], None]) -> None:
-        """Report, before the next step, how much its gradients differ between computations.
+        """Report, before the next step, how much its gradients differ when computed twice.
 
         An earlier process may have split the batches differently. The resulting difference counts as noise.
         """
@@ -134,7 +134,7 @@ class GuardedStep:
         return self._full_batch.draws
 
     def hidden_state(self) -> list[Reason]:
-        """Return the reasons some state of the step cannot be saved: TensorFlow hides it."""
+        """Return the reasons why some state of the step, hidden by TensorFlow, cannot be saved."""
         return self._full_batch.hidden_state()
 
     @property
@@ -171,7 +171,7 @@ class GuardedStep:
 
     @property
     def _trained_with(self) -> int | None:
-        """The samples in training's micro-batch, for an evaluation where no full batch has fit yet; None otherwise."""
+        """The size of a training micro-batch, for an evaluation where no full batch has fit yet; None otherwise."""
         if self._trains or self._on_batch.has_fitted or not self._is_whole:
             return None
         training = getattr(self._model, "train_function", None)

@@ -1,4 +1,4 @@
-"""Attempts at what may run out of memory: one that frees all memory on failure, and a search for a size that fits."""
+"""Tries computations that may run out of memory: frees all memory after a failure, or searches for a size that fits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Failed:
     done: int = 0
     """The number of steps that the same execution (`steps_per_execution`) had already completed."""
     samples: int | None = None
-    """The samples of the micro-batch that failed; None for a full batch."""
+    """The number of samples in the micro-batch that failed; None for a full batch."""
 
 
 def attempt(
@@ -87,7 +87,7 @@ def _is_of_the_script(frame: FrameType) -> bool:
 
 
 _LOOK_AGAIN = 5.0
-"""The time, in seconds, between two checks whether memory is free again."""
+"""The time, in seconds, between two checks of whether memory is free again."""
 
 
 class SizeSearch:
@@ -129,7 +129,7 @@ class SizeSearch:
         self._gaps, self.known = True, replace(self.known, gaps=True)
 
     def next_size(self, batch: int) -> int | None:
-        """Return the most samples to try next from a batch of `batch` samples; None if not even one sample fits."""
+        """Return the most samples to try next from a batch of `batch` samples; None if not even one fits."""
         if self.chosen is not None:
             return min(self.chosen, batch)
         if self._begin is not None:  # the full batch failed in the process before this one

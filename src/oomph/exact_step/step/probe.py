@@ -47,7 +47,7 @@ class ProbeFinding:
     gradients: float = 0.0
     state: float = 0.0
     worst: str = ""
-    """The name of the state variable that differs most."""
+    """The name of the state variable with the largest difference."""
     tolerance: float = 0.0
     returned: float = 0.0
     """The largest relative difference of a returned number, treated as a mean or as a sum over samples."""
@@ -56,7 +56,7 @@ class ProbeFinding:
     obstacle: str = ""
     """The reason the step cannot run on micro-batches at all."""
     failure: str = ""
-    """The error of the step on a few samples, if it fails."""
+    """The error that the step raised on a few samples, if it failed."""
     normalises: bool = False
     """True if BatchNormalization layers were set aside for the probe."""
     hidden_draws: bool = False
@@ -114,7 +114,7 @@ class Probe:
         self._tolerance = largest_rounding(policy)
 
     def run(self, batch: Any, size: int, small: SmallState, names: dict[int, str], most: int = SAMPLES) -> ProbeFinding:
-        """Probe with samples of this batch. Raises what the step raises, and always restores the state.
+        """Probe with samples of this batch. Raises whatever the step raises, and always restores the state.
 
         Args:
             names: names of state variables, by the identity of their handles.
@@ -198,7 +198,7 @@ class Probe:
 
 
 def _are_sums(numbers: list[list[Any]], share: float) -> list[bool | None]:
-    """For each number, return True if the whole's is the sum of the two micro-batches', False if it is their mean.
+    """For each number, return True if the two micro-batches add up to the whole, False if the whole is their mean.
 
     None means that all three are zero, so the kind is unknown.
     """
@@ -262,6 +262,6 @@ def _norm(arrays: list[Any]) -> float:
 
 
 def _array(value: Any) -> Any:
-    """Copy a tensor to float64 on the host, as the device has no memory to spare; zero for non-numeric types."""
+    """Copy a tensor to the host as float64, since the device has no memory to spare; zero for non-numeric types."""
     is_number = value.dtype.is_floating or value.dtype.is_integer
     return np.asarray(value).astype("float64") if is_number else np.zeros(())

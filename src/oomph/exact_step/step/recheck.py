@@ -64,7 +64,7 @@ class Recomputation:
             small.restore(before)
 
     def noise(self, batch: Any, samples: int, small: SmallState) -> float:
-        """Return the largest relative difference between computations of one batch's gradients; 0.0 if equal.
+        """Return the largest relative difference between repeated computations of a batch's gradients; 0.0 if equal.
 
         Raises UnsupportedError.
         """
@@ -113,7 +113,7 @@ def _array(gradient: Any) -> Any:
 
 
 _OF_ALL = {"float64": 1e-12, "float32": 1e-6, "bfloat16": 1e-3, "float16": 1e-3}
-"""The share of all gradients' norm that is added to the rounding limit, by the coarsest compute type.
+"""The fraction of the norm of all gradients that is added to the rounding limit, by the coarsest compute type.
 
 It covers gradients that are zero except for rounding, such as the gradient of a bias before BatchNormalization.
 """
@@ -129,7 +129,7 @@ class Inconsistent:
     difference: float
     """The norm of the difference, relative to the norm of the gradient."""
     third: str
-    """The computation that a third one agrees with: "the first", "the second", "neither" or "both"."""
+    """The outcome of a third computation: it agrees with "the first", "the second", "neither" or "both"."""
 
 
 class Recheck:
@@ -206,7 +206,7 @@ class Recheck:
     def _worst(self, first: list[Any], second: list[Any]) -> tuple[int | None, float]:
         """Find the gradient that differs most beyond rounding, or None, and its difference relative to its norm.
 
-        Most devices give the same bits twice, which leaves nothing to compute.
+        Most devices produce the same bits twice; then there is nothing to compute.
         """
         numbered = list(enumerate(zip(first, second, strict=True)))
         other_bits = [(number, *pair) for number, pair in numbered if not np.array_equal(*pair)]
@@ -234,7 +234,7 @@ def _norm(array: Any) -> float:
 
 
 def _difference(one: Any, other: Any) -> float:
-    """Compute the norm of two gradients' difference; infinite if only one of them is finite somewhere."""
+    """Compute the norm of two gradients' difference; infinite if any element is finite in only one of them."""
     one, other = one.astype(np.float64), other.astype(np.float64)
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     apart = np.where(same, 0.0, one - other)

@@ -1,10 +1,10 @@
 """One step on a batch that Python holds: carries out its plan, action by action, and measures the memory after each.
 
-Every failure is reported and learned from. What follows from it is decided in `step_plan.py`.
+Every failure is reported and learned from; `step_plan.py` decides what happens next.
 
 Micro-batches are computed first, and rolled back on a failure. A step that cannot be split exactly can still train on
-smaller batches if the user allows that: the step itself stays intact. It is not the training that was asked for: there
-are more updates, at the same learning rate.
+smaller batches if the user allows that: the step itself stays intact. This is not the training that was requested:
+there are more updates, at the same learning rate.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DividedBatch:
         full_batch: the step on the full batch, which knows the small state and counts commits.
         search: knows how many samples fit.
         divided: the step on micro-batches.
-        size: the samples of the replica that has the most.
+        size: the number of samples on the busiest replica.
         one_piece: whether XLA compiles the step, and so allocates its memory in one block.
     """
 
@@ -101,7 +101,7 @@ class SmallerBatches:
     Args:
         search: knows how many samples fit.
         replicas: the replicas that share the batch.
-        size: the samples of the replica that has the most.
+        size: the number of samples on the busiest replica.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class StepOnBatch:
 
         Args:
             batch: a nest of tensors; None if the step failed before it had one.
-            size: the samples of the largest replica; None if the tensors disagree.
+            size: the number of samples on the busiest replica; None if the tensors disagree.
             started: when the step began, on the monotonic clock.
             watch: receives the reports.
             failed: the failure of the full batch, if it has been tried already.

@@ -35,7 +35,7 @@ class StepPlan:
     failed: Failed | None = None
     """The last failure of the step; None if nothing has failed."""
     ooms: int = 0
-    """The number of out-of-memory errors of the step."""
+    """The number of times that the step has run out of memory."""
     logs: Any = None
     """Keras' logs, once the step is done."""
     reason: str = ""
@@ -63,7 +63,7 @@ class Observed:
     """The facts that decide the next action, measured after the last one."""
 
     size: int | None
-    """The samples of the batch; None if its tensors disagree."""
+    """The number of samples in the batch; None if its tensors disagree."""
     next_size: int | None
     """The micro-batch to try next, in samples; None if not even one sample fits."""
     fits_without_pins: bool = False
@@ -112,7 +112,7 @@ def _in_parts(plan: StepPlan, observed: Observed) -> StepPlan:
 
 
 def _begin_smaller(failed: Failed, observed: Observed) -> Start | None:
-    """Return the smaller micro-batch for a new process to start with after a failure amid the assignments."""
+    """Return the smaller micro-batch for a new process to start with after a failure during the assignments."""
     if observed.size is None or observed.next_size is None:
         return None
     # Micro-batches fit, but their update did not: larger ones would leave it even less memory.

@@ -95,12 +95,12 @@ class Step(Protocol):
 
     @property
     def taken(self) -> Taken | None:
-        """The results of the last execution; None if there are none."""
+        """The results of the last execution, or None."""
         ...
 
 
 def run_plain(plain: Callable[[Any], Any], iterator: Any, watch: StepWatch) -> Any:
-    """Run Keras' own function; report an out-of-memory error and raise it to the script."""
+    """Run Keras' own function; report an out-of-memory error and re-raise it to the script."""
     started = time.monotonic()
     try:
         with handled():

@@ -28,7 +28,7 @@ class Verified:
     logs: float = 0.0
     """The largest absolute difference of a returned value."""
     of_change: float = 0.0
-    """The largest norm of a variable's difference, relative to the norm of its change by plain Keras."""
+    """The largest norm of a variable's difference, relative to the norm of the change that plain Keras made."""
     variable: str = ""
     """The path of the variable with that largest norm; empty if no variable differs."""
     type: str = "float32"
@@ -117,7 +117,7 @@ def _values(slots: list[Slot]) -> list[Any]:
 
 
 def _difference(one: Any, other: Any) -> float:
-    """Return the largest absolute difference of two values; infinite if only one is NaN or infinite somewhere."""
+    """Return the largest absolute difference of two values; infinite if any element is NaN or infinite in only one."""
     return float(np.max(np.abs(_apart(one, other)), initial=0.0))
 
 

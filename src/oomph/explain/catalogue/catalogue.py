@@ -1,8 +1,8 @@
 """The catalogue: every page under pages/, read once per process.
 
-A page is `<CODE>-<name>.md`: TOML front matter between `+++` lines, then prose under fixed headings. front.jsonl holds
-the front matter as JSON, which is read ten times as fast; it is written when oomph is built or installed
-(`hatch_build.py`). A page that was changed since is read from its TOML.
+A page is `<CODE>-<name>.md`: TOML front matter between `+++` lines, then prose under fixed headings. front.jsonl
+contains the front matter as JSON, which can be read ten times as fast; it is written when oomph is built or installed
+(`hatch_build.py`). A page that has changed since then is read from its TOML.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _SOURCES = ("log", "exception")
 
 
 def made_front(page: bytes) -> bytes | None:
-    """The lines of JSON that `parse_front` gave when oomph was installed; None if the page has changed."""
+    """Return the lines of JSON that `parse_front` produced when oomph was installed; None if the page has changed."""
     return _made_fronts().get(crc32(page))
 
 
 def parse_front(page: bytes) -> bytes:
     """Parse the front matter of a page to lines of JSON. Raises ValueError if it has none.
 
-    The first line contains its tables, with `filed` in place of the signatures, as each literal's word,
-    sources and line; the following lines each contain the rest of a signature.
+    The first line contains its tables, with `filed` in place of the signatures: each literal with its word, sources and
+    line. Each following line contains the rest of one signature.
     """
     if sys.version_info >= (3, 11):
         import tomllib  # costs more than all the rest, and is only needed here
@@ -48,7 +48,7 @@ def parse_front(page: bytes) -> bytes:
 
 
 def _filed(table: Mapping[str, Any], line: int) -> Iterator[list[Any]]:
-    """Yield one literal, or several that share everything else."""
+    """Yield an entry for each literal of a signature; several literals may share the rest of it."""
     for literal in table.get("literals") or [table["literal"]]:
         yield [literal, "" if table.get("goes_on") else key(literal), table.get("sources", _SOURCES), line]
 
@@ -61,7 +61,7 @@ def _rest(table: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _written_out(remedies: Iterable[Mapping[str, Any]], shared: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the remedies, with each `use` replaced by the shared remedy it names. Raises ValueError without one."""
+    """Return the remedies, with each `use` replaced by the shared remedy it names. Raises ValueError if unknown."""
     unknown = {each["use"] for each in remedies if "use" in each} - shared.keys()
     if unknown:
         raise ValueError(f"no shared remedy is called {', '.join(sorted(unknown))}")
@@ -117,11 +117,11 @@ _EVERYWHERE = frozenset(
 
 @cache
 def key(literal: str) -> str:
-    """Return the word under which to file a literal: always a whole word, and as rare as possible.
+    """Return the word under which to file a literal: always a whole word, as rare as possible.
 
-    A word at the edge of the literal may continue in the text ("ut of memory"), so a rare inner one is preferred.
-    Without one, a word at the edge counts, which must then be a whole word of the text. Raises ValueError without a
-    word.
+    A word at the edge of the literal may continue in the text ("ut of memory"), so a rare inner one is preferred. If
+    there is none, a word at the edge is used, which must then be a whole word in the text. Raises ValueError if the
+    literal contains no word.
     """
     words: list[str] = _WORD.findall(literal)
     if not words:

@@ -80,7 +80,7 @@ def _page(fault: Fault) -> Iterator[str]:
 
 
 def _by_wording(signatures: Sequence[Signature]) -> Iterator[str]:
-    """Yield the remedies of single wordings; those of several literals in one table stay together."""
+    """Yield the remedies of each wording; literals from one table share one list."""
     for remedies, alike in groupby(signatures, key=lambda signature: signature.remedies):
         if remedies:
             literals = dict.fromkeys(_code(signature.literal.strip()) for signature in alike)

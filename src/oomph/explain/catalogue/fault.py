@@ -40,8 +40,7 @@ class Remedy(NamedTuple):
     changes: str = ""
     """The effect of the remedy on the training; empty if there is none."""
     known: str = ""
-    """The text to use if values were captured: "{requested} were asked for ...". Ignored if one of them is
-    missing."""
+    """The text to use if values were captured: "{requested} were asked for ...". Ignored if a value is missing."""
     where: tuple[str, ...] = ()
     """The systems to which the remedy applies, from SYSTEMS; empty for all."""
 
@@ -64,13 +63,13 @@ class Remedy(NamedTuple):
         return f"{systems}: {self.text}" if systems else self.text
 
     def as_document(self) -> dict[str, str]:
-        """The remedy as JSON."""
+        """Return the remedy as JSON."""
         text = f"{self.text}: {self.command}" if self.command else self.text
         return {"text": text, "action": self.action} if self.action else {"text": text}
 
 
 def _filled(template: str, captured: Mapping[str, str]) -> str:
-    """Fill the values into the template; empty if one of them is missing."""
+    """Fill the values into the template; empty if a value is missing."""
     try:
         return template.format_map(captured)
     except (KeyError, ValueError, IndexError):
@@ -80,7 +79,7 @@ def _filled(template: str, captured: Mapping[str, str]) -> str:
 class Signature(NamedTuple):
     """One wording or exit status by which a fault is recognised.
 
-    The literal is searched first, so that a pattern is compiled and tried only where it may match.
+    The literal is searched first, so that the pattern is compiled and tried only where it can match.
     """
 
     literal: str
@@ -92,13 +91,13 @@ class Signature(NamedTuple):
     alone: bool = True
     """True if this wording is enough to report the fault; if not, it only supports other signatures."""
     excludes: tuple[str, ...] = ()
-    """Words that turn the same line into benign noise."""
+    """Words that make the line benign noise if it also contains one of them."""
     outlived: bool = False
-    """True if the line means nothing once training goes on, as on a machine intentionally without a GPU."""
+    """True if the line can be ignored once training continues, as on a machine that deliberately has no GPU."""
     goes_on: bool = False
     """True if the literal may start or end within a longer word, like hipError in hipErrorUnknown."""
     rivals: tuple[str, ...] = ()
-    """The names of faults that print the same words: suggested after this one if nothing else is found."""
+    """The names of faults that print the same words; they are suggested after this fault if nothing else is found."""
     id: str = ""
     needs: tuple[str, ...] = ()
     """Signatures of the same page (by id) that must have been seen before this one counts."""
@@ -107,7 +106,7 @@ class Signature(NamedTuple):
     beside: tuple[str, ...] = ()
     """Signatures of the same page (by id), at least one of which must appear before or after this one."""
     inside: bool = False
-    """True if it counts only for errors raised by an installed package's own code; `inside` is its name."""
+    """True if this wording counts only for errors that an installed package's own code raised."""
     in_training: bool = False
     """True if other programs also write it, so that it counts only in the log of a training."""
     replaces: bool = False
@@ -125,7 +124,7 @@ class Signature(NamedTuple):
 
     @property
     def only_prepares(self) -> bool:
-        """True if it only prepares other signatures, so that only its first place counts."""
+        """True if it only prepares other signatures, so that only its first occurrence counts."""
         return not self.alone and not self.confidence
 
     def match(self, text: str) -> Mapping[str, str] | None:
@@ -151,8 +150,8 @@ class Fault(NamedTuple):
     """One factual sentence."""
     domain: str
     severity: str
-    """The severity: "recoverable" (the process can go on), "restart" (a new process can) or "fatal" (another
-    start fails again)."""
+    """The severity: "recoverable" (the process can continue), "restart" (a new process can) or "fatal" (another start
+    would fail again)."""
     sticky: bool
     """True if the CUDA context (or the process) is lost, so that nothing more can be saved."""
     since: str
@@ -279,7 +278,7 @@ _LEADING_CODES = lazy_pattern(r"\A(?:[A-Z]{3}\d{3}(?:, | and | to )?){1,9}:? ")
 
 @cache
 def neighbours(fault: Fault) -> Mapping[str, str]:
-    """Return the codes that the page's section on neighbours names, in order, each with its sentence."""
+    """Return the codes named in the page's section on neighbours, in order, each with its sentence."""
     told: dict[str, str] = {}
     for point in _POINT.split(fault.sections.get(SECTION, "")):
         text = " ".join(point.removeprefix("- ").split())

@@ -1,4 +1,4 @@
-"""Evidence: one observed fact, and where it was seen; and the facts of a caught exception."""
+"""Evidence: one observed fact and where it was seen, including the facts of a caught exception."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from oomph.terminal.endings import ProcessEnd
 
 TEXT_LIMIT = 4096
-"""The longest text of one fact, in characters. The rest of a longer line says nothing more about a fault."""
+"""The longest text of one fact, in characters. The rest of a longer line adds nothing about a fault."""
 
 _MESSAGE_LIMIT = 8 * TEXT_LIMIT
 """The longest message of an exception, in characters. Keras puts the whole call stack into it."""
@@ -24,18 +24,18 @@ class Evidence(NamedTuple):
     line: int | None = None
     """The line number in the log, counted from 1."""
     origin: str = ""
-    """The place where the fact was seen, if there is more than one: "attempt 2, stderr"."""
+    """The place where the fact was seen, if there are several places: "attempt 2, stderr"."""
 
     @classmethod
     def of_exception(cls, error: BaseException, origin: str = "") -> Evidence:
-        """Return the fact that this exception was raised, from only its type, as Python prints it, and its message."""
+        """Return the fact that this exception was raised: only its message, and its type as Python prints it."""
         kind = type(error)
         where = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
         return cls.of_exception_text(f"{where}{kind.__qualname__}", message_of(error), origin)
 
     @classmethod
     def of_exception_text(cls, type_name: str, message: str, origin: str = "") -> Evidence:
-        """Return the fact that an exception was raised, from the words alone, as a journal keeps them."""
+        """Return the fact that an exception was raised, from its type and message as text, as in a journal."""
         text = f"{type_name}: {message}" if message else type_name
         if len(text) > _MESSAGE_LIMIT:  # the head names it, and after pages of call stacks the end says what happened
             text = f"{text[:TEXT_LIMIT]}\n...\n{text[TEXT_LIMIT - _MESSAGE_LIMIT :]}"
@@ -45,8 +45,8 @@ class Evidence(NamedTuple):
     def of_exit(cls, returncode: int, oom_kills: int | None = None, origin: str = "") -> Evidence:
         """Return a process's exit as a fact.
 
-        `returncode` is that of `subprocess`: −n for death by signal n. `oom_kills` is the number of new OOM kills in
-        the cgroup; None if the counter could not be read.
+        `returncode` is as in `subprocess`: −n for death by signal n. `oom_kills` is the number of new OOM kills in the
+        cgroup; None if the counter could not be read.
         """
         counted = "unknown" if oom_kills is None else str(oom_kills)
         return cls("exit", f"{ProcessEnd(returncode).in_full}; cgroup OOM kills: {counted}", origin=origin)
@@ -73,7 +73,7 @@ _MEANWHILE = "During handling of the above exception, another exception occurred
 def evidence_of(error: BaseException) -> Iterator[Evidence]:
     """Yield the exception and its causes, earliest first, each after the frames that led to it.
 
-    They are worded as Python prints them, so that guesses from a log's words are the same.
+    They are worded as Python prints them, so that they lead to the same guesses as a log.
     """
     from traceback import extract_tb  # a log needs none of it
 

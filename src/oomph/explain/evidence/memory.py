@@ -1,8 +1,8 @@
 """Memory in a log: sizes, the limit of the CPU's pool, the dump of an allocator, readings that only grow. Pure.
 
 Source of the dump's lines: xla/tsl/framework/bfc_allocator.cc (DumpMemoryLog) and allocator.cc
-(AllocatorStats::DebugString); up to 2.x they give plain bytes, later 1.25GiB. LargestFreeBlock is printed as 0B
-whatever is free, so the largest free block is taken from the chunk lines.
+(AllocatorStats::DebugString); up to 2.x they print plain bytes, later 1.25GiB. LargestFreeBlock is always printed as
+0B, so the largest free block is taken from the chunk lines.
 """
 
 from __future__ import annotations
@@ -168,9 +168,9 @@ _NO_USE = ("trying to allocate", "available", "free", "total", "limit")
 _FEWEST = 6
 _GROWTH = 1.25
 _GROWTH_OF_MANY = {7: 1.15, 9: 1.05}
-"""The growth that is enough for each number of rises, if the readings hardly ever fell."""
+"""Maps a number of rises to the growth factor that is then enough, if the readings hardly ever fell."""
 _HARDLY = 0.995
-"""A reading of less than this share of the previous one counts as lower."""
+"""A reading counts as lower if it is below this share of the previous one."""
 _CALM = 0.4
 """The largest share of readings that may fail to exceed the previous one in a series that still counts as growing."""
 _DIP = 0.98
@@ -186,7 +186,7 @@ class _Series:
         self.end = 0.0
         self.readings = self.rises = 0
         self.since_rise = 0
-        """The number of readings since the last one that was higher than the one before."""
+        """The number of readings since the last rise."""
         self.ever_lower = False
         """True if a reading was below `_HARDLY` of the previous one."""
         self.fell = False
@@ -243,7 +243,7 @@ class Trend:
         return any(each.readings >= _FEWEST for each in self._series.values()) and self.conclusion() is None
 
     def conclusion(self) -> Evidence | None:
-        """Return growing memory as a fact; None if it did not only grow, or there are too few readings."""
+        """Return growing memory as a fact; None if it did not grow steadily, or if there are too few readings."""
         growing = next((each for each in self._series.values() if each.grows), None)
         if growing is None or growing.last is None:
             return None

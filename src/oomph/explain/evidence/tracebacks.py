@@ -1,4 +1,4 @@
-"""Follows tracebacks through a log: the exception that ended one, and the innermost line of the user's code."""
+"""Follows tracebacks through a log, to find the exception at the end and the innermost line of the user's code."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _Open:
 
 
 class Tracebacks:
-    """Reads the lines of a log in order; one traceback may be open for each speaker."""
+    """Reads the lines of a log in order; each speaker may have one open traceback."""
 
     def __init__(self) -> None:
         self.where = ""
@@ -100,7 +100,7 @@ class Tracebacks:
         return None if opened is None else self._follow(fact, opened)
 
     def close(self, origin: str) -> tuple[str, bool]:
-        """End the open traceback. Returns the package in which it ends, and true if that was being imported."""
+        """End the open traceback. Returns the package in which it ends, and True if that was being imported."""
         opened = self._open.pop(origin, None)
         return (opened.library, opened.importing) if opened else ("", False)
 
@@ -122,7 +122,7 @@ class Tracebacks:
         return RaisedException(fact, found["type"], opened.harmless, opened.library, opened.importing, opened.inside)
 
     def _frame(self, text: str) -> tuple[str, bool] | None:
-        """Return the package of the frame on this line, and true for a module's own code; None without a frame."""
+        """Return the package of the frame on this line, and True for module-level code; None if there is no frame."""
         for form in _FRAMES:
             if frame := form.match(text):
                 self.where = _place(frame.groupdict()) or self.where
@@ -160,7 +160,7 @@ def package(frame: str) -> str:
 
 
 def installed(frame: str) -> str:
-    """Return the installed package to which a frame's file belongs, whichever it is; empty for the user's own code."""
+    """Return the installed package, known or not, to which a frame's file belongs; empty for the user's own code."""
     found = _INSTALLED.search(frame)
     return found["package"] if found else ""
 

@@ -20,13 +20,13 @@ class FaultPlace(NamedTuple):
     """The number of times that training continued after a failure, counted before this fault."""
     position: int
     doubt: float
-    """1 minus the confidence; of two faults in the same words, the surer one comes first."""
+    """1 minus the confidence; if two faults match the same words, the surer one comes first."""
     end: int = 0
-    """The position of a later line with its reason, such as `what():` of an uncaught exception."""
+    """The position of a later line that states its reason, such as `what():` of an uncaught exception."""
 
 
 def consequences(places: Mapping[Fault, FaultPlace]) -> frozenset[Fault]:
-    """Return the faults that another one has caused, in the same story."""
+    """Return the faults caused by another fault in the same story."""
     return frozenset(fault for fault in places if any(_leads(other, fault, places) for other in places))
 
 

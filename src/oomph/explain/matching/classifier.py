@@ -1,9 +1,9 @@
 """A classifier of faults by the words of a log, learned from labelled logs, for logs without a signature. Pure.
 
 A multinomial logistic regression on the words in a log (Bishop, "Pattern Recognition and Machine Learning", section
-4.3.4): each word raises or lowers the score of each fault, the more so the rarer it is, and a softmax turns the sums
-into shares. Each line of classifier.txt has a word: its rarity (inverse document frequency) and its weights, in
-hundredths, by the codes of the pages. `benchmarks/classifier.py` writes it and measures its value on unseen logs.
+4.3.4): each word raises or lowers the score of each fault, by more the rarer it is, and a softmax turns the sums into
+shares. Each line of classifier.txt describes a word: its rarity (inverse document frequency) and its weights, in
+hundredths, by page code. `benchmarks/classifier.py` writes it and measures its value on unseen logs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TABLE = Path(__file__).with_name("classifier.txt")
 SOUND = "sound"
 """The code for a log of a program that did not fail."""
 ALWAYS = "*"
-"""The word whose weights count for each fault before any word is read."""
+"""The pseudo-word whose weights apply to each fault before any word is read."""
 _FIRST, _LAST = 200, 400
 _WORD = lazy_pattern(
     r"[A-Za-z]{2,}|(?<![\w.,:/-])\d{1,3}(?![\w.,:/%-])"
@@ -35,7 +35,7 @@ _HUMP = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
 
 
 class EvidenceSample:
-    """The first and last lines of the evidence, whose words are weighed, so that memory does not grow."""
+    """The lines whose words are weighed: only the first and last of the evidence, so that memory does not grow."""
 
     def __init__(self) -> None:
         self._first: list[Evidence] = []
@@ -55,7 +55,7 @@ class EvidenceSample:
 
     @property
     def in_force(self) -> list[Evidence]:
-        """The lines without harmless ones, and without failures that training survived."""
+        """The kept lines, except harmless ones and failures that training survived."""
         went_on = max((place for place, fact in enumerate(self.facts) if goes_on(fact.text)), default=-1)
         return [
             fact

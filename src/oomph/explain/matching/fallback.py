@@ -163,7 +163,7 @@ class _Message:
 
     @property
     def text(self) -> str:
-        """The whole message, cut where it says nothing new."""
+        """The message, cut to the length after which it says nothing new."""
         return "\n".join(self.lines)[:_MESSAGE_LENGTH]
 
 
@@ -208,19 +208,19 @@ class LastError:
             self._see_line(fact)
 
     def as_printed(self, fact: Evidence) -> Evidence:
-        """Return the fact with the name that Python suggests, which Python prints but the exception lacks."""
+        """Return the fact with the name that Python suggests: Python prints it, but the exception lacks it."""
         printed = "" if self._raised is None else self._raised.text
         is_corrected = fact.source == "exception" and printed.startswith(fact.text + CORRECTED)
         return fact._replace(text=printed) if is_corrected else fact
 
     @property
     def error(self) -> Evidence | None:
-        """The line of the last error; None without one."""
+        """The line of the last error, or None."""
         return self._raised or self._status or self._pasted_fact
 
     @property
     def details(self) -> tuple[Evidence, ...]:
-        """The lines of the error's message after the first: Keras 3 says there what the first only announces."""
+        """The lines of the error's message after the first, in which Keras 3 explains what the first only announces."""
         error, said = self.error, self._message or self._pasted
         if error is None or said is None:
             return ()
@@ -228,7 +228,7 @@ class LastError:
 
     @property
     def where(self) -> str:
-        """The innermost line of the user's own code in the last traceback, even one without its head."""
+        """The innermost line of the user's own code in the last traceback, even if its head is missing."""
         is_cut_out = self._raised is None and self._pasted is not None
         return self.tracebacks.where or (self._place if is_cut_out else "")
 
@@ -311,7 +311,7 @@ class LastError:
             self._pasted = self._pasted_fact = None
 
     def _see_progress(self, fact: Evidence) -> None:
-        """Count a step by the process that raised the error: a second one shows that it was caught."""
+        """Count a step by the process that raised the error: a second step shows that the error was caught."""
         if self._raised is not None and fact.origin == self._raised.origin:
             self._steps_after += 1
             if self._steps_after >= _GOES_ON:

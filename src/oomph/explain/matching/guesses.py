@@ -19,7 +19,7 @@ _LEAST, _LEAST_IN_PEACE = 0.1, 0.4  # share of a page that is guessed at all: af
 _LEAD, _LEAD_IN_PEACE = 0.0, 0.1  # before the shares of there being no fault, or only one of the script's own
 _CLEAR = 0.7  # share that outweighs what an error is only called, or resembles
 _SEEN_IN_TRAINING = ("nan-loss", "no-gradients")
-"""Faults that show in a training that goes on and reports no failure, in addition to those it survives."""
+"""Faults that appear in a training that continues without reporting a failure, in addition to those it survives."""
 _FAINT = 0.03  # below this, a page is not worth a look
 
 
@@ -38,8 +38,8 @@ class Guesses:
     def out_of_silence(self, failed: bool, set_aside: Collection[str]) -> list[Diagnosis]:
         """Return the likeliest page, unless no fault at all is as likely.
 
-        `failed` is true if the end of the log reports a failure; `set_aside` has the names of pages that signatures
-        have ruled out.
+        `failed` is true if the end of the log reports a failure; `set_aside` contains the names of pages that
+        signatures have ruled out.
         """
         if not self._pages or self._shares.words < _FEWEST_WORDS or self._pages[0].name in set_aside:
             return []
@@ -50,7 +50,7 @@ class Guesses:
         return [best] if may_be and self._pages[0].confidence >= needed else []
 
     def reconsidered(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
-        """Put the page that the words clearly suggest before a first one that is general or a likeness."""
+        """Put a page that the words clearly suggest before a first diagnosis that is general or only a likeness."""
         general, *others = ranked
         if not self._pages or self._pages[0].confidence < _CLEAR or self._pages[0].name in {d.name for d in ranked}:
             return list(ranked)
@@ -73,7 +73,7 @@ class Guesses:
 
     @property
     def _trains(self) -> bool:
-        """True if a line shows training at work."""
+        """True if a line shows training in progress."""
         return any(goes_on(fact.text) for fact in self._facts)
 
     @cached_property
@@ -135,7 +135,8 @@ def borrowed(
 ) -> tuple[dict[str, str], tuple[Signature, ...]]:
     """Return the signatures with remedies for these facts, and the values that they capture.
 
-    The first page that has any wins. Pages of plain Python errors come last, because their wordings match widely.
+    The first page that has such signatures wins. Pages of plain Python errors come last, because their wordings match
+    widely.
 
     Args:
         ids: the signatures of a page that were seen elsewhere in the log.

@@ -25,9 +25,9 @@ class Index(NamedTuple):
 
     entries: Mapping[str, Mapping[str, Sequence[_Entry]]]
     going_on: Mapping[str, Sequence[_Entry]]
-    """The entries that cannot be filed, because no word of their literal is whole."""
+    """The entries that cannot be filed, because their literal contains no whole word."""
     foreign: Mapping[str, Sequence[_Entry]]
-    """The entries of that kind that are not ASCII: shells in other languages."""
+    """The entries of that kind that are not ASCII: messages of shells in other languages."""
 
     def candidates(self, source: str, text: str) -> Iterator[tuple[Fault, Signature]]:
         """Yield the signatures for this source whose literal is in the text."""
@@ -45,7 +45,7 @@ class Index(NamedTuple):
                 yield from filed[word]
 
     def words(self, source: str) -> frozenset[str]:
-        """Return the words of which every text that matches a signature for this source contains one.
+        """Return a set of words: every text that matches a signature for this source contains one of them.
 
         Texts that contain one of `beginnings` are an exception.
         """
@@ -108,11 +108,11 @@ class Hits:
         self._candidates = lru_cache(_REMEMBERED)(lambda source, text: tuple(index.candidates(source, text)))
         self._seen: dict[Fault, dict[Signature, Hit]] = {}
         self._doubted: dict[tuple[Fault, Signature], list[str]] = {}
-        """The first lines that may match a wording but lack what it needs."""
+        """The first lines that match a wording's literal but do not meet its conditions."""
         self._got_by = False
 
     def see(self, fact: Evidence, place: tuple[int, int]) -> None:
-        """Record the signatures that this fact matches; `place` is its story and position in it."""
+        """Record the signatures that this fact matches; `place` is its story and its position there."""
         if fact.source == "log" and self._gets_by(fact.text):
             return
         for fault, signature in self._candidates(fact.source, fact.text):
@@ -131,7 +131,7 @@ class Hits:
             texts.append(text)
 
     def set_aside(self, found: Found) -> frozenset[str]:
-        """Return the names of faults for which there is some evidence, but too little, or evidence against them.
+        """Return the names of faults with some evidence, but too little, or with evidence against them.
 
         For a fault that training survives, any signature counts: they allow for what healthy machines print.
         """
@@ -158,7 +158,7 @@ class Hits:
         return any(signature.in_training for hits in self._seen.values() for signature in hits)
 
     def found(self, went_on: int, in_training: bool = True, inside: bool = False) -> Found:
-        """Return the hits of each fault that is shown.
+        """Return the hits of each fault that the evidence shows.
 
         Args:
             went_on: the position where training was last seen to go on.
@@ -189,7 +189,7 @@ def _in_company(signature: Signature, ids: Set[str]) -> bool:
 
 
 def _collect(hits: dict[Signature, Hit], signature: Signature, fact: Evidence, place: tuple[int, int]) -> None:
-    """Keep the first fact that matches the signature; of later ones, only the place."""
+    """Keep the first fact that matches the signature, and only the place of later ones."""
     captured = _match(signature, fact.text)
     if captured is None:
         return
@@ -206,7 +206,7 @@ def _match(signature: Signature, text: str) -> Mapping[str, str] | None:
 
 
 def _is_source(text: str) -> bool:
-    """True if the line is the code that raises the error, as shown in a traceback, and not yet the error."""
+    """True if the line is the code that raises the error, as shown in a traceback, rather than the error itself."""
     return "raise " in text and _RAISES.match(text) is not None
 
 
@@ -232,12 +232,12 @@ def narrowed(
 
 
 def confidence(hits: Sequence[Hit]) -> float:
-    """Combine the confidence of independent signatures, limited to what holds on unseen logs."""
+    """Combine the confidence of independent signatures, limited to what is justified on unseen logs."""
     return calibrated(1 - prod(1 - hit.signature.confidence for hit in hits))
 
 
 def calibrated(claimed: float) -> float:
-    """Return the share of such claims that prove right. Keeps their order below 0.99."""
+    """Return the share of claims with this confidence that prove right. Preserves the order of claims below 0.99."""
     over = max(min(claimed, _CLAIMED) - _KNEE, 0.0)
     return min(claimed, _KNEE) + over * (_HOLDS - _KNEE) / (_CLAIMED - _KNEE)
 

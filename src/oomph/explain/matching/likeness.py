@@ -33,7 +33,7 @@ class Likeness(NamedTuple):
 
 
 _OPERATION, _DECODER = 0.22, 0.4
-"""The weight of a named operation, and of one that only decodes, which seldom fails except because of its data."""
+"""The weights of a named operation and of a decoding operation, which seldom fails except because of its data."""
 _ON_GPU = frozenset(("cudnn-execution-failed", "cublas-execution-failed", "cuda-library-failure"))
 _BY_LIBRARY = frozenset(("Internal", "Unknown", "NotFound", "FailedPrecondition", "XlaRuntime", "ResourceExhausted"))
 """Classes in which GPU libraries fail; the others mean that an operation was called wrongly."""
@@ -100,8 +100,8 @@ def likely_of_check(text: str) -> tuple[Likeness, ...]:
 
 _CHECK = "Check failed: "
 _NO_THREAD = "pthread_create() failed"
-"""The words that report that the system refused a thread; those before them, as in tf_data_iterator_resource, only
-name it."""
+"""The words that report that the system refused a thread; earlier words, as in tf_data_iterator_resource, only name the
+thread."""
 _SOURCE = lazy_pattern(r"[\w./\\-]{1,200}\.(?:cc|cu|h)(?:\.cc)?:\d+")
 _GPU_SOURCE = lazy_pattern(
     r"(?i)(?:gpu|cuda|cudnn|cublas|stream_executor|nvptx)[\w./\\-]{0,100}\.(?:cc|cu|h)|cuda|cudnn|cublas|gpu|stream->"
@@ -109,7 +109,7 @@ _GPU_SOURCE = lazy_pattern(
 
 
 def kind_of(text: str) -> str:
-    """Return the error's class without its ending: "InvalidArgument"; of "2 root error(s)", that of the first."""
+    """Return the error's class without its ending: "InvalidArgument"; for "2 root error(s)", the class of the first."""
     found = _CLASS.match(text)
     name = found["name"] if found else ""
     for candidate in (name, *(status["status"] for status in _STATUS.finditer(text[:400]))):

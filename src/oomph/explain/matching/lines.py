@@ -1,4 +1,4 @@
-"""The kinds of lines in a log: of a training, of a help page, harmless, of a failure; and the last lines. Pure."""
+"""Classifies the lines of a log (training, help page, harmless, failure), and keeps the last ones. Pure."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _IN_EVERY_SIGN = ("epoch", "loss", "acc", "mae", "mse", "step", "sample", "iter"
 
 @lru_cache(4096)
 def goes_on(text: str) -> bool:
-    """True if this line is one that a training prints while it makes progress."""
+    """True if this is a line that a training prints while it makes progress."""
     lower = text[:500].lower()
     return any(word in lower for word in _IN_EVERY_SIGN) and _TRAINS.search(lower) is not None
 
 
 HELP_WORDS = frozenset({"Help"})
-"""The words in lines with which a help page starts; see `oomph.explain.reading.log.Words`."""
+"""Words in the first lines of a help page; see `oomph.explain.reading.log.Words`."""
 
 # "Help on function fit in module keras.src.trainers.trainer:", as Python's help() and pydoc begin.
 _HELP_BEGINS = lazy_pattern(r"Help on (?:[a-z]+ ){1,3}[\w.]{1,200}(?: in [\w. ]{1,200})?:")

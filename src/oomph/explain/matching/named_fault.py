@@ -1,4 +1,4 @@
-"""A diagnosis: one fault that the evidence shows, how sure that is, what shows it, and what to do about it. Pure."""
+"""A diagnosis: a fault that the evidence shows, with its confidence, its evidence and its remedies. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OwnCommand(NamedTuple):
     """The script with its arguments, `-m` and a module, or `--` and a program; empty if unknown."""
 
     def put_into(self, command: str) -> str:
-        """Replace `train.py` in the command of a remedy by what the user runs."""
+        """Replace `train.py` in a remedy's command with what the user runs."""
         if not self.words:
             return command
         command = _BY_OOMPH.sub(lambda found: self._by_oomph(found[1] or ""), command)
@@ -36,7 +36,7 @@ class OwnCommand(NamedTuple):
         return f"oomph run{resume} {shlex.join((*self.options, *self.words))}"
 
     def _by_python(self, option: str) -> str:
-        """Return the words for Python with this option and the script; empty for a program without Python options."""
+        """Return the words that run the script with this Python option; empty for a program without Python options."""
         if self.words[0] != _PROGRAM:
             return f"python{option} {shlex.join(self.words)}"
         return "" if option else shlex.join(self.words[1:])
@@ -47,11 +47,11 @@ _FLATTENED = 256
 _TOP = 3
 """The maximum number of layers in the top of a model: pooling, dense, activation."""
 _LONGEST = 18
-"""The maximum number of digits of a size; a longer number does not count values."""
+"""The maximum number of digits of a size; a longer number cannot be a count of values."""
 
 
 def derived(captured: Mapping[str, str]) -> dict[str, str]:
-    """Return values for the texts of remedies, from what the log names.
+    """Derive values for the texts of remedies from those that the log names.
 
     `misfit`: why the sizes before and after a reshape differ; `array_advice`: the same for a NumPy array and its new
     shape; `feature_advice`: the same for a layer and its input; `layer_advice`: what to do about a file and a model
@@ -159,7 +159,7 @@ def _of_fewer(times: int) -> str:
 
 CAUSE, CONSEQUENCE = "cause", "consequence"
 SUSPICION = 0.2
-"""The highest confidence of a diagnosis that only names what else would fit the same evidence."""
+"""The highest confidence of a diagnosis that only names another fault that would fit the same evidence."""
 
 
 _SOMEWHERE = "the line that raised the error"
@@ -167,7 +167,7 @@ _SOMEWHERE = "the line that raised the error"
 
 
 class Diagnosis(NamedTuple):
-    """One fault that the evidence shows, and how it shows it."""
+    """One fault, and the evidence that shows it."""
 
     fault: Fault
     role: str
@@ -229,9 +229,9 @@ def remedies_for(
 
     Args:
         fault: the page.
-        signatures: the page's signatures that matched, surest first.
-            One with confidence 0 shows no fault; if it has remedies, it narrows the others down, so its remedies lead,
-            and one that `replaces` the others' leaves none of them.
+        signatures: the page's signatures that matched, surest first. A signature with confidence 0 shows no fault; if
+            it has remedies, it narrows the others down, so its remedies come first. If a signature `replaces` the other
+            remedies, they are dropped.
         systems: the systems from which the evidence comes.
         captured: the values that the evidence names.
     """
@@ -249,7 +249,7 @@ def _applies(remedy: Remedy, systems: Set[str]) -> bool:
 
 
 def _different(remedies: Iterator[Remedy]) -> Iterator[Remedy]:
-    """Yield the remedies, without those whose text or command is repeated."""
+    """Yield the remedies, except those that repeat an earlier text or command."""
     said: set[str] = {""}
     for remedy in remedies:
         if remedy.text not in said and (not remedy.command or remedy.command not in said):

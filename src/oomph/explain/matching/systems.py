@@ -100,7 +100,7 @@ _AROUND = (
 
 
 class Systems:
-    """The systems from which the lines read so far come."""
+    """Reads lines, and identifies the systems from which they come."""
 
     def __init__(self) -> None:
         self._found = set[str]()

@@ -44,7 +44,7 @@ def looks_binary(head: bytes) -> bool:
 
 
 def _fits(encoding: str, rest: bytes) -> bool:
-    """True if the text fits its byte order mark, which may be two stray bytes in narrow text."""
+    """True if the text fits its byte order mark, which may also be two stray bytes in narrow text."""
     rest = rest[:_LOOKED_AT]
     if encoding.startswith("utf-32"):
         return _decodes(encoding, rest)
@@ -52,7 +52,7 @@ def _fits(encoding: str, rest: bytes) -> bool:
 
 
 def _looks_narrow(rest: bytes) -> bool:
-    """True for many bytes without a 0; in UTF-16, a space or a line end contains one."""
+    """True if there are many bytes but no 0: in UTF-16, every space and line end contains one."""
     rest = _RUN_OF_NULS.sub(b"", rest.strip(b"\0"))
     if len(rest) < 8 or b"\0" in rest:
         return False

@@ -1,4 +1,4 @@
-"""A log, or a memory map, that lies in a file or comes through a pipe, as evidence; and what a folder of a run is.
+"""Reads a log or a memory map, from a file or a pipe, as evidence, and recognises run directories.
 
 TensorFlow writes the map of an allocator's memory when it runs out (TF_BFC_MEMORY_DUMP=<prefix>): the file
 `<prefix>_<allocator>.<microseconds>` is a serialized `tensorflow.MemoryDump`. Only the few fields that are needed are
@@ -152,7 +152,7 @@ def read_stream(
 
 
 class _Source(Readable):
-    """A stream whose first bytes were inspected (a pipe cannot be rewound), with a limit and progress."""
+    """A stream whose first bytes were inspected (a pipe cannot be rewound), with a limit and a progress display."""
 
     def __init__(self, stream: BinaryIO | FileIO, size: int | None) -> None:
         self._stream, self._size = stream, size

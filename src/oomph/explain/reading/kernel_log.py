@@ -1,4 +1,4 @@
-"""The kernel log, if this user may read it: all of it, or the part during an attempt.
+"""Reads the kernel log, if this user is allowed to: all of it, or the part written during an attempt.
 
 Source: Documentation/ABI/testing/dev-kmsg of Linux; NVIDIA, "Xid Errors", https://docs.nvidia.com/deploy/xid-errors/.
 """
@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 10
 
 
 def messages() -> bytes:
-    """Return the kernel's messages since boot. Raises OSError if nothing lets this user read them."""
+    """Return the kernel's messages since boot. Raises OSError if this user cannot read them in any way."""
     for command in _COMMANDS:
         try:
             done = subprocess.run(
@@ -42,12 +42,12 @@ _KILLED = re.compile(r"ut of memory: Killed process (?P<pid>\d+) ")
 _XID = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<code>\d+)")
 BROKEN = frozenset((46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158))
 """Xids after which, by NVIDIA's own table (`explain/catalogue/xid.csv`), a GPU must not be trusted until it is reset or
-serviced. Xids to ignore, and those after which only the application is restarted, are not among them."""
+serviced. Excludes Xids that can be ignored and those that only require the application to be restarted."""
 _MOST_RECORDS = 10_000
 
 
 class KernelLog:
-    """The kernel messages that arrive from now on; none if this user may not read the log."""
+    """The kernel messages that arrive from now on; none if this user is not allowed to read the log."""
 
     def __init__(self, path: Path = Path("/dev/kmsg")) -> None:
         try:
@@ -88,7 +88,7 @@ def xids(lines: Iterable[str]) -> Iterator[tuple[str, int, str]]:
 
 
 def that_concern(lines: Iterable[str], pids: Collection[int], buses: Collection[str]) -> list[str]:
-    """Return the lines about these processes and these GPUs; the log has everybody's.
+    """Return the lines about these processes and GPUs; the log covers everybody's.
 
     Args:
         lines: lines of the kernel log.
@@ -104,7 +104,7 @@ def that_concern(lines: Iterable[str], pids: Collection[int], buses: Collection[
 
 
 def broken_bus(lines: Iterable[str], buses: Collection[str]) -> str | None:
-    """Return the PCI address, as in `buses` if listed, of the GPU with the last grave Xid; None without one."""
+    """Return the PCI address, as in `buses` if listed, of the GPU with the last grave Xid; None if there is none."""
     found = None
     for bus, code, _ in xids(lines):
         if code in BROKEN:

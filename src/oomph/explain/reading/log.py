@@ -1,8 +1,8 @@
 """Turns a log (a file or a pipe) into evidence, line by line, in constant memory.
 
-Nothing that a log can contain raises: broken UTF-8 is replaced, endless lines are cut, terminal control is dropped.
-Most of a long log is progress bars. When told which words matter, the reader looks up the words of a whole block at
-once, and delivers only lines that contain one of them.
+Nothing that a log can contain raises: broken UTF-8 is replaced, endless lines are cut, terminal control sequences are
+dropped. Most of a long log is progress bars. When told which words matter, the reader looks up the words of a whole
+block at once, and delivers only lines that contain one of them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _Held: TypeAlias = tuple[int, int, bytes]
 
 
 class _Selection:
-    """Picks the pieces of a block that are worth a look; remembers across blocks that a report has started."""
+    """Picks the pieces of a block that are worth a look, and remembers across blocks whether a report has started."""
 
     def __init__(self, words: Words) -> None:
         self._wanted, self._progress = words.wanted.union(_CONTEXT_WORDS), words.progress
@@ -113,7 +113,7 @@ class _Selection:
             yield from self._release()
 
     def _telling(self, forms: set[bytes]) -> dict[bytes, bool]:
-        """Return the forms that contain a word, known or newly found, each with whether it opens a report."""
+        """Map each form that contains a word, known or new, to whether it opens a report."""
         new = forms - self._known.keys()
         if len(self._known) + len(new) > _MOST_FORMS:
             self._known.clear()
@@ -184,7 +184,7 @@ class _Selection:
             met.clear()
 
     def _release(self) -> Iterator[tuple[int, bytes]]:
-        """Yield what was held back, in order, and end the stretch."""
+        """Yield the pieces held back, in order, and end the stretch."""
         held = sorted({*self._first, *(place for ends in self._ends.values() for place in ends)})
         self._first.clear()
         self._ends.clear()
@@ -192,7 +192,7 @@ class _Selection:
 
 
 def _with_end(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, bool]]:
-    """Yield the blocks, each with whether it is the last one, which contains all of the end."""
+    """Yield each block, with a flag that is true for the last one, which contains all of the end."""
     held, after = deque[tuple[int, bytes]](), 0
     for number, block in blocks:
         held.append((number, block))
@@ -228,7 +228,7 @@ def _form(alike: bytes) -> bytes:
 
 
 def clean(raw: str) -> str:
-    """Return a line as its author wrote it: without terminal control and without the prefix of a launcher."""
+    """Return a line as its author wrote it: without terminal control sequences and without a launcher's prefix."""
     return without_prefixes(_plain(raw.encode("utf-8", "replace")).decode("utf-8", "replace"))[0].rstrip()[:TEXT_LIMIT]
 
 
@@ -271,7 +271,7 @@ def _lines(block: bytes, first: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _blocks(stream: Readable) -> Iterator[tuple[int, bytes]]:
-    """Yield whole lines of UTF-8 without terminal control, a block at a time, with the first line's number."""
+    """Yield blocks of whole UTF-8 lines, without terminal control sequences, each with its first line number."""
     number, rest = 1, deque[bytes]()
     held = 0
     for data in _without_nuls(_utf8(stream)):
@@ -305,7 +305,7 @@ def _cut(line: bytes) -> tuple[bytes, bytes]:
 
 
 def _plain(data: bytes) -> bytes:
-    """Remove colours and other terminal control."""
+    """Remove colours and other terminal control sequences."""
     if b"\x1b" in data:
         data = _CONTROL.sub(b"", data)
     if any(escape in data for escape in _ESCAPES):
@@ -327,7 +327,7 @@ def _utf8(stream: Readable) -> Iterator[bytes]:
 
 
 def _without_nuls(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the text around the holes of a file that was truncated under its writer, or damaged in a power failure."""
+    """Yield the text around the holes in a file that was truncated during writing, or damaged by a power failure."""
     for data in chunks:
         kept = data.replace(b"\0", b"") if b"\0" in data else data
         if kept:

@@ -1,5 +1,4 @@
-"""Restores the lines that a program wrote: without the prefixes of launchers and loggers, joined records apart, and
-without the indentation of a block."""
+"""Restores the lines that a program wrote: drops launchers' and loggers' prefixes, splits joined records, unindents."""
 
 from __future__ import annotations
 
@@ -120,7 +119,7 @@ _OF_ERROR = lazy_pattern(rf"\s\w{{1,80}}{_ERROR}: ")
 
 
 def apart(line: str) -> list[str]:
-    """Split a line into its records; nearly always one."""
+    """Split a line into its records; nearly every line has only one."""
     if len(line) < _SHORTEST or not any(mark in line for mark in _MARKS) or not _holds_several(line):
         return [line]
     return _ends([part for record in _JOINED.split(line) for part in _GLUED.split(record)])

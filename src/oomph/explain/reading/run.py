@@ -32,7 +32,7 @@ from oomph.journal.journal import Event, facts, foreign_format, lines_left_out, 
 
 _ATTEMPT = re.compile(r"[0-9]{1,9}")
 _MOST_OF_A_LOG = 16 << 20
-"""The most bytes to read of a log, far above what is kept: a planted file may be a huge hole."""
+"""The maximum number of bytes to read from a log, far more than are kept: a planted file may be a huge hole."""
 _NOT_RESTARTABLE = "not-restartable"
 
 
@@ -139,7 +139,7 @@ def _in_words(fact: Fact) -> str:
 
 
 def _was_wanted(decided: Decided) -> bool:
-    """True if somebody asked the attempt to end, however hard oomph then had to press."""
+    """True if somebody asked the attempt to end, even if oomph then had to force it."""
     ending = decided.ending or {}
     return bool(ending.get("stopped") or ending.get("preempted"))
 

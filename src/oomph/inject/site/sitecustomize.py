@@ -52,7 +52,7 @@ def _start_oomph(folder):
 
 
 class _RefusingFinder:
-    """A finder that ends this process when it imports a training library: the training could not be examined."""
+    """A finder that ends this process when it imports a training library, since the training could not be examined."""
 
     def __init__(self, reason):
         # type: (str) -> None
@@ -69,7 +69,7 @@ class _RefusingFinder:
 
 def _refuse_to_train(reason):
     # type: (str) -> None
-    """Keep this process from training, for this reason; it may do anything else."""
+    """Prevent this process from training, for the given reason; everything else is allowed."""
     sys.meta_path.insert(0, _RefusingFinder(reason))
 
 

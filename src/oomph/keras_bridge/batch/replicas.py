@@ -3,9 +3,9 @@
 A batch of a `tf.distribute.MirroredStrategy` is a nest of `PerReplica` values. This module converts it to one plain
 nest per replica, so that no other code deals with `PerReplica`. The default strategy has one replica.
 
-Within `strategy.scope()`, and after `tf.distribute.experimental_set_strategy`, every variable that is created becomes
-one of all replicas, and the handle of a mirrored variable cannot be read. Guides call `fit` there. What a strategy runs
-does not depend on the scope that it is called from: `strategy.run` enters its own.
+Within `strategy.scope()`, and after `tf.distribute.experimental_set_strategy`, every new variable has a component on
+each replica, and the handle of a mirrored variable cannot be read. Guides call `fit` inside the scope. What a strategy
+runs does not depend on the scope that it is called from: `strategy.run` enters its own.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class Replicas:
         return None if None in sizes else sizes  # type: ignore[return-value]
 
     def size(self, batch: Any) -> int | None:
-        """Return the busiest replica's number of samples, which must fit one device; None if the tensors disagree."""
+        """Return the busiest replica's sample count, which must fit one device; None if the tensors disagree."""
         sizes = self.sizes(batch)
         return None if sizes is None else max(sizes)
 
 
 def cuts(sizes: list[int], start: int, part: int) -> list[tuple[int, int]]:
-    """Return each replica's (begin, end) for `part` samples of the busiest one from `start`: equal shares for all."""
+    """Return each replica's (begin, end), given the busiest one's `part` samples from `start`: equal shares for all."""
     most = max(sizes)
     return [(size * start // most, size * (start + part) // most) for size in sizes]
 

@@ -16,7 +16,7 @@ from oomph.keras_bridge.batch import batches
 
 
 def in_batches(dataset: Any, size: int) -> Iterator[Any]:
-    """Yield the samples of `dataset` in batches of `size`; the last may be smaller. Raises TypeError for others."""
+    """Yield the samples of `dataset` in batches of `size`; the last may be smaller. Raises TypeError if it cannot."""
     if isinstance(dataset, tf.data.Dataset):
         return _of_pipeline(dataset, size)
     if isinstance(dataset, (tuple, dict)) or hasattr(dataset, "shape"):

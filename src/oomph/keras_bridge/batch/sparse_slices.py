@@ -43,7 +43,7 @@ class Origin(Enum):
 
 @dataclass(frozen=True)
 class Piece:
-    """One of the concatenated pieces of a sparse gradient; `size` in slices, or None if the trace does not know it."""
+    """One of the concatenated pieces of a sparse gradient; `size` is in slices, or None if the trace lacks it."""
 
     origin: Origin
     size: int | None = None

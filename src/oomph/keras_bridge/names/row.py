@@ -126,7 +126,7 @@ class Global(Row):
 
     @property
     def place(self) -> tuple[Any, str]:
-        """The module that defines the name, and the name there. Imports the module."""
+        """The defining module, and the name there. Imports the module."""
         owner = importlib.import_module(self.module)
         return owner, self.name_on(owner)
 

@@ -1,7 +1,7 @@
 """The undocumented names of TensorFlow 2 that oomph reads, sets or replaces.
 
-The exceptions work before TensorFlow is imported: `protocol/entropy.py`, `inject/hook.py`, `script/opened_files.py` and
-`script/unguarded_training.py`.
+These files work before TensorFlow is imported and contain such names themselves: `protocol/entropy.py`,
+`inject/hook.py`, `script/opened_files.py` and `script/unguarded_training.py`.
 """
 
 from __future__ import annotations

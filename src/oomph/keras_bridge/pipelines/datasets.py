@@ -54,7 +54,7 @@ def shuffles(dataset: Any) -> bool:
 
 
 def count_of_shuffles(dataset: Any) -> int:
-    """Count the shuffles in a pipeline that reorder in each epoch."""
+    """Count the shuffles in a pipeline that draw a new order in each epoch."""
     return sum(map(_reshuffles, datasets_in(dataset)))
 
 
@@ -74,9 +74,9 @@ def writes_cache_file(dataset: Any) -> bool:
 def is_begun_by_making(dataset: Any) -> bool:
     """True if creating and dropping an iterator advances the dataset as much as a full pass does.
 
-    Each shuffle draws a seed for every iterator over it. Most iterators are created along with the user's. An iterator
-    below a shuffle or within a repetition is created when the first element is requested, and a cache keeps the order
-    in which it was filled.
+    Each shuffle draws a seed for every iterator over it. Most iterators are created along with the user's iterator. An
+    iterator below a shuffle or within a repetition is created when the first element is requested, and a cache keeps
+    the order in which it was filled.
     """
     for each in datasets_in(dataset):
         kind, inputs = type(each).__name__, [below for one in _inputs_of(each) for below in datasets_in(one)]
@@ -126,9 +126,9 @@ def changes_variables(dataset: Any) -> bool:
 
 
 def kernel_draws(dataset: Any) -> KernelDraws:
-    """Return how later elements depend on random numbers that kernels count themselves.
+    """Return how later elements depend on random numbers whose counts are inside kernels.
 
-    A map over a single element has drawn before the first element arrives. Keras shuffles arrays this way.
+    A map over a single element has drawn its numbers before the first element arrives. Keras shuffles arrays this way.
     """
     if raced_call(dataset):
         return KernelDraws.RACED
@@ -164,7 +164,7 @@ def drawn_call(dataset: Any, kernel: str) -> str:
 def raced_call(dataset: Any) -> str:
     """Return the random operation, as scripts call it, that a parallel stage calls; empty if there is none.
 
-    TensorFlow runs such stages one call after the other under `enable_op_determinism`.
+    Under `enable_op_determinism`, TensorFlow runs the calls of such a stage one after the other.
     """
     if TENSORFLOW.is_deterministic.value()():
         return ""
@@ -185,7 +185,7 @@ def _is_parallel(dataset: Any, nodes: Sequence[Any]) -> bool:
 
 
 def _written_call(dataset: Any) -> str:
-    """Return the call that the user's function makes, by the names in its code; empty if none is known."""
+    """Return the call that the user's function makes, judging by the names in its code; empty if none is known."""
     for wrapper in TENSORFLOW.dataset_functions.call(dataset):
         function = TENSORFLOW.structured_function.get(wrapper)
         names = _names_in(function, _DEPTH)
@@ -249,12 +249,12 @@ def _maps_one_element(dataset: Any) -> bool:
 
 
 def _nodes_of(dataset: Any) -> Iterator[Any]:
-    """Yield the operations of all functions that one dataset calls, directly or not, as nodes of a GraphDef."""
+    """Yield the operations of all functions that one dataset calls, directly or indirectly, as nodes of a GraphDef."""
     return itertools.chain.from_iterable(_graphs_of(dataset))
 
 
 def _graphs_of(dataset: Any) -> Iterator[Sequence[Any]]:
-    """Yield the operations of each function that one dataset calls, directly or not, as a sequence of nodes."""
+    """Yield the operations of each function that one dataset calls, directly or indirectly, as a sequence of nodes."""
     for wrapper in TENSORFLOW.dataset_functions.call(dataset):
         graph = getattr(getattr(wrapper, "function", None), "graph", None)
         if graph is not None:
@@ -297,7 +297,7 @@ def functions_of(dataset: Any) -> Iterator[Any]:
 
 
 def static(tensor: Any) -> int | None:
-    """Return the value of a dataset's constant argument; None if it is not a known number."""
+    """Return the value of a dataset's argument if it is a known constant number, or None."""
     try:
         value = tf.get_static_value(tensor) if tensor is not None else None
         return None if value is None else int(value)

@@ -1,6 +1,6 @@
-"""The elements of a pipeline: their number if none fails, and the files and elements at which it fails.
+"""The elements of a pipeline: how many there are if none fails, and which files and elements make it fail.
 
-TensorFlow does not know the number once errors are ignored, and its own errors do not name the element.
+TensorFlow does not know the number of elements once errors are ignored, and its own errors do not name the failing one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COUNTING = ("take", "skip", "repeat")
 
 
 def length(dataset: Any, ignoring: Container[Any]) -> int:
-    """The number of elements in a pipeline, or tf.data's INFINITE_CARDINALITY or UNKNOWN_CARDINALITY.
+    """Return the number of elements in a pipeline, or tf.data's INFINITE_CARDINALITY or UNKNOWN_CARDINALITY.
 
     No function is traced, and no seed is drawn.
 
@@ -57,7 +57,7 @@ def _cardinality(dataset: Any) -> int:
 
 
 def _of_length(size: int) -> Any:
-    """Create a dataset of `size` numbers; None if the size is unknown."""
+    """Create a dataset with `size` numbers; None if the size is unknown."""
     if size == tf.data.INFINITE_CARDINALITY:
         return tf.data.Dataset.range(1).repeat()
     return None if size == _UNKNOWN else tf.data.Dataset.range(size)
@@ -132,7 +132,7 @@ def _tried(before: Any, function: Any, until: float) -> Any:
 
 
 def _failing_readings(before: Any, function: Any, until: float) -> Iterator[str]:
-    """Name the elements, such as files, that the user's function turns into failing datasets, with the bad record."""
+    """Name the elements, such as files, that the user's function turns into failing datasets, and their bad records."""
     try:
         for number, element in enumerate(before, 1):
             if time.time() > until:

@@ -44,9 +44,9 @@ def rebuilt(datasets: Sequence[Any], changes: Mapping[int, Apply | None], last: 
 
 
 def in_any_order(dataset: Any) -> Any:
-    """Return a dataset with every element once, in any order, without advancing the original; None if impossible.
+    """Build a dataset of every element once, in any order, without advancing the original; None if impossible.
 
-    Iterating over the dataset itself would draw the orders of its shuffles.
+    Iterating over the original would consume the orders of its shuffles.
     """
     datasets = linear(dataset)
     first = 0
@@ -74,7 +74,7 @@ def as_it_was(dataset: Any) -> Apply | None:
 
 
 def mapped(dataset: Any, parallel: bool | None = None) -> Apply | None:
-    """Return the call that creates the same map again, parallel or as it was."""
+    """Return the call that recreates this map, parallel or not; by default as before."""
     function = function_of(dataset)
     if function is None:
         return None

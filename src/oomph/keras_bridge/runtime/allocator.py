@@ -26,7 +26,7 @@ from oomph.script.session import Session
 
 _NEARLY_FULL = 0.7
 _TOO_MUCH = 1 << 46
-"""The bytes to request in a test: more than an address space, so every allocator refuses."""
+"""The number of bytes to request in a test: more than an address space, so that every allocator refuses."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class DeviceMemory:
 
     @classmethod
     def of_training_device(cls, gpu: str | None = None) -> DeviceMemory:
-        """Return the allocator of TensorFlow's first GPU, otherwise of the CPU, which has a limit only if set.
+        """Return the allocator of TensorFlow's first GPU or, without one, of the CPU, which has a limit only if set.
 
         Args:
             gpu: the name of a different GPU, such as "GPU:1".
@@ -79,7 +79,7 @@ class DeviceMemory:
 
 
 def peak_bytes_of_device() -> int | None:
-    """Return the training device's peak in bytes; None for a CPU without a limit, which has no memory of its own."""
+    """Return the training device's peak in bytes; None for a CPU without a limit, which has no separate memory."""
     memory = DeviceMemory.of_training_device()
     return memory.peak_bytes() if memory.device.startswith("GPU") or memory.limit_bytes else None
 
@@ -126,7 +126,7 @@ _OURS = "tf_"
 
 
 class MemoryWait:
-    """Watches one process, from its first fit on."""
+    """Watches a process from its first fit onwards."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -28,4 +28,4 @@ DETECTORS: tuple[Detector, ...] = (
     training.gpu_idle,
     training.loss_spike,
 )
-"""All detectors in the order of reporting: first those for what makes results wrong or ends a training."""
+"""All detectors in reporting order, starting with those for faults that make results wrong or end a training."""

@@ -23,25 +23,25 @@ _GATES = {
 }
 _LEAK_OF_ROOM, _OF_ROOM_IN_AN_EPOCH = 0.8, 0.85
 _LAST_RISES, _RISES_OF_ROOM, _RISES_OF_PLAN = 3, 5, 6
-"""The number of even rises from epoch to epoch that count as a trend: if the next rise does not fit, with most of the
-memory gone, and with most of the training gone. A ring of copies also has a few rises."""
+"""The number of even rises from epoch to epoch that count as a trend: if the next rise does not fit, if most of the
+memory is gone, and if most of the training is over. A ring of copies also has a few rises."""
 _EPOCHS, _STEPS_SECONDS, _LEAK_LEAST_OF_ROOM = 40, 3 * 3600.0, 0.2
 """The minimum growth of a leak if the end of the training is unknown: in epochs, in seconds, and as a share of the free
 memory."""
 _PLANNED_STEPS_SECONDS = 5 * 60.0
 """The minimum time, in seconds, of growth within epochs if the end of the training is known."""
 _OF_FIT = 0.05
-"""The minimum memory that each fit leaves, as a share of the smallest fit: part of a model, not of a buffer that
+"""The minimum memory that each fit leaves behind, as a share of the smallest fit: part of a model, not of a buffer that
 outlives fits."""
 _FEW_EPOCHS = 10
-"""The number of ended epochs at or above which ends of epochs tell more than readings within epochs."""
+"""The number of ended epochs at or above which ends of epochs are more telling than readings within epochs."""
 _EACH_FIT = 0.4
 """The minimum share of the duration of growth across two fits that must lie in each of them."""
 _LEAK_SOON_SECONDS, _LEAK_LASTING_SECONDS = 3600.0, 50 * 60.0
 """If the end of the training is unknown, growth is reported early only if it reaches the limit within the first of
 these times, in seconds, or has continued for the second."""
 _LARGE_STEPS = 1000
-"""The number of steps for which growth within epochs is stated."""
+"""The number of steps over which growth within epochs is stated."""
 
 
 @detector("memory-leak", every=10.0)
@@ -166,8 +166,8 @@ def _rate(rate: float, unit: str) -> str:
 
 _GROWING_GATES = Gates(readings=16, least_bytes=96 * _MIB, still=0.94, straight=20.0)
 _GROWING_OF_ROOM = 0.8
-"""The share of the free memory above which growth is a leak: higher than for a GPU, since people fill more on
-purpose."""
+"""The share of the free memory above which growth is a leak: higher than for a GPU, since people fill more of
+it on purpose."""
 _GROWING_SECONDS, _GROWING_LEAST_OF_ROOM = 3 * 3600.0, 0.2
 """The minimum growth of a leak if the end of the fit is unknown: in seconds, and as a share of the free memory."""
 _GROWING_PLANNED_SECONDS = 10 * 60.0
@@ -227,7 +227,7 @@ def _growth_of(
 
 
 def _soon(outlook: Outlook, lasted: float) -> float:
-    """Return how near the limit must be for a notice: before the fit ends, if that is known."""
+    """Return the seconds to the limit at or below which a notice is due: until the fit ends, if that is known."""
     if outlook.remaining is None:
         return _FAR_SECONDS if lasted >= _GROWING_LASTING_SECONDS else _NEAR_SECONDS
     return max(outlook.remaining, _NEAR_SECONDS)

@@ -170,7 +170,7 @@ class _Rise(NamedTuple):
 
 
 def _rise(window: Window, amount: Callable[[Sample], float | None], least: float) -> _Rise | None:
-    """Return the rise by at least `least` in the shortest time; None if there is none."""
+    """Return the fastest rise by at least `least`; None if there is none."""
     now = amount(window.newest)
     for seconds in _AGES if now is not None else ():
         earlier = window.ago(seconds)

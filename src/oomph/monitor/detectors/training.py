@@ -173,7 +173,7 @@ _RECENT = 30
 """The number of newest readings to search for a jump: more than arrive between two checks."""
 _LOSS_SECONDS = 1800.0
 _USUAL, _LEAST_USUAL = 600, 180
-"""The number of earlier readings that show what is usual, and the minimum that does."""
+"""The number of earlier readings that define what is usual, and the minimum needed for that."""
 _WIDTH = 5
 """The maximum number of readings in a short jump."""
 _CALM = 3

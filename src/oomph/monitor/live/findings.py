@@ -1,4 +1,4 @@
-"""The findings of a training: their source, its own sampler or the run, and the alerts that pass them on."""
+"""The findings of a training: their source (its own sampler, or the run), and the alerts that pass them on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oomph.redaction.redaction import redacted_data
 
 
 class Findings(Protocol):
-    """The interface of a source, that of `SamplerProcess`."""
+    """The interface of a source of findings; `SamplerProcess` implements it."""
 
     problem: str
 

@@ -33,7 +33,7 @@ class InputWait:
     def __init__(self) -> None:
         self._thread: int | None = None
         self._inside = False
-        """True if a fetch is being measured: an iterator may call another one."""
+        """True if a fetch is being measured: one iterator may call another."""
         self._seconds = 0.0
 
     def listen(self) -> None:
@@ -98,7 +98,7 @@ class InputWait:
 
 
 class CountedWait:
-    """The part of the wait that counts, without first steps of fits and evaluations."""
+    """The part of the wait that counts, excluding evaluations and the first steps of fits."""
 
     def __init__(self, wait: InputWait) -> None:
         self._wait = wait

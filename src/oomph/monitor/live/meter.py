@@ -53,7 +53,7 @@ class Meter:
         self._board: Any = board
         self._tell, self._clock, self._pid = tell, clock, os.getpid()
         self.is_off = board is None
-        """True if nothing is measured, or no longer."""
+        """True if nothing is measured, or if measuring has stopped."""
         self.wait = InputWait()
         self._counted = CountedWait(self.wait)
         self._looks = WeightLooks(clock)
@@ -220,7 +220,7 @@ class Meter:
 class MeasuredStep:
     """A replacement for `model.train_function` while a fit is measured.
 
-    A callback for each batch would see less: Keras calls it from another thread, after waiting for the device.
+    A callback for each batch would see less: Keras calls it from a different thread, after waiting for the device.
     """
 
     def __init__(self, model: Any, step: Any, meter: Meter) -> None:

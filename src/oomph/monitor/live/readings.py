@@ -79,7 +79,7 @@ def _number(value: Any) -> float | None:
 
 
 class FullestDevice:
-    """Reads the allocators of all GPUs, or without a GPU the CPU's, if it reports anything."""
+    """Reads the allocators of all GPUs, or the CPU's if there is no GPU and it reports anything."""
 
     def __init__(self) -> None:
         gpus = [gpu.name.rpartition("device:")[2] for gpu in tf.config.list_logical_devices("GPU")]
@@ -118,7 +118,7 @@ class WeightLooks:
         """True if the next check is the first, which costs more than later ones."""
 
     def look(self, weights: Sequence[Any]) -> int | None:
-        """Count the numbers that are NaN or infinite; None if no check is due, or memory is too short."""
+        """Count the numbers that are NaN or infinite; None if no check is due, or memory is short."""
         began = self._clock()
         if began < self._due:
             return None

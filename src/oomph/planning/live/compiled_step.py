@@ -23,10 +23,10 @@ from oomph.process.available_memory import available_bytes
 from oomph.terminal.wrapping import shortened
 
 _MOST_SECONDS = 240.0
-"""The most seconds for a single compilation."""
+"""The maximum time, in seconds, for a single compilation."""
 _NAMED = "oomph asks XLA's compiler once a GPU is named"
 _LONGEST = 200
-"""The most characters of an error message to show."""
+"""The maximum number of characters of an error message to show."""
 
 
 @dataclass(frozen=True)

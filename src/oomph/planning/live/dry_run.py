@@ -60,7 +60,7 @@ def _reading(which: str) -> int | None:
 
 
 def run(traced: Traced, batch: Any, foreign: int) -> Ran:
-    """Run a few steps with this batch; stop early if one fails or takes long.
+    """Run a few steps with this batch; stop early if one fails or takes a long time.
 
     Args:
         traced: the step.

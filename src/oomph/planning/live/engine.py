@@ -1,4 +1,4 @@
-"""The engines `graph` and `dry-run`: the step of a compiled model, which predicts its memory at any batch size."""
+"""The engines `graph` and `dry-run`, which predict the memory of a compiled model's step at any batch size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oomph.planning.prediction import Correction, PredictedStep, Prediction, bet
 from oomph.planning.program import Program
 
 _LONG = 8000
-"""A program with this many operations, such as an unrolled loop, takes long to simulate."""
+"""A program with this many operations, such as an unrolled loop, takes a long time to simulate."""
 
 
 class Engine:
@@ -67,7 +67,7 @@ class Engine:
 
     @property
     def is_long(self) -> bool:
-        """True if each further batch size takes long to simulate."""
+        """True if each further batch size takes a long time to simulate."""
         return len(self.program.operations) >= _LONG
 
     def _predicted(self, batch: int) -> Prediction:

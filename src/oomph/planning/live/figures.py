@@ -45,7 +45,7 @@ class Figures(Protocol):
 
     @property
     def is_long(self) -> bool:
-        """True if the estimates for each further batch size take long."""
+        """True if the estimates for each further batch size take a long time."""
         ...
 
     @property
@@ -86,7 +86,7 @@ class Simulated:
         engine: predicts the step.
         device: the device of the estimates.
         data: uses of device memory outside the step.
-        replicas: the replicas that share a batch, and on the CPU also its pool; the engine predicts one of them.
+        replicas: the replicas that share a batch, and on the CPU also a memory pool; the engine predicts one of them.
         evidence: the memory of other trainings on that GPU.
     """
 
@@ -138,7 +138,7 @@ class Simulated:
         return self._whole(simulated)
 
     def _one(self, batch: int) -> Prediction:
-        """Predict the replica that gets the most samples of a batch."""
+        """Predict the memory of the replica that gets the most samples of a batch."""
         found = self._engine.at(self._replicas.share(batch))
         if self._replicas.count > 1 and self._engine.name == "graph":
             return replace(found, peak=uncorrected(found.peak))
@@ -180,7 +180,7 @@ def data_on(device: Device | None, arrays: Sequence[int], besides: int) -> tuple
 
 
 class CompiledByXla:
-    """The engine `xla-gpu`. It does not see to which layer a buffer belongs.
+    """The engine `xla-gpu`. It cannot tell which layer a buffer belongs to.
 
     Args:
         step: the memory assigned by XLA.

@@ -1,4 +1,4 @@
-"""Describes a traced graph as flat operations: inlines calls, unrolls loops, sums up branches and very long loops."""
+"""Flattens a traced graph into operations: inlines calls, unrolls loops, summarises branches and very long loops."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def _bytes(tensor: Any) -> int | None:
 
 
 def _all_new(body: Any) -> int:
-    """Return the total bytes allocated by a function's operations: an upper bound of its peak."""
+    """Return the total bytes allocated by a function's operations: an upper bound on its peak."""
     inside = FlatGraph()
     scope = Scope(inside, "")
     for placeholder in body.inputs:

@@ -1,7 +1,7 @@
 """Predicts scratch memory and running time of TensorFlow's CPU kernels.
 
 Source: tensorflow/core/kernels/conv_grad_filter_ops.cc, conv_grad_input_ops.cc and conv_grad_ops_3d.cc, `col_buffer`:
-patches of as many images as fit a cache, which is assumed to have 30 MiB.
+patches of as many images as fit into a cache, which is assumed to be 30 MiB.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FORWARDED = frozenset(_UNARY | _OF_SEVERAL | _GRADIENTS | _LOSSES | _REDUCTIONS 
 
 FUNCTION_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 GATHERS = frozenset({"CollectiveGather", "CollectiveGatherV2"})
-"""Types of operations that join one tensor of each replica into a single tensor."""
+"""Types of operations that join one tensor from each replica into a single tensor."""
 LOOPS = frozenset({"While", "StatelessWhile"})
 BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 
@@ -115,9 +115,9 @@ class _Patches(NamedTuple):
         return cls(math.prod(gradient.shape.as_list()[1:-1]), math.prod(patch), outputs, width)
 
     def bytes(self, one_by_one: bool | None) -> int:
-        """Return the size in bytes of the patches of one image or of a cacheful.
+        """Return the size in bytes of the patches of one image, or of as many as fit into the cache.
 
-        If None, of one image if it keeps all threads busy.
+        If `one_by_one` is None, one image counts if it keeps all threads busy.
         """
         unit = self.image * self.patch + self.image * self.outputs + self.patch * self.outputs
         if one_by_one is None:

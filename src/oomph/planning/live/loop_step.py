@@ -1,6 +1,6 @@
 """Plans the step of a custom training loop from the graph that the script is tracing when reached.
 
-The trace has got to the optimizer's update. oomph adds the update, as the script would do next; later parts of the
+The trace has reached the optimizer's update. oomph adds the update, as the script would do next; later parts of the
 same step, such as metric updates, are not in the graph.
 """
 

@@ -112,6 +112,6 @@ class Making:
         return tuple(curve)
 
     def _is_beyond(self, peak: Interval) -> bool:
-        """True if a curve that ends at this peak shows where the device's memory ends."""
+        """True if a curve that ends at this peak shows where the device runs out of memory."""
         device = self._verdict.device
         return device is None or self._figures.is_long or peak.expected > device.usable

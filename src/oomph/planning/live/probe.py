@@ -37,7 +37,7 @@ from oomph.terminal.amounts import in_three_digits
 _STEPS = 4
 """The number of steps to run. The first one also compiles, and tries out library algorithms."""
 _MOST_STEP_SECONDS = 20.0
-"""The time, in seconds, after which no further step starts, but two steps run in any case."""
+"""The time, in seconds, after which no further step starts; two steps run in any case."""
 _LEAST_STEPS = 2
 
 

@@ -1,7 +1,7 @@
 """Makes a pipeline safe to examine: its buffers fill quickly, and nothing is written to disk.
 
 Buffers that are too large are made smaller in the pipeline's graph, which TensorFlow itself writes and reads. All
-stages, functions and variables stay as they are.
+stages, functions and variables stay unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OF_TEXT = 24
 _SHARE_OF_FREE, _MOST_BYTES = 0.25, 4 << 30
 """The share of free memory, and the size in bytes, above which a pipeline's buffers are made smaller."""
 _MOST_SECONDS = 20.0
-"""The time, in seconds, for filling a pipeline's buffers above which they are made smaller."""
+"""The time to fill a pipeline's buffers, in seconds, above which they are made smaller."""
 _SMALL_BYTES, _SMALL_SECONDS, _SMALL_ELEMENTS = 128 << 20, 2.0, 1000
 """The limits of a buffer that was made smaller: bytes, seconds to fill, elements."""
 _MOST_COPIED = 256 << 20
@@ -166,7 +166,7 @@ def readable(dataset: Any) -> ReadableDataset:
 
 
 def _readable(dataset: Any) -> ReadableDataset:
-    """Return the readable form, with None for an unchanged pipeline, since a reference would keep it alive."""
+    """Return the readable form. An unchanged pipeline becomes None, since a reference would keep it alive."""
     fillings = fillings_of(dataset, lambda each: readable(each).dataset)
     buffers = tuple(filling.buffer for filling in fillings)
     is_large, writes = _are_large(fillings), _writes(dataset, buffers)
@@ -192,7 +192,7 @@ def _free_disk(file: str) -> int | None:
 
 
 def _are_large(fillings: Sequence[Filling]) -> bool:
-    """True if the buffers take much memory, or much time before the first batch arrives."""
+    """True if the buffers take a lot of memory, or a long time to fill before the first batch arrives."""
     in_memory = [filling for filling in fillings if not filling.buffer.file]
     room = min(_MOST_BYTES, _SHARE_OF_FREE * (available_bytes() or math.inf))
     size = sum(filling.buffer.bytes or 0 for filling in in_memory)
@@ -219,7 +219,7 @@ def _small(filling: Filling) -> int:
 
 
 def _made_smaller(dataset: Any, sizes: Mapping[int, int]) -> Any:
-    """Return the pipeline with other buffer sizes, and without caches and snapshots; None if this is impossible."""
+    """Return the pipeline with different buffer sizes, and without caches and snapshots; None if this is impossible."""
     if _bytes_in_arrays(dataset) > _MOST_COPIED:
         return _rebuilt(dataset, sizes)
     try:
@@ -243,7 +243,7 @@ def _bytes_in_arrays(dataset: Any) -> int:
 
 
 def _rebuilt(dataset: Any, sizes: Mapping[int, int]) -> Any:
-    """Rebuild the pipeline with other buffer sizes by its public methods; None if the kind of a stage is unknown."""
+    """Rebuild the pipeline with different buffer sizes using public methods; None if a stage is of unknown kind."""
     datasets = linear(dataset)
     if any(kind_of(each) in (SHUFFLE, CACHE, PREFETCH, _SNAPSHOT) for each in chain(datasets[0])):
         return None

@@ -1,4 +1,4 @@
-"""One batch as `fit` would use it, and the structure of such a batch at another size."""
+"""One batch as `fit` would use it, and the structure of such a batch at a different size."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def specification(batch: Any) -> Any:
     """Return the structure of a batch: shape and type of each part, with all dimensions known.
 
     Raises:
-        ExamineError: a part is ragged or sparse, whose size does not follow from its shape.
+        ExamineError: a part is ragged or sparse, so its size does not follow from its shape.
     """
     leaves = tf.nest.flatten(batch)
     if any(isinstance(leaf, (tf.RaggedTensor, tf.SparseTensor)) for leaf in leaves):

@@ -44,9 +44,9 @@ def savers(
     is_xla: bool | None = True,
     replicas: PlannedReplicas = ALONE,
 ) -> tuple[Saver, ...]:
-    """Plan the savers where a replica takes `size` samples; `part` is the largest micro-batch that fits, if known.
+    """Plan the savers for a replica that gets `size` samples; `part` is the largest micro-batch that fits, if known.
 
-    Savers that change the model to plan it are left out unless `may_change`. The 16-bit type to plan depends on
+    Savers that must change the model to be planned are left out unless `may_change`. The 16-bit type to plan depends on
     `is_bfloat16_fast`. `is_xla` is true if XLA compiles the step as it is, and None if it does not and cannot.
     """
     planned = [_micro_batches(model, figures, size, part, replicas)]
@@ -89,7 +89,7 @@ class _Replanning:
         return Saver(name, peak, cost, line, basis)
 
     def _peak(self) -> tuple[Interval, str]:
-        """Return the peak with the model as it is now, and how that peak is known."""
+        """Return the peak with the model as it is now, and the source of that peak."""
         compiled = self._figures.of_changed(self._size)
         if compiled is not None:
             return compiled, "compiled"
@@ -214,7 +214,7 @@ def _gradients(model: Any, x: Any) -> Any:
 
 
 def set_policy(model: Any, name: str) -> None:
-    """Set the dtype policy in which all layers compute; their weights stay as they are."""
+    """Set the dtype policy in which all layers compute; their weights stay unchanged."""
     import keras
 
     try:
@@ -266,7 +266,7 @@ def with_optimizer(model: Any, name: str) -> Iterator[None]:
 
 @contextmanager
 def frozen_but_head(model: Any) -> Iterator[str]:
-    """Freeze all layers except the last one with weights within the block; yields the name of that layer."""
+    """Within the block, freeze all layers except the last one with weights; yield that layer's name."""
     layers = KERAS.flatten_layers.of(model)(include_self=False, recursive=False)
     trained = [layer for layer in layers if layer.trainable_weights]
     before, was = [(layer, layer.trainable) for layer in trained[:-1]], model.optimizer

@@ -26,7 +26,7 @@ _OWN_SECONDS = 30.0
 """A requested size runs if its step should take at most this many seconds."""
 _MOST_SAMPLES = 8192
 _ORDERS = 3
-"""The number of orders of operations in which a requested size runs, as far as `_ORDER_SECONDS` allow."""
+"""The number of orders of operations in which a requested size runs, as far as `_ORDER_SECONDS` allows."""
 _ORDER_SECONDS = 20.0
 """The total time, in seconds, for running requested sizes in further orders."""
 _MOST_OF_MEMORY = 0.5
@@ -135,7 +135,7 @@ class StepAtSizes:
             self._run_in_orders(traced)
 
     def _run_in_orders(self, traced: Traced) -> float:
-        """Run a step, also in other orders if its size was requested.
+        """Run a step, in several orders if its size was requested.
 
         Returns the duration, in seconds, of the shortest step in the first order; 0 if none succeeded.
         """
@@ -161,7 +161,7 @@ class StepAtSizes:
         ]
 
     def _with(self, larger: Traced) -> list[Traced]:
-        """Return the traces and a larger one; without the larger one if it is a different step."""
+        """Return the traces and a larger one, unless the larger one is a different step."""
         traces = [*self.traces, larger]
         return traces if traced_program(traces, self._is_update) is not None else self.traces
 
@@ -194,7 +194,7 @@ def identity_of(traces: Sequence[Traced]) -> str:
     """Return a digest of what a step computes: the types of its operations, and the sizes of their outputs.
 
     Weights, optimizer, precision and the shapes of the data together decide which operations there are, and their
-    sizes. A model with other images, or in float16, is therefore a different step.
+    sizes. A model with different image sizes, or in float16, is therefore a different step.
     """
     told = [
         [trace.batch, sorted([made.kind, *(trace.flat.sizes[tensor] for tensor in made.outputs)] for made in

@@ -44,7 +44,7 @@ def shared(strategy: Any, batch: Any) -> SharedBatch:
 
 
 def check(strategy: Any, kind: str) -> None:
-    """Refuse several replicas unless each holds a model, all are here, and they share their batches.
+    """Refuse several replicas unless each holds a model, all are on this machine, and they share their batches.
 
     Raises:
         ExamineError: the replicas cannot be planned; the message says why.

@@ -29,7 +29,7 @@ _TOO_LARGE = (
 
 @dataclass(frozen=True)
 class OpenSizes:
-    """A plan's remarks on sample sizes that the model leaves open, one sentence each, or empty."""
+    """A plan's remarks on sample sizes that the model leaves open: one sentence each, empty if there is none."""
 
     doubt: str = ""
     """The remark that other batches may have different sizes."""
@@ -188,7 +188,7 @@ def layer_names(model: Any) -> frozenset[str]:
 def compiled_by_xla(model: Any, jit_compile: str, on_gpu: bool) -> bool:
     """True if Keras compiles the step with XLA; `jit_compile` is the argument of `compile`.
 
-    By default, Keras does not for a model that was created in the scope of a strategy, whatever the strategy.
+    By default, Keras does not do so for a model that was created in the scope of any strategy.
     Source: `_resolve_auto_jit_compile` and `model_supports_jit` in keras/src/trainers/trainer.py.
     """
     if jit_compile != "auto" or not on_gpu:

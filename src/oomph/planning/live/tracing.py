@@ -28,7 +28,7 @@ _BENT = 0.02
 def is_update_of(optimizers: Iterable[Any]) -> Callable[[str], bool]:
     """Return a function that is True if an operation of this name belongs to the update of one of these optimizers.
 
-    Loss scaling puts its inner optimizer's update into a condition: "cond/cond/adam_1/Square_4".
+    Loss scaling puts its inner optimizer's update inside a conditional: "cond/cond/adam_1/Square_4".
     """
     inner = [(each, getattr(each, "inner_optimizer", each)) for each in optimizers]
     names = {optimizer.name for pair in inner for optimizer in pair}
@@ -59,7 +59,7 @@ class Traced:
 def trace(model: Any, spec: Any, size: int, batch: int) -> Traced:
     """Trace a step of `batch` samples, where `spec` describes a batch of `size`.
 
-    Of several replicas, each takes `batch` samples, and the first one is described.
+    If there are several replicas, each gets `batch` samples, and the first one is described.
 
     Raises:
         ExamineError: the step cannot be traced at this size, for instance because the model fixes its batch size.
@@ -111,7 +111,7 @@ def traced_program(traces: Sequence[Traced], is_update: Callable[[str], bool]) -
 
 
 def _what_runs(flat: FlatGraph) -> list[int]:
-    """Return the indices of operations that are returned or have an effect, and of all that these need."""
+    """Return the indices of operations that are returned or have an effect, and of all operations that these need."""
     kept = set(flat.kept)
     wanted = {
         index for index, made in enumerate(flat.operations) if made.is_effect or kept.intersection(made.outputs)

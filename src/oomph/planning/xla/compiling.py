@@ -1,4 +1,4 @@
-"""Runs XLA's compilation of a step in a separate process, with limits of time and memory. Standard library only."""
+"""Runs XLA's compilation of a step in a separate process, with time and memory limits. Standard library only."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ _FUNCTIONS = "; no function\n"
 
 
 def write_toolkit(folder: Path) -> None:
-    """Write the stand-ins where XLA looks for them, below its `xla_gpu_cuda_data_dir`."""
+    """Write the stand-ins where XLA looks for them, under its `xla_gpu_cuda_data_dir`."""
     assembler, functions = folder / "bin" / "ptxas", folder / "nvvm" / "libdevice" / "libdevice.10.bc"
     for path, text in ((assembler, _ASSEMBLER), (functions, _FUNCTIONS)):
         path.parent.mkdir(parents=True)

@@ -11,7 +11,7 @@ from oomph.preflight.facts.model import Shape
 ARRAYS, DATASET, GENERATOR, PY_DATASET, BATCH = "arrays", "tf.data", "generator", "PyDataset", "batch"
 """Kinds of data source; BATCH is one `train_on_batch` call or one custom-loop step."""
 LOADER, OTHER = "data loader", "other data"
-"""The data of a Grain or PyTorch loader, and data that `oomph check` does not read."""
+"""LOADER is the data of a Grain or PyTorch loader; OTHER is data that `oomph check` does not read."""
 ENDLESS = -1
 """The number of batches in endless data."""
 BATCHING = ("batch", "padded_batch", "ragged_batch", "rebatch")
@@ -35,9 +35,9 @@ class Features:
     missing: tuple[int, ...] = ()
     """The indices of the features that contain NaN."""
     like_target: tuple[int, ...] = ()
-    """The indices of the features that determine the target by themselves: by equal values, or by a straight line.
+    """The indices of the features that determine the target on their own: they equal it or are a linear function of it.
 
-    For windows of a series, the index continues over all steps.
+    For windows of a series, the index runs on across all time steps.
     """
 
 
@@ -62,7 +62,7 @@ class DataSample:
     """True if all finite values are whole numbers."""
     zero_share: float = 0.0
     counts: Mapping[float, int] = field(default_factory=dict)
-    """The number of occurrences of each value; empty if there are more than `CLASSES` values, or fractions."""
+    """The number of occurrences of each value; empty if there are more than `CLASSES` values, or any fractions."""
     classes: Mapping[int, int] = field(default_factory=dict)
     """The number of occurrences of each class, for targets that are whole numbers or one-hot rows."""
     zero_one: bool = False
@@ -70,7 +70,7 @@ class DataSample:
     row_sums: tuple[float, float] | None = None
     """The smallest and largest sum over the last dimension; None for fewer than two dimensions."""
     longest_run: int = 0
-    """The longest run of one label, in the order in which samples arrive; only for targets that are classes."""
+    """The longest run of one label, in order of arrival; only for targets that are classes."""
     changes: int | None = None
     """The number of samples whose label differs from the previous one; None if not counted."""
     zero_rows: int = 0
@@ -128,7 +128,7 @@ class Stage:
     """True if its function draws random numbers."""
     reshuffles: bool | None = None
     frozen_random: str = ""
-    """The call by which its function draws Python random numbers, only once for all elements: "np.random.randint"."""
+    """The call with which its function draws Python random numbers just once for all elements: "np.random.randint"."""
     moves_alone: bool = False
     """True if it randomly moves images, but not their masks."""
     is_python: bool = False
@@ -138,7 +138,7 @@ class Stage:
     inputs: int = 1
     """The number of input pipelines."""
     identity: int = 0
-    """A number that identifies the stage object, and is equal where two pipelines share it."""
+    """A number that identifies the stage object; the same in two pipelines that share it."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ def in_words(shape: Shape | None) -> str:
 
 
 def agree(one: Shape, other: Shape) -> bool:
-    """True if two shapes may be the same, where None agrees with any size."""
+    """True if two shapes may be the same; None agrees with any size."""
     return len(one) == len(other) and all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
 
 
@@ -57,7 +57,7 @@ class LayerFacts:
     untracked: tuple[str, ...] = ()
     """The attributes of a custom layer that contain trainable tf.Variables, which Keras 3 does not train."""
     frozen_random: str = ""
-    """The call by which its `call` draws Python random numbers, only once per trace: "np.random.normal"."""
+    """The expression with which its `call` draws Python random numbers just once per trace: "np.random.normal"."""
     loses_mask: bool = False
     """True if its input has a mask but its output has none."""
     is_on_path: bool = True
@@ -193,7 +193,7 @@ class Model:
     optimizer: OptimizerFacts = OptimizerFacts("SGD")
     own_train_step: bool = False
     own_call: bool = False
-    """True if `call` is custom, so that layers need not be used in their order."""
+    """True if `call` is custom, so layers are not necessarily used in their listed order."""
     swapped_loss: str = ""
     """The name of the loss that a custom loop calls with targets and predictions swapped; empty if there is none."""
     run_eagerly: bool = False

@@ -89,14 +89,14 @@ class StageCost:
     """Its index in the chain of stages, source first."""
     kind: str
     seconds: float
-    """The time of this stage alone per batch, in seconds: the pipeline's up to it, minus that up to the one before."""
+    """The time per batch that this stage adds, in seconds: up to and including it, minus up to the previous stage."""
     place: str = ""
     function: str = ""
 
 
 @dataclass(frozen=True)
 class PipelineChange:
-    """One change of the pipeline, measured here in alternation with the original."""
+    """One change to the pipeline, measured here in alternation with the original."""
 
     line: str
     """The replacement code: ".map(decode, num_parallel_calls=tf.data.AUTOTUNE)"."""
@@ -107,7 +107,7 @@ class PipelineChange:
     same_batches: int = 0
     """The number of initial batches that are identical with and without the change; 0 if different or not compared."""
     note: str = ""
-    """The effects of the change other than on speed."""
+    """The effects of the change, apart from its effect on speed."""
 
     @property
     def gain(self) -> float:
@@ -178,7 +178,7 @@ class TrialPrediction:
     minimum: float | None = None
     maximum: float | None = None
     sums_to_one: bool = False
-    """True if each row of the last dimension adds up to 1, in two or more units, with no value below 0."""
+    """True if each row of the last dimension has two or more units, none of them below 0, that add up to 1."""
     spread: float | None = None
     """The largest standard deviation of a unit over the samples; 0 if all samples get the same answer."""
     spread_after: float | None = None
@@ -237,7 +237,7 @@ class Trial:
     orders: tuple[LossOrder, ...] = ()
     ranges: tuple[InputRange, ...] = ()
     broadcasts: str = ""
-    """A difference of targets and predictions that broadcasts to a square: "(20,) - (20, 1)".
+    """A difference between targets and predictions that broadcasts to a square: "(20,) - (20, 1)".
 
     Found in the traced step of a custom loop, or in a custom loss object.
     """

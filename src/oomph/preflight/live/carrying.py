@@ -1,4 +1,4 @@
-"""Tests whether oomph would carry this training over a fault: out of memory, data position, seeds, callbacks."""
+"""Tests whether oomph would carry this training through a fault: out of memory, data position, seeds, callbacks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def carried_by_fit(model: Any, given: Mapping[str, Any], batch: Any) -> list[Car
     """Predict the effects of a fault on a fit.
 
     Args:
-        model: the compiled model; its variables stay as they are.
+        model: the compiled model; its variables are left unchanged.
         given: the arguments of fit.
         batch: the first batch, as fit passes it to `train_step`.
     """

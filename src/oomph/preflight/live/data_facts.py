@@ -104,7 +104,7 @@ def _dataset(dataset: Any, limits: Limits, input_rank: int | None, tell: Tell) -
 
 
 def _unmixed(data: Data) -> Data:
-    """Return the facts without target statistics. With a smaller shuffle, all targets may be of one class."""
+    """Return the facts without target statistics. With a smaller shuffle, all targets may belong to one class."""
     parts = (replace(part, sample=None) if part.role == "y" else part for part in data.parts)
     return replace(data, parts=tuple(parts), same_batches=0)
 
@@ -320,7 +320,7 @@ _LOADERS = (
     *(("grain", name) for name in ("MapDataset", "IterDataset", "DataLoader")),
     ("torch.utils.data", "DataLoader"),
 )
-"""Data loaders that Keras reads in addition to its own: part of the module's name, and the name of a class."""
+"""Data loaders that Keras also reads: part of the module's name, and the name of the class."""
 
 
 def _is_loader(x: Any) -> bool:
@@ -331,7 +331,7 @@ def _is_loader(x: Any) -> bool:
 
 
 def _batches_of(loader: Any) -> Iterator[Any]:
-    """Yield the batches of a loader, as Keras gives them to a model."""
+    """Yield the batches of a loader, as Keras passes them to a model."""
     for batch in loader:
         arrays = keras.tree.map_structure(_part_as_array, batch)
         yield keras.tree.lists_to_tuples(arrays)

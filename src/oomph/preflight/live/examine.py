@@ -26,7 +26,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         reached: the training.
-        arguments: `full`: true to read all of the data; `tune`: true to try changes of the pipeline;
+        arguments: `full`: true to read all of the data; `tune`: true to try changes to the pipeline;
             `device`: the device to fit, in the form that `oomph plan` uses.
 
     Raises:
@@ -65,7 +65,7 @@ _VERDICTS = {Fitting.YES: "should fit", Fitting.NO: "does not fit", Fitting.UNKN
 
 
 def held_line(model: Any, optimizer: Any = None) -> str:
-    """Describe the memory that a training permanently occupies, if it exists yet, without a final full stop.
+    """Describe the memory that a training permanently occupies, as far as created, without a final full stop.
 
     The model of a custom loop need not be compiled: the loop has its own `optimizer`.
     """

@@ -1,4 +1,4 @@
-"""The call of fit as facts, with a test of saving the whole model that writes no file."""
+"""Turns the call of fit into facts, and tests whether the whole model can be saved, without writing a file."""
 
 from __future__ import annotations
 
@@ -126,9 +126,9 @@ def _callbacks(each: list[Any], rate: float | None, epochs: range) -> list[Callb
 
 
 _MOST_WEIGHTS = 20_000_000
-"""The most weights of a model that is rebuilt from its configuration."""
+"""The maximum number of weights in a model that is rebuilt from its configuration."""
 _NOT_FOUND = "Could not locate"
-"""Keras' report of a class that is not in the model itself, such as a regulariser; a script may well pass it."""
+"""Part of Keras' error about a class not in the model itself, such as a regulariser; a script may well pass it."""
 
 
 def saving_facts(model: Any, callbacks: Sequence[Any], loads: bool) -> Iterator[SavedWhole]:
@@ -178,7 +178,7 @@ def _made_again(model: Any, objects: dict[str, Any], with_compile: bool) -> str:
 
 
 def _own_classes(model: Any) -> dict[str, Any]:
-    """Return the custom classes in a model, by the names that Keras looks up."""
+    """Return the custom classes in a model, keyed by the names that Keras looks up."""
     found = {}
     for layer in KERAS.flatten_layers.of(model)(include_self=True, recursive=True):
         for each in (layer, *vars(layer).values()):

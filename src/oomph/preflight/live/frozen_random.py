@@ -1,4 +1,4 @@
-"""Finds Python random numbers in functions that TensorFlow traces, which are drawn only once, during tracing."""
+"""Finds Python random numbers in functions that TensorFlow traces; these are drawn only once, during tracing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_DRAWS = ("seed", "default_rng", "RandomState", "Random", "SystemRandom", "Ge
 
 
 def drawn_in(function: Any) -> str:
-    """Return the call that draws, as written: "np.random.randint"; empty if there is none or it cannot be known."""
+    """Return the call that draws random numbers, as written: "np.random.randint"; empty if none is known."""
     plain = inspect.unwrap(getattr(function, "__func__", function)) if callable(function) else None
     if not isinstance(plain, FunctionType) or not is_of_script(plain.__code__.co_filename):
         return ""

@@ -234,7 +234,7 @@ def _by_output(given: Any, names: list[str]) -> dict[int, Any]:
 
 
 def loss_facts(given: Any, weight: float = 1.0) -> Loss | None:
-    """Return the facts about a loss in a form that compile accepts: a name, a function, an object."""
+    """Return the facts about a loss in any form that compile accepts: a name, a function, an object."""
     if given is None:
         return None
     found = given
@@ -286,7 +286,7 @@ def _metrics(compiled: Any, names: list[str], index: int) -> tuple[MetricFacts, 
 
 
 def metric_facts(given: Any) -> MetricFacts:
-    """Return the facts about a metric in a form that compile accepts: a name, a function, an object."""
+    """Return the facts about a metric in any form that compile accepts: a name, a function, an object."""
     if isinstance(given, str):
         return MetricFacts(given, snake_case(given))
     if not isinstance(given, keras.metrics.Metric):

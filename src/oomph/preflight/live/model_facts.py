@@ -14,7 +14,7 @@ from oomph.preflight.live.plain_values import float_of, is_of_keras, settings_of
 
 
 def model_facts(model: Any, steps: int | None = None) -> Model:
-    """Return the facts about a compiled model; `steps` counts those of the whole fit, for the last learning rate."""
+    """Return the facts about a compiled model; `steps`, the total of the fit, determines the last learning rate."""
     trainer = KERAS.trainer.value()
     return Model(
         kind=type(model).__name__,
@@ -97,7 +97,7 @@ def _added(model: Any) -> list[Any]:
 def operations_before_weights(model: Any) -> tuple[str, ...]:
     """Return the non-layer operations that a graph applies to its inputs before any weights: `inputs / 255.0`.
 
-    Each kind of operation is listed once, including those in nested models; none for a model without a graph.
+    Each kind of operation is listed once, including those in nested models. A model without a graph has none.
     """
     return tuple(dict.fromkeys(_bare_operations(model)))
 
@@ -110,7 +110,7 @@ def _bare_operations(model: Any) -> Iterator[str]:
 
 
 def _operations_of_row(layers: list[Any]) -> Iterator[str]:
-    """Yield the operations before any weights of a Sequential model, which contains only layers and models."""
+    """Yield the operations that precede any weights in a Sequential model, which contains only layers and models."""
     for layer in layers:
         yield from _bare_operations(layer)
         if layer.weights:
@@ -118,7 +118,7 @@ def _operations_of_row(layers: list[Any]) -> Iterator[str]:
 
 
 def _operations_of_graph(model: Any, operations: list[Any]) -> Iterator[str]:
-    """Yield the operations before any weights of a graph, whose operations come after those they depend on."""
+    """Yield the operations that precede any weights in a graph; each is listed after those it depends on."""
     without_weights = {id(tensor) for tensor in keras.tree.flatten(model.inputs)}
     for operation in operations:
         calls = [

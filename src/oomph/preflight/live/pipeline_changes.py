@@ -1,6 +1,6 @@
-"""Measures the wait of steps for batches, which stage costs it, and which changes of the pipeline pay.
+"""Measures how long steps wait for batches, which stages cause the wait, and which changes to the pipeline pay off.
 
-A change is applied and measured interleaved with the unchanged pipeline.
+Each change is applied, and its measurements alternate with measurements of the unchanged pipeline.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SECONDS = 2.5
 _STAGE_SECONDS = 0.15
 """The time, in seconds, after which a measurement of one stage ends."""
 _STAGE_ROUNDS = 2
-"""The number of measurements of each stage, of which the shortest counts."""
+"""The number of measurements of each stage; the shortest one counts."""
 _FEWEST, _MOST = 4, 200
 """The minimum and maximum number of steps in one measurement."""
 INPUT_BOUND = 0.2
@@ -113,7 +113,7 @@ def seconds_of_step(dataset: Any, trainer: Trainer, seconds: float = _SECONDS) -
 
 
 def _until(steps: Iterator[float], seconds: float) -> list[float]:
-    """Return the durations, in seconds, of the steps that fit into `seconds`, but of at least a few."""
+    """Return the durations, in seconds, of as many steps as fit into `seconds`, and of at least a few."""
     found: list[float] = []
     until = time.monotonic() + seconds
     for spent in steps:
@@ -124,9 +124,9 @@ def _until(steps: Iterator[float], seconds: float) -> list[float]:
 
 
 def _costs(dataset: Any, data: Data) -> tuple[StageCost, ...]:
-    """Return the seconds per batch of each stage: the pipeline's time up to it, minus that up to the stage before.
+    """Return the seconds per batch that each stage adds: the time up to and including it, minus the time before it.
 
-    The stages take turns, so that a moment in which the machine is busy does not count as the cost of one of them.
+    The stages take turns, so that a moment in which the machine is busy is not attributed to a single stage.
     """
     datasets = linear(dataset)
     offset = len(data.stages) - len(datasets)
@@ -148,7 +148,7 @@ def _costs(dataset: Any, data: Data) -> tuple[StageCost, ...]:
 
 
 def _elements_of_batch(after: Sequence[Any]) -> int:
-    """Return the number of a stage's elements in one final batch."""
+    """Return how many of a stage's elements make up one final batch."""
     return math.prod(size for each in after if (size := _batch_size(each)) is not None)
 
 
@@ -157,7 +157,7 @@ def _batch_size(dataset: Any) -> int | None:
 
 
 def _seconds_of_batch(dataset: Any, elements: int) -> float | None:
-    """Measure the seconds to produce this many elements, in a TensorFlow loop: Python's costs more than most stages."""
+    """Measure how many seconds this many elements take in a TensorFlow loop: Python's costs more than most stages."""
     number = elements
     while True:
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Probes a compiled model: its first gradients and its layers meanwhile, what it sees, which answers losses prefer."""
+"""Probes a compiled model: first gradients, layer outputs, whether it sees its targets, which answers losses prefer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OF_DISTANCES = ("contrastive", "triplet", "siamese", "distance")
 
 
 def first_gradients(model: Any, x: Any, y: Any, weight: Any) -> tuple[list[Gradient], Seen, float]:
-    """Return the gradients of the first step; none for a custom train_step, which may mean anything."""
+    """Return the gradients of the first step; empty for a custom train_step, which may do anything."""
     if type(model).train_step is not KERAS.trainer.value().train_step:
         return [], Seen(), 0.0
     seen = Seen()
@@ -83,7 +83,7 @@ class Seen:
 
 @contextmanager
 def observed(model: Any, seen: Seen) -> Iterator[None]:
-    """Record the outputs of layers with activations and the inputs of layers with a configured range in the block."""
+    """Record, within the block, outputs of layers with activations and inputs of layers with a configured range."""
     changed = []
     for layer in KERAS.flatten_layers.of(model)(include_self=False):
         name = _activation(layer)
@@ -154,7 +154,7 @@ def _note(name: str, activation: str, output: Any, found: list[Activity]) -> Non
 
 
 def reads_ahead(model: Any, x: Any, y: Any) -> bool:
-    """True if a next-element model sees those elements: its earlier outputs change with the last input element."""
+    """True if a next-element model sees its targets: its earlier outputs change with the last input element."""
     given, wanted = _sequence(x), _sequence(y)
     if given is None or wanted is None or given.shape[:2] != wanted.shape[:2] or given.shape[0] < 2:
         return False
@@ -208,8 +208,8 @@ def loss_orders(model: Any, outputs: Sequence[Output], y: Any) -> Iterator[LossO
 def loss_broadcasts(model: Any, outputs: Sequence[Output], x: Any, y: Any) -> str:
     """Find a custom loss object that compares every target with every prediction: "(20,) - (20, 1)".
 
-    Keras reshapes targets to the shape of the predictions for a loss function, but passes them to a custom loss
-    class as they are. Empty if there is no such object.
+    Keras reshapes targets to the shape of the predictions for a loss function, but passes them unchanged to a
+    custom loss class. Return an empty string if there is no such object.
     """
     targets, losses = keras.tree.flatten(y), losses_by_output(model)
     own = [index for index, output in enumerate(outputs) if _is_own_class(losses.get(index), output)]

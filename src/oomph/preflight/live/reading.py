@@ -74,7 +74,7 @@ class Limits:
     """True to also read the rest, for statistics that need not keep it; without a time limit."""
 
     def of_an_epoch(self) -> Limits:
-        """Return these limits for potentially endless data."""
+        """Return these limits, adapted to potentially endless data."""
         epoch = self.epoch or USUAL.batches
         return replace(self, reads_on=False, seconds=inf, batches=epoch) if self.reads_on else self
 
@@ -167,7 +167,7 @@ def _take(found: Read, leaf: Leaf, array: Array, limits: Limits, keeps: bool) ->
 
 
 def as_array(value: Any) -> Array | None:
-    """Return the values of a tensor, dense; a ragged one is flattened. None for anything without values."""
+    """Return the values of a tensor as a dense array; a ragged one is flattened. None for anything without values."""
     if isinstance(value, tf.RaggedTensor):
         value = value.flat_values
     elif isinstance(value, tf.SparseTensor):
@@ -205,7 +205,7 @@ _EVERY_SECONDS = 0.5
 
 
 class ReadingProgress:
-    """Report how many batches have been read, at most twice a second.
+    """Reports how many batches have been read, at most twice a second.
 
     Args:
         batches: the number of batches; None or ENDLESS if unknown.

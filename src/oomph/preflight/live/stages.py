@@ -36,7 +36,7 @@ def are_shuffled_apart(dataset: Any) -> bool:
 
 
 def _order(dataset: Any) -> tuple[tuple[int, int, int] | None, ...]:
-    """Return the buffer sizes and seeds of its shuffles; None for a shuffle without a seed."""
+    """Return the buffer sizes and seeds of a pipeline's shuffles; None for a shuffle without a seed."""
     found = []
     for each in chain(dataset):
         if kind_of(each) == "shuffle":

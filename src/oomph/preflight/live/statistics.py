@@ -1,6 +1,6 @@
-"""The values of one part as statistics, of a sample or of all data batch by batch. Pure: arrays in, facts out.
+"""Computes statistics of one part, from a sample or from all data batch by batch. Pure: arrays in, facts out.
 
-What is kept of all data does not grow with them.
+What is kept when reading all data does not grow with its size.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _overlap(windows: Array) -> bool:
 
 
 def _like_target(columns: Array, target: Array | None) -> tuple[int, ...]:
-    """Return the indices of the columns that a straight line maps to the target."""
+    """Return the indices of the columns that a linear function maps to the target."""
     if target is None or target.shape[0] != columns.shape[0] or target.shape[0] < 20:
         return ()
     wanted = target.astype(np.float64) - float(np.mean(target))
@@ -205,7 +205,7 @@ class Totals:
         self._rows += rows
 
     def merged(self, sample: DataSample) -> DataSample:
-        """Return a sample's statistics, replaced by those of all data where these are known."""
+        """Return a sample's statistics, replaced with the totals over all data where these are known."""
         if self._high < self._low:
             return replace(sample, rows=self._rows)
         is_wide = float(self._high) - float(self._low) > WIDEST

@@ -1,4 +1,4 @@
-"""Everything that is known of a training, from the live objects that were given to fit, or from a custom loop."""
+"""Collects all known facts about a training, from the live objects passed to fit, or from a custom loop."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _outputs(model: Any, calls: tuple[LossCall, ...]) -> list[Output]:
 
 
 def _broadcast(graph: Any) -> str:
-    """Find a difference of a vector and a column, which becomes a square: "(20,) - (20, 1)"; empty if there is none."""
+    """Find a vector and a column whose difference becomes a square: "(20,) - (20, 1)"; empty if there are none."""
     for operation in () if graph is None else graph.get_operations():
         if operation.type not in _DIFFERENCES:
             continue
@@ -291,7 +291,7 @@ def _with_layers(outputs: tuple[Output, ...], model: Any, batch: Any) -> tuple[O
 
 
 def _with_shapes(outputs: tuple[Output, ...], trial: Trial) -> tuple[Output, ...]:
-    """Replace outputs of unknown shape by those that the trial observed."""
+    """Replace unknown output shapes with those that the trial observed."""
     seen = {prediction.output: prediction.shape for prediction in trial.predictions}
     return tuple(
         replace(output, shape=(None, *seen[output.name][1:]))

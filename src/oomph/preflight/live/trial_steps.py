@@ -1,4 +1,4 @@
-"""Tries steps on a few samples, and batches of other sizes, to find what only shows in a run. Changes the model."""
+"""Tries steps on a few samples, and batches of other sizes, to find what shows only at run time. Changes the model."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _without_shapes(parts: Any, unknown: Sequence[tf.TensorShape | None]) -> Any
 
 
 def decisive(text: str) -> str:
-    """Return an error's own message, without the trace that TensorFlow and Keras put around it."""
+    """Return an error's own message, without the trace that TensorFlow and Keras wrap around it."""
     lines = [line.strip() for line in _COLOURS.sub("", text).splitlines() if line.strip()]
     kept = [line for line in lines if not line.startswith(_AROUND)]
     return shortened(" ".join(kept), _MOST_CHARACTERS)
@@ -296,13 +296,13 @@ def _draws_random(layer: Any) -> bool:
 
 
 def odd_batches(model: Any, batch: Any, data: Data, validation: Data | None) -> Iterator[OddBatch]:
-    """Yield the batches that fail although a whole batch works.
+    """Yield the batches that fail although a full batch works.
 
     Tried only for models that may depend on one size: with a state, a fixed size, or user code.
 
     Args:
         model: the model, which has already made a step on a batch.
-        batch: a whole batch.
+        batch: a full batch.
         data: the training data.
         validation: the validation data.
     """

@@ -123,7 +123,7 @@ def input_shape(training: Training) -> Iterator[CheckFinding]:
 
 
 def _is_taken(given: Shape, shape: Shape) -> bool:
-    """True if Keras accepts the data. It adds or removes a last dimension of 1 by itself."""
+    """True if Keras accepts the data. Keras itself adds or removes a last dimension of 1."""
     if agree(shape, given):
         return True
     short, long = sorted((shape, given), key=len)
@@ -260,7 +260,7 @@ def unknown_rank(training: Training) -> Iterator[CheckFinding]:
 
 
 _MANY_SHAPES = 6
-"""The number of shapes that is too many: the last batch may have a different shape, and buckets have a few."""
+"""The number of shapes that counts as too many: the last batch may differ, and buckets have a few shapes."""
 
 
 @rule(

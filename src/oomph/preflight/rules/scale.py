@@ -104,7 +104,7 @@ def scaled_twice(training: Training) -> Iterator[CheckFinding]:
 
 
 _LARGE_FEATURE = 100.0
-"""The value above which a feature is large. Keras' initialisation is made for values of about 1."""
+"""The value above which a feature is large. Keras' initialisation is designed for values of about 1."""
 _USUAL_FEATURE = 10.0
 _NORMALISES = (
     "Normalization", "BatchNormalization", "LayerNormalization", "Rescaling", "Discretization", "Embedding", "Lambda",

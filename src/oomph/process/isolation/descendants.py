@@ -58,7 +58,7 @@ def kill(processes: Iterable[psutil.Process]) -> None:
 def end_own_strays(pid: int) -> list[int]:
     """Kill every stray of this process, and reap those that it has adopted; does nothing in a fork of `pid`.
 
-    Returns the strays still there: a stray may start another one as fast as it is killed.
+    Returns the strays that are left: a stray may start another one as fast as it is killed.
     """
     if os.getpid() != pid:
         return []

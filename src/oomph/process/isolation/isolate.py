@@ -45,14 +45,15 @@ _STACK_SECONDS = 0.5
 _GRACE_SECONDS = 5.0
 _KILLED_SECONDS = 10.0
 _MOST_LAST_CHUNKS = 64
-"""The most chunks of last output to read: more than a pipe holds, as a process in another session may keep writing."""
+"""The maximum number of chunks to read as the last output: more than a pipe holds, but limited, because a process in
+another session may keep writing."""
 _LONGEST_SHOWN = 60
 _SMALL = reprlib.Repr()
 _SMALL.maxstring = _SMALL.maxother = 200
 
 
 class IsolatedProcess:
-    """The process and its three streams, served by one loop without threads."""
+    """The process and its three streams, served by a single loop without threads."""
 
     def __init__(self, call: bytes, environ: Mapping[str, str]) -> None:
         theirs_in, ours_in = os.pipe()
@@ -187,7 +188,7 @@ class Isolated:
     value: Any = None
     """The value that the function returned."""
     error: BaseException | None = None
-    """The exception that the function raised, if any; without its frames, which are gone with the process."""
+    """The exception that the function raised, if any; without its frames, which are lost with the process."""
     traceback: str = ""
     """The traceback of `error`, as text."""
     diagnoses: tuple[Diagnosis, ...] = ()
@@ -319,7 +320,7 @@ def _check_variable(name: object, value: object) -> None:
 
 
 def _small(value: object) -> str:
-    """Return the value on one short line, whatever it is."""
+    """Format any value as one short line."""
     return " ".join(_SMALL.repr(value).split())
 
 

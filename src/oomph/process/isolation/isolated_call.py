@@ -1,6 +1,6 @@
-"""The call of an isolated function: packed by the caller, made in a process of its own, and answered through pipes.
+"""The call of an isolated function: packed by the caller, made in a separate process, and answered through pipes.
 
-Both are pickled, because both ends are the same user's code on one machine; nothing touches a disk.
+Call and answer are pickled, because both ends are the same user's code on one machine; nothing touches a disk.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _why_by_value(name: str) -> str:
 
 
 def unpack_call(data: bytes) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """Return the function to call and its arguments, in the isolated process."""
+    """Unpickle the function and its arguments, in the isolated process."""
     call = pickle.loads(data)
     sys.argv = call["argv"]
     if call["main"] is not None:
@@ -93,7 +93,7 @@ def pack_error(error: BaseException) -> bytes:
 
 
 def unpack_answer(data: bytes) -> IsolatedAnswer | None:
-    """Return the answer, in the caller; None if the process ended without one."""
+    """Unpickle the answer, in the caller; None if the process ended without an answer."""
     sys.modules.setdefault(_MAIN_ELSEWHERE, sys.modules["__main__"])
     try:
         document = pickle.loads(data)

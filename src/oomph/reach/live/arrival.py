@@ -75,11 +75,11 @@ class Arrivals:
         """The files and lines of the trainings that ran for real."""
 
     def is_nested(self) -> bool:
-        """True if a training runs for real, or this thread examines one: steps within it are no separate training."""
+        """True if a training runs for real, or this thread examines one: steps within it are not separate trainings."""
         return self._running > 0 or getattr(threading.current_thread(), _MARK, False)
 
     def listen(self) -> None:
-        """Record the loss calls of custom loops from now on, as Keras is now completely imported."""
+        """Record the loss calls of custom loops from now on: Keras is completely imported."""
         self.loss_calls = importlib.import_module("oomph.resume.loop.loss_calls").listen(self.is_nested)
 
     def compiles(self, model: Any, jit_compile: Any) -> None:

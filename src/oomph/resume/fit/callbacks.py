@@ -1,10 +1,10 @@
 """Saves and restores the state of callbacks and of Keras' History, and continues their logs.
 
 For Keras' own callbacks and their subclasses, a table names the counters. A user's callback with `get_state()` and
-`set_state(state)` provides its own state. Everything else that it holds is inspected by type (`objects/`).
+`set_state(state)` provides its own state. All its other contents are inspected by type (`objects/`).
 
-What TensorBoard's callback logged after the checkpoint is logged again, into a file of the new process. So it is
-removed from the files of dead attempts: those named with the attempt's process ID and created while it kept its
+Events that TensorBoard's callback logged after the checkpoint are logged again, to a file of the new process. So they
+are removed from the files of dead attempts: the files named with the attempt's process ID and created while it kept its
 journal, by the kernel's clock, which nobody can set back. Whatever was logged before the checkpoint is on disk: the
 callback flushes at the end of each batch and epoch that it logs. A folder named after the start time differs in each
 attempt and is left alone.
@@ -201,7 +201,7 @@ def _counted_by(callback: Any) -> list[str]:
 
 
 def _best_weights(callback: Any) -> list[Any]:
-    """Return the best weights that EarlyStopping holds."""
+    """Return the best weights that EarlyStopping has kept."""
     weights = vars(callback).get("best_weights")
     return weights if _keeps_best_weights(callback) and isinstance(weights, list) else []
 
@@ -246,11 +246,11 @@ _LATEST_NS = 60_000_000_000
 def drop_repeated_events(
     callbacks: list[Any], run_dir: Path | None, attempt: int, fit: int, taken_at: float | None
 ) -> None:
-    """Remove from the callbacks' folders what earlier attempts logged and this one will log again.
+    """Remove from the callbacks' folders the events that earlier attempts logged and this attempt will log again.
 
     Args:
         callbacks: the callbacks of the fit that begins.
-        run_dir: its journal lists the processes of earlier attempts; only their files are touched.
+        run_dir: the run directory, whose journal lists the processes of earlier attempts; only their files are touched.
         taken_at: when the checkpoint to resume from was taken, in seconds since 1970; None when the fit starts over.
     """
     folders = {Path(callback.log_dir) for callback in callbacks if _is_tensorboard(callback)}
@@ -333,7 +333,7 @@ def _drop_after(path: Path, moment: float) -> None:
 
 
 def _records(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
-    """Yield each raw record and its content. Stops at a truncated last record, which a kill can leave."""
+    """Yield each raw record and its content. Stops at a truncated last record, which a kill can leave behind."""
     while len(head := file.read(_LENGTH.size + _CHECKSUM_BYTES)) == _LENGTH.size + _CHECKSUM_BYTES:
         (length,) = _LENGTH.unpack_from(head)
         body = file.read(length + _CHECKSUM_BYTES)

@@ -89,7 +89,7 @@ class FitCheckpoints(StepCheckpoints):
         return saved
 
     def _is_finite_at_end(self, named: training_state.Named) -> bool:
-        """True if all weights are finite; checks the weights, since a ReLU can hide their NaN from the loss."""
+        """True if all weights are finite. Checks the weights, since a ReLU can hide their NaN from the loss."""
         broken = training_state.not_finite(named, training_state.finite_only(self._fit.model, named))
         if broken:
             self._say_not_finite(broken, self._fit.position, "the fit ended in this state", "the end state as it is")
@@ -133,7 +133,7 @@ class FitCheckpoints(StepCheckpoints):
             raise
 
     def _can_be_saved(self) -> bool:
-        """False once a callback has recompiled the model: a restarted script would not have done so yet."""
+        """False once a callback has recompiled the model, since a restarted script would not have done so yet."""
         if not self._fit.trained.is_compiled_anew(self._fit.model):
             return True
         reason = because("recompiled")
@@ -207,7 +207,7 @@ class FitCheckpoints(StepCheckpoints):
 
 
 def _names_in(meta: Meta) -> dict[str, list[str]]:
-    """Describe the callbacks and the History that own arrays, by the prefix of the arrays' names."""
+    """Describe the callbacks and the History that own arrays, keyed by the prefix of the arrays' names."""
     history = [f"{document['list'][0]} in the History" for document in said(meta.history)["history"]]
     return {callbacks.HISTORY: history, "callback/": [f"callback {each['class']}" for each in meta.callbacks or ()]}
 

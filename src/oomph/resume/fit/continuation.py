@@ -235,7 +235,7 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
 
 
 def _build_as_keras_does(model: Any, iterator: Any) -> None:
-    """Build the model first under a strategy, as Keras' fit does: tracing cannot create metric and layer variables."""
+    """Under a strategy, build the model first, as Keras' fit does: tracing cannot create metric and layer variables."""
     if KERAS.distribute_strategy.get(model) is None:
         return
     spec = batches.without_optionals(iterator.element_spec)

@@ -85,7 +85,7 @@ def _replace_beginnings(cls: Any, fits: Fits) -> None:
 
 @outside_strategy_scope()
 def _resumed_at(fit: Fit, epochs: Any) -> int:
-    """Advance the data of a new epoch to where an earlier attempt was; return the first step to take."""
+    """Advance the data of a new epoch to the position of an earlier attempt; return the first step to take."""
     first = fit.skipped_steps
     fit.pass_over_iterators(epochs)
     if not fit.prepare_data():

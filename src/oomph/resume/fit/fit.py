@@ -54,7 +54,7 @@ class Fit(RunningFit):
         self._first_step = fits.steps
         self._announced = False
         self._in_epoch = False
-        """False while Keras, under a strategy, reads data to build the model: nothing is skipped then."""
+        """False while Keras, under a strategy, reads data to build the model; no steps are skipped then."""
         self._resumed = False
         self.returns = False
         """True if an earlier attempt finished the fit, so that its end state may be returned."""
@@ -63,7 +63,7 @@ class Fit(RunningFit):
         self._failed: Checkpoint | None = None
         """The checkpoint that is being restored."""
         self._clean_at = 0
-        """The steps of the run at the last gradient comparison that found no difference."""
+        """The number of steps of the run at the last gradient comparison that found no difference."""
         self._stepped = False
         """True if this process has taken a step of the fit."""
         self._poison = fits.session.handover.changed("skip-batch")
@@ -135,7 +135,7 @@ class Fit(RunningFit):
 
     @outside_strategy_scope()
     def begin_training(self) -> None:
-        """Called after the user's own `on_train_begin` callbacks. Sets the epoch to start with."""
+        """Set the epoch to start with, after the user's own `on_train_begin` callbacks."""
         self.objects.begin(to_be_resumed=self._resumed)
         self.trained = model_state.Trained(self.model)
         if self._resumed:
@@ -146,7 +146,7 @@ class Fit(RunningFit):
         self._drop_repeated_events()
 
     def return_if_over(self) -> None:
-        """Restore the saved state if no step is left, since a step would have restored it.
+        """Restore the saved state if no step is left that would restore it.
 
         Raises CannotResumeError, with the model untouched, if that fails.
         """
@@ -177,7 +177,7 @@ class Fit(RunningFit):
 
     @outside_strategy_scope()
     def begin_epoch(self, epoch: int) -> None:
-        """Called at the start of every epoch."""
+        """Begin an epoch, restoring again what its callbacks may read if a checkpoint is pending."""
         self.epoch, self.step, self._in_epoch = epoch, 0, True
         if self.resumption.pending:
             self.resumption.restore_early()  # as before the callbacks began this epoch a second time
@@ -187,7 +187,7 @@ class Fit(RunningFit):
 
     @outside_strategy_scope()
     def end_epoch_steps(self) -> None:
-        """Called when the steps of an epoch are done: validation and callbacks follow."""
+        """Report that the steps of an epoch are done; validation and callbacks follow."""
         if self._stepped:
             self.fits.beat(Phase.EPOCH_END)
             self.write_board(is_epoch_over=True)
@@ -195,7 +195,7 @@ class Fit(RunningFit):
 
     @outside_strategy_scope()
     def leave(self) -> None:
-        """Called on every exit from Keras' fit. Restores Keras' initial epoch for the model's next fit."""
+        """Release the fit on every exit from Keras' fit. Restores Keras' initial epoch for the model's next fit."""
         self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
         self.fits.files.end()
         data = self.arguments.get("x")
@@ -205,19 +205,19 @@ class Fit(RunningFit):
             KERAS.initial_epoch.put(self.model, self._start_of_next[0])
 
     def tell_interrupted(self) -> None:
-        """Called when a KeyboardInterrupt ends Keras' fit: say what is saved."""
+        """Report what is saved when a KeyboardInterrupt ends Keras' fit."""
         self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
         leaving.tell_interrupted(self.fits, self.note_here)
 
     @outside_strategy_scope()
     def end_epoch(self) -> None:
-        """Called after the epoch's other callbacks, since their effects are part of the state."""
+        """Witness the epoch after its other callbacks, since their effects are part of the state."""
         if self._stepped:
             self.proof.epoch_end(self.epoch, self.step)
 
     @outside_strategy_scope()
     def finish(self, history: Any) -> None:
-        """Called when the fit has returned: save its end state, so that a restarted script need not train it again."""
+        """Save the end state of the returned fit, so that a restarted script need not train it again."""
         seconds = time.monotonic() - self._started
         self.proof.end(self.epoch, self.step)
         reporting.tell_verification(self, at_the_end=True)
@@ -262,7 +262,7 @@ class Fit(RunningFit):
 
     @outside_strategy_scope()
     def after_step(self) -> None:
-        """Called after each committed execution: one step, or `steps_per_execution` of them."""
+        """Count and witness each committed execution: one step, or `steps_per_execution` of them."""
         count = self.model.steps_per_execution
         self._leave_witness(count)
         self.step += count
@@ -285,17 +285,17 @@ class Fit(RunningFit):
             self.note_here(NoWitnesses(reason=f"{type(error).__name__}: {error}"[:2000]))
 
     def failed(self, failure: Failure) -> None:
-        """Called when a step ran out of memory."""
+        """Report that a step ran out of memory."""
         self.fits.beat(Phase.RECOVERING)
         reporting.tell_out_of_memory(self, failure)
 
     def recovered(self, recovery: Recovery) -> None:
-        """Called when a step was completed in micro-batches."""
+        """Report that a step was completed in micro-batches, and remember their size."""
         self.fits.remember_micro_batch(self.identity, Start(recovery.micro_batch))
         reporting.tell_recovery(self, recovery)
 
     def probed(self, promise: exactness.Promise, finding: ProbeFinding) -> None:
-        """Called when a probe has judged the micro-batches."""
+        """Adopt and report the verdict of a probe on the micro-batches."""
         self.promise = promise
         self.fits.note_probe(promise, finding, fit=self.identity.ordinal)
 
@@ -304,7 +304,7 @@ class Fit(RunningFit):
         leaving.go_back_or_give_up(self.fits, self.identity, error, phase, reason, begin)
 
     def guard_broken(self, error: BaseException) -> None:
-        """Called when the guard cannot be built for this model: the fit continues as plain Keras."""
+        """Record that the guard cannot be built for this model: the fit continues as plain Keras."""
         self.promise = exactness.Promise(exactness.RESTART_ONLY, f"tracing the step {outcome_of(error)}")
         self.note_here(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))
         self.aside = f"fit at {self.identity.site} continues as plain Keras: {essence(error)}"
@@ -327,7 +327,7 @@ class Fit(RunningFit):
         leaving.restart_from_checkpoint(self.fits, reason, "hardware-fault")
 
     def _drop_repeated_events(self) -> None:
-        """Remove what earlier attempts logged for TensorBoard and this one will log again."""
+        """Remove the events that earlier attempts logged for TensorBoard and this attempt will log again."""
         session = self.fits.own_session()
         taken_at = self.resumption.as_of
         if session.handover.attempt == 1 or not session.is_owner_now() or (self._resumed and taken_at is None):

@@ -1,4 +1,4 @@
-"""The state of a model within a fit that its variables do not hold: changes by callbacks, and the draws of its steps.
+"""The state of a model within a fit beyond its variables: changes by callbacks, and the draws of its steps.
 
 Callbacks may change which layers train, their settings, and the compilation. A fit runs two steps, one for training and
 one for validation, and both keep counting their random numbers in the next fit of the model.
@@ -24,7 +24,7 @@ _PLAIN = frozenset((bool, int, float, str, type(None)))
 
 
 class Trained:
-    """The settings of a model at the beginning of its training, to find what callbacks change."""
+    """The settings of a model at the beginning of its training, used to find what callbacks change."""
 
     def __init__(self, model: Any) -> None:
         self._compiled = _compilation(model)
@@ -52,7 +52,7 @@ class Trained:
 
 
 def is_made_anew(kept: Any) -> bool:
-    """True if the saved fit recreated its train function, which was then traced with the changes made so far."""
+    """True if the saved fit recreated its train function, which was then traced with all changes up to that point."""
     return isinstance(kept, dict) and bool(kept.get("made_anew"))
 
 
@@ -89,7 +89,7 @@ def _train_those(model: Any, wanted: list[bool]) -> bool:
 
 
 def _settings(model: Any) -> dict[str, dict[str, Any]]:
-    """Return the current value of each number and string that created a model's parts, such as a dropout rate."""
+    """Return the current value of each number or string argument of a model's parts, such as a dropout rate."""
     return {key: _settings_of(part) for key, part in _parts(model).items()}
 
 
@@ -99,7 +99,7 @@ def _settings_of(part: Any) -> dict[str, Any]:
 
 
 def _parts(model: Any) -> dict[str, Any]:
-    """Return layers, optimizers and loss, by class and number within it: building may add layers of other classes."""
+    """Return layers, optimizers and loss, keyed by class and number: building may add layers of other classes."""
     loss = getattr(model, "loss", None)
     found: dict[str, Any] = {}
     counts: Counter[str] = Counter()

@@ -1,6 +1,6 @@
 """Reports of a fit: events in the journal, and lines for the user. Runs in the script process.
 
-With its own checkpoints a script begins a fit at a later epoch than the first attempt did, by `initial_epoch` or
+A script with its own checkpoints begins a fit at a later epoch than the first attempt did, through `initial_epoch` or
 Keras' BackupAndRestore. oomph then restores nothing, but counts the earlier steps.
 """
 
@@ -233,7 +233,7 @@ _MOST_STAGES = 100
 
 
 def memory_taken(model: Any, epochs: Any, data: Any, seen_peak: int) -> dict[str, int | None]:
-    """The batch size and the training device's memory in bytes, as fields of `fit-finished`; None if unknown.
+    """Return the batch size and the training device's memory in bytes, as fields of `fit-finished`; None if unknown.
 
     Args:
         epochs: Keras' epoch iterator over the data.

@@ -57,7 +57,7 @@ class Resumption:
         self.logs: dict[str, float] = {}
         """The logs of the last step before the checkpoint."""
         self._data_kind = ""
-        """The way the data position was restored, such as "exact". Once it is set, batches are not skipped again."""
+        """How the data position was restored, such as "exact". Once this is set, batches are not skipped again."""
 
     @property
     def pending(self) -> bool:
@@ -104,7 +104,7 @@ class Resumption:
         data.pass_over(epochs, count, used_in(checkpoint), between=validate)
 
     def _catch_up(self, checkpoint: Checkpoint, watched: Watched) -> None:
-        """Create the validation iterators that were created after the training iterator to continue."""
+        """Create the validation iterators that were created after the training iterator that is to continue."""
         validation = self._fit.validation
         validation.catch_up(checkpoint, said(checkpoint.meta.iterators_made), watched)
         if validation.is_guessed(checkpoint):
@@ -126,7 +126,7 @@ class Resumption:
         self._restore_files(checkpoint)
 
     def _trace_as_at_the_beginning(self) -> None:
-        """Trace the step before anything is restored, as the earlier attempt traced it before anything had changed."""
+        """Trace the step before anything is restored, as the earlier attempt did before anything had changed."""
         dataset = KERAS.distributed_dataset.get(self._fit.epoch_iterator)
         if isinstance(dataset, tf.data.Dataset):
             self._fit.model.train_function.prepare(OnlySpec(tf.data.IteratorSpec(dataset.element_spec)))
@@ -143,7 +143,7 @@ class Resumption:
                 model.test_function.prepare(OnlySpec(tf.data.IteratorSpec(spec)))
 
     def prepare_data(self) -> bool:
-        """Restore the state that the resumed iterator starts from, before its creation; return False if not saved."""
+        """Restore the state that the resumed iterator starts from, before it is created; return False if not saved."""
         if self.checkpoint is None or self._other_data(self.checkpoint):
             return False
         kept = self.checkpoint.meta.moment
@@ -244,7 +244,7 @@ class Resumption:
         self._fits.say_once(f"not equal to the earlier attempt: {cause}")
 
     def _batches_before(self, checkpoint: Checkpoint) -> list[int]:
-        """Return the fingerprints that witnesses recorded of the batches before a checkpoint."""
+        """Return the fingerprints, recorded by witnesses, of the batches before a checkpoint."""
         fit, at = self._fit, checkpoint.position
         if fit.fits.witnesses is None or int(fit.model.steps_per_execution) > 1:
             return []
@@ -304,10 +304,11 @@ class Resumption:
 
 
 def _build_by_a_call(model: Any, iterator: Any) -> None:
-    """Build a model by calling it once on zeros, as it reads numbers when called and so cannot be traced.
+    """Build a model by calling it once on zeros, since it reads numbers when called and so cannot be traced.
 
     The restore that follows undoes what the call does to Python objects and random numbers. A model that cannot be
-    called, such as one with only a `train_step`, stays as it is. If variables are missing, restoring reports it.
+    called, such as one with only a `train_step`, stays as it is. If variables are still missing, the restore reports
+    it.
     """
     try:
         spec = batches.without_optionals(iterator.element_spec)
@@ -318,13 +319,13 @@ def _build_by_a_call(model: Any, iterator: Any) -> None:
 
 
 def ended_before(checkpoint: Checkpoint) -> str:
-    """Return the message that the data end before the position of a checkpoint."""
+    """Return the message saying that the data end before the position of a checkpoint."""
     at = checkpoint.position
     return f"checkpoint {checkpoint.name} is of epoch {at.epoch + 1}, step {at.step + 1}, but the data end before it"
 
 
 def returned(what: str, site: str, checkpoint: Checkpoint, epochs: int | None) -> str:
-    """Return the message that a training already has all the epochs that the script asks for."""
+    """Return the message saying that a training already has all the epochs that the script asks for."""
     at = checkpoint.position
     trained = counted(at.epoch, "epoch") + (f" and {counted(at.step, 'step')}" if at.step else "")
     return (

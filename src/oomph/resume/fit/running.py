@@ -1,4 +1,4 @@
-"""RunningFit: the facts and the position of the running fit, for its checkpoints, its resumption and its proof."""
+"""RunningFit: the facts and the position of the running fit, used for its checkpoints, resumption and proof."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class RunningFit:
     """The facts and the position of one running fit.
 
     Args:
-        identity: which fit this is.
+        identity: the identity of the fit.
         promise: how it is guarded, as known before tracing.
         arguments: the bound arguments of `fit`, to be passed on.
         turn: the values that distinguish this iteration of the script's loops from others.
@@ -110,7 +110,7 @@ class RunningFit:
 
     @property
     def weakly(self) -> Self:
-        """A weak reference for the fit's own parts: a cycle would keep its data until garbage collection."""
+        """A weak reference for the fit's own parts: a cycle would keep its data alive until garbage collection."""
         return cast("Self", proxy(self))
 
     @property

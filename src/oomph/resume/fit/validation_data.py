@@ -25,7 +25,7 @@ class ValidationData:
     """The validation data of one fit.
 
     Args:
-        arguments: those of `fit`.
+        arguments: the arguments of `fit`.
     """
 
     def __init__(self, arguments: Mapping[str, Any], model: Any) -> None:
@@ -68,7 +68,7 @@ class ValidationData:
             self.made.append([after, 0])
 
     def note_used(self) -> None:
-        """Record that the last iterator is used, since Keras creates some that it never takes batches from."""
+        """Record that the last iterator is used, since Keras creates some without taking any batches from them."""
         if self.made:
             self.made[-1][1] = 1
 
@@ -77,10 +77,7 @@ class ValidationData:
         self.made.clear()
 
     def catch_up(self, checkpoint: Checkpoint, trained_on: int, watched: Watched) -> None:
-        """Create the iterators that an earlier attempt had created by its `trained_on`-th training iterator.
-
-        Raises TookTooLongError.
-        """
+        """Create the iterators that had been created by the `trained_on`-th training iterator of an earlier attempt."""
         wanted = checkpoint.meta.validated_after
         while self._dataset is not None and len(self.made) < len(wanted):
             after, used = map(int, wanted[len(self.made)])

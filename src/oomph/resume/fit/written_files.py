@@ -178,7 +178,7 @@ def _comes_back(entry: Mapping[str, Any], copies: Mapping[str, Any], written_at:
 
 
 def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileState]:
-    """Restore the changed files that a callback of this process names, unless an older file is in the way.
+    """Restore the changed files that a callback of this process names, unless an older file exists in its place.
 
     Returns the others, which are restored when the script opens them.
 
@@ -202,7 +202,7 @@ def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileStat
 
 
 def _give_new_names(checkpoint: Checkpoint, copies: Mapping[str, Any], named: Sequence[str]) -> None:
-    """Write the files that this process's callbacks have renamed, for example because names contain the time."""
+    """Write the files that this process's callbacks have renamed, for example because their names contain the time."""
     entries = {entry["path"]: entry for entry in _entries(checkpoint)}
     for new, old in new_names(entries, named).items():
         content = _content_for(new, entries[old[0]], copies) if len(old) == 1 else None
@@ -222,7 +222,7 @@ def _content_for(new: str, entry: Mapping[str, Any], copies: Mapping[str, Any]) 
 def _may_be_copied(entry: Mapping[str, Any], new: str) -> bool:
     """True if the name is free, and the checkpoint has a copy or the digest shows the file unchanged.
 
-    So a checkpoint cannot make oomph copy content unknown to its author, or replace another file.
+    So a checkpoint cannot make oomph copy content that its author does not know, or replace another file.
     """
     if os.path.lexists(new) and not _is_as_it_was({**entry, "path": new}):
         return False

@@ -45,19 +45,19 @@ class LoopData(DataPosition):
         KERAS.distributed_dataset.put(self.epochs, dataset if self._of_tensorflow else None)
         KERAS.current_iterator.put(self.epochs, None)
         KERAS.steps_seen.put(self.epochs, 0)
-        """A stand-in for Keras' epoch iterator, with what `DataPosition` needs."""
+        """A stand-in for Keras' epoch iterator, with the attributes that `DataPosition` needs."""
         self.differs_at: int | None = None
         """The number of the first replayed batch that differs, counted from 0; None if all match."""
         self.same = 0
         """The number of replayed batches that matched their fingerprints."""
 
     def begins(self) -> None:
-        """Called before an iterator is created."""
+        """Record the state of the data before an iterator is created."""
         self.epoch_begins(self.epochs)
         self.iterators_made += 1
 
     def begins_as_before(self, checkpoint: Checkpoint) -> None:
-        """Called before the iterator that resumes from a checkpoint is created."""
+        """Bring the data to their earlier state before the iterator that resumes from a checkpoint is created."""
         if self._of_tensorflow and not self.is_saved_whole(checkpoint, self._source.dataset):
             count = said(checkpoint.meta.iterators_made) - self.iterators_made - 1
             self.pass_over(self.epochs, max(0, count), used_in(checkpoint))
@@ -76,7 +76,7 @@ class LoopData(DataPosition):
         return iterators.position_of(self._iterator) if self._tells else None
 
     def _go_to_told(self, iterator: Any, told: Told) -> bool:
-        """Go to a reported position, trying a spare iterator first, since a failure would spoil it."""
+        """Go to a reported position, trying it on a spare iterator first, since a failure would spoil the real one."""
         return self._tells and iterators.go_to(self._source.begin(), told) and iterators.go_to(iterator, told)
 
     @property
@@ -84,7 +84,7 @@ class LoopData(DataPosition):
         return not (self._source.is_one_pass or self._source.is_function or self._source.is_py_dataset)
 
     def order_to_come_is_by_chance(self, is_last_epoch: bool) -> bool:
-        """True if later epochs get a new random order, so that the result differs from an undisturbed run's."""
+        """True if later epochs get a new random order, so that the result differs from an undisturbed run."""
         dataset = KERAS.distributed_dataset.of(self.epochs)
         return not is_last_epoch and dataset is not None and datasets.is_ordered_by_chance(dataset)
 
@@ -126,7 +126,7 @@ class Digests:
         self._share, self._cost, self._at = share, 0.0, time.monotonic()
 
     def of(self, batch: Any, wanted: bool) -> int:
-        """Return the fingerprint of a batch; 0 if it is not wanted and would exceed the share of the time."""
+        """Return the fingerprint of a batch; 0 if it was not requested and would exceed the share of the time."""
         started = time.monotonic()
         if not wanted and (started - self._at) * self._share < self._cost:
             return 0

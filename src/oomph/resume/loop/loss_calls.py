@@ -21,7 +21,7 @@ class LossCall:
 
     loss: Any
     model: Any
-    """The model whose output the loss gets; None if it gets something else."""
+    """The model whose output the loss receives; None if the loss receives something else."""
     index: int
     """The index of that output among the model's outputs."""
     swaps: bool

@@ -28,7 +28,7 @@ _CLOCKS = {clock: clock() for clock in (time.time, time.monotonic, time.perf_cou
 _BEFORE_SECONDS = 60.0
 _IN_PLACE = (list, dict, set, collections.deque, collections.defaultdict, collections.Counter, bytearray)
 _PLAIN = SimpleNamespace()
-"""An object with nothing but attributes."""
+"""A plain object that has nothing except attributes."""
 _GENERATORS = (np.random.Generator, np.random.RandomState)
 
 
@@ -82,12 +82,12 @@ def _globals_assigned_by(thing: Any) -> set[str]:
 
 
 def _seen(value: Any) -> tuple[str, str]:
-    """Return a value's type, and its text if plain, otherwise its `id`: a reference would keep its memory."""
+    """Return a value's type, and its text if plain, otherwise its `id`, since a reference would keep it in memory."""
     return type(value).__name__, repr(value) if is_value(value) else str(id(value))
 
 
 def _is_of_a_clock(value: Any) -> bool:
-    """True for a number read from a clock in this process: a start time, not state."""
+    """True if a value is a number read from a clock in this process: a start time, not state."""
     return isinstance(value, float) and any(at - _BEFORE_SECONDS <= value <= clock() for clock, at in _CLOCKS.items())
 
 
@@ -156,7 +156,7 @@ class _Flow:
             self._compound(statement)
 
     def _either(self, first: list[ast.stmt], second: list[ast.stmt]) -> None:
-        """Follow two branches: names assigned in both are certainly assigned."""
+        """Follow two branches; only names assigned in both are certainly assigned."""
         before = set(self._fresh)
         self.run(first)
         after_first, self._fresh = self._fresh, set(before)

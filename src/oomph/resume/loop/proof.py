@@ -1,7 +1,7 @@
 """LoopProof: the witnesses of a loop: each step's batch and, when affordable, the resulting state.
 
-The body of a loop returns nothing. So a witness covers the variables of the loop's state after the step: always for
-the first step after a checkpoint, for the others while the cost is negligible.
+The body of a loop returns nothing. So a witness covers the variables of the loop's state after the step: always for the
+first step after a checkpoint, and for later steps while the cost is negligible.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from oomph.resume.loop.state import LoopVariables
 from oomph.resume.training.proof import Proof, Witnessed, loss_of, random_state
 
 _SHARE = 0.004
-"""The share of the time that fingerprints of batches may take."""
+"""The maximum share of the time for fingerprints of batches."""
 _CHEAP_SECONDS = 0.002
 """The longest time, in seconds, that a state fingerprint may take to be computed after each of the first steps."""
 
@@ -62,7 +62,7 @@ class LoopProof(Proof):
             self._batch = self._digests.of(batch, wanted)
 
     def stepped(self, epoch: int, step: int) -> None:
-        """Write the witness of a complete step, and compare it with the one from an earlier attempt."""
+        """Write the witness of a complete step, and compare it with the witness from an earlier attempt."""
         self._did(epoch, step, 1)
         if self._board is None:
             return

@@ -99,7 +99,7 @@ class ResumableLoop(RunningLoop):
         self.fits.say(f"guarding loop at {self.identity.site} (resumable: state=[{shown}])")
 
     def finished(self) -> None:
-        """Called when the loop has ended by itself: keep its last checkpoint and report."""
+        """Keep the last checkpoint of a loop that has ended by itself, and report."""
         saved = self.checkpoints.finished()
         self.proof.tell(at_the_end=True)
         self.fits.note(
@@ -120,7 +120,7 @@ class ResumableLoop(RunningLoop):
             self._leave()
 
     def left(self) -> None:
-        """Called when the loop is over, whether it ended, was left by `break`, or raised an exception."""
+        """Clean up after the loop, whether it ended, was left by `break`, or raised an exception."""
         self.fits.meter.end()
         self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
         self.proof.tell(at_the_end=True)
@@ -128,11 +128,11 @@ class ResumableLoop(RunningLoop):
     # -- its steps ----------------------------------------------------------------------------------------------------
 
     def epoch_begins(self, number: int) -> None:
-        """Called before the iterator of an epoch is created."""
+        """Record the state of the data before the iterator of an epoch is created."""
         self.data.begins()
 
     def epoch_began(self) -> None:
-        """Called after the iterator of an epoch is created."""
+        """Note the new iterator of an epoch."""
         self.data.look_at(self.steps.iterator)
         self._measure_epoch()
 
@@ -147,14 +147,14 @@ class ResumableLoop(RunningLoop):
         self._asked = time.perf_counter()
 
     def taken(self, batch: Any) -> None:
-        """Called before the body receives a batch."""
+        """Measure and fingerprint a batch before the body receives it."""
         if not batches.is_dataset_iterator(self.steps.iterator):  # TensorFlow's own iterators are measured themselves
             self.fits.meter.wait.add(time.perf_counter() - self._asked)
         self.fits.meter.count_examples(batches.size_of(batch) or 0)
         self.proof.taken(self.steps.number, self.steps.step, batch)
 
     def stepped(self) -> None:
-        """Called after the body is done with the batch."""
+        """Count and witness a step once the body is done with the batch."""
         if not self._stepped:
             self._stepped = True
             self.variables.look_again()
@@ -186,7 +186,7 @@ class ResumableLoop(RunningLoop):
     # -- guarded steps within -----------------------------------------------------------------------------------------
 
     def saw_guarded(self, step: Any) -> None:
-        """Called when the body takes a step guarded by `oomph.guard`."""
+        """Record a step guarded by `oomph.guard` that the body takes."""
         self.last_guarded = step
         if any(step is known for known in self._guarded):
             return

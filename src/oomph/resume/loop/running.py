@@ -1,4 +1,4 @@
-"""RunningLoop: the facts, the state and the position of the running loop, for its checkpoints and its proof."""
+"""RunningLoop: the facts, state and position of the running loop, used for its checkpoints and proof."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ class RunningLoop:
     def keep_edited_learning_rates(self, before: dict[str, float], edited: bool) -> list[Reason]:
         """After a restore, apply the new learning rates that the script sets; return the changes.
 
-        If an optimizer had made steps before the loop, its rate may come from the script's own file.
+        If an optimizer had already made steps before the loop, its rate may come from the script's own file.
 
         Args:
             before: the learning rates in the checkpoint.

@@ -1,4 +1,4 @@
-"""The state of a loop: the objects that the script passes, their variables and what else they hold.
+"""The state of a loop: the objects that the script passes, their variables and their other contents.
 
 Variables are found wherever they are, and named the same in every attempt.
 
@@ -148,7 +148,7 @@ class LoopVariables:
         return {"variables": self.keys, "layers": layers, "optimizers": dict(self._trained_by_each())}
 
     def make_as_before(self, made_by: dict[str, Any]) -> None:
-        """Build what was built at the checkpoint; raises CheckpointError if the variables differ."""
+        """Build everything that was built at the checkpoint; raises CheckpointError if the variables differ."""
         for key, layer in self._layers():
             if key in made_by["layers"]:
                 _build(layer, made_by["layers"][key])
@@ -267,10 +267,10 @@ OWN = "own/"
 
 
 class LoopObjects(FitObjects):
-    """The objects of a loop that may change, as `FitObjects` has those of a fit.
+    """The objects of a loop that may change; the counterpart of `FitObjects`.
 
     Args:
-        variables: the variables in it, which are saved separately.
+        variables: the variables in the loop's state, which are saved separately.
         held: batches taken ahead that the body has not received.
     """
 
@@ -289,7 +289,7 @@ class LoopObjects(FitObjects):
     # -- objects that save their own state ----------------------------------------------------------------------------
 
     def told(self) -> tuple[dict[str, Any], list[Array], list[Reason]]:
-        """Return the state that objects report by their own methods: the JSON part, its arrays, and any failures."""
+        """Return the state that objects report through their own methods: the JSON part, its arrays, any failures."""
         states: dict[str, Any] = {}
         arrays: list[Array] = []
         lost = []

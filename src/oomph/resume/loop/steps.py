@@ -33,7 +33,7 @@ class Source:
             self.is_function = True
 
     def begin(self) -> Iterator[Any]:
-        """Start another pass over the data; a one-pass iterator continues from where it left off."""
+        """Start another pass over the data; a one-pass iterator continues where it left off."""
         if self.is_py_dataset:
             return _of_py_dataset(self.dataset)
         return iter(self.dataset() if self.is_function else self.dataset)
@@ -159,9 +159,9 @@ class Steps:
         self.step = 0
         """The number of steps done in this epoch, which is the number of the current step, counted from 0."""
         self.steps = 0
-        """The steps done in all epochs."""
+        """The number of steps done in all epochs."""
         self.drawn = 0
-        """Batches taken from the current iterator."""
+        """The number of batches taken from the current iterator."""
         self.ahead: list[Any] = []
         """The batch taken ahead to find out if any is left; empty if none was taken."""
         self.iterator: Iterator[Any] = iter(())
@@ -175,8 +175,8 @@ class Steps:
     def ends_epoch(self) -> bool:
         """True if the current batch is the last of its epoch.
 
-        If the data do not know their length (a generator, a filtered dataset), the next batch is taken to find out.
-        The source is then one batch ahead of the loop.
+        If the data have no known length (a generator, a filtered dataset), the next batch is taken to find out. The
+        source is then one batch ahead of the loop.
         """
         if self.length is not None:
             return self.step + 1 >= self.length

@@ -1,11 +1,12 @@
 """The position of a data iterator: saved and restored exactly if possible, otherwise reached by skipping.
 
 TensorFlow saves an iterator with everything in its buffers (shuffle, prefetch). Pipelines with a Python generator or
-other state outside the graph refuse. For those the number of batches taken is saved, and a resumed fit skips as many.
+other state outside the graph cannot be saved. For these, the number of batches taken is saved, and a resumed fit skips
+that many.
 
 Keras reads the data of Grain through `tf.data.Dataset.from_generator`, whose iterators TensorFlow cannot save. Grain's
-own iterators have `get_state` and `set_state`. The state is plain data, which Grain and the checkpoint keep as JSON.
-It is read as JSON, which makes numbers, text, lists and dicts only, and passed only to the `set_state` of a new
+own iterators have `get_state` and `set_state`. The state is plain data, which Grain and the checkpoint keep as JSON. It
+is read as JSON, which yields only numbers, text, lists and dicts, and is passed only to the `set_state` of a new
 iterator from the script's own data, if that has the class that reported it and now reports the same fields.
 """
 
@@ -39,7 +40,7 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.
 _NOISE = re.compile(r"\{\{[^}]*\}\} | \[Op:\w+\]| name: $|\.(?= \[Op:)")
 """The parts of TensorFlow's messages that locate its own code."""
 _refused: WeakKeyDictionary[Any, Reason] = WeakKeyDictionary()
-"""Datasets whose iterators cannot be saved, and why. TensorFlow prints its own warnings at each try."""
+"""Datasets whose iterators cannot be saved, and the reasons. TensorFlow prints its own warnings on each try."""
 _FOR_GOOD = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError)
 """Errors about the structure of a pipeline."""
 _REFUSALS = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError, tf.errors.InvalidArgumentError)
@@ -97,7 +98,7 @@ def drop_unusable(iterator: Any, folder: Path) -> Reason | None:
     A shuffle that has emitted its last element saves nothing (`ShuffleDatasetOpBase` in
     tensorflow/core/kernels/data/shuffle_dataset_op.cc). With prefetching, that happens some batches before the end of
     the epoch, and, below another shuffle with a large buffer, at the beginning of the epoch, as when the files and then
-    their lines are shuffled. After a restore, the rest of the epoch is right, but the next epoch is shuffled like an
+    their lines are shuffled. After a restore, the rest of the epoch is correct, but the next epoch is shuffled like an
     earlier one. Skipping avoids this.
     """
     if _occurrences(folder, _OF_AN_ERROR):
@@ -126,7 +127,7 @@ def _remove(folder: Path) -> None:
 
 
 def _occurrences(folder: Path, key: bytes) -> int:
-    """Count occurrences of these bytes in the iterator's files, which may be large and are read in chunks."""
+    """Count the occurrences of these bytes in the iterator's files, reading in chunks since they may be large."""
     found = 0
     for file in folder.glob(f"{_PREFIX}*"):
         with file.open("rb") as opened:
@@ -138,7 +139,7 @@ def _occurrences(folder: Path, key: bytes) -> int:
 
 
 def _of_the_disk(error: Any) -> OSError | None:
-    """Return the OSError behind a TensorFlow error: a failed write's message ends with the text of strerror."""
+    """Return the OSError behind a TensorFlow error, since the message of a failed write ends with strerror's text."""
     for code in _DISK:
         if os.strerror(code) in str(error.message):
             return OSError(code, os.strerror(code))
@@ -177,11 +178,11 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]+")
 _LONGEST = 1 << 20
 _MOST_AHEAD = 512
 _SECONDS, _SHARE = 0.1, 0.01
-"""Limits on the time that reporting positions may take: these seconds, plus this share of the training time."""
+"""Limits on the time for reporting positions: this many seconds, plus this share of the training time."""
 
 
 def tells_position(iterator: Any) -> bool:
-    """True for a Grain iterator that reports its position."""
+    """True if an iterator is a Grain iterator that reports its position."""
     kinds = type(iterator).__mro__
     return any(kind.__module__.partition(".")[0] == "grain" for kind in kinds) and all(
         callable(getattr(type(iterator), name, None)) for name in ("get_state", "set_state")

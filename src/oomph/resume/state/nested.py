@@ -1,7 +1,7 @@
 """Nested Python values and arrays, as JSON and named arrays: a History, and the state that users' callbacks return.
 
 Only numbers, text, None, lists, tuples, dicts, arrays and tensors are allowed: anything else would need unpickling.
-Arrays, and long lists of numbers of one type, are kept apart from the JSON, as bytes.
+Arrays, and long lists of numbers of one type, are stored separately from the JSON, as bytes.
 """
 
 from __future__ import annotations
@@ -145,5 +145,5 @@ def _plain(item: Any) -> Any:
 
 
 def _holds_numbers(item: Any) -> bool:
-    """True for variables, and for tensors of other libraries."""
+    """True if an item is a variable, or a tensor of another library."""
     return hasattr(item, "numpy") and not isinstance(item, (np.ndarray, tf.Tensor))

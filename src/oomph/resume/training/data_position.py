@@ -1,4 +1,4 @@
-"""DataPosition: where a fit is in its training data; a checkpoint holds that, or a resume replays the batches.
+"""DataPosition: the position of a fit in its data, which a checkpoint contains or a resume reaches by replaying.
 
 A checkpoint of a tf.data iterator holds its shuffle buffer and prefetched elements: 100 MB for 2000 decoded images.
 Saving them costs time at every checkpoint; replaying the batches of the epoch costs time at every fault.
@@ -40,7 +40,7 @@ _MOST_SECONDS_ANEW = 600.0
 
 @dataclass(frozen=True)
 class Moment:
-    """The state that the data depend on, right before an iterator over them is created."""
+    """The state on which the data depend, right before an iterator over them is created."""
 
     random: dict[str, Any]
     """The states of the global random generators."""
@@ -58,9 +58,9 @@ class DataPosition:
     def __init__(self, fits: Fits, objects: FitObjects) -> None:
         self._fits, self._objects = fits, objects
         self.taken = 0
-        """Batches taken from the current iterator."""
+        """The number of batches taken from the current iterator."""
         self.iterators_made = 0
-        """Iterators that Keras has created over the training data."""
+        """The number of iterators that Keras has created over the training data."""
         self.iterators_used: list[int] = []
         """The numbers of the iterators that batches were taken from, counted from 1."""
         self.told: Told | None = None
@@ -81,11 +81,11 @@ class DataPosition:
         """The state of the data's objects when the iterator was created, for data that report their position."""
         self._told = False
         self._drained: Reason | None = None
-        """The reason the last checkpoint lacks the iterator, if that reason holds for that checkpoint only."""
+        """The reason the last checkpoint lacks the iterator, if that reason applies to that checkpoint only."""
         self._iterator: Any = None
         self._since = 0.0
         self._cost: tuple[float, int] | None = None
-        """The time in seconds and the bytes that the last save of an iterator took."""
+        """The time in seconds and the number of bytes that the last save of an iterator took."""
 
     def look_at(self, iterator: Any) -> None:
         """Note the iterator of the next batch."""
@@ -186,7 +186,7 @@ class DataPosition:
         self._tell_obstacle()
 
     def _position_told(self) -> Told | None:
-        """Return the position reported by the data; None unless it suffices to read on from there."""
+        """Return the position reported by the data; None unless reading can simply continue from there."""
         told = None if self._telling is None else self._telling.position(self.taken)
         return told if told is not None and self._nothing_was_drawn() else None
 
@@ -200,7 +200,7 @@ class DataPosition:
         return not _moved(self._data_before, self._objects.data_now(self._data_before))
 
     def _go_to_told(self, iterator: Any, told: Told) -> bool:
-        """Go to a position that the data reported; return False if the data lack it."""
+        """Go to a position that the data reported; return False if that is impossible."""
         return self._telling is not None and self._telling.go_to(told, self.taken)
 
     def _tell_obstacle(self) -> None:
@@ -336,7 +336,7 @@ _COPIES = 3
 _SHARE_OF_DISK = 0.5
 _NEGLIGIBLE_SHARE = 0.005
 _NEGLIGIBLE_SECONDS = 0.5
-"""Buffers that take at most these seconds, or a small share of the training time, to save are always saved."""
+"""Buffers are always saved if that takes at most this many seconds, or a small share of the training time."""
 
 
 @dataclass(frozen=True)

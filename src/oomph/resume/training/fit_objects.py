@@ -102,7 +102,7 @@ class FitObjects:
         return dict(itertools.islice(found, _MOST_SETTINGS))
 
     def _fingerprint(self, name: str, thing: Any) -> str:
-        """Return one argument's fingerprint; empty if time ran out, since another attempt would reach other objects."""
+        """Return one argument's fingerprint; empty if time ran out, since later attempts would reach different ones."""
         seen = "" if self.at_entry.graph.out_of_time else f"{type(thing).__name__} {self.at_entry.fingerprint(name)}"
         return plain(thing) or seen
 

@@ -94,7 +94,7 @@ class Fits:
         """The names of the environment variables that the script found set, as last recorded."""
         self.preemption = Preemption(session.pulse, lambda: self.steps > self.saved and self.can_save, session.say)
         self.witnesses = _witness_board(session)
-        """The board for the witnesses of this process; None in workers, and without a run directory."""
+        """The board for the witnesses of this process; None in workers or without a run directory."""
         self.meter = Meter(_training_board(session), self.say_once)
         """Measures the training for the monitor."""
         self.files = OpenedFiles(session.run_dir, self._appends())
@@ -102,7 +102,7 @@ class Fits:
         self.passed_on: list[Any] = []
         """Python iterators that resumed fits took batches from; they may be ahead of those in an undisturbed run."""
         self.context_lost = ""
-        """The fault that destroyed the GPU context of this process; nothing more is saved from it."""
+        """The fault that destroyed this process's GPU context, after which nothing more is saved from the process."""
 
     def _appends(self) -> Appends | None:
         run_dir = self.session.run_dir
@@ -241,7 +241,7 @@ class Fits:
         return self._seconds_before + time.monotonic() - self._began
 
     def seconds_between_faults(self) -> float:
-        """Return the mean seconds between interruptions of this run; each attempt but the first began with one."""
+        """Return the mean time, in seconds, between interruptions; each attempt except the first began with one."""
         return seconds_between_faults(self.session.handover.attempt - 1, self.trained_seconds())
 
     def free_bytes(self) -> int | None:

@@ -5,8 +5,8 @@ With its arguments and its data, these show whether an earlier attempt had begun
 - its end state is returned, if nothing has changed;
 - it resumes from its checkpoint, even after an edit of the script, which is intended;
 - it trains from the beginning: it is unknown, or the script took another path;
-- the run stops with the checkpoint intact: the script is the same and at the same place, yet the checkpoint is not of
-  this model or not of these data. Only the user can tell what happened, and starting over needs a flag.
+- the run stops with the checkpoint intact: the script is the same and at the same place, yet the checkpoint belongs to
+  a different model or different data. Only the user can tell what happened, and starting over needs a flag.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FitIdentity:
     occurrence: int = 0
     """Number of earlier fits of this process at that place."""
     outline: str = ""
-    """The place without the constants in its statements, which an edit may have changed."""
+    """The place without the constants in its statements, since an edit may have changed them."""
 
     @property
     def key(self) -> str:
@@ -59,7 +59,7 @@ class FitIdentity:
 
     @property
     def witness_key(self) -> int:
-        """The key and the number of the fit in 64 bits."""
+        """A 64-bit digest of the key and the number of the fit."""
         digest = hashlib.blake2b(f"{self.key} {self.ordinal}".encode(), digest_size=8)
         return int.from_bytes(digest.digest(), "little")
 
@@ -113,7 +113,7 @@ class Recognised:
     reason: str = ""
     """The reason for the verdict: the differences, in words."""
     another_path: bool = False
-    """True if the script took a different path than before, so that it now trains something else."""
+    """True if the script took a different path from before, so that it now trains something else."""
 
 
 @dataclass(frozen=True)

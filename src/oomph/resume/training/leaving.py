@@ -42,7 +42,7 @@ def give_up(fits: Fits, error: BaseException, reason: str) -> NoReturn:
 
 
 def restart_from_checkpoint(fits: Fits, reason: str, fault: str, micro_batch: int | None = None) -> None:
-    """End the process so that the supervisor restarts it from the last checkpoint; only returns in other processes.
+    """End the process so that the supervisor restarts it from the last checkpoint; return only in other processes.
 
     The state of this process cannot be trusted: the weights may be only partly updated.
     """
@@ -56,7 +56,7 @@ def restart_from_checkpoint(fits: Fits, reason: str, fault: str, micro_batch: in
 def refuse(fits: Fits, site: str, reason: Reason, what: str = "fit", by_itself: bool = False) -> NoReturn:
     """End the script with its checkpoints intact, since they do not belong to what it trains now.
 
-    Starting over would lose what was trained. Raises SystemExit, since oomph has already printed the reason.
+    Starting over would lose the training so far. Raises SystemExit, since oomph has already printed the reason.
 
     Args:
         by_itself: True if the training differs from the checkpoint although the script was not edited.
@@ -83,7 +83,7 @@ def leave_for_later(fits: Fits, site: str, reason: str, what: str = "fit") -> No
 
 
 def leave_if_lost(fits: Fits, error: BaseException) -> None:
-    """End the process after an error that destroyed the GPU context; only return for any other error."""
+    """End the process after an error that destroyed the GPU context; return normally after any other error."""
     fault = lost_context(error)
     if fault:
         fits.context_lost = fault
@@ -113,7 +113,7 @@ def tell_interrupted(fits: Fits, note_here: Callable[[AtStep], None]) -> None:
 
 
 def leave_process() -> NoReturn:
-    """Exit for a restart without raising an exception: scripts catch those and may save a broken state."""
+    """Exit for a restart without raising an exception: scripts catch exceptions and may save a broken state."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

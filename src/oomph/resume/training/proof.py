@@ -2,7 +2,7 @@
 
 The result of a step is read at once if it is in host memory. On a GPU the first steps after a checkpoint are read, then
 fewer and fewer: reading every one would make the training wait for the device. Whenever a fault strikes, at least one
-of the last eighth of the steps to repeat was read.
+result in the last eighth of the steps to repeat has been read.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from oomph.resume.training.identity import FitIdentity
 _DETAILED = 4
 """The number of steps after a checkpoint whose witnesses also contain the learning rate and the random state."""
 _PART_UNREAD = 8
-"""At most one in this many of the steps since a checkpoint comes after the last whose result was read."""
+"""At most one in this many steps since a checkpoint comes after the last step whose result was read."""
 _SHARE = 0.005
-"""The share of the time that fingerprints of the state may take."""
+"""The maximum share of the time for fingerprints of the state."""
 
 
 class Witnessed(Protocol):
@@ -96,7 +96,7 @@ class Proof(ABC):
         self._detailed, self._since, self._next_read = _DETAILED, 0, 0
 
     def step(self, epoch: int, step: int, taken: Taken | None, count: int = 1) -> None:
-        """Write the witness of a complete step, and compare it with the one from an earlier attempt.
+        """Write the witness of a complete step, and compare it with the witness from an earlier attempt.
 
         Args:
             epoch, step: its position, counted from 0; for several steps in one execution, the position of the first.
@@ -231,7 +231,7 @@ class Proof(ABC):
 
     @abstractmethod
     def _newest_state(self) -> fingerprints.StateFingerprint:
-        """Return the latest state fingerprint. It may lack new variables, which matters only when it is computed."""
+        """Return the latest state fingerprint. It may lack new variables, but that matters only when it is computed."""
 
     def _state_now(self) -> int:
         """Compute the current fingerprint of weights and optimizers."""

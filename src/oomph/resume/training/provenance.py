@@ -54,11 +54,11 @@ def facts_of(
     settings: Mapping[str, Any] | None = None,
     turn: Mapping[str, Any] | None = None,
 ) -> Facts:
-    """The facts at the start of a fit; `data_facts` are added once Keras has created its iterator.
+    """Collect the facts at the start of a fit; `data_facts` are added once Keras has created its iterator.
 
     Args:
         values: fingerprints of the data.
-        settings: the figures that the script's objects hold.
+        settings: the figures in the script's objects.
         turn: the values that distinguish this iteration of the script's loops from others.
     """
     return {
@@ -97,13 +97,13 @@ def changes(before: Facts, now: Facts, *groups: str) -> list[Reason]:
 
 
 def what_was_given(before: Facts, now: Facts) -> list[Reason]:
-    """Return intended changes to the script itself: its code, arguments, environment and settings."""
+    """Return the intended changes to the script itself: its code, arguments, environment and settings."""
     arguments = [each for each in changes(before, now, SCRIPT) if each.value("name") == _ARGUMENTS_OF_SCRIPT]
     return [*changes(before, now, CODE), *arguments, *changes(before, now, ENVIRONMENT, SETTINGS)]
 
 
 def listed(found: Sequence[Reason]) -> str:
-    """Describe the first changes in one sentence, with the number of the others."""
+    """Describe the first changes in one sentence, and say how many others there are."""
     more = len(found) - _MOST_CHANGES
     return "; ".join(map(str, found[:_MOST_CHANGES])) + (f"; and {more} more" if more > 0 else "")
 
@@ -160,7 +160,7 @@ def _configuration(model: Any) -> dict[str, Any]:
 
 
 def _settings(callbacks: Sequence[Any]) -> dict[str, Any]:
-    """Return the callbacks and their public text, boolean and number attributes; for Keras' own, all numbers."""
+    """Return the callbacks, and their public text, boolean and number settings; for Keras' own, all numbers."""
     facts: dict[str, Any] = {"callbacks": ", ".join(type(callback).__name__ for callback in callbacks)}
     for number, callback in enumerate(callbacks):
         is_of_keras = type(callback).__module__.startswith("keras.")
@@ -229,12 +229,12 @@ def _without_names(value: Any) -> Any:
 
 
 class Beginning:
-    """The facts of a fit before anything of an earlier attempt is restored.
+    """The facts of a fit before anything from an earlier attempt is restored.
 
     Args:
         arguments: the arguments of `fit`.
         values: fingerprints of the data.
-        settings: the figures that the script's objects hold.
+        settings: the figures in the script's objects.
         turn: the values that distinguish this iteration of the script's loops from others.
     """
 
@@ -300,7 +300,7 @@ class Beginning:
     def keep_edited_learning_rate(self, checkpoint: Checkpoint) -> list[Reason]:
         """After a restore, apply a new learning rate that the script sets; return the change, if any.
 
-        If the optimizer had made steps before the fit, its rate may come from the script's own file.
+        If the optimizer had already made steps before the fit, its rate may come from the script's own file.
         """
         before, now = checkpoint.meta.learning_rate, self.learning_rate
         is_set = self._is_new or self.script_was_edited(checkpoint)
@@ -316,7 +316,7 @@ def epochs_of(checkpoint: Checkpoint) -> int | None:
 
 
 def steps_of_an_epoch(checkpoint: Checkpoint) -> int | None:
-    """Return the number of steps in an epoch of the fit of a checkpoint; None if unknown."""
+    """Return the number of steps per epoch in the fit of a checkpoint; None if unknown."""
     facts = _made_by(checkpoint).get(DATA, {})
     return _whole(facts.get("steps_per_epoch") or facts.get(_BATCHES))
 

@@ -128,7 +128,7 @@ def pass_over(
 
 
 def pass_epochs(epochs: Any, count: int) -> None:
-    """Notify a PyDataset of epochs that an earlier attempt completed: many reorder their samples between epochs."""
+    """Notify a PyDataset of epochs that an earlier attempt completed, since many reorder samples between epochs."""
     dataset: Any = getattr(epochs.data_adapter, "py_dataset", None)
     for _ in range(0 if dataset is None else count):
         if hasattr(dataset, "on_epoch_begin"):  # not yet in Keras 3.5

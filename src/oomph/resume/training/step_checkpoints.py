@@ -32,7 +32,7 @@ from oomph.terminal.wrapping import shortened
 
 _BACKGROUND_BYTES = 4 << 20
 _BACKGROUND_SECONDS = 0.1
-"""A state smaller than `_BACKGROUND_BYTES` that is written in fewer seconds is not worth a thread."""
+"""A state smaller than `_BACKGROUND_BYTES` that takes less time than this, in seconds, is not worth a thread."""
 _SHARE_OF_MEMORY = 0.25
 """The copy for a background write may take this share of the host's free memory."""
 _ERRORS = (CheckpointError, tf.errors.OpError, ValueError)
@@ -73,7 +73,7 @@ class StepCheckpoints(ABC):
         self._saved_at_step = training.fits.steps
         self._saved_at, self._stall, self._write = time.monotonic(), 0.0, 0.0
         self._stalls: list[float] = []
-        """The time, in seconds, that the training paused for each checkpoint between steps."""
+        """The times, in seconds, that the training paused for each checkpoint between steps."""
         self._typical = training.fits.typical_stall or training.fits.end_state_seconds
         """The typical stall of a checkpoint in seconds, taken from earlier trainings until one is measured."""
         self._between_saves = 0.0
@@ -271,7 +271,7 @@ def _writer(
 
 _LEAST_BYTES = 8 << 20
 _IN_A_ROW = 3
-"""This many ever larger checkpoints in a row count as growth; a buffer that fills up stops growing sooner."""
+"""This many successively larger checkpoints count as growth; a buffer that fills up stops growing sooner."""
 
 Sizes = Mapping[str, int]
 """The size in bytes of the script's objects in a checkpoint, by the name of the object that owns them."""

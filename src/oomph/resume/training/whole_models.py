@@ -1,7 +1,8 @@
 """Finds where a script saves a whole model and loads it again, and whether Keras can save it.
 
-Only certain saves count: the name before `.save` is bound to this model during training, the line follows the training
-in the same function or file, and it is in no `try`, and in no `if` without the training.
+Only saves that are certain to happen count: the name before `.save` is bound to this model during training, the line
+follows the training in the same function or file, and it is not in a `try`, nor in an `if` that does not contain the
+training.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ class Save:
     """A place that will save the whole model."""
 
     by: str
-    """What saves the model: "ModelCheckpoint" or "model.save"."""
+    """The callback or method that saves the model: "ModelCheckpoint" or "model.save"."""
     path: str
     site: str = ""
     """The file and line, "train.py:12"; empty for a callback."""
     load: Load | None = None
     gives_weights: bool = False
-    """True if a line of the script loads only weights from the file, which needs no configuration."""
+    """True if a line of the script loads only the weights from the file, which requires no configuration."""
 
 
 def saves_ahead(model: Any, callbacks: Sequence[Any]) -> Iterator[Save]:
@@ -199,7 +200,7 @@ def cannot_be_saved(model: Any, path: str) -> Trouble | None:
     """Return the reason `model.save(path)` would fail; None if the configuration can be written.
 
     A `.keras` file contains the configuration as JSON, including the compiled loss and optimizer. HDF5 is less strict
-    about values. Weights alone need no configuration.
+    about values. Saving only the weights requires no configuration.
     """
     is_keras = path.endswith(".keras")
     try:

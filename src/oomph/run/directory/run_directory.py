@@ -31,7 +31,7 @@ PREEMPTED = "preempted"
 KEPT = "kept"
 _HOLDER_BYTES = 512
 _MOST_ATTEMPTS = 10**6
-"""The highest attempt number that is believed: far above the number that one run may start."""
+"""The highest plausible attempt number: far above the number of attempts that one run may start."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class RunDirectory:
         replace_own(self.path, "run.json", self.record.to_json().encode())
 
     def close(self) -> None:
-        """Release the lock; a script that is still alive keeps its own hold on it."""
+        """Release the lock; a script that is still alive keeps holding it."""
         unpin(self.path)
         os.close(self.lock_fd)
 
@@ -274,7 +274,7 @@ def _is_at(path: Path, fd: int) -> bool:
 
 
 def _look_without_lock(fd: int, path: Path) -> None:
-    """Run without a lock on a file system that has none, unless the recorded holder is alive."""
+    """Continue without a lock on a file system that has none, unless the recorded holder is alive."""
     holder = _holder(fd)
     if holder is not None and holder.lives and holder.pid != os.getpid():
         os.close(fd)

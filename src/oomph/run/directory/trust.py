@@ -1,9 +1,9 @@
-"""Decides if another user may have written a run directory, and says how to keep others out of it.
+"""Decides whether another user may have written a run directory, and says how to keep others out of it.
 
 A run directory decides what a resumed training believes. So it is trusted only as a whole: the folder, the folders of
-oomph above it, and oomph's files in it belong to this user, nobody else can write to them, and none is a link. They
-are looked at from a descriptor of the folder, through which they are opened later too (`opening.pin`): a folder that
-takes its name in between is never used.
+oomph above it, and oomph's files in it belong to this user, nobody else can write to them, and none is a link. They are
+examined through a descriptor of the folder, and later opened through it as well (`opening.pin`): a folder that takes
+its name in between is never used.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def close_to_others(folder: Path) -> None:
 
 
 def make_own_parents() -> Path:
-    """Create `.oomph/runs` in the working directory for this user alone; raises OSError if it is another's or a link.
+    """Create `.oomph/runs` in the working directory for this user alone; raises OSError for a link or another user's.
 
     Existing folders are opened without following links, and others lose the right to write to them.
     """
@@ -79,7 +79,7 @@ def _open_folder(name: str, parent: int, path: Path) -> int:
 
 
 def why_not_trusted(folder: Path) -> str | None:
-    """Explain how another user may have written to a run directory; None if nobody else can have.
+    """Explain how another user may have written to a run directory, or None if no other user can have.
 
     Everything is examined through one descriptor, without following a link.
     """
@@ -135,7 +135,7 @@ def _trouble_within(fd: int, folder: Path, is_reached: bool) -> str | None:
 
 
 def _entries(fd: int, under: str = "") -> Iterator[tuple[str, os.stat_result]]:
-    """Yield everything of oomph's below an open folder, by relative path. A script may also keep files there."""
+    """Yield oomph's entries below an open folder, by relative path. A script may also keep files there."""
     with os.scandir(fd) as entries:
         names = sorted(entry.name for entry in entries if under or _OWN_NAMES.fullmatch(entry.name))
     for name in names:

@@ -1,4 +1,4 @@
-"""The runs that have not finished: those a folder holds, the state of one from outside, the command that resumes it."""
+"""Finds the unfinished runs of a folder, the state of a run as seen from outside, and the command that resumes it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ UNFINISHED = "unfinished"
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A run that has not finished, and that neither its script nor oomph has ended permanently."""
+    """A run that has not finished and was not ended permanently by its script or by oomph."""
 
     going_on: bool
     """True if a process still holds the run's lock; otherwise the supervisor was killed, or the machine went down."""
@@ -146,7 +146,7 @@ class Unfinished:
 
 
 def unfinished(run_dir: Path, in_full: bool = False) -> Unfinished | None:
-    """Return the state of a run that is not over, or was stopped; None for any other run, or without a record.
+    """Return the state of a run that is not over, or was stopped; None for any other run, or if it has no record.
 
     Args:
         in_full: also look for the variables that the script reads, in a journal that may be long.

@@ -23,7 +23,7 @@ FACTOR = 5.0
 PERCENTILE = 0.99
 UNTIMED_FACTOR = 10.0
 _UNEVEN = (Phase.LOOP, Phase.FIRST_STEP, Phase.TRACING, Phase.EPOCH_START, Phase.VALIDATION_START)
-"""The phases whose earlier durations do not predict the next: other functions are traced, more data is loaded.
+"""The phases whose earlier durations do not predict the next: different functions are traced, more data is loaded.
 
 While the process tree is busy, only the longest limit applies.
 """
@@ -60,7 +60,7 @@ class Hang:
     """The Python stacks of the process, as faulthandler and py-spy print them."""
 
     def in_words(self) -> str:
-        """Return the message about the hang, in one line."""
+        """Return a one-line message about the hang."""
         where = f", at {self.line}" if self.line else ""
         return (
             f"no progress for {self.seconds:.0f} s {self.phase.words} (limit {self.limit_seconds:.0f} s){where}: "
@@ -101,7 +101,7 @@ def _quantile(counts: Mapping[int, int]) -> int:
 
 
 def limit(timings: Timings, silence: Silence, floor: float) -> float:
-    """Return the longest this silence may last, in seconds, given what the process tree is doing."""
+    """Return how long this silence may last, in seconds, given the activity of the process tree."""
     longest = UNTIMED_FACTOR * floor
     if silence.phase is Phase.OWN_CODE:
         return longest if silence.idle_seconds >= longest - floor else math.inf
@@ -112,7 +112,7 @@ def limit(timings: Timings, silence: Silence, floor: float) -> float:
 
 
 def is_over(silence: Silence, limit_seconds: float) -> bool:
-    """True if the silence has lasted as long as it may."""
+    """True if the silence has reached its limit."""
     return silence.seconds >= limit_seconds - _EARLY_SECONDS
 
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _LEAST_SECONDS = 0.001
 """The processor time, in seconds, between two samples that counts as activity.
 
-All threads of a waiting TensorFlow take 7 µs a second (measured: a lock, a queue, a generator, a sleep); a pipeline fed
-a few samples a second by a slow disk or network takes more.
+All threads of a waiting TensorFlow together use 7 µs a second (measured: a lock, a queue, a generator, a sleep); a
+pipeline fed a few samples a second by a slow disk or network uses more.
 """
 _OF_PROCESS = 2
 """The scheduler's clock of a process (`CPUCLOCK_SCHED`, include/linux/posix-timers_types.h)."""
@@ -93,10 +93,11 @@ _OURS = str(Path(oomph.__file__).resolve().parent)
 _STACKS_SECONDS = 1.0
 _PY_SPY_SECONDS = 3.0
 _PAUSE_SECONDS = 2.0
-"""The supervisor checks ten times a second; after a gap longer than these seconds, it was itself suspended."""
+"""The time, in seconds, between two checks after which the supervisor must have been suspended itself: it checks ten
+times a second."""
 _MOST_BYTES = 200_000
 _MOST_OTHERS = 4
-"""The most processes, in addition to the script's own, whose stacks are taken."""
+"""The maximum number of processes, in addition to the script's main process, whose stacks are collected."""
 _SAMPLES_PER_FLOOR = 10
 _LEFT_LOOP, _OWN_AFFAIR = "left the loop", "own affair"
 
@@ -173,7 +174,7 @@ class Watch:
             self._sample, self._excuse = None, ""
 
     def look(self, group: int) -> Hang | None:
-        """Return the hang of the script's process group, if any; called in every turn of the supervisor's loop."""
+        """Return the hang of the script's process group, if any; called in every iteration of the supervisor's loop."""
         now = time.monotonic()
         gap, self._looked = now - self._looked, now
         if gap > _PAUSE_SECONDS:  # stopped, or the machine slept: the script could not run either

@@ -239,7 +239,7 @@ def refill(ending: Ending, ledger: Ledger) -> Ledger:
 
 
 def poison_step(ending: Ending, ledger: Ledger) -> str:
-    """Name the place of a step that failed twice on the same data with the same fault; empty otherwise."""
+    """Name the place of a step that failed twice on the same data with the same fault; empty if there is none."""
     again = ending.same_data and ending.place is not None and ending.place == ledger.failed_at
     if not again or ending.fault != ledger.failed_by or ending.fault in FROM_OUTSIDE:
         return ""
@@ -257,7 +257,7 @@ def _may_restart(ending: Ending) -> bool:
 
 
 def _is_curable(ending: Ending, ledger: Ledger, conditions: Conditions) -> bool:
-    """True if a change that is still possible cures the error that ended the script; otherwise it is the script's."""
+    """True if a change can still cure the error that ended the script; otherwise the error is the script's own."""
     cures = (("no-xla", ending.not_compiled), ("allocator", ending.in_pieces))
     return any(ended and not why_not(name, conditions, ledger.changes, ()) for name, ended in cures)
 

@@ -59,7 +59,7 @@ class Decision:
 
 
 def facts(ending: Ending, conditions: Conditions, allowed: Collection[str]) -> dict[str, Any]:
-    """Return the facts of a decision, for the journal; earlier decisions give the ledger."""
+    """Return the facts of a decision, for the journal; the ledger follows from earlier decisions."""
     return {"ending": asdict(ending), "conditions": asdict(conditions), "allowed": sorted(allowed)}
 
 
@@ -83,7 +83,7 @@ def replay(events: Sequence[Event]) -> tuple[Decision, ...]:
 
 
 def ledger_of(events: Sequence[Event]) -> Ledger:
-    """Return the ledger with which a run resumes: empty if it had ended, its own if it was cut off or requeued."""
+    """Return the ledger with which a run resumes: its previous one if it was cut off or requeued, otherwise empty."""
     decisions = replay(events)
     if not decisions or isinstance(decisions[-1].action, (Finish, GiveUp)):
         return Ledger()

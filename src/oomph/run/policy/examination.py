@@ -1,6 +1,6 @@
-"""Examines how an attempt ended: `examine(trail) -> Ending`, all that the decision needs. Pure; supervisor process.
+"""Examines how an attempt ended, for the decision: `examine(trail) -> Ending`. Pure; supervisor process.
 
-`oomph.explain` names what ended it; without a diagnosis the signal is the name.
+`oomph.explain` names what ended it; without a diagnosis, the name is that of the signal.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _after_the_log(returncode: int, oom_kills: int | None, events: tuple[Event, 
 HANG, HARDWARE_FAULT, NOT_COMPILED = "hang", "hardware-fault", "xla-compile-failure"
 IN_PIECES = "device-oom-fragmentation"
 _LOSE_THE_CONTEXT = frozenset(("illegal-memory-access", "kernel-launch-failure", HARDWARE_FAULT))
-"""After these faults every further GPU call in the process fails, so their exception is not the script's error."""
+"""Faults after which every further GPU call in the process fails, so their exception is not the script's error."""
 
 
 @dataclass(frozen=True)
@@ -184,13 +184,13 @@ def _names(trail: Trail, returncode: int) -> tuple[Named, ...]:
 
 
 def _says_so_itself(events: Sequence[Event], returncode: int) -> bool:
-    """True if the uncaught exception is the compiler's, not a later error of the script."""
+    """True if the uncaught exception came from the compiler and is not a later error of the script."""
     uncaught = [event for event in events if isinstance(event.fact, UncaughtException)]
     return any(shown.name == NOT_COMPILED for shown in name_fault(returncode, None, b"", uncaught[-1:])[:1])
 
 
 def _why_not_restartable(trail: Trail, returncode: int, started: bool) -> str:
-    """Explain why a script cannot be started again; empty if that is not how it ended."""
+    """Explain why a script cannot be started again; empty if that is not why it ended."""
     by_itself = returncode > 0 and not (trail.stopped or trail.hung or trail.asked)
     if not (trail.again and by_itself) or last(trail.events, RestartRequested) is not None:
         return ""
@@ -205,7 +205,7 @@ def _last_words(stderr: bytes) -> str:
 
 
 def _preempted(trail: Trail, returncode: int, trained: bool) -> str:
-    """Return the signal of a preemption during a training, between two, or before a resumed one; empty for none."""
+    """Return the signal of a preemption during a training, between two, or before a resumed one; empty if none."""
     if trail.hung and not trail.asked:
         return ""  # the SIGTERM that woke it up was ours
     preempted = last(trail.events, Preempted)
@@ -219,7 +219,7 @@ def _preempted(trail: Trail, returncode: int, trained: bool) -> str:
 
 
 def _gets_the_same_data(events: Sequence[Event]) -> bool:
-    """True if the failed step gets the same samples again, so not if its epoch restarts in a different order."""
+    """True if the failed step gets the same samples again; False if its epoch restarts in a different order."""
     resumed = last(events, Resumed)
     return resumed is None or resumed.kind != "epoch"
 

@@ -1,8 +1,8 @@
-"""The ladder of remedies of each fault: one change for the next attempt at a time. Pure; supervisor process.
+"""The ladder of remedies for each fault: one change at a time for the next attempt. Pure; supervisor process.
 
-A rung is the name of a change. It applies if there is something for it to change. "same" changes nothing and always
-applies, except at a poison step, where it would only repeat what has already failed twice. Changes stay in effect for
-later attempts. No change that oomph makes by itself alters the mathematics; the others need the flag that allows them.
+A rung is the name of a change. It applies if there is something to change. "same" changes nothing and always applies,
+except at a poison step, where it would only repeat what has already failed twice. Changes stay in effect for later
+attempts. No change that oomph makes by itself alters the mathematics; the others need the flag that allows them.
 """
 
 from __future__ import annotations

@@ -36,15 +36,15 @@ def account(
     returncode: int | None = None,
     stopped: str = "",
 ) -> list[str]:
-    """The lines to print at the end: exactly one when nothing happened.
+    """Return the lines to print at the end: exactly one if nothing happened.
 
     Args:
         summary: the summary of the run.
         run_dir: None for a run without one.
-        again: the command that resumes the run; empty where there is nothing to resume.
-        unguarded: which training was not guarded (`report/causes.py`); empty when there was none.
-        returncode: of the last attempt, −n for signal n; None where it is not known.
-        stopped: who stopped it, in words; empty when it ended otherwise.
+        again: the command that resumes the run; empty if there is nothing to resume.
+        unguarded: the training that was not guarded (`report/causes.py`), in words; empty if there was none.
+        returncode: the last attempt's, −n for signal n; None if unknown.
+        stopped: who stopped it, in words; empty if it ended otherwise.
     """
     end = _ended(summary, returncode, stopped)
     remark = unguarded if unguarded not in _NOTES else ""
@@ -66,7 +66,7 @@ def _row(head: str, text: str, summary: Summary) -> str:
 
 
 def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:
-    """Describe what ended the last attempt, and where, and the point from which the next one starts."""
+    """Describe what ended the last attempt and where, and the point at which the next one starts."""
     how, changed = _how(ending), "" if change is None else f", {change}"
     if ending.micro_batch is not None and (change is None or change.name != "micro-batch"):
         changed += f", with micro-batches of {ending.micro_batch} at first"

@@ -23,7 +23,7 @@ from oomph.protocol.coverage import Range
 
 
 def restarts_of(events: Sequence[Event]) -> int:
-    """Count the restarts by oomph. Any event counts for its attempt, as the first may be lost."""
+    """Count the restarts by oomph. Any event proves its attempt, as the first event may be lost."""
     attempts = {event.attempt for event in events} - {0}
     return max(0, len(attempts) - 1 - resumes_of(events))
 
@@ -66,7 +66,7 @@ def _by(signum: object) -> str:
 
 
 def reached(events: Sequence[Event], attempt: int) -> dict[int, int]:
-    """Return the run's steps by the end of each fit or loop that this attempt trained, resumed or returned, by number.
+    """Return the run's steps at the end of each fit or loop that this attempt trained, resumed or returned, by number.
 
     A loop need not have finished: a script may leave it by `break`. Interrupted fits and loops are left out, as are
     those whose checkpoint has more epochs than the script asked for.
@@ -106,7 +106,8 @@ class Repeat(NamedTuple):
     saved: int = 0
     """The number of repeated steps in its last checkpoint, on which later attempts build."""
     in_all: int = 0
-    """The number of all repeated steps, including those of fits it finished before returning to a different one."""
+    """The number of all repeated steps, including steps of fits that it finished before it returned to a different
+    one."""
 
     def of(self, is_last: bool) -> Range:
         """Return the fewest and the most repeated steps that a comparison must cover: all, or those still relevant."""

@@ -72,7 +72,7 @@ def _of_started_over(events: Sequence[Event]) -> Iterator[Reason]:
 
 
 def _of_start_over(events: Sequence[Event]) -> Iterator[Reason]:
-    """Yield the reason that an attempt with `--start-over` could have resumed from an earlier one's checkpoint."""
+    """Yield a reason if an attempt with `--start-over` could have resumed from an earlier attempt's checkpoint."""
     saved = min((event.attempt for event, ended in pairs(events, AttemptEnded) if ended.saved), default=None)
     over = [event.attempt for event, run in pairs(events, RunStarted) if run.start_over]
     if saved is not None and any(attempt > saved for attempt in over):
@@ -80,7 +80,7 @@ def _of_start_over(events: Sequence[Event]) -> Iterator[Reason]:
 
 
 def _of_no_checkpoint(events: Sequence[Event]) -> Iterator[Reason]:
-    """Yield the reason that an earlier first checkpoint helps, if the lost attempt had made more than one step."""
+    """Yield the reason to take the first checkpoint earlier, if the lost attempt had made more than one step."""
     newest = max((event.attempt for event in events), default=0)
     ended = [ended for event, ended in pairs(events, AttemptEnded) if event.attempt < newest and ended.steps]
     lost = [each.steps for each in ended if not each.saved]
@@ -131,7 +131,7 @@ _OF_LABELS = {
 
 
 class ReasonRemedy(NamedTuple):
-    """A reason in words, and its remedy."""
+    """A reason as text, with its remedy."""
 
     reason: str
     text: str

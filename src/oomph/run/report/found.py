@@ -35,7 +35,7 @@ class Found:
     end: float | None = None
     """The time when the finding was last seen; None if the problem may still exist."""
     seconds: float = 0.0
-    """The total time, in seconds, that the finding lasted, without the part after `since` if it has no end."""
+    """The total time, in seconds, that the finding lasted, excluding the time after `since` if it has no end."""
 
 
 def findings_of(events: Iterable[Event]) -> list[Found]:
@@ -70,7 +70,7 @@ def each_once(findings: Iterable[Found]) -> tuple[Found, ...]:
 
 
 class _Reading:
-    """The findings so far; each event costs the same, however many there are."""
+    """The findings so far; each event costs the same, regardless of their number."""
 
     def __init__(self) -> None:
         self.found: list[Found] = []

@@ -1,6 +1,6 @@
 """The label of a run: how its result relates to an undisturbed run's, and why it is not better. Pure.
 
-What was restored limits the label; what was compared decides it. Each fit of each attempt gets a label from the events
+The restored state limits the label, and comparisons decide it. Each fit of each attempt gets a label from the events
 alone. The label of the run is the worst of them.
 """
 
@@ -73,7 +73,7 @@ Finished = tuple[Event, FitFinished]
 
 
 class Labelled(NamedTuple):
-    """A label and its reasons, first cause first."""
+    """A label and its reasons, starting with the first cause."""
 
     label: str = EXACT
     reasons: tuple[Reason, ...] = ()
@@ -341,7 +341,7 @@ def _begun_again(fit: Event, by: ByKind, short: Container[Any], repeated: Range)
 
 
 def _resumed_itself(itself: Sequence[Reason], unequal: Sequence[Reason], coverage: Coverage) -> Labelled:
-    """Return the label of a fit that the script restored itself; only a comparison shows what it loaded."""
+    """Return the label of a fit that the script restored itself; only a comparison shows which state it loaded."""
     if coverage.epochs and coverage.is_enough and not unequal:
         return Labelled(VERIFIED, coverage.reasons())
     return Labelled(NOT_EQUAL, (*itself, *unequal))
@@ -399,7 +399,7 @@ def _loops(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def _beyond_the_guard(events: Iterable[Event]) -> Iterator[Labelled]:
-    """Yield the labels of trainings that oomph has not guarded, alongside others that it may have guarded."""
+    """Yield the labels of trainings that oomph has not guarded, even if it has guarded others."""
     for event in events:
         match event.fact:
             case LoopSeen(guarded=False, site=site):
@@ -432,7 +432,7 @@ def is_guarded(events: Iterable[Event]) -> bool:
 
 
 def outside_reason(site: str) -> Reason:
-    """Return the reason steps outside any fit are not resumed."""
+    """Return the reason why steps outside any fit are not resumed."""
     return because("outside-fit", site=site)
 
 
@@ -442,7 +442,7 @@ def unguarded_loops(events: Iterable[Event]) -> list[LoopSeen]:
 
 
 def loop_reason(site: str) -> Reason:
-    """Return the reason one of the script's own loops is not resumed."""
+    """Return the reason why one of the script's own loops is not resumed."""
     return because("loop-without-steps", site=site)
 
 

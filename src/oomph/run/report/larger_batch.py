@@ -32,7 +32,7 @@ class LargerBatch:
     batch: int | None
     """The batch size of this run; None if unknown, or if it differs between fits."""
     samples: int | None
-    """A batch size that should fit; None if `batch` is. An even larger one may fit too."""
+    """A batch size that should fit; None if `batch` is None. An even larger one may also fit."""
     limit_bytes: int
     """The device memory TensorFlow's allocator may use."""
 

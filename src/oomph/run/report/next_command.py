@@ -33,7 +33,7 @@ def names_read(events: Iterable[Event]) -> tuple[str, ...]:
 
 
 def variables_read(events: Iterable[Event], environ: Mapping[str, str]) -> Variables:
-    """Return the variables that the script read in any attempt, as set in `environ`."""
+    """Return the variables that the script read in any attempt, with their values in `environ`."""
     there = {name: environ[name] for name in names_read(events) if name in environ}
     shown = {name: value for name, value in there.items() if _SHOWN.fullmatch(value) and not holds_secret(name, value)}
     return Variables(

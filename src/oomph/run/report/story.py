@@ -53,7 +53,7 @@ OUT_OF_MEMORY, NOT_FINITE, HANG, UNRELATED = "device-oom", "nan-loss", "hang", "
 _GOES_ON = (FitStarted, FitFinished, CheckpointSaved, LoopSeen, TrainedOutsideFit)
 """Events of a script that trains."""
 _WORTH_A_FLAG = 1.0
-"""The time, in seconds, that a run must have lost before a flag is worth typing."""
+"""The minimum time, in seconds, that a run must have lost for a flag to be worth typing."""
 _FEWER = 4
 """The factor by which to make checkpoints more frequent if repeated steps cost too much."""
 _SHORTEST_CHECKPOINT_SECONDS = 5
@@ -70,7 +70,7 @@ class Incident:
     shown_by: str
     """The evidence of the fault, as printed or measured."""
     done: str
-    """The action that oomph took."""
+    """The action that oomph took in response."""
     cost: str
     """The cost of that action; empty if it cost nothing, or is unknown."""
 
@@ -98,7 +98,7 @@ class Story:
     stopped: str = ""
     """The cause of the stop, in words; empty if the run ended in another way."""
     improvement: str = ""
-    """The one change to the script that gives a better result."""
+    """The one change to the script that would improve the result."""
 
     def as_document(self) -> dict[str, Any]:
         """Return the story as JSON, for `oomph explain RUN --json`."""
@@ -144,7 +144,7 @@ def _outcome(summary: Summary, faults: int, by_whom: str) -> str:
 
 
 def _incidents(attempt: Sequence[Event]) -> Iterator[Incident]:
-    """Yield the faults of one attempt: those within the process, and the one that ended it."""
+    """Yield the faults of an attempt: those within the process, then the fault that ended it."""
     number, failed = attempt[0].attempt, list[Oom]()
     probed = {found.during: found.kind for found in facts(attempt, MicroBatchesProbed) if found.during is not None}
     skipped = facts(attempt, CheckpointSkipped)
@@ -167,7 +167,7 @@ def _incidents(attempt: Sequence[Event]) -> Iterator[Incident]:
 
 
 def _guarded(failed: Sequence[Oom]) -> list[Oom]:
-    """Return the errors in guarded steps. The script handles errors elsewhere."""
+    """Return the errors in guarded steps. All other errors are left to the script."""
     return [oom for oom in failed if oom.phase != "elsewhere"]
 
 
@@ -191,7 +191,7 @@ def _recovered(attempt: int, failed: Sequence[Oom], recovered: Recovered, kind: 
 
 
 def _divided(recovered: Recovered, kind: str | None) -> str:
-    """Describe how a batch that did not fit was run, from the script's call and the promise."""
+    """Describe how a batch that did not fit was processed, based on the script's call and the promise."""
     during, batch = recovered.during, recovered.batch
     if recovered.piece is not None:
         return f"applied the function to the batch of {batch} in calls of at most {recovered.piece} elements"
@@ -257,7 +257,7 @@ def _done(attempt: int, decided: Decided | None) -> str:
 
 
 def _until_restart(attempt: Sequence[Event], failed: Sequence[Oom]) -> str:
-    """The cost of out-of-memory errors that only a new process could recover; empty for other endings."""
+    """Describe the cost of out-of-memory errors that only a new process could fix; empty for other endings."""
     if not _guarded(failed) or last(attempt, RestartRequested) is None:
         return ""
     seconds = _guarded(failed)[-1].seconds + seconds_until_restart(attempt)

@@ -96,7 +96,7 @@ class Summary:
     micro_batch: int | None
     """The last size of micro-batches in a training; None if no batch of a training was split."""
     exactness: str
-    """How the result relates to that of an undisturbed run: one of `labels.ORDER`."""
+    """The label of the result, compared with an undisturbed run: one of `labels.ORDER`."""
     exit_code: int | None
     seconds: float
     seconds_recovering: float
@@ -251,7 +251,7 @@ def _recovering(attempt: Iterable[Event]) -> float:
 
 
 def seconds_until_restart(attempt: Iterable[Event]) -> float:
-    """Return the seconds from the last out-of-memory error to the request for a new process; 0 without one."""
+    """Return the seconds from the last out-of-memory error to the request for a new process, or 0."""
     failed_at = math.nan
     for event in attempt:
         match event.fact:
@@ -319,7 +319,7 @@ def _without_data(ended: Iterable[DataEnded]) -> int:
 
 
 def _micro_batch(events: Iterable[Event]) -> int | None:
-    """Return the last size of micro-batches in journal order, as times are unreliable if the clock was set back."""
+    """Return the last size of micro-batches in journal order: times are unreliable if the clock was set back."""
     found = None
     for event in events:
         match event.fact:
@@ -346,7 +346,7 @@ def _checkpoints(by: ByKind, seconds: float) -> Checkpoints:
 
 
 def why_uncompared(events: Iterable[Event]) -> tuple[Reason, ...]:
-    """Return the distinct reasons repeated steps were not compared; a general one if the journal has none."""
+    """Return the distinct reasons why repeated steps were not compared; a general one if the journal has none."""
     found = [each.reason for each in facts(events, NoWitnesses)]
     unwritten = tuple(because("records-unwritten", error=each) for each in dict.fromkeys(found))
     return unwritten or (because("no-records"),)
@@ -365,7 +365,7 @@ def result_in_words(summary: Summary, most_reasons: int | None = None) -> str:
 
 
 def improvement(summary: Summary) -> str:
-    """Return the one change that gives a better result; empty if there is no result, or nothing helps."""
+    """Return the one change that would improve the result; empty if there is no result, or nothing helps."""
     if not result_in_words(summary) or summary.exactness not in (NOT_EQUAL, STARTED_OVER, REPLAYED):
         return ""
     if summary.exactness == STARTED_OVER and not summary.reasons:

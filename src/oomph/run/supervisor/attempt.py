@@ -59,7 +59,7 @@ class Attempt:
         meanwhile: Callable[[int], None] = lambda pid: None,
         complain: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """Start the script; raises UsageError for an unknown program. Each turn of the loop calls `meanwhile(pid)`."""
+        """Start the script; raises UsageError for an unknown program. Each iteration calls `meanwhile(pid)`."""
         self._front, self._signals, self._watch = front, signals, watch
         self._on_hang, self._meanwhile, self._complain_to = on_hang, meanwhile, complain
         self._hang: Hang | None = None
@@ -132,7 +132,7 @@ class Attempt:
         return usage.ru_maxrss * 1024
 
     def _attend(self) -> None:
-        """Take one turn of the loop."""
+        """Run one iteration of the loop."""
         self._wait_for_something()
         self._meanwhile(self.pid)
         for arrival in self._signals.take():

@@ -41,7 +41,7 @@ class Machine:
         """Wait until the dead script's GPU memory is free again; return the seconds waited, or None on timeout.
 
         Args:
-            called_off: polled; the wait ends as soon as it returns true.
+            called_off: polled; the wait ends as soon as it returns True.
         """
         started = time.monotonic()
         if not self.gpus:
@@ -94,7 +94,7 @@ class KernelWatch:
 def conditions(
     machine: Machine, broken_gpu: str, events: Sequence[Event], run_dir: Path | None, returncode: int
 ) -> Conditions:
-    """Return the conditions after an attempt with these script events."""
+    """Return the conditions after an attempt in which the script wrote these events."""
     resumed_from = _resumed_from(events)
     return Conditions(
         gpus=tuple(gpu.uuid for gpu in machine.gpus),
@@ -113,7 +113,7 @@ def _in_half_precision(events: Sequence[Event]) -> bool:
 
 
 def _resumed_from(events: Sequence[Event]) -> str:
-    """Return the checkpoint within a fit that the attempt resumed from; empty if it has since saved one."""
+    """Return the checkpoint within a fit that the attempt resumed from; empty if it has saved a newer one."""
     name = ""
     for event in events:
         match event.fact:

@@ -99,7 +99,7 @@ class Chronicle:
         self._journal.close()
 
     def write_hang(self, hang: Hang) -> None:
-        """Record the hang before ending it, since that may take long, or kill the supervisor as well."""
+        """Record the hang before ending it, since that may take a long time, or kill the supervisor as well."""
         self.write(
             Hung(
                 phase=hang.phase.name.lower().replace("_", "-"),
@@ -157,7 +157,7 @@ class Chronicle:
         return decisions.ledger_of(read_journal(self._run_dir))
 
     def _forget_board(self) -> None:
-        """Delete the board with the previous attempt's measurements."""
+        """Delete the board that contains the previous attempt's measurements."""
         try:
             if self._run_dir is not None:
                 (self._run_dir / BOARD).unlink(missing_ok=True)

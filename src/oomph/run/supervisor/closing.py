@@ -110,7 +110,7 @@ class Closing:
         self.voice.say(f"{'kept':<{HEAD}}{names} in {shown(self.run)}/checkpoints, {more}", HEAD, again)
 
     def _keep_safely(self, folder: Path, events: Sequence[Event], summary: Summary, status: str) -> None:
-        """Keep what is left of the run. Even on a full disk, the user is told how it ended."""
+        """Delete unneeded checkpoints and write the summary. Even on a full disk, the user is told how it ended."""
         try:
             self._keep(folder, events, summary, status)
         except OSError as error:

@@ -1,7 +1,7 @@
-"""Front: what a supervised process is connected to, and standard input, which the next attempt may read again.
+"""Front: the connections of a supervised process, and standard input, which the next attempt may read again.
 
-Today a front is a terminal, or the pipes in its place. The attempt asks its front for the other end of stderr, lets it
-carry what was written there, and asks it to follow the job control of a shell.
+Currently, a front is a terminal, or the pipes in its place. The attempt asks its front for the other end of stderr,
+lets it pass on what was written there, and asks it to follow the job control of a shell.
 """
 
 from __future__ import annotations

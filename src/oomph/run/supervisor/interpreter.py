@@ -37,7 +37,7 @@ def choose_python(wanted: str | None, say: Callable[[str], None]) -> str:
 
     Args:
         wanted: the Python that --python names.
-        say: called if the choice is not oomph's own although none was named.
+        say: called if none was named and the choice is not oomph's own Python.
     """
     if wanted is None:
         if has_itself(_TENSORFLOW):
@@ -78,7 +78,7 @@ def module_in(message: str) -> str | None:
 
 
 def advise(module: str, python: str, command: Command, verb: str = "run") -> str:
-    """Say, in one sentence, which Python has the module, and what to type to use it."""
+    """Say, in one sentence, which Python has the module, and which command uses it."""
     other = next((other for other in candidates(python) if has_module(other, module)), None)
     if command.form == "command":
         use = ": use a Python that has it" if other is None else f"; {other} has it: use that Python"
@@ -133,5 +133,5 @@ def _places(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _identity(python: str) -> tuple[str, str]:
-    """Return a key that is equal for two names of one Python, but differs for two environments on one Python."""
+    """Return a key that is equal for two names of the same Python, but differs for two environments based on it."""
     return os.path.realpath(os.path.dirname(python)), os.path.realpath(python)

@@ -128,7 +128,7 @@ def _check_directories(request: Request) -> None:
 
 
 def _resume(request: Request, command: Command) -> RunDirectory | None:
-    """Return the run to resume; if there is none, say so and return None, as at a scheduler's first start."""
+    """Return the run to resume, or None with a message if there is none, as at a scheduler's first start."""
     named = request.resume or request.run_dir
     stored = [] if named else unfinished_runs(os.getcwd())
     path = Path(named) if named else _newest_of(command, stored)
@@ -180,7 +180,7 @@ def _offer_with_other_arguments(command: Command, stored: Sequence[StoredRun]) -
 
 
 def _set_aside(path: Path) -> str:
-    """Rename the finished run so that the new one takes its path; return the words that report it.
+    """Rename the finished run so that the new one can use its path; return the words that report this.
 
     Holds the lock of the finished run: otherwise the later of two starts would move the other's new run.
     """
@@ -201,7 +201,7 @@ def _set_aside(path: Path) -> str:
 
 
 def _anew_in(request: Request) -> str | None:
-    """Return the folder of `--resume=DIR` if it is still empty: the next start will look there."""
+    """Return the folder of `--resume=DIR` if it is still empty: the next start will look for a run there."""
     return request.resume if request.resume and not _in_use(Path(request.resume)) else None
 
 

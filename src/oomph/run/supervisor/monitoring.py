@@ -14,7 +14,8 @@ from oomph.monitor.process import SamplerProcess
 from oomph.terminal.console import Voice
 
 _START_SECONDS = 5.0
-"""Scripts that end sooner need no monitor, and TensorFlow's import needs the processor."""
+"""The time, in seconds, before the monitor starts: scripts that end sooner need none, and TensorFlow's import needs the
+processor."""
 _LOOK_SECONDS = 0.5
 
 
@@ -24,7 +25,7 @@ class Monitoring:
     Args:
         run_dir: None for a run without a directory, which is not sampled.
         record: appends an event to the journal.
-        voice: tells the user.
+        voice: prints messages for the user.
     """
 
     def __init__(self, run_dir: Path | None, record: Callable[..., None], voice: Voice) -> None:
@@ -35,7 +36,7 @@ class Monitoring:
         self._is_fragmented = False
 
     def attend(self, script_pid: int) -> None:
-        """Take one turn of the supervisor's loop; costs nothing until it is due."""
+        """Called in every iteration of the supervisor's loop; costs nothing until a check is due."""
         if self._run_dir is None or time.monotonic() < self._due:
             return
         self._due = time.monotonic() + _LOOK_SECONDS

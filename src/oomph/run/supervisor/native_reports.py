@@ -1,7 +1,7 @@
 """Keeps TensorFlow's reports of failed allocations off the terminal while the guard recovers. Supervisor process.
 
-A report goes to `stderr/<attempt>-memory.log`. It is shown only if the step was not recovered, in front of what the
-script prints about that. The journals of the running attempt tell the outcome.
+A report goes to `stderr/<attempt>-memory.log`. It is shown only if the step was not recovered, before anything that the
+script prints about the error. The journals of the running attempt tell the outcome.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class MemoryOutcome:
         self._read = {path: _size(path) for path in self._journals()}
 
     def now(self) -> OutOfMemoryOutcome:
-        """Return the outcome since `begin`. Reports name no process, so every one that ran out must have recovered."""
+        """Return the outcome since `begin`. Reports name no process, so all that ran out must have recovered."""
         for path in self._journals():
             for event in self._appended(path):
                 self._latest[path] = outcome_of(event) or self._latest.get(path, OutOfMemoryOutcome.UNKNOWN)
@@ -116,7 +116,7 @@ def _size(path: Path) -> int:
 
 KEPT_BYTES = 16 << 20
 _START_SECONDS = 60.0
-"""The longest time, in seconds, for TensorFlow's start-up lines in a script that reports no fit."""
+"""The time, in seconds, after which a script that reports no fit can print no more start-up lines of TensorFlow."""
 _PARTIAL_SECONDS, _PARTIAL_SECONDS_IN_A_FLOOD = 0.05, 0.5
 """The time, in seconds, to wait for the end of a partial line: in silence, and while the script keeps writing."""
 _LOOK_SECONDS = 0.1
@@ -125,9 +125,9 @@ _MARK_SECONDS, _MARK_SECONDS_IN_A_FLOOD = 1.0, 5.0
 _QUIET_SECONDS, _LOUD_SECONDS = 0.5, 2.0
 """The time, in seconds, for a guard to react to an error, from its report's last line and from its first."""
 _STEP_SECONDS = 12.0
-"""The same time within a training: other operations of the step may still wait ten seconds for memory."""
+"""The same, but within a training: other operations of the step may still wait ten seconds for memory."""
 _SEARCH_SECONDS = 300.0
-"""The time, in seconds, for a guard that reports no phase to search for a size that fits, 10 s or more a try."""
+"""The time, in seconds, for a guard that reports no phase to search for a size that fits, at 10 s or more per try."""
 _RECORD_SECONDS = 2.0
 """The time, in seconds, that a guard may take to record the outcome of a step."""
 _DRAIN_SECONDS = 1.0
@@ -166,7 +166,7 @@ class NativeReports:
     """The reports of one attempt.
 
     Args:
-        file: the file that keeps them.
+        file: the file in which they are kept.
         memory: what the script records about its out-of-memory errors.
         tell: called once with the number of lines kept.
         read: called with each report that is kept.
@@ -191,7 +191,7 @@ class NativeReports:
         self._report: _Report | None = None
 
     def take(self, data: bytes) -> bytes:
-        """Take what the script wrote to stderr; return the part to pass on now."""
+        """Process what the script wrote to stderr; return the part to pass on now."""
         if self._ended:
             return data
         if b"\n" in data or not self._held.waits:
@@ -199,12 +199,12 @@ class NativeReports:
         return self._written(*self._held.take(data))
 
     def attend(self, phase: Phase | None, quiet: bool) -> bytes:
-        """Called in every turn of the supervisor's loop; returns the output to pass on now.
+        """Return the output to pass on now. Called in every iteration of the supervisor's loop.
 
         Args:
-            phase: the phase that the script has reported; None if it has not reported any: without a heartbeat there is
-                no guard that could recover.
-            quiet: whether stderr had nothing to read in this turn.
+            phase: the phase that the script has reported; None if it has not reported any: without heartbeats, no guard
+                can recover.
+            quiet: whether stderr had nothing to read in this iteration.
         """
         now = time.monotonic()
         waited = now - self._partial_since
@@ -303,7 +303,7 @@ _LONGEST = 4096
 
 
 class StartUpLines:
-    """Recognises lines that an earlier attempt showed while it started.
+    """Recognises lines that an earlier attempt printed while starting.
 
     Errors are shown, as are lines with a different number, which may say why this attempt fails.
 
@@ -317,7 +317,7 @@ class StartUpLines:
         """True once the script has started, after which every line is shown."""
 
     def is_repeated(self, line: bytes) -> bool:
-        """True if an earlier attempt showed this line while starting."""
+        """True if an earlier attempt printed this line while starting."""
         text = None if self.over or len(line) > _LONGEST else _comparable(line)
         if text is None:
             return False

@@ -27,7 +27,7 @@ class MachineAtStart:
 
 
 def look(command: Command, python: str) -> MachineAtStart:
-    """Examine the machine as the script's Python will find it. Fails open: on any error the script runs unchanged."""
+    """Examine the machine as the script's Python will see it. Fails open: on any error the script runs unchanged."""
     found = command.own_python if command.form == "command" else python
     if not found:
         return MachineAtStart()

@@ -183,7 +183,7 @@ class Forwarding:
             self._group.send(signum)
 
     def _preempt(self, signum: int) -> None:
-        """Let the script save and end by itself, for which it needs its workers; a second request kills it at once."""
+        """Let the script save and end by itself, which requires its workers; a second request kills it at once."""
         if self._announcements() > 1:
             self._group.send(signal.SIGKILL)
         else:

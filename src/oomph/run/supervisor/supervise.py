@@ -101,7 +101,7 @@ class Supervisor:
         return judged.action
 
     def _judge(self, attempt: Attempt, watch: Watch, around: KernelWatch, signals: Signals) -> Judged:
-        """Wait for the end, diagnose it, decide, and clear the way for a restart."""
+        """Wait for the end, diagnose it, decide, and clean up before a restart."""
         ended = attempt.wait()
         around.look_back(attempt.pids)
         names, ending = self._examine_safely(ended, around, watch.crash_stacks())
@@ -157,7 +157,7 @@ class Supervisor:
         return NativeReports(OwnFile(self._run.path, name), memory, tell, monitoring.read_report, self._native_lines)
 
     def _examine_safely(self, ended: Ended, around: KernelWatch, stacks: str) -> tuple[tuple[Named, ...], Ending]:
-        """Return the faults and the ending, or only the exit code's if the examination fails."""
+        """Return the faults and the ending, or only what the exit code shows if the examination fails."""
         try:
             trail = Trail(
                 ended.returncode,
@@ -194,7 +194,7 @@ class Supervisor:
     def _clear_away(self, attempt: Attempt, ending: Ending, action: Action) -> str:
         """End the script's remaining processes before a restart; otherwise let them run.
 
-        Returns the reason why the process that saves cannot be ended, if so.
+        Returns the reason why the process that saves cannot be ended, or empty.
         """
         if ending.unkillable:
             return ending.unkillable
@@ -226,7 +226,7 @@ class Supervisor:
             self._chronicle.write(GpuMemoryBack(seconds=round(seconds, 1)))
 
     def _prepare(self, action: Restart) -> None:
-        """Make those changes for a restart that lie outside the script's environment."""
+        """Make the changes for a restart that do not concern the script's environment."""
         lost = self._stdin.rewind()
         if lost:
             self._voice.say(lost)
