@@ -414,7 +414,7 @@ def test_named_pipe_is_read_once_a_writer_appears(tmp_path: Path) -> None:
         pipe.write_text("CUDA_ERROR_ILLEGAL_ADDRESS\n")
         out, err = child.communicate(timeout=60)
     assert json.loads(out)["diagnoses"][0]["name"] == "illegal-memory-access"
-    assert err == f"oomph: waiting for a writer of {pipe}\n"
+    assert err == f"oomph: waiting for a program to write to {pipe}\n"
 
 
 def test_growing_file_is_read_up_to_its_initial_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -585,7 +585,7 @@ def test_full_option_is_refused_without_a_run(words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("target", "kind", "said"),
     [
-        ("", UsageError, "the name of what to explain is empty"),
+        ("", UsageError, "the target to explain is empty"),
         ("xid79", ExamineError, "for Xid 79 in the kernel's log, type oomph explain HWD801"),
         ("Xid 31", ExamineError, "for Xid 31 in the kernel's log, type oomph explain GPU301"),
         ("SIG_IGN", ExamineError, "there is no file, run or fault 'SIG_IGN'"),
@@ -607,10 +607,10 @@ def test_device_is_refused_as_a_log(device: str) -> None:
     [
         ("75", "oomph run exits with 75 when starting elsewhere or later may help. Next: oomph run --resume"),
         ("93", "oomph run exits with 93 when another start would only hit the same fault again."),
-        ("124", "The command timeout exits with 124 when the program took longer than it was allowed."),
+        ("124", "The command timeout exits with 124 when the program ran longer than allowed."),
         ("143", "SIGTERM"),
         ("-15", "SIGTERM"),
-        ("127", "does not find"),
+        ("127", "cannot find"),
         ("1", "explain LOG --exit-status=1"),
         ("0", "oomph run SCRIPT"),
     ],

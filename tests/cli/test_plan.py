@@ -143,7 +143,7 @@ def test_script_killed_outside_gpu_steps_is_not_restarted(capfd, monkeypatch, tm
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["no_training.py"], "nothing was planned: the script ended without a training: it calls no fit of Keras"),
+        (["no_training.py"], "nothing was planned: the script ended without a training: it never calls Keras' fit"),
         (["train.py", "--damaged"], "the plan of train.py:9 cannot be read: not a plan: KeyError"),
         (["lacks.py"], "No module named 'tensorflow'; "),
     ],

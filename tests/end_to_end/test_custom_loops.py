@@ -66,7 +66,7 @@ def test_killed_loop_resumes_bit_identically(work, plain, same_bits, options, st
         for line in ended.said
     )
     assert any("resumed loop at steps.py:" in line for line in ended.said)
-    assert not any("a custom loop: a restart begins it again" in line for line in ended.said)
+    assert not any("a custom loop: a restart starts it over" in line for line in ended.said)
     assert not ended.events("loop-seen")
 
 

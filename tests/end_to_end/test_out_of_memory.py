@@ -133,7 +133,7 @@ def test_oversized_single_sample_ends_the_run_without_a_restart(work, memory):
     assert ours.returncode == 93
     assert "ResourceExhaustedError" in ours.own
     assert ours.summary["restarts"] == 0
-    words = r"one sample does not fit: the step needs \d+ MiB in one block, and the device has 60 MiB in total"
+    words = r"one sample does not fit: the step needs \d+ MiB in one block, but the device has 60 MiB in total"
     assert re.fullmatch(words, ours.summary["gave_up"])
 
 

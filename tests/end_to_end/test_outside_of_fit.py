@@ -56,7 +56,7 @@ def test_unguarded_loop_is_watched_and_reported(work):
     (seen,) = ours.events("loop-seen")
     assert seen.data["site"].startswith("loop.py:")
     assert ours.summary["steps"] == 6
-    assert any("a custom loop: a restart begins it again" in line and "@oomph.guard" in line for line in ours.said)
+    assert any("a custom loop: a restart starts it over" in line and "@oomph.guard" in line for line in ours.said)
 
 
 WITHIN_A_FIT = """

@@ -344,7 +344,7 @@ def test_slower_gpu_is_reported_as_a_straggler() -> None:
     slow, idle = {"sm_clock_hertz": 1.2e9}, {"utilization_ratio": 0.2}
     [finding] = _paces({}, {}, slow, {})
     assert (finding.fault, finding.subject, finding.kind) == ("straggler", "GPU 2 (H100)", "clock")
-    assert finding.message == "its clock is 1200 MHz, the others run at 1800 MHz: all wait for it"
+    assert finding.message == "its clock is 1200 MHz, but the others run at 1800 MHz: all wait for it"
     assert kinds(_paces({}, idle, {})) == [("straggler", "use")]
     assert _paces({}) == _paces({}, {}, {}) == _paces({}, idle) == _paces(idle, idle, idle) == []
     assert _paces({}, slow, {}, own=False) == []

@@ -224,13 +224,13 @@ def test_generator_for_too_few_epochs_is_found(fit, batches, expected):
 @pytest.mark.parametrize(
     ("batches", "has_length", "fit", "expected"),
     [
-        (20, True, FitFacts(epochs=6, steps_per_epoch=8), "in epoch 3, 6, and 8 steps are not trained"),
+        (20, True, FitFacts(epochs=6, steps_per_epoch=8), "in epoch 3, 6, and 8 steps are never run"),
         (20, True, FitFacts(epochs=2, steps_per_epoch=8), ""),
         (20, True, FitFacts(epochs=6, steps_per_epoch=10), ""),
         (20, True, FitFacts(epochs=6), ""),
-        (20, False, FitFacts(epochs=4, steps_per_epoch=20), "in epoch 2, 4, and 40 steps are not trained"),
+        (20, False, FitFacts(epochs=4, steps_per_epoch=20), "in epoch 2, 4, and 40 steps are never run"),
         (20, False, FitFacts(epochs=1, steps_per_epoch=20), ""),
-        (20, True, FitFacts(epochs=9, initial_epoch=4, steps_per_epoch=8), "in epoch 7, and 4 steps are not trained"),
+        (20, True, FitFacts(epochs=9, initial_epoch=4, steps_per_epoch=8), "in epoch 7, and 4 steps are never run"),
         (-1, True, FitFacts(epochs=6, steps_per_epoch=8), ""),  # without an end
     ],
 )

@@ -26,12 +26,12 @@ def wait_for(look, seconds=30):
         (
             "print('no training here')",
             "no training",
-            "the script ended without a training: it calls no fit of Keras, no train_on_batch",
+            "the script ended without a training: it never calls Keras' fit, train_on_batch",
         ),
         (
             "import sys; sys.exit()",
             "no training",
-            "the script ended without a training: it calls no fit of Keras, no train_on_batch",
+            "the script ended without a training: it never calls Keras' fit, train_on_batch",
         ),
         (
             "import sys; sys.exit('no data')",
@@ -104,7 +104,7 @@ def test_modules_and_commands_start_as_under_oomph_run(scripts):
     )
     assert command.reason.endswith("ValueError: here")
     without = scripts.reach("", "--", "true")
-    assert without.reason == "no Python that oomph could join was started"
+    assert without.reason == "no Python was started that oomph could join"
 
 
 @pytest.mark.parametrize(

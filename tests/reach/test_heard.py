@@ -59,7 +59,7 @@ def test_damaged_line_is_ignored(line):
             "examiner",
             "that was examined at train.py:4 was ended by",
         ),
-        ([], 0, "no training", "no Python that oomph could join was started"),
+        ([], 0, "no training", "no Python was started that oomph could join"),
     ],
 )
 def test_failure_to_reach_a_training_is_reported_with_kind_and_reason(documents, returncode, kind, reason):

@@ -25,7 +25,7 @@ class FinalCheckpoints:
         fits = "a finished fit take" if self._count == 1 else f"{self._count} finished fits take"
         return (
             f"the end states of {fits} {self._bytes / 1e6:.0f} MB of the run directory:"
-            " they spare a restart from training those fits again, and are deleted when the run finishes"
+            " they save a restart from training those fits again, and are deleted when the run finishes"
         )
 
 

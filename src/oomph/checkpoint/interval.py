@@ -102,7 +102,7 @@ class CheckpointInterval:
         if self.seconds is not None:
             return f"every {self.seconds:.0f} s"
         if cost.is_rough:
-            return f"in {self.seconds_between(cost):.0f} s, in the long run at most {SHARE:.0%} of the time"
+            return f"in {self.seconds_between(cost):.0f} s, taking at most {SHARE:.0%} of the time in the long run"
         return f"every {self.seconds_between(cost):.0f} s, at most {SHARE:.0%} of the time"
 
 

@@ -29,7 +29,7 @@ The script runs up to its first training and ends there: nothing after that line
 and a few steps on a few samples reveal what only running can; their results are thrown away. What the script prints \
 goes to stderr.
 
-exit codes: 0 nothing wrong (warnings allowed), 1 the training will fail or cannot learn, 2 a wrong command line, \
+exit codes: 0 nothing wrong (warnings allowed), 1 the training will fail or cannot learn, 2 an invalid command line, \
 3 nothing could be checked: the script fails before its training, or has none"""
 _WITH_VALUE = ("--fit", "--python", "--color")
 

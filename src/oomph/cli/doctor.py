@@ -13,7 +13,8 @@ _EPILOG = """example: oomph doctor                      the problems, and the ve
          oomph doctor --deep               also train a little on each GPU
          eval "$(oomph doctor --fix-env)"  apply the repairs that need no installation to this shell
 
-exit codes: 0 nothing stops training (warnings allowed), 1 something does, 2 wrong command line, 3 could not examine"""
+exit codes: 0 nothing stops training (warnings allowed), 1 something does, 2 an invalid command line, \
+3 could not examine"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PY",
         help="the Python that runs the script (default: oomph's, or the active one)",
     )
-    add("--deep", action="store_true", help="also test each GPU, in child processes: a few minutes")
+    add("--deep", action="store_true", help="also test each GPU, in child processes; takes a few minutes")
     add("--only", metavar="CHECK", nargs="+", action="extend", help="run only these checks, by code or name")
     add("--skip", metavar="CHECK", nargs="+", action="extend", help="skip these checks")
     form = parser.add_mutually_exclusive_group()

@@ -206,7 +206,7 @@ def planned_micro_batch(words: Sequence[str], python: str | None) -> int | None:
         say(f"--plan has no effect: {plan.why_open or 'which batch fits is not known'}")
         return None
     if plan.batch <= plan.max_batch:
-        say(f"the batch of {plan.batch} at {plan.place} should fit: up to {plan.max_batch:,} should")
+        say(f"the batch of {plan.batch} at {plan.place} should fit, as should any up to {plan.max_batch:,}")
         return None
     if not plan.micro_batch:
         say(

@@ -163,7 +163,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.exit_status is not None and not -_LAST_SIGNAL <= args.exit_status <= _LAST_EXIT_CODE:
         raise UsageError("--exit-status must be an exit code from 0 to 255, or -n from -1 to -64 for signal n")
     if args.target == "":
-        raise UsageError("the name of what to explain is empty; see oomph explain --help")
+        raise UsageError("the target to explain is empty; see oomph explain --help")
     if args.decisions:
         _check_alone(args, "--decisions applies only to a run, and shows all of its decisions", _WITHOUT_EFFECT[:-1])
 

@@ -31,8 +31,8 @@ The script runs up to its first training and ends there: nothing after that line
 steps may run to measure their memory; their results are thrown away. What the script prints goes to stderr.
 
 exit codes: 0 the requested batches fit, or nothing says otherwise; 1 a requested batch, or by default the \
-script's own, does not fit; 2 a wrong command line; 3 nothing could be planned: the script fails before its training, \
-or has none"""
+script's own, does not fit; 2 an invalid command line; 3 nothing could be planned: the script fails before its \
+training, or has none"""
 _WITH_VALUE = ("--fit", "--batch", "--gpu", "--policy", "--optimizer", "--python", "--html", "--color")
 _OWN = ("--gpu", "--html", "--json")
 """Options that are probably meant for oomph even if they follow the script; others often belong to the script."""

@@ -29,7 +29,7 @@ verified or not-equal, and what to change in the script for a better one.
 
 {chr(10).join(f"  {fault.name:<20}{fault.what}" for fault in FAULTS)}
 
-exit codes: 0 the script survives every injected fault; 1 it does not; 2 a wrong command line; \
+exit codes: 0 the script survives every injected fault; 1 it does not; 2 an invalid command line; \
 3 it does not get that far even without a fault, or no fault could be injected"""
 _WITH_VALUE = (
     "--faults", "--steps", "--at", "--checkpoint-every", "--python", "--micro-batch", "--inexact", "--limit", "--keep",
@@ -48,7 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--python", metavar="PY", help="as for oomph run")
     add("--micro-batch", metavar="N", type=positive, help="as for oomph run")
     add("--inexact", choices=("allow", "refuse"), help="as for oomph run")
-    add("--limit", metavar="SECONDS", type=positive, help="end a run that takes longer (default: 5 times as long)")
+    add(
+        "--limit",
+        metavar="SECONDS",
+        type=positive,
+        help="end a run that takes longer (default: 5 times the undisturbed run)",
+    )
     add("--keep", metavar="DIR", help="keep the runs and what they printed in DIR, a new or empty directory")
     add("--json", action="store_true", help="print the report as JSON on stdout, the progress on stderr")
 

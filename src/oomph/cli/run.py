@@ -21,7 +21,7 @@ _EPILOG = """example: oomph run --checkpoint-every 5m train.py --epochs 5
 
 exit codes: the script's own when it ends by itself; 128+n when signal n ended it and oomph does not restart it; \
 93 when oomph gave up on a fault that another start would only repeat; 75 when the run was preempted, or \
-another machine may help: start it again with --resume; 2 for a wrong command line"""
+another machine may help: start it again with --resume; 2 for an invalid command line"""
 _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _WITH_VALUE = (
@@ -96,8 +96,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--recheck",
         metavar="N",
         type=positive,
-        help="compute the gradients of every Nth step twice and compare them: finds a GPU that computes wrongly without"
-        " an error; costs about 2/N of the time",
+        help="compute the gradients of every Nth step twice and compare them: detects a GPU that silently computes"
+        " wrong results; costs about 2/N of the time",
     )
     _add_what_alters_the_mathematics(parser)
     add("--json", action="store_true", help="print the summary as JSON on stdout after the script has ended")

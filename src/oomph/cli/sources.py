@@ -88,7 +88,7 @@ def _check_file(name: str) -> None:
     if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not _is_terminal(Path(name))):
         raise ExamineError(f"{name} is a device, not a log")
     if stat.S_ISFIFO(mode):
-        say(f"waiting for a writer of {name}")
+        say(f"waiting for a program to write to {name}")
 
 
 def _is_terminal(path: Path) -> bool:

@@ -124,9 +124,9 @@ _MEANT = {
     "Next: oomph run --resume SCRIPT  (resumes from its last checkpoint)",
     93: "oomph run exits with 93 when another start would only hit the same fault again.\n"
     "Next: oomph explain RUN  (says which fault, and what to do)",
-    124: "The command timeout exits with 124 when the program took longer than it was allowed.",
-    126: "A shell exits with 126 when it may not execute the program.",
-    127: "A shell exits with 127 when it does not find the program.",
+    124: "The command timeout exits with 124 when the program ran longer than allowed.",
+    126: "A shell exits with 126 when it is not allowed to execute the program.",
+    127: "A shell exits with 127 when it cannot find the program.",
     130: "SIGINT, 130 in a shell: somebody pressed Ctrl-C.",
     138: "SIGUSR1, 138 in a shell: a scheduler warned that the job will end, but the program has no handler for it.",
     140: "SIGUSR2, 140 in a shell: the program has no handler for it. oomph run saves on SIGTERM and SIGUSR1, not on"

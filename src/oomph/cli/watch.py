@@ -22,10 +22,10 @@ _EPILOG = """examples:
   oomph watch --once --json        one snapshot, as JSON
   oomph watch --serve 9400         metrics for Prometheus, on this machine only
 
-Without --run it shows the runs of this folder that are going on; without any, the newest one and the machine. Keys: \
+Without --run it shows the runs in progress in this folder; if there are none, the newest run and the machine. Keys: \
 q quits, p pauses, s sorts the GPUs. Watching changes nothing, and quitting does not end the training.
 
-exit codes: 0 done; 2 a wrong command line, or an address that cannot be served; 3 no such run"""
+exit codes: 0 done; 2 an invalid command line, or an address that cannot be served; 3 no such run"""
 _DUMB = ("", "dumb", "unknown")
 
 

@@ -90,7 +90,7 @@ class _Seen:
             site = call_site()
             session.journal.write(LoopSeen(site=site, loops=enclosing_loops(sys._getframe(1)), restored=restored))
             session.say(
-                f"watching the training loop at {site} (a custom loop: a restart begins it again; oomph.steps makes"
+                f"watching the training loop at {site} (a custom loop: a restart starts it over; oomph.steps makes"
                 " it resumable, and @oomph.guard on its step splits batches that do not fit)"
             )
         if session.pulse.phase in (Phase.OWN_CODE, Phase.LOOP):

@@ -40,5 +40,5 @@ def of_report(report: bytes) -> Finding | None:
             "largest_free_bytes": largest,
             "fragmentation": round(1 - largest / free, 3),
         },
-        remedy="Set TF_GPU_ALLOCATOR=cuda_malloc_async: CUDA's own allocator can join pieces that are apart",
+        remedy="Set TF_GPU_ALLOCATOR=cuda_malloc_async: CUDA's own allocator can combine scattered pieces",
     )

@@ -72,7 +72,7 @@ def admitted(new: Any, old: Any = NOTHING, unpacking: Unpacking | None = None) -
     if leads_elsewhere(new, old):
         raise RefusedError("a path outside the folders of the script")
     if may_be_a_command(new, old):
-        raise RefusedError("a text that a shell takes for a command, in a script that runs commands")
+        raise RefusedError("a text that a shell would run as a command, in a script that runs commands")
     if _brings_pickled_objects(new, old, unpacking or Unpacking()):
         raise RefusedError("pickled objects, which call whatever they name when the script unpickles them")
     return new

@@ -49,7 +49,7 @@ class NumberArray(Kind):
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         array = numbers(decode(content, thing))
         if thing.shape != array.shape or thing.dtype != array.dtype or not thing.flags.writeable:
-            raise CannotGiveBackError("an array of another shape", SHAPE)
+            raise CannotGiveBackError("an array of a different shape", SHAPE)
         np.copyto(thing, array)
 
     def build(self, content: Value, decode: Decode) -> Any:
@@ -72,7 +72,7 @@ class ObjectArray(Kind):
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         if tuple(content[0]) != thing.shape:
-            raise CannotGiveBackError("an array of another shape", SHAPE)
+            raise CannotGiveBackError("an array of a different shape", SHAPE)
         old = Among(thing.reshape(-1).tolist())
         made: Any = np.empty(len(content) - 1, dtype=object)
         for number, each in enumerate(content[1:]):
@@ -100,7 +100,7 @@ class Variable(Kind):
         array = numbers(decode(content))
         variable = tensorflow_variable(thing)
         if not variable.shape.is_compatible_with(array.shape):
-            raise CannotGiveBackError("a variable of another shape", SHAPE)
+            raise CannotGiveBackError("a variable of a different shape", SHAPE)
         variable.assign(tf.constant(array, variable.dtype))
 
     def build(self, content: Value, decode: Decode) -> Any:
@@ -143,7 +143,7 @@ class Table(Kind):
             tf.constant(admit_texts(value_as_array(each), decode, Among((before, held)))) for each in content
         )
         if keys.dtype != thing.key_dtype or found.dtype != thing.value_dtype:
-            raise CannotGiveBackError("a table of other types")
+            raise CannotGiveBackError("a table of different types")
         thing.remove(before)
         thing.insert(keys, found)
 
@@ -185,7 +185,7 @@ def admit_texts(array: Any, decode: Decode, *old: Any) -> Any:
 def empty_objects(shape: Value, size: int) -> Any:
     """Create an array for `size` objects; raises CannotGiveBackError if the shape does not match."""
     if not all(type(each) is int and each >= 0 for each in shape) or math.prod(shape) != size:
-        raise CannotGiveBackError("an array of another shape", SHAPE)
+        raise CannotGiveBackError("an array of a different shape", SHAPE)
     return np.empty(tuple(shape), dtype=object)
 
 

@@ -112,7 +112,7 @@ def put_at(generator: GeneratorType[Any, Any, Any], offset: int, local: Mapping[
         _move(generator, yields_of(generator.gi_code)[offset].line, local)
     frame = generator.gi_frame
     if frame is None or frame.f_lasti != offset:
-        raise CannotGiveBackError("a generator that cannot be moved to where it was", GENERATOR)
+        raise CannotGiveBackError("a generator that cannot be moved to its saved position", GENERATOR)
     _write(frame, local)
 
 
@@ -243,7 +243,7 @@ def bring_to(
     elif receives(generator):
         raise CannotGiveBackError("a generator that values are sent to", GENERATOR)
     elif content != _ENDED and not _is_of_this_code(generator.gi_code, content):
-        raise CannotGiveBackError("the state of another generator")
+        raise CannotGiveBackError("the state of a different generator")
     else:
         began = time.monotonic()
         try:
@@ -274,7 +274,7 @@ def _run_forward(
             break
         if _holds(generator, content, graph, new):
             return
-    raise CannotGiveBackError("a generator that cannot be run to where it was", GENERATOR)
+    raise CannotGiveBackError("a generator that cannot be run to its saved position", GENERATOR)
 
 
 def _holds(generator: Any, content: Value, graph: Any, new: Mapping[str, tuple[str, Value]]) -> bool:

@@ -65,7 +65,7 @@ class Instance(Kind):
         kind: Any = type(thing)
         strange = [name for name in wanted if not may_be_set(kind, name, now)]
         if strange:
-            raise CannotGiveBackError(f"{str(strange[0])[:60]} is not an attribute of the script's")
+            raise CannotGiveBackError(f"{str(strange[0])[:60]} is not one of the script's attributes")
 
         def put(name: str, value: Any) -> None:
             if not (type(value) is int and value != now.get(name) and is_open_for_writing(now.get(name))):
@@ -162,7 +162,7 @@ class Class(Kind):
 
         def put(name: str, value: Any) -> None:
             if not (self._is_state(name, value) and (name in state or hides_nothing(thing, name))):
-                raise CannotGiveBackError("not an attribute of the script's")
+                raise CannotGiveBackError("not one of the script's attributes")
             type.__setattr__(thing, name, value)
 
         put_each(pairs(content), decode, state, put)
@@ -196,7 +196,7 @@ class Function(Kind):
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         before = thing.__defaults__ or ()
         if len(before) != len(content[0]):
-            raise CannotGiveBackError("a function with other defaults")
+            raise CannotGiveBackError("a function with different defaults")
         if before:
             thing.__defaults__ = tuple(decode(each, old) for each, old in zip(content[0], before, strict=True))
         wanted = [(name, value) for name, value in pairs(content[1:]) if is_plain_name(name)]
@@ -282,7 +282,7 @@ class Globals(Kind):
             if name not in strange:
                 thing.module[name] = value
             elif value is not thing.module.get(name):
-                raise CannotGiveBackError("not a variable of the script's")
+                raise CannotGiveBackError("not one of the script's variables")
 
         put_each(pairs(content), decode, thing.module, put)
 

@@ -73,7 +73,7 @@ class TorchRandom(Kind):
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         state = thing.get_state().numpy()
         if content[0] != str(thing.device) or len(content[1]) != state.nbytes:
-            raise CannotGiveBackError("a generator of another kind")
+            raise CannotGiveBackError("a generator of a different kind")
         state[:] = np.frombuffer(content[1], np.uint8)
         thing.set_state(sys.modules["torch"].from_numpy(state))
 
@@ -97,7 +97,7 @@ def state_like(state: Any, now: Any, name: str = "") -> Any:
     """Return the state if it has the form of the current one; raises CannotGiveBackError."""
     if type(now) is dict:
         if type(state) is not dict or state.keys() != now.keys():
-            raise CannotGiveBackError("the state of another generator")
+            raise CannotGiveBackError("the state of a different generator")
         return {key: state_like(state[key], each, key) for key, each in now.items()}
     same = type(state) is type(now) or (type(now) is float and type(state) is int)
     if isinstance(now, np.ndarray):
@@ -107,7 +107,7 @@ def state_like(state: Any, now: Any, name: str = "") -> Any:
     elif type(now) is str:
         same = state == now
     if not same:
-        raise CannotGiveBackError("the state of another generator")
+        raise CannotGiveBackError("the state of a different generator")
     return state
 
 
@@ -116,7 +116,7 @@ def python_state(state: Any) -> Any:
     match state:
         case (3, tuple() as numbers, None | float()) if all(type(each) is int for each in numbers):
             return state
-    raise CannotGiveBackError("the state of another generator")
+    raise CannotGiveBackError("the state of a different generator")
 
 
 def _seeds_of(bits: Any) -> Any:

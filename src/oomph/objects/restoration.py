@@ -166,7 +166,7 @@ class Restoration:
         if key not in self._changes.arrays:
             raise CannotGiveBackError("its values are missing")
         if not all(type(each) is int and each >= 0 for each in shape):
-            raise CannotGiveBackError("an array of no shape")
+            raise CannotGiveBackError("an array without a shape")
         self._copied[key] += 1
         if self._copied[key] > _MOST_COPIES:
             raise CannotGiveBackError("many copies of one array")

@@ -37,7 +37,7 @@ class Buffer(Kind):
             return
         _, value, position = content
         if type(value) is not type(thing.getvalue()) or type(position) is not int or not 0 <= position <= len(value):
-            raise CannotGiveBackError("a buffer of something else")
+            raise CannotGiveBackError("the state of a different buffer")
         value = decode(value, thing.getvalue())
         thing.seek(0)
         thing.truncate(0)
@@ -58,7 +58,7 @@ class Numbers(Kind):
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         if thing.typecode != content[0] or type(content[1]) is not bytes or len(content[1]) % thing.itemsize:
-            raise CannotGiveBackError("an array of another type")
+            raise CannotGiveBackError("an array of a different type")
         del thing[:]
         thing.frombytes(content[1])
 

@@ -212,7 +212,7 @@ def from_json(document: Any, apart: list[bytes | None] | None = None) -> Value:
     if tag == "apart":
         number = rest[0] if len(rest) == 1 and type(rest[0]) is int else -1
         if apart is None or not 0 <= number < len(apart) or apart[number] is None:
-            raise ValueError("not a value: bytes that are missing")
+            raise ValueError("not a value: its bytes are missing")
         found, apart[number] = apart[number], None
         return found
     decoders: dict[str, Callable[[str], Any]] = {

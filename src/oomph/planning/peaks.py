@@ -209,7 +209,7 @@ class CompiledStep:
             *self.held.items(),
             Item("input batch", exactly(waiting), "counted"),
             Item("buffers that XLA assigns", self._buffers(batch), "compiled"),
-            Item("input batches that wait", Interval(0, waiting, 2 * waiting), "assumed"),
+            Item("waiting input batches", Interval(0, waiting, 2 * waiting), "assumed"),
         )
 
     def _buffers(self, batch: int) -> Interval:

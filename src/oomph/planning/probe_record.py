@@ -84,9 +84,9 @@ def record_of(document: object) -> ProbeRecord:
     if not conforms(points, list[Mapping[str, int]]) or not 1 <= len(points) <= _MOST_POINTS:
         raise ValueError("no points")
     if not all(conforms(document.get(name), kind) for name, kind in _TYPES.items()):
-        raise ValueError("a field is missing, or of another type")
+        raise ValueError("a field is missing, or of the wrong type")
     if not all(set(point) == {"batch", "measured", "predicted"} and min(point.values()) > 0 for point in points):
-        raise ValueError("a point that is not one")
+        raise ValueError("a point is malformed")
     values = {name: document[name] for name in _TYPES}
     if values["limit"] <= 0 or values["foreign"] < 0 or any(len(str(value)) > _LONGEST for value in values.values()):
         raise ValueError("an impossible value")

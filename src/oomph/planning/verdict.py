@@ -21,9 +21,9 @@ ACCURACY = {
     "orders the operations of a step differently in each process, so the peaks differ by a few %, and for one known "
     "model threefold",
     "probe": "real steps on the GPU itself, at the sizes that the notes name. On a fake GPU, whose kernels compute "
-    "nothing, fits of two small models without XLA and of one with it took up to 12 % more or less than what was "
+    "nothing, fits of two small models without XLA and of one with it took up to 12 % more or less than "
     "measured. This has not been tried on a real GPU yet",
-    "xla-gpu": "compiled by XLA for a GPU that was not there. How far off the estimates are is not known yet",
+    "xla-gpu": "compiled by XLA for a GPU that was not there. It is not known yet how far off the estimates are",
 }
 """The error of each engine, as in docs/measurements.md."""
 _XLA_SAVES = 0.7

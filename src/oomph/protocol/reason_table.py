@@ -45,7 +45,7 @@ GENERATOR, THREADS, OPEN_FILE, DATA_ITERATOR, SHAPE, OTHER_VARIABLES, GONE, RECO
 )  # fmt: skip
 """The codes of reasons that an object cannot be restored."""
 _OF_TROUBLES = {
-    UNSEEN: "let it contain less: keep large tables in NumPy arrays, which are fast to examine",
+    UNSEEN: "make it smaller: keep large tables in NumPy arrays, which are fast to examine",
     GENERATOR: _AS_CLASS,
     THREADS: "do not change it from other threads, or give its class get_state() and set_state(state)",
     OPEN_FILE: 'open the file with mode "a" for each line, and close it after writing',
@@ -186,7 +186,7 @@ TABLE = {
     ),
     "value-changed": ReasonRow("{name}: {was} → {now}", _SAME_VALUES),
     "all-epochs-trained": ReasonRow(
-        "all epochs that the script asks for were trained before: the saved state is returned",
+        "all epochs that the script asks for have already been trained: the saved state is returned",
         "ask for as many epochs as in the first start, and resume the run once more",
     ),
     "before-the-edit": ReasonRow(
@@ -213,7 +213,7 @@ TABLE = {
     ),
     "file-changed": ReasonRow("the file {path}, which it wrote, is {how}", "leave {path} as the fit wrote it"),
     "file-read": ReasonRow(
-        "the file {path} is read, but is not what it was at the checkpoint",
+        "the file {path} is read, but has changed since the checkpoint",
         "also keep what is read back from {path} in an attribute of the callback, and read that",
     ),
     # Random numbers and the order of the data.
@@ -269,7 +269,7 @@ TABLE = {
         f"leave --allow-smaller-batch out, or {FITTING}",
     ),
     "oom-caught": ReasonRow(
-        "the script caught an out-of-memory error at {site}, outside a guarded step, and went on in its own way",
+        "the script caught an out-of-memory error at {site}, outside a guarded step, and handled it itself",
         f"compute that in parts, with oomph.map_batches, or {FITTING}",
     ),
     "left-out": ReasonRow(_left_out, "replace these records, or take them out of the data"),
@@ -331,7 +331,7 @@ TABLE = {
     # What the comparison of repeated steps showed.
     "records-unwritten": ReasonRow("the records of the steps could not be written: {error}", _ROOM),
     "none-repeated": ReasonRow(
-        "those that were match the original ones, but one fit resumed where it had stopped, with no step to compare",
+        "the compared steps match the original ones, but one fit resumed where it had stopped, with no step to compare",
         "nothing to change in the script: a fit that resumes at the last step that it completed repeats none",
     ),
     "no-records": ReasonRow("the repeated steps had left no record of their results", _MORE_CHECKPOINTS),

@@ -18,8 +18,8 @@ _REFUSED = re.compile(r"\S{1,200}: error: |oomph: ")
 _OUT_OF_MEMORY = re.compile(r"[\w.]{0,200}(?:ResourceExhaustedError|MemoryError)\b")
 _ELSEWHERE = "use a machine with more memory, or a smaller model"
 _NONE_SEEN = (
-    "the script ended without a training: it calls no fit of Keras, no train_on_batch and no step of an optimizer of "
-    "Keras; a loop that assigns its weights itself would have run for real"
+    "the script ended without a training: it never calls Keras' fit, train_on_batch or the step of a Keras optimizer"
+    "; a loop that assigns its weights itself would have run for real"
 )
 _CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 _LONGEST = 300
@@ -79,7 +79,7 @@ def _before_the_training(heard: Heard, returncode: int, output: bytes, request: 
     if returncode != 0:
         return NotReached("failed", _why_it_failed(returncode, output, goal), before)
     if not heard.joined:
-        return NotReached("no training", "no Python that oomph could join was started", before)
+        return NotReached("no training", "no Python was started that oomph could join", before)
     if request.fit > 1 and before:
         count = counted(len(before), "training")
         return NotReached("no training", f"the script ended after {count}: there is no training {request.fit}", before)

@@ -34,7 +34,7 @@ class Family(NamedTuple):
 BUILD_INFO = Family("oomph_build_info", "The version of oomph; always 1.", "gauge")
 GPU_INFO = Family("oomph_gpu_info", "The name of each GPU; always 1.", "gauge")
 RESTARTS = Family("oomph_restarts_total", "How often oomph has restarted the script.", "counter")
-ALERT_ACTIVE = Family("oomph_alert_active", "1 for each fault that the monitor finds now.", "gauge")
+ALERT_ACTIVE = Family("oomph_alert_active", "1 for each fault that the monitor currently finds.", "gauge")
 OWN = (BUILD_INFO, GPU_INFO, RESTARTS, ALERT_ACTIVE)
 """The families not in the table of metrics."""
 

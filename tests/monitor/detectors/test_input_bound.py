@@ -48,7 +48,7 @@ def test_waiting_share_decides_the_severity(share, severity):
 
 def test_message_states_the_time_lost_per_step():
     (finding,) = found(samples(0.5))
-    assert finding.message == "the training waits for its data for 50% of the time (50 ms of each 100 ms step)"
+    assert finding.message == "the training spends 50% of the time waiting for its data (50 ms of each 100 ms step)"
 
 
 def test_first_half_minute_is_not_evaluated():

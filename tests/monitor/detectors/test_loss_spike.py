@@ -25,7 +25,7 @@ def found(curve):
 def test_spike_in_a_healthy_curve_is_found(kind):
     assert not found(healthy(kind, 1)[:700])
     (spike,) = found([*healthy(kind, 1)[:400], 1000.0, *healthy(kind, 1)[401:500]])
-    assert "to 1000 and is back" in spike
+    assert "to 1000 and recovered" in spike
 
 
 def test_loss_that_stays_high_is_reported_as_a_rise():

@@ -93,7 +93,7 @@ def test_interval_rule_is_described_in_words(rule, words):
 
 def test_short_run_is_not_promised_a_share_of_time():
     after_the_first = Cost(1.7, trained_seconds=6.7, spent_seconds=1.7, is_rough=True)
-    assert CheckpointInterval().describe(after_the_first) == "in 25 s, in the long run at most 2% of the time"
+    assert CheckpointInterval().describe(after_the_first) == "in 25 s, taking at most 2% of the time in the long run"
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ REASONS = [
     (
         because("object-unseen", where="callback Own.table"),
         "callback Own.table: there was no time to examine it",
-        "let it contain less",
+        "make it smaller",
     ),
     (
         method_failed("callback Own", "set_state", ValueError("no")),
@@ -91,7 +91,7 @@ REASONS = [
     ),
     (
         because("file-read", path="log.csv"),
-        "the file log.csv is read, but is not what it was at the checkpoint",
+        "the file log.csv is read, but has changed since the checkpoint",
         "read back from log.csv in an attribute",
     ),
     *(
@@ -190,7 +190,7 @@ REASONS = [
     ),
     (
         because("all-epochs-trained"),
-        "all epochs that the script asks for were trained before: the saved state is returned",
+        "all epochs that the script asks for have already been trained: the saved state is returned",
         "as many epochs as in the first start",
     ),
     (because("precision"), "in mixed_bfloat16", "--allow-bfloat16"),
@@ -202,7 +202,7 @@ REASONS = [
     ),
     (
         because("oom-caught", site="a.py:3"),
-        "the script caught an out-of-memory error at a.py:3, outside a guarded step, and went on in its own way",
+        "the script caught an out-of-memory error at a.py:3, outside a guarded step, and handled it itself",
         "oomph.map_batches",
     ),
     (
@@ -296,7 +296,7 @@ REASONS = [
     ),
     (
         because("none-repeated"),
-        "those that were match the original ones, but one fit resumed where it had stopped, with no step to compare",
+        "the compared steps match the original ones, but one fit resumed where it had stopped, with no step to compare",
         "nothing to change",
     ),
     (because("no-records"), "the repeated steps had left no record of their results", "checkpoints more often"),

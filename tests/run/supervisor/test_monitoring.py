@@ -99,8 +99,8 @@ def test_fragmentation_in_an_allocator_report_is_reported_once(begun):
     assert (event.fault, event.code, event.figures["fragmentation"]) == (page.name, page.code, 0.5)
     assert said == [
         "TensorFlow's memory: 1.0 GiB did not fit, although 1.5 GiB was free: the largest piece was 768 MiB"
-        " (device-oom-fragmentation, OOM102). Set TF_GPU_ALLOCATOR=cuda_malloc_async: CUDA's own allocator can join"
-        " pieces that are apart"
+        " (device-oom-fragmentation, OOM102). Set TF_GPU_ALLOCATOR=cuda_malloc_async: CUDA's own allocator can combine"
+        " scattered pieces"
     ]
 
 

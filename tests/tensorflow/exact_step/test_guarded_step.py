@@ -302,7 +302,7 @@ def test_single_sample_memory_is_reported_in_a_fitting_unit(guard, watch, memory
     made = model(needs())
     guard(made, "allow").begin_with(Start(1, guessed=True))
     memory.room = 0
-    with pytest.raises(RuntimeError, match="the step needs 256 B in one block, and the device has 60 MiB in total"):
+    with pytest.raises(RuntimeError, match="the step needs 256 B in one block, but the device has 60 MiB in total"):
         trained(made)
 
 
@@ -321,7 +321,7 @@ def test_out_of_memory_with_apparently_enough_device_memory_is_explained(
     made = model(needs())
     guard(made, "allow").begin_with(Start(1, guessed=True))
     memory.room = 0
-    with pytest.raises(RuntimeError, match=f"needs 256 B in one block, and the device has 60 MiB.*{re.escape(told)}"):
+    with pytest.raises(RuntimeError, match=f"needs 256 B in one block, but the device has 60 MiB.*{re.escape(told)}"):
         trained(made)
 
 

@@ -154,7 +154,7 @@ def test_a_failing_alert_is_reported_once_without_the_webhook_address(server, sa
         alerts.take(FOUND)
     assert said == [
         "alert raised RuntimeError: no mail; the training continues",
-        "the webhook at 127.0.0.1 was not reached: it answers 404",
+        "the webhook at 127.0.0.1 could not be reached: it answers 404",
     ]
 
 

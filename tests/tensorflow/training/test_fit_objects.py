@@ -310,7 +310,7 @@ def test_a_checkpoint_with_a_wrong_count_of_separate_byte_arrays_is_refused(apar
 @pytest.mark.parametrize("number", [-1, 1, "0", None, True, [0]])
 def test_a_reference_to_missing_bytes_is_refused(number):
     document = {"changed": {"a": ["apart", number]}, "new": {}, "lost": [], "arrays": [], "apart": 1}
-    with pytest.raises(ValueError, match="bytes that are missing"):
+    with pytest.raises(ValueError, match="its bytes are missing"):
         from_meta(document, {"0": np.zeros(600, np.uint8)})
 
 

@@ -25,12 +25,12 @@ MB = 1 << 20
 )
 def test_only_growth_at_every_checkpoint_is_reported(last, named):
     found = growth([{"kept": size * MB, "other": 50 * MB} for size in last])
-    assert found.startswith("checkpoints grow by 10 MiB each: kept holds 30 MiB by now") == named
+    assert found.startswith("checkpoints grow by 10 MiB each: kept now contains 30 MiB") == named
     assert bool(found) == named
 
 
 def test_the_fastest_growing_object_is_named():
-    assert "second holds" in growth([{"first": n * 9 * MB, "second": n * 10 * MB} for n in (1, 2, 3)])
+    assert "second now contains" in growth([{"first": n * 9 * MB, "second": n * 10 * MB} for n in (1, 2, 3)])
 
 
 def test_growth_is_judged_only_by_the_latest_checkpoints():

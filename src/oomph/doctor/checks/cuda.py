@@ -118,8 +118,8 @@ _BAD_CUDNN: dict[tuple[int, ...], str] = {
 @check(
     "DOC303",
     why=(
-        "TensorFlow accepts a cuDNN of the same major and no older minor version. With any other it lists the GPU, but"
-        ' the first convolution fails with "No DNN in stream executor".'
+        "TensorFlow accepts a cuDNN of the same major version and no older minor one. With any other it lists the GPU,"
+        ' but the first convolution fails with "No DNN in stream executor".'
     ),
     faults=("cudnn-version-mismatch",),
     needs=("libraries", "tensorflow"),
@@ -347,7 +347,7 @@ def xla_toolchain(snapshot: Snapshot) -> DoctorFinding:
     if not tools.data_dir_exists:
         text = f"XLA_FLAGS names --xla_gpu_cuda_data_dir={tools.data_dir}, but there is no such folder."
         return failed(
-            "cuda-toolchain-missing", text, Remedy("Name one that has nvvm/libdevice, or none", "unset XLA_FLAGS")
+            "cuda-toolchain-missing", text, Remedy("Name one that contains nvvm/libdevice, or none", "unset XLA_FLAGS")
         )
     missing = [name for name, path in (("ptxas", tools.ptxas), ("libdevice", tools.libdevice)) if not path]
     if not missing:

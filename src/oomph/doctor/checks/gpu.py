@@ -57,7 +57,7 @@ def _free_memory(snapshot: Snapshot, taken: list[NvmlDevice], devices: list[Nvml
         found.append(Remedy("Use the free ones", f"export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={numbers}"))
     pids = [str(p.pid) for device in taken for p in device.processes or ()]
     if pids:
-        found.append(Remedy("End what is no longer needed; check what it is first", f"ps -fp {','.join(pids)}"))
+        found.append(Remedy("End unneeded processes; check what they are first", f"ps -fp {','.join(pids)}"))
     else:
         found.append(Remedy("See what holds it, on the host if this is a container", "sudo fuser -v /dev/nvidia*"))
     grow = Remedy(
@@ -77,7 +77,8 @@ _SIZE_TOLERANCE = 0.05
 
 @check(
     "DOC502",
-    why="Data-parallel training gives every GPU the same share: the smallest decides the batch, the slowest the speed.",
+    why="Data-parallel training gives every GPU the same share: the smallest limits the batch, the slowest sets the "
+    "speed.",
     faults=("device-oom",),
     needs=("driver",),
     source="gpu_device.cc (GetMinGPUMultiprocessorCount); tf.distribute.MirroredStrategy",
@@ -245,7 +246,9 @@ def gpu_heat(snapshot: Snapshot) -> DoctorFinding:
             ", ".join(f"GPU {d.index}: {d.celsius} °C" for d in devices if d.celsius is not None) or "no temperature"
         )
     text = "; ".join(f"GPU {device.index} ({device.name}), {device.celsius} °C: {why}" for device, why in troubled)
-    watch = Remedy("Check fans, airflow and power supply; watch it", "nvidia-smi -q -d TEMPERATURE,POWER,PERFORMANCE")
+    watch = Remedy(
+        "Check fans, airflow and power supply, and watch the readings", "nvidia-smi -q -d TEMPERATURE,POWER,PERFORMANCE"
+    )
     cap = Remedy("Until then, limit its power", f"sudo nvidia-smi -i {troubled[0][0].index} --power-limit=WATTS")
     return warned("thermal-throttle", f"{text}.", watch, cap)
 

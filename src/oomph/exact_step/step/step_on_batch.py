@@ -305,7 +305,7 @@ def _need(failed: Failed, trained_bytes: int) -> str:
     limit, peak = memory.limit_bytes, memory.peak_bytes()
     if asked is None or limit is None:
         return ""
-    told = f": the step needs {as_size(asked)} in one block, and the device has {as_size(limit)} in total"
+    told = f": the step needs {as_size(asked)} in one block, but the device has {as_size(limit)} in total"
     if peak is None or asked > limit:
         return told
     if peak + asked <= limit:

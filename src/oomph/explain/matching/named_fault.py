@@ -112,7 +112,7 @@ def _of_array(size: int, axes: tuple[int, ...]) -> str:
     if len(axes) > 1 and not rest and times > 1 and side * side == times:
         return (
             f"it has {times} times as many, {side} x {side} for each: reshape to ({axes[0]}, {axes[-1]} * {side} * "
-            f'{side}), or pool the height and width away before (GlobalAveragePooling2D, pooling="avg")'
+            f'{side}), or pool the height and width away first (GlobalAveragePooling2D, pooling="avg")'
         )
     return (
         "the number of samples, the image size or the number of channels differs from what the reshape assumes (colour "

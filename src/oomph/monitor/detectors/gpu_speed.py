@@ -61,10 +61,10 @@ _FREE_SECONDS = 120.0
 """The time, in seconds, to search for the unslowed clock."""
 _WORKING = 0.1
 _SLIGHT = 0.1
-_CAUSES = {"heat": "heat", "power brake": "the brake of its power supply", "slowdown": "its hardware"}
+_CAUSES = {"heat": "heat", "power brake": "the power brake", "slowdown": "its hardware"}
 _REMEDIES = {
     "heat": "Cool the GPU: clean filters and fans, leave room between cards; or lower the power limit",
-    "power brake": "Check the power supply and the power cables of the GPU: the brake signals a shortage of power",
+    "power brake": "Check the power supply and the GPU's power cables: the power brake signals a shortage of power",
     "slowdown": "See which limit applies: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
 }
 
@@ -229,10 +229,10 @@ def _pace(window: Window, gpu: GpuSample) -> _Pace | None:
 def _behind(pace: _Pace, others: list[_Pace]) -> Iterator[Finding]:
     clock, use = median(other.clock for other in others), median(other.use for other in others)
     if pace.use >= _BUSY and 0 < pace.clock < _SLOW_CLOCK * clock:
-        text = f"its clock is {pace.clock / 1e6:.0f} MHz, the others run at {clock / 1e6:.0f} MHz: all wait for it"
+        text = f"its clock is {pace.clock / 1e6:.0f} MHz, but the others run at {clock / 1e6:.0f} MHz: all wait for it"
         evidence = {"clock_hertz": pace.clock, "others_hertz": clock}
         yield Finding("straggler", pace.gpu.title, text, "warning", evidence, _PACE_REMEDY, kind="clock")
     elif len(others) + 1 >= _AGREEING and pace.use < _LITTLE_USE * use:
-        text = f"it is busy {pace.use:.0%} of the time, the others {use:.0%}"
+        text = f"it is busy {pace.use:.0%} of the time, but the others {use:.0%}"
         evidence = {"utilization_ratio": pace.use, "others_ratio": use}
         yield Finding("straggler", pace.gpu.title, text, "notice", evidence, _PACE_REMEDY, kind="use")

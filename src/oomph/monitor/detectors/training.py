@@ -89,7 +89,7 @@ def input_bound(window: Window) -> Iterator[Finding]:
 def _waits(share: float, step: float, busy: float | None) -> str:
     idle = "" if busy is None else f", and the GPU is busy for {busy:.0%} of it"
     return (
-        f"the training waits for its data for {share:.0%} of the time"
+        f"the training spends {share:.0%} of the time waiting for its data"
         f" ({_milliseconds(share * step)} of each {_milliseconds(step)} step){idle}"
     )
 
@@ -240,7 +240,7 @@ def _jump(usual: _Usual, recent: Sequence[float]) -> str:
     back = recent[begin + width : begin + width + _CALM]
     if width > _WIDTH or len(back) < _CALM or max(back) > usual.calm:
         return ""
-    return f"the loss jumped from {usual.middle:.4g} to {max(recent[begin : begin + width]):.4g} and is back"
+    return f"the loss jumped from {usual.middle:.4g} to {max(recent[begin : begin + width]):.4g} and recovered"
 
 
 def _rise(usual: _Usual, recent: Sequence[float]) -> str:

@@ -97,7 +97,7 @@ class Alerts:
         if self._webhook is not None:
             problem = self._webhook.post({"text": text, **as_data(finding)})
             if problem:
-                self._tell_once(f"the webhook at {self._webhook.host} was not reached: {problem}")
+                self._tell_once(f"the webhook at {self._webhook.host} could not be reached: {problem}")
 
     def _tell_once(self, text: str) -> None:
         if text not in self._told:

@@ -215,6 +215,6 @@ def sizes_in_words(sizes: Sequence[int]) -> str:
         return f"Only a batch of {sizes[0]:,} was compiled; other sizes have bounds that grow in proportion."
     listed = f"{', '.join(f'{size:,}' for size in sizes[:-1])} and {sizes[-1]:,}"
     return (
-        f"Batches of {listed} were compiled. Between them the estimates lie on a line; above them the upper bound "
-        "grows in proportion to the batch."
+        f"Batches of {listed} were compiled. Between them the estimates are interpolated linearly; above them "
+        "the upper bound grows in proportion to the batch."
     )

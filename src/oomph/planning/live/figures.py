@@ -287,7 +287,7 @@ class Probed:
         rest = Interval(
             max(0, left - (peak.expected - peak.low)), left, left + peak.high - peak.expected
         )  # fmt: skip
-        name = "all else of the step" if self._is_xla else "workspaces of the libraries, slack of the allocator"
+        name = "everything else in the step" if self._is_xla else "workspaces of the libraries, slack of the allocator"
         return (*known, *inside, Item(name, rest, "measured" if batch in self.measured else "estimated"))
 
     def inside(self, batch: int, names: Collection[str]) -> Inside:

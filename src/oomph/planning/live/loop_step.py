@@ -35,7 +35,7 @@ def loop_step(reached: Reached) -> tuple[subject.PlannedTraining, Engine, bool]:
         optimizer.apply(list(reached.fit_arguments["grads"]), variables)
     traced = Traced(batch, None, flatten(graph))
     program = traced_program([traced], is_update_of([optimizer]))
-    assert program is not None, "a trace has the operations that it has"
+    assert program is not None, "a trace always yields a program"
     held = _held(graph, optimizer, variables)
     engine = Engine(program, held, None, "graph", tuple(dict.fromkeys(traced.flat.unknown)), batch)
     return _training(reached, variables, batch), engine, reached.jit_compile == "True"

@@ -347,8 +347,8 @@ _XLA_TAKES = 1.25
 """A compiled step should take at most this many times the memory that its operations take one by one. If it takes more,
 it runs out of memory, which is also an answer."""
 _LOOSELY = (
-    "TensorFlow allocated memory as needed, because other processes hold some of this GPU. It then packs memory less "
-    "tightly, so a step may need much less than measured."
+    "TensorFlow allocated memory as needed, because other processes hold some of this GPU's memory. It then packs "
+    "memory less tightly, so a step may need much less than measured."
 )
 _SAVERS = "The savers are simulated, and scaled to the steps that ran."
 
@@ -368,4 +368,7 @@ def _others(is_xla: bool, count: int) -> str:
         return "At other sizes the values follow the simulation, corrected by these steps."
     if count == 1:
         return "At other sizes the values follow the simulation; the upper bound grows in proportion to the batch."
-    return "Between these sizes the values lie on a line; above them the upper bound grows in proportion to the batch."
+    return (
+        "Between these sizes the values are interpolated linearly; above them the upper bound grows in proportion to "
+        "the batch."
+    )

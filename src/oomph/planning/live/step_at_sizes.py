@@ -62,7 +62,7 @@ class StepAtSizes:
     def program(self) -> Program:
         """Return the step for any batch size."""
         program = traced_program(self.traces, self._is_update)
-        assert program is not None, "a trace has the operations that it has"
+        assert program is not None, "a trace always yields a program"
         return program
 
     def run(self, foreign: int, asked: Sequence[int] = ()) -> None:

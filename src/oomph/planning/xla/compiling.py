@@ -55,9 +55,9 @@ class Target(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The target in words: "compute capability 8.9, as of an RTX 4090"."""
+        """The target in words: "compute capability 8.9, like an RTX 4090"."""
         major, minor = self.capability
-        return f"compute capability {major}.{minor}, as of {self.name}"
+        return f"compute capability {major}.{minor}, like {self.name}"
 
 
 TARGETS = (

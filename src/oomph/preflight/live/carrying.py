@@ -164,7 +164,7 @@ def _tried_position(dataset: Any, x: Any) -> Carried:
         expected, resumed = next(iterator, None), iter(dataset)
         iterators.restore(resumed, Path(folder))
     if expected is None:
-        return Carried("data", UNCOMPARED, "the position in the data can be saved; there is one batch only")
+        return Carried("data", UNCOMPARED, "the position in the data can be saved, but there is only one batch")
     if _fingerprint(expected) == _fingerprint(next(resumed, None)):
         return Carried("data", PROVED, "a saved position gave the same next batch")
     return Carried("data", PARTLY, "a saved position gave a different batch: the order of the data is random", _SEED)

@@ -43,7 +43,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if arguments.get("device") is not None:
             memory.append(planned_line(reached, arguments["device"]))
         if reached.kind == FIT:  # before the steps that are tried, which change the model
-            reached.tell("trying whether micro-batches give the same update")
+            reached.tell("testing whether micro-batches give the same update")
             carried.extend(carried_by_fit(reached.model, reached.fit_arguments, batch))
 
     training = training_facts(
@@ -87,7 +87,7 @@ def planned_line(reached: Reached, device: Mapping[str, Any]) -> str:
 def _planned_words(found: Plan) -> str:
     estimate = found.estimates[-1]
     name = found.device.name if found.device is not None else "the device"
-    largest = f"; the largest batch that should: {found.max_batch:,}" if found.max_batch else ""
+    largest = f"; the largest batch that should fit: {found.max_batch:,}" if found.max_batch else ""
     needs = f"a batch of {estimate.batch} needs about {_size_in_words(estimate.peak.expected)}"
     return f"{needs}: it {_VERDICTS[estimate.fits]} {name}{largest}"
 

@@ -324,7 +324,7 @@ def _of_batches(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[Ca
         f".batch({stages[batch].batch}).map({_name(stages[index].function)})", stages[index].place
     )
     attempt.changes = {index: None, batch: _one_after_the_other(batched, apply)}
-    attempt.must_be_the_same, attempt.note = True, "the map behind the batch"
+    attempt.must_be_the_same, attempt.note = True, "the map after the batch"
     yield attempt
 
 

@@ -56,7 +56,7 @@ def sigmoid_for_exclusive_classes(training: Training) -> Iterator[CheckFinding]:
     for output in training.model.outputs:
         if output.activation in ("sigmoid", "tanh") and (output.units or 0) > 1 and _is_exclusive(output.loss):
             yield CheckFinding(
-                f"the output {output.name} is a {output.activation} of {output.units} units, and its loss "
+                f"the output {output.name} is a {output.activation} of {output.units} units, but its loss "
                 f"{output.loss.kind if output.loss else ''} is for mutually exclusive classes",
                 "Use a softmax, or binary_crossentropy for labels that can occur together",
                 f'Dense({output.units}, activation="softmax")',
@@ -98,10 +98,10 @@ def logits_as_probabilities(training: Training) -> Iterator[CheckFinding]:
             outside = False
         if output.activation in _NOT_PROBABILITIES or (not output.activation and outside):
             yield CheckFinding(
-                f"the loss {loss.kind} expects probabilities, but the output {output.name} gives none{seen}",
+                f"the loss {loss.kind} expects probabilities, but the output {output.name} does not produce them{seen}",
                 "Give the output a softmax"
                 if is_distance
-                else "Declare that the output gives logits, or give it a softmax or sigmoid",
+                else "Declare that the output is logits, or give it a softmax or sigmoid",
                 'activation="softmax"'
                 if is_distance
                 else f"loss=keras.losses.{_loss_class(loss.kind)}(from_logits=True)",
@@ -149,9 +149,9 @@ def _of_own_losses(training: Training) -> Iterator[CheckFinding]:
         far = order.as_logits
         if far is not None and 0 <= far < _FAR_LESS * order.right and order.right > _NOT_TINY * order.wrong > 0:
             yield CheckFinding(
-                f"the output {order.output} already gives probabilities, but {order.loss} treats them as logits: it "
-                f"gives {order.right:.3g} for the right answer, and {far:.2g} only for values that no probability can "
-                "have",
+                f"the output {order.output} already gives probabilities, but {order.loss} treats them as logits: it is "
+                f"{order.right:.3g} for the right answer, and falls to {far:.2g} only for values that no probability "
+                "can have",
                 "Leave the last activation out, or the one in the loss",
             )
 
@@ -239,7 +239,7 @@ def bounded_output(training: Training) -> Iterator[CheckFinding]:
             high = "infinity" if limits[1] == math.inf else f"{limits[1]:g}"
             yield CheckFinding(
                 f"targets in {target.name} range from {sample.minimum:.4g} to {sample.maximum:.4g}, but the output "
-                f"{output.name} ({output.activation}) gives {limits[0]:g} to {high}",
+                f"{output.name} ({output.activation}) covers {limits[0]:g} to {high}",
                 "Leave the last activation out, or scale the targets into its range",
                 f"Dense({output.units or 1})",
             )
@@ -271,7 +271,7 @@ def softmax_over_wrong_axis(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK219",
     WARNING,
-    why="float16 ends at 65,504 and at 6e-8: logarithms and sums of the loss overflow or vanish.",
+    why="float16 ranges from 6e-8 to 65,504: logarithms and sums of the loss overflow or vanish.",
     wrong='Dense(10, activation="softmax") under mixed_float16',
     right='Dense(10, activation="softmax", dtype="float32")',
 )

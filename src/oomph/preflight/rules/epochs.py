@@ -64,8 +64,8 @@ def _training_runs_out(fit: FitFacts, data: Data, batches: int) -> Iterator[Chec
     wanted = fit.steps_per_epoch * len(steps)
     words = ", ".join(map(str, short[:_EPOCHS_SHOWN])) + (", ..." if len(short) > _EPOCHS_SHOWN else "")
     yield CheckFinding(
-        f"{len(steps):,} epochs of {fit.steps_per_epoch:,} steps take {wanted:,} batches, but the data have "
-        f"{batches:,}: they run out in epoch {words}, and {wanted - sum(steps):,} steps are not trained",
+        f"{len(steps):,} epochs of {fit.steps_per_epoch:,} steps need {wanted:,} batches, but the data have "
+        f"{batches:,}: they run out in epoch {words}, and {wanted - sum(steps):,} steps are never run",
         "Make the generator endless, with `while True`"
         if data.kind == GENERATOR
         else "Leave steps_per_epoch out" + ("" if data.kind == ARRAYS else ", or repeat the data"),

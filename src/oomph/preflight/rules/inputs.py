@@ -183,7 +183,7 @@ def input_count(training: Training) -> Iterator[CheckFinding]:
         yield CheckFinding(
             f"the data contain {len(parts)} input{'s' * (len(parts) != 1)}, but the model expects {len(inputs)}: "
             f"{names}",
-            "Give one array for each input, in their order, or a dictionary by their names",
+            "Give one array for each input, in that order, or a dictionary keyed by name",
             f"model.fit(({', '.join(each.name for each in inputs)}), y)" if len(inputs) > 1 else "",
         )
 
@@ -267,8 +267,8 @@ _MANY_SHAPES = 6
     "CHK118",
     WARNING,
     why=(
-        "Under XLA, Keras' default on a GPU, the step is compiled again for each shape: seconds to minutes each, and "
-        "its memory stays."
+        "Under XLA, Keras' default on a GPU, the step is recompiled for each shape, which takes seconds to minutes, "
+        "and keeps its memory."
     ),
     wrong="padded_batch to the longest of each batch",
     right="padded_batch(32, padded_shapes=...), or bucket_by_sequence_length",
@@ -331,7 +331,7 @@ def _bytes_of_epoch(data: Data, part: Part) -> int:
     "CHK228",
     WARNING,
     why="Its data are loaded and copied for nothing, and nothing can be learnt from it.",
-    wrong="two inputs, of which one reaches the output",
+    wrong="two inputs, only one of which reaches the output",
     right="concatenate([a, b])",
 )
 def unused_input(training: Training) -> Iterator[CheckFinding]:

@@ -86,7 +86,7 @@ _ROUNDING = 1e-3
 @rule(
     "CHK403",
     ERROR,
-    why="For targets outside 0..1 the loss has no minimum: it can fall below 0 without end.",
+    why="For targets outside 0..1 the loss has no minimum: it can fall below 0 without bound.",
     wrong="labels of -1 and 1 with binary_crossentropy",
     right="labels = (labels + 1) / 2",
     hides=("negative-loss", "diverges"),
@@ -205,8 +205,8 @@ _ROWS_PER_UNIT = 20
     "CHK406",
     WARNING,
     why=(
-        "Units without a class only learn to be small. Often this means that labels are read wrongly, or that one "
-        "class is missing."
+        "Units without a class only learn to output small values. Often this means that labels are read wrongly, or "
+        "that one class is missing."
     ),
     wrong='Dense(100, activation="softmax") for 10 classes',
     right='Dense(10, activation="softmax")',
@@ -222,8 +222,8 @@ def units_unused(training: Training) -> Iterator[CheckFinding]:
         highest = int(sample.maximum or 0)
         if units > 2 and highest + 1 < units - 1 and len(sample.counts) < 0.7 * units:
             yield CheckFinding(
-                f"the output {output.name} has {units} units, but the labels in {target.name} are {len(sample.counts)} "
-                f"classes up to {highest}",
+                f"the output {output.name} has {units} units, but the labels in {target.name} contain "
+                f"{len(sample.counts)} classes up to {highest}",
                 "Give the output one unit for each class",
                 f'Dense({highest + 1}, activation="softmax")',
             )
@@ -236,7 +236,7 @@ _SUM_ROUNDING = 0.02
     "CHK418",
     ERROR,
     why=(
-        "categorical_crossentropy adds up the classes of a row. A row of zeros teaches nothing; with several ones a "
+        "categorical_crossentropy sums over the classes of a row. A row of zeros teaches nothing; with several ones, a "
         "softmax can reach none of them."
     ),
     wrong="rows with several ones and a softmax",
@@ -280,8 +280,8 @@ _CLEARLY_MORE = 2.0
     "CHK304",
     WARNING,
     why=(
-        "Keras gives a class without a weight the weight 1, and says nothing about weights for classes that do not "
-        "exist."
+        "Keras gives a class without a weight the weight 1, and does not complain about weights for classes that do "
+        "not exist."
     ),
     wrong="class_weight={1: 1.0, 2: 5.0} for labels 0 and 1",
     right="class_weight={0: 1.0, 1: 5.0}",

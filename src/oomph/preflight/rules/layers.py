@@ -47,7 +47,8 @@ _PASSED_OVER = ("Dropout", "Flatten", "Reshape", "SpatialDropout1D", "SpatialDro
 @rule(
     "CHK218",
     WARNING,
-    why="Two linear layers are one: the first adds parameters, but nothing that the second could not do alone.",
+    why="Two linear layers are equivalent to one: the first adds parameters, but nothing that the second could not do "
+    "alone.",
     wrong="Dense(64), Dense(10)",
     right='Dense(64, activation="relu"), Dense(10)',
 )
@@ -122,7 +123,7 @@ def frozen_random(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK237",
     WARNING,
-    why="Its mean is 0 and its variance 1 until adapt is called, and nothing says so.",
+    why="Its mean is 0 and its variance 1 until adapt is called, and no warning says so.",
     wrong="norm = keras.layers.Normalization()",
     right="norm = keras.layers.Normalization(); norm.adapt(x_train)",
     after="CHK223",
@@ -307,7 +308,7 @@ def _ids_outside(part: Part, layer: LayerFacts) -> Iterator[CheckFinding]:
     elif sample.maximum >= rows or sample.minimum < 0:
         yield CheckFinding(
             f"ids in {part.name} range from {sample.minimum:.0f} to {sample.maximum:.0f}, but {layer.name} has {rows} "
-            f"rows: valid is 0..{rows - 1}",
+            f"rows: valid ids are 0..{rows - 1}",
             "Give the embedding a row for each id: the largest id plus 1"
             if sample.minimum >= 0
             else "Number ids from 0",
@@ -346,7 +347,7 @@ def targets_not_moved(training: Training) -> Iterator[CheckFinding]:
             continue
         if output.shape[1:3] in sizes and None not in output.shape[1:3] and target.shape[1:3] == output.shape[1:3]:
             yield CheckFinding(
-                f"{layer.kind} in the model moves the images, but not {target.name}, which has their size",
+                f"{layer.kind} in the model moves the images, but not {target.name}, which has the same size",
                 "Transform both in the dataset, with the same random numbers",
                 "dataset.map(flip_both)",
             )

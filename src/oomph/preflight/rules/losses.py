@@ -55,8 +55,8 @@ _MUCH_SMOOTHING = 0.5
 @rule(
     "CHK224",
     WARNING,
-    why="With 0.5 in a binary loss both classes get a target of 0.25 to 0.75; at 1 or more nothing of the label is "
-    "left.",
+    why="With 0.5 in a binary loss both classes get a target of 0.25 to 0.75; at 1 or more nothing is left of the "
+    "label.",
     wrong="BinaryCrossentropy(label_smoothing=0.9)",
     right="BinaryCrossentropy(label_smoothing=0.1)",
 )
@@ -76,7 +76,7 @@ def label_smoothing_too_high(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK235",
     ERROR,
-    why="The logarithm is taken of the labels: the loss is wrong, and so is the gradient.",
+    why="The loss takes the logarithm of the labels, so both the loss and its gradient are wrong.",
     wrong="loss = loss_fn(predictions, labels)",
     right="loss = loss_fn(labels, predictions)",
     after="CHK226",
@@ -95,7 +95,7 @@ def swapped_loss(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK221",
     WARNING,
-    why="The layers of that output are not trained, and it still costs time.",
+    why="The layers of that output are not trained, but still cost time.",
     wrong='loss_weights={"age": 1.0, "kind": 0.0}',
     right='loss_weights={"age": 1.0, "kind": 0.5}',
 )
@@ -172,7 +172,7 @@ _CLEARLY_NEGATIVE = -1e-3
 @rule(
     "CHK509",
     ERROR,
-    why="A cross-entropy of probabilities cannot be negative: it falls without end, and nothing is learnt.",
+    why="A cross-entropy of probabilities cannot be negative: it falls without bound, and nothing is learnt.",
     wrong="binary_crossentropy for targets 0..3",
     right="targets of 0 and 1",
 )
@@ -326,7 +326,7 @@ def _other_kind(output: Output, metric: MetricFacts) -> str:
         and metric.settings.get("sparse_y_pred", True)
         and output.activation in _GIVES_PROBABILITIES
     ):
-        return "it expects integer class labels, and probabilities are cut down to 0"
+        return "it expects integer class labels, but probabilities are truncated to 0"
     if kind == "categorical_accuracy" and is_sparse(loss):
         return "categorical_accuracy expects one-hot targets, but the loss expects integer class labels"
     if kind == "sparse_categorical_accuracy" and is_categorical(loss):

@@ -100,7 +100,7 @@ def schedule_too_short(training: Training) -> Iterator[CheckFinding]:
         return
     if max(rates[2:4]) <= _NEXT_TO_NOTHING * max(rates):
         yield CheckFinding(
-            f"{optimizer.schedule} is at {rates[2]:.2g} after half of the {steps:,} steps, from {max(rates):.2g}",
+            f"{optimizer.schedule} is at {rates[2]:.2g} after half of the {steps:,} steps, down from {max(rates):.2g}",
             "Let it last as long as the training",
             f"decay_steps={steps}",
         )
@@ -154,7 +154,7 @@ def gradients_clipped_away(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK223",
     ERROR,
-    why="The sum of past gradients never fades: steps grow without end, or the average never moves.",
+    why="The sum of past gradients never fades: steps grow without bound, or the average never moves.",
     wrong="keras.optimizers.SGD(0.01, momentum=1.0)",
     right="keras.optimizers.SGD(0.01, momentum=0.9)",
 )
@@ -259,13 +259,13 @@ def scheduled_rate(training: Training) -> Iterator[CheckFinding]:
         elif 0.0 in rates:
             none, severity = rates.count(0.0), ERROR if not any(rates) else WARNING
             yield CheckFinding(
-                f"the function of LearningRateScheduler returns 0 in {none} of {len(rates)} epochs, the first time in "
+                f"the function of LearningRateScheduler returns 0 in {none} of {len(rates)} epochs, first in "
                 f"epoch {rates.index(0.0) + 1}: the model learns nothing in them",
                 "Divide with / instead of //, and start above 0",
                 severity=severity,
             )
         elif len(rates) > 2 and rates[len(rates) // 2] <= _NEXT_TO_NOTHING_AT_HALF * max(rates):
-            at = f"{rates[len(rates) // 2]:.2g} after half of the epochs, from {max(rates):.2g}"
+            at = f"{rates[len(rates) // 2]:.2g} after half of the epochs, down from {max(rates):.2g}"
             yield CheckFinding(
                 f"the function of LearningRateScheduler is at {at}",
                 "Compute the rate from the initial one: the function is given the rate of the previous epoch",

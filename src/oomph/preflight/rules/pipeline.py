@@ -55,7 +55,7 @@ def cached_too_late(training: Training) -> Iterator[CheckFinding]:
     if drawn is not None:
         named = f" {drawn.function}" if drawn.function not in ("", "<lambda>") else ""
         yield CheckFinding(
-            f"the random numbers of the map{named} are drawn before the cache: every epoch repeats the first one's",
+            f"the random numbers of the map{named} are drawn before the cache, so every epoch repeats them",
             "Cache before the random stage",
             f"dataset.cache().map({drawn.function or 'augment'})",
             where=drawn.place,
@@ -224,7 +224,7 @@ def _faster_pipeline(waiting: Waiting, training: Training) -> tuple[str, str]:
         best = waiting.changes[0]
         same = f", and its first {best.same_batches} batches are the same" if best.same_batches else ""
         note = f"; {best.note}" if best.note else ""
-        return f"Tried here, a step is {best.gain:.2f} times as fast{same}{note}", best.line
+        return f"When tried here, a step was {best.gain:.2f} times as fast{same}{note}", best.line
     if waiting.tried:
         return (
             "No change that was tried here made it 10 % faster: decode less, or prepare the data beforehand",
@@ -234,13 +234,13 @@ def _faster_pipeline(waiting: Waiting, training: Training) -> tuple[str, str]:
     if "map" in stages and not stages["map"].is_parallel:
         remedy = "Let the map run in parallel; oomph check --tune measures whether it pays off"
         return remedy, ".map(..., num_parallel_calls=tf.data.AUTOTUNE)"
-    return "oomph check --tune tries what makes it faster", ""
+    return "oomph check --tune tries changes that may make it faster", ""
 
 
 @rule(
     "CHK307",
     WARNING,
-    why="Each operation is called from Python: two to ten times slower, without XLA.",
+    why="Each operation is called from Python, without XLA, which is two to ten times slower.",
     wrong="model.compile(..., run_eagerly=True)",
     right="model.compile(...)",
 )

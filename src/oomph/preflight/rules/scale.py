@@ -116,8 +116,8 @@ _NORMALISES = (
     "CHK411",
     WARNING,
     why=(
-        "One large feature dominates, and gradients grow with its square: SGD gets NaN, Adam takes many epochs to "
-        "begin."
+        "One large feature dominates, and gradients grow with its square: SGD ends in NaN, and Adam needs many epochs "
+        "to get started."
     ),
     wrong='model.fit(frame[["age", "income"]], y)',
     right="normalize = keras.layers.Normalization(); normalize.adapt(x)",

@@ -50,7 +50,7 @@ def odd_batch_fails(training: Training) -> Iterator[CheckFinding]:
         is_array = data is not None and data.kind == ARRAYS
         error = shortened(each.error.rstrip(". "), 200)
         yield CheckFinding(
-            f"{which} has {each.samples} samples{usual}, and the model fails with it: {error}",
+            f"{which} has {each.samples} samples{usual}, and the model fails on it: {error}",
             "Leave out the samples that do not fill a batch" if is_array else "Leave the last batch out",
             f"x, y = x[: len(x) // {whole} * {whole}], y[: len(y) // {whole} * {whole}]"
             if is_array
@@ -144,7 +144,7 @@ _FEWEST_SAMPLES = 8
 @rule(
     "CHK504",
     WARNING,
-    why="ReLU has no gradient below 0: such units never recover. With a whole layer dead the output is constant.",
+    why="ReLU has no gradient below 0: such units never recover. If a whole layer is dead, the output is constant.",
     wrong='Dense(64, activation="relu", bias_initializer=Constant(-10))',
     right='Dense(64, activation="relu")',
     hides=("zero-gradients", "same-answer-for-all"),
@@ -245,7 +245,7 @@ _ROUNDING = 1e-7
 @rule(
     "CHK510",
     ERROR,
-    why="What differs between the samples does not reach the output.",
+    why="The differences between the samples do not reach the output.",
     wrong="Dropout(1.0), or a branch that is multiplied by 0",
     right="a path from the input to the output",
 )
@@ -310,7 +310,7 @@ _MOSTLY_SATURATED = 0.9
 @rule(
     "CHK513",
     WARNING,
-    why="There the gradient is near 0: learning is very slow. The usual cause is unscaled input.",
+    why="At the ends the gradient is near 0: learning is very slow. The usual cause is unscaled input.",
     wrong='Dense(64, activation="tanh") on prices of 10,000',
     right="normalised input",
 )

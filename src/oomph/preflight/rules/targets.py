@@ -74,7 +74,7 @@ def class_numbers_categorical_loss(training: Training) -> Iterator[CheckFinding]
         is_column = len(target.shape) == len(output.shape) and target.shape[-1] == 1
         if is_short or is_column:
             yield CheckFinding(
-                f"{target.name} has the shape {in_words(target.shape)}, the output {output.name} "
+                f"{target.name} has the shape {in_words(target.shape)}, but the output {output.name} has "
                 f"{in_words(output.shape)}: categorical_crossentropy expects one value for each class",
                 "Use the loss for integer class labels, or one-hot targets",
                 'loss="sparse_categorical_crossentropy"',
@@ -177,14 +177,14 @@ def target_count(training: Training) -> Iterator[CheckFinding]:
         yield CheckFinding(
             f"the data contain {len(targets)} target{'s' * (len(targets) != 1)}, but the model has "
             f"{len(model.outputs)} output{'s' * (len(model.outputs) != 1)}: {names}",
-            "Give one target for each output, in their order or by their names",
+            "Give one target for each output, in that order or by name",
         )
 
 
 @rule(
     "CHK121",
     ERROR,
-    why="Keras fails, or stretches the weights over another axis.",
+    why="Keras fails, or stretches the weights over a different axis.",
     wrong="sample_weight of shape (None, 10) for one-hot targets (None, 10)",
     right="sample_weight of shape (None,)",
     hides=("step-fails",),
@@ -209,7 +209,7 @@ _FEWEST_ROWS = 20
 @rule(
     "CHK422",
     ERROR,
-    why="The model copies what it gets: the loss falls to 0, and nothing is predicted.",
+    why="The model copies its input: the loss falls to 0, and nothing is predicted.",
     wrong="language_model.fit(tokens, tokens)",
     right="language_model.fit(tokens[:, :-1], tokens[:, 1:])",
 )

@@ -59,9 +59,9 @@ def split_after_reshuffle(training: Training) -> Iterator[CheckFinding]:
     if not ours & theirs:
         return  # two sources
     yield CheckFinding(
-        "the dataset is reshuffled in each epoch, and only then divided by take and skip into training "
+        "the dataset is reshuffled in each epoch, and only then split by take and skip into training "
         "and validation data",
-        "Divide it before the shuffle, or keep the order",
+        "Split it before the shuffle, or keep the order",
         "dataset.shuffle(1000, reshuffle_each_iteration=False)",
     )
 
@@ -219,7 +219,7 @@ _NEW_SHARE = 0.1
 @rule(
     "CHK315",
     WARNING,
-    why="validation_split takes the last rows as they are: of sorted data, the last classes only.",
+    why="validation_split takes the last rows without shuffling: if the data are sorted, only the last classes.",
     wrong="model.fit(x, y_sorted, validation_split=0.2)",
     right="shuffle x and y together first",
 )
@@ -304,7 +304,7 @@ _OTHER_SCALE = 8.0
     "CHK317",
     WARNING,
     why="The model gets numbers that it has never seen: the validation loss is huge whatever is learnt.",
-    wrong="x_train = x_train / 255.0  # and x_test as it was",
+    wrong="x_train = x_train / 255.0  # but not x_test",
     right="x_test = x_test / 255.0",
 )
 def validation_scaled_differently(training: Training) -> Iterator[CheckFinding]:

@@ -107,8 +107,7 @@ def validation_not_finite(training: Training) -> Iterator[CheckFinding]:
         if sample is None or not _not_finite_rows(sample) or part.name in trained or _may_be_handled(training, part):
             continue
         yield CheckFinding(
-            f"{part.name} of the validation data contains {_not_finite(sample, 'rows')}; that of the training data "
-            "does not",
+            f"{part.name} contains {_not_finite(sample, 'rows')} in the validation data, but not in the training data",
             "Drop missing values, or fill them in with statistics of the training data",
             severity=ERROR if watched else WARNING,
         )
@@ -267,7 +266,7 @@ _MOSTLY_EMPTY = 0.5
 @rule(
     "CHK423",
     WARNING,
-    why="There is nothing to learn from them; often a column was read under a wrong name.",
+    why="There is nothing to learn from them; often a column was read under the wrong name.",
     wrong='texts = [""] * 1000',
     right="the texts of the samples",
 )
@@ -285,7 +284,7 @@ _FEWEST_SEQUENCES = 50
 @rule(
     "CHK424",
     WARNING,
-    why="A masked sequence of zeros has no step at all; without a mask the model learns from padding.",
+    why="A masked sequence of zeros has no steps at all; without a mask the model learns from padding.",
     wrong="pad_sequences(ids, truncating=...) of empty texts",
     right="leave such samples out",
 )

@@ -134,7 +134,7 @@ def constant_weights(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK216",
     ERROR,
-    why="Every output is NaN, and every update too.",
+    why="Every output is NaN, and so is every update.",
     wrong='model.load_weights("after_nan.weights.h5")',
     right="weights of an earlier epoch",
     hides=("loss-not-finite", "gradient-not-finite", "weights-not-finite-after-steps"),

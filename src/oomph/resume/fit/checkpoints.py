@@ -203,7 +203,7 @@ class FitCheckpoints(StepCheckpoints):
         self.settle(wait=True)
         store = self._fits.store()
         if store is not None:
-            store.set_aside(steps, "the device has computed wrongly since the last clean comparison")
+            store.set_aside(steps, "the device has produced wrong results since the last clean comparison")
 
 
 def _names_in(meta: Meta) -> dict[str, list[str]]:

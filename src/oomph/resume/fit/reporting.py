@@ -325,7 +325,7 @@ def tell_own_resume(fit: RunningFit) -> bool:
     fits.steps = max(fits.steps, steps_before(fits.before, number, fit.epoch, per_epoch))
     reason = because("resumed-itself", epoch=fit.epoch + 1)
     fit.note_here(ResumedItself(key=fit.identity.key, steps=fits.steps, **reason.as_fields()))
-    fits.say(f"{reason}, in fit at {fit.identity.site}: oomph restores nothing, and counts on from step {fits.steps}")
+    fits.say(f"{reason}, in fit at {fit.identity.site}: oomph restores nothing, and counts from step {fits.steps}")
     return True
 
 

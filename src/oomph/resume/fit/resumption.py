@@ -321,7 +321,7 @@ def _build_by_a_call(model: Any, iterator: Any) -> None:
 def ended_before(checkpoint: Checkpoint) -> str:
     """Return the message saying that the data end before the position of a checkpoint."""
     at = checkpoint.position
-    return f"checkpoint {checkpoint.name} is of epoch {at.epoch + 1}, step {at.step + 1}, but the data end before it"
+    return f"checkpoint {checkpoint.name} is from epoch {at.epoch + 1}, step {at.step + 1}, but the data end before it"
 
 
 def returned(what: str, site: str, checkpoint: Checkpoint, epochs: int | None) -> str:

@@ -171,7 +171,9 @@ def restore_variables(checkpoint: Checkpoint, named: Named, finite: frozenset[st
     for entry in tensors:
         slot = slots.get(entry.name)
         if slot is None or slot.dtype.name != entry.dtype or tuple(slot.read().shape) != entry.shape:
-            raise CheckpointError(f"its variable {entry.name} is {entry.dtype}{list(entry.shape)}, this fit's is not")
+            raise CheckpointError(
+                f"its variable {entry.name} is {entry.dtype}{list(entry.shape)}, but this fit's is not"
+            )
     for entry, data in checkpoint.read(tensors):
         array = np.frombuffer(data, tf.as_dtype(entry.dtype).as_numpy_dtype).reshape(entry.shape)
         if finite and not _is_acceptable(Array(entry.name, entry.dtype, array), entry.name in finite):

@@ -216,7 +216,7 @@ class DataPosition:
             why = "the state of its random numbers is inside TensorFlow's kernels"
         if why:
             self._told = True
-            by_now = f", {self.taken} by now, {self._replay_seconds():.0f} s at most" if self.taken else ""
+            by_now = f" ({self.taken} so far, at most {self._replay_seconds():.0f} s)" if self.taken else ""
             better = "" if self.obstacle is None else f". To have it saved, {self.obstacle.remedy}"
             self._fits.say(
                 f"the position in the data cannot be saved ({why}): after a fault the batches of the epoch are "
@@ -304,7 +304,7 @@ class DataPosition:
             return False
         self._fits.say_once(
             f"the buffers of the data pipeline take {size / 1e6:.0f} MB and {seconds:.1f} s to save: after a fault"
-            f" the batches of the epoch are replayed instead, {self._replay_seconds():.0f} s at most by now"
+            f" the batches of the epoch are replayed instead, which now takes at most {self._replay_seconds():.0f} s"
         )
         return False
 

@@ -299,8 +299,8 @@ def growth(last: Sequence[Sizes]) -> str:
         return ""
     each = as_size(grown[name] // (len(last) - 1))
     return (
-        f"checkpoints grow by {each} each: {name} holds {as_size(last[-1][name])} by now; what it no longer needs"
-        " belongs in a file"
+        f"checkpoints grow by {each} each: {name} now contains {as_size(last[-1][name])}; move what it no longer needs"
+        " to a file"
     )
 
 

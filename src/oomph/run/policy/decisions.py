@@ -118,7 +118,7 @@ def why(decision: Decision) -> Iterator[str]:
     elif ending.called_off:
         yield "a scheduler took the machine away before another start; the last checkpoint is kept"
     elif ending.gave_up and not isinstance(action, Restart):
-        yield "the guard in the script gave up, and the script ended by that error"
+        yield "the guard in the script gave up, and the script ended with that error"
     else:
         yield from _why_within_budget(decision)
     if not decision.reproduced:
@@ -143,7 +143,7 @@ def _why_within_budget(decision: Decision) -> Iterator[str]:
         yield "no step has been committed yet"
     poison = poison_step(ending, ledger)
     if poison:
-        yield f"poison step: {poison} has failed by {ending.fault} twice on the same data"
+        yield f"poison step: {poison} has failed with {ending.fault} twice on the same data"
     begin = ledger.rungs.get(ending.fault, 0)
     rungs = ladder(ending.fault)
     end = action.rung if isinstance(action, Restart) else len(rungs)

@@ -154,7 +154,7 @@ def remedies(label: str, reasons: Iterable[Reason]) -> list[ReasonRemedy]:
 
 NOT_LOADED = "the script ran unguarded: its Python did not load oomph (was it started with -I, -E or -S?)"
 NO_PYTHON = "the command ran unguarded: no Python in it loaded oomph (is there one? -I, -E and -S keep oomph out)"
-UNKNOWN = "without a run directory, whether a training was guarded is not recorded"
+UNKNOWN = "without a run directory, nothing records whether a training was guarded"
 NONE_SEEN = "no training was seen, so nothing was guarded"
 RECOVERED = "recovered in process, not checkpointed; a restart starts it over"
 NOT_ASKED = f"unguarded, as --no-guard asks: {SUPERVISED}"

@@ -83,7 +83,7 @@ class Closing:
                 self._tell_needed(events)
             self._advise(events)
         except Exception as error:
-            self.voice.say(f"the summary could not be made: {type(error).__name__}: {error}")
+            self.voice.say(f"the summary could not be created: {type(error).__name__}: {error}")
         return RunOutcome(action.exit_code, summary)
 
     def _unused(self, events: Sequence[Event]) -> list[Record]:
