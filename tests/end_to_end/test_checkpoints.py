@@ -77,7 +77,8 @@ def test_damaged_checkpoint_falls_back_to_the_previous_one(work, plain, same_bit
     assert [event.data["name"] for event in ours.events("checkpoint-refused")] == [newest.name]
     assert [event.data["name"] for event in ours.events("resumed")] == [older.name]
     (said,) = [line for line in ours.said if "refused" in line]
-    assert said.startswith(f"oomph: checkpoint {newest.name} ({name} ")
+    assert said.startswith(f"oomph: checkpoint {newest.name} (")
+    assert name in said, "a bit flipped in the list of files may lie in one of their names"
     assert said.endswith(f" refused; using the previous one, {older.name}")
 
 

@@ -13,7 +13,7 @@ import oomph
 
 pytestmark = pytest.mark.slow
 
-SCRIPT = Path(oomph.__file__).parent / "tensorflow" / "trials.py"
+SCRIPT = Path(oomph.__file__).parent / "doctor" / "live" / "trials.py"
 TRIALS = ("list", "allocate", "matmul", "convolution", "rnn", "mixed-precision", "xla", "bandwidth")
 
 

@@ -179,6 +179,10 @@ TABLE = {
     "start-over": ReasonRow(
         "--start-over was given", "leave --start-over out, so that the run resumes from its checkpoints"
     ),
+    "before-the-edit": ReasonRow(
+        "the state of fit {number} is from before fit {edited} was edited",
+        "to train everything with the edit, use --start-over",
+    ),
     "script-edited": ReasonRow("{name} was edited", _SAME_VALUES),
     "variable-changed": ReasonRow(
         "environment variable {name} {how}",
@@ -188,10 +192,6 @@ TABLE = {
     "all-epochs-trained": ReasonRow(
         "all epochs that the script asks for have already been trained: the saved state is returned",
         "ask for as many epochs as in the first start, and resume the run once more",
-    ),
-    "before-the-edit": ReasonRow(
-        "the state of fit {number} is from before fit {edited} was edited",
-        "to train everything with the edit, use --start-over",
     ),
     # What the script holds and oomph cannot restore.
     "object": ReasonRow("{where} ({what})", _mend_object),
