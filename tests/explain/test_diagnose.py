@@ -591,7 +591,7 @@ def test_diagnoses_do_not_depend_on_the_hash_seed() -> None:
         b"/usr/bin/python3.11: No module named a\n",
     ],
 )
-def test_missing_module_of_python_m_is_a_script_error(line: bytes) -> None:
+def test_python_m_with_a_missing_module_is_a_script_error(line: bytes) -> None:
     assert diagnose_log(line)[0].name == "unrelated"
 
 

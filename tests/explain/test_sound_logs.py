@@ -92,7 +92,7 @@ def test_healthy_log_gets_no_diagnosis(log: str) -> None:
         (f"Traceback (most recent call last):\nValueError: {SIZE}", "binary-incompatibility"),
     ],
 )
-def test_harmless_words_are_diagnosed_in_a_failed_run(log: str, name: str) -> None:
+def test_words_harmless_in_a_healthy_log_are_diagnosed_in_a_failed_run(log: str, name: str) -> None:
     assert names(log)[0] == name
 
 

@@ -146,7 +146,8 @@ def even_rises(points: Sequence[Point], rises: int, least_bytes: float) -> Growt
 
 
 def rises_for_good(points: Sequence[Point], least: float) -> int:
-    """Count the lasting rises by at least this many bytes: unfrozen layers or larger images cause a few."""
+    """Count the lasting rises of at least this many bytes. A few are no leak: unfrozen layers and larger images
+    cause them, too."""
     lowest_from_here = [*accumulate((value for _, value in reversed(points)), min)][::-1]
     rises, level = 0, lowest_from_here[0]
     for lowest in lowest_from_here:

@@ -81,7 +81,7 @@ class GpuSample:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The allocator's bytes in use at the same point of epochs, or every so many steps: memory that stays allocated."""
+    """The allocator's bytes in use at a fixed point in each epoch, or every so many steps: memory that is kept."""
 
     step: int
     bytes_in_use: float

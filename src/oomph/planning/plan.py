@@ -162,7 +162,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Plan:
-    """The memory that a training needs, and the batch that fits the device."""
+    """The memory that a training run needs, and the largest batch size that fits the device."""
 
     engine: str
     """The engine behind the estimates: `graph`, `dry-run`, `xla-gpu` or `probe`."""

@@ -158,7 +158,7 @@ class Earlier:
         self._keep(path, inode, None)
 
     def _keep(self, path: str, inode: int, time: _Time | None) -> None:
-        """Keep only the newest inodes of a path: foreign notes could list every number that a file may have."""
+        """Record an inode of a path, and keep only the newest few: planted notes could list every possible inode."""
         kept = [each for each in self._inodes.get(path, ()) if each[0] != inode]
         self._inodes[path] = (*kept[1 - _MOST_INODES :], (inode, time))
 

@@ -43,7 +43,7 @@ class ViewChoice:
 
 
 def pressed(choice: ViewChoice, key: str) -> ViewChoice:
-    """Return the choice after a key; other keys change nothing."""
+    """Return the view choice after a key press. Keys without a function leave it unchanged."""
     if key in ("q", "Q"):
         return replace(choice, quits=True)
     if key in ("p", "P"):

@@ -100,7 +100,7 @@ def test_checkpoint_numbers_continue_across_processes_and_refusals(store, tmp_pa
 
 
 def test_absurd_checkpoint_number_does_not_make_names_too_long(store, tmp_path):
-    """Somebody who plants a checkpoint may call it so that none can be written after it."""
+    """A planted checkpoint could have such a large number that the next name is too long to write."""
     save(store, 1)
     save(store, 2)
     folder = tmp_path / "checkpoints"

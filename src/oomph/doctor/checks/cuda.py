@@ -171,17 +171,20 @@ def _newer_cudnn(snapshot: Snapshot, versions: str = "") -> Remedy:
     major, minor = snapshot.tensorflow.cudnn_version[:2]
     generation = snapshot.tensorflow.cuda_version[0] if snapshot.tensorflow.cuda_version else 12
     versions = versions or f">={major}.{minor},<{major + 1}"
-    return Remedy("Install a cuDNN that it accepts", install(snapshot, f"nvidia-cudnn-cu{generation}{versions}"))
+    return Remedy(
+        "Install a cuDNN version that works with this TensorFlow",
+        install(snapshot, f"nvidia-cudnn-cu{generation}{versions}"),
+    )
 
 
 _BLACKWELL = 10
 _NVIDIA_CONTAINER = Remedy(
-    "Use a build that has code for it, such as NVIDIA's container",
+    "Use a build with code for this GPU, such as NVIDIA's container",
     "docker run --gpus all -it nvcr.io/nvidia/tensorflow:25.02-tf2-py3",
     changes="the build of TensorFlow",
 )
 _BUILD = Remedy(
-    "Or build TensorFlow with its architecture",
+    "Or build TensorFlow for this GPU's architecture",
     "bazel build --config=cuda --config=cuda_wheel --repo_env=HERMETIC_CUDA_VERSION=12.8.0"
     " --repo_env=HERMETIC_CUDA_COMPUTE_CAPABILITIES=sm_120,compute_120 //tensorflow/tools/pip_package:wheel",
 )

@@ -230,8 +230,8 @@ _TRUE = ("1", "true", "t")
 @check(
     "DOC113",
     why=(
-        "TensorFlow 2.16 and later need Keras 3; a Keras 2 alongside it, or a tf_keras of a different release, fails "
-        "at import or trains something else."
+        "TensorFlow 2.16 and later need Keras 3. Keras 2 in its place, or tf_keras from a different release, fails at "
+        "import or gives different results."
     ),
     faults=("binary-incompatibility",),
     needs=("packages",),
@@ -247,7 +247,8 @@ def keras_version(snapshot: Snapshot) -> DoctorFinding:
     backend = snapshot.environment.get("KERAS_BACKEND", "tensorflow")
     if snapshot.environment.get("TF_USE_LEGACY_KERAS", "").lower() in _TRUE and tensorflow.numbers >= (2, 16):
         if legacy is None:
-            get = Remedy("Install the Keras 2 that it asks for", install(snapshot, f"tf_keras=={series}.*"))
+            text = "Install tf_keras, the Keras 2 package that this setting requires"
+            get = Remedy(text, install(snapshot, f"tf_keras=={series}.*"))
             return failed(
                 "binary-incompatibility",
                 "TF_USE_LEGACY_KERAS is set, but tf_keras is not installed: import tf.keras fails.",

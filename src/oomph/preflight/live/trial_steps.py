@@ -45,9 +45,10 @@ def try_steps(model: Any, batch: Any, outputs: Sequence[Output], specification: 
 
     Args:
         model: the model.
-        batch: as fit passes it to `train_step`.
+        batch: a batch, as fit passes it to `train_step`.
         outputs: the facts about its outputs.
-        specification: the element_spec of the data, if any: a step does not know the sizes that it leaves open.
+        specification: the element_spec of the dataset, if there is one. Sizes that are None in it stay unknown while
+                the step is traced, as they do in fit.
     """
     keras.random.uniform(())  # Keras' own seed: a trace that fails would create it, and leave it without a value
     trial = _trial(model, first_samples(batch, _SAMPLES), outputs, specification)

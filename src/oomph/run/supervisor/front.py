@@ -103,7 +103,7 @@ class TerminalFront:
             self._suspending = signum == signal.SIGTSTP
 
     def follow_stops(self, pid: int, group: ProcessGroup) -> None:
-        """If the terminal stopped the script, lend it the terminal, or also stop this process, as one job."""
+        """Lend a script that the terminal has stopped the terminal; if that fails, stop too, as a shell stops a job."""
         stop = process_group.stop_signal(pid)
         if stop not in _TERMINAL_STOPS:
             return
