@@ -24,6 +24,7 @@ from oomph.run.supervisor.launch import Request
 
 LIMIT = 60
 _FROM_STDIN = "oomph: a script from standard input cannot be started a second time: save it to a file\n"
+_RESUME_OF_A_FILE = "oomph: train.py is not a run directory but a file; --resume=DIR takes the directory of a run\n"
 
 
 @pytest.fixture
@@ -166,6 +167,7 @@ def test_invalid_option_values_exit_with_2(asked, capfd, words):
         (["--", "env", "A=1", "python3", "-u", "-X", "dev"], _FROM_STDIN),
         (["--", sys.executable], _FROM_STDIN),
         (["--run-dir", "train.py/x", "train.py"], None),
+        (["--resume=train.py", "train.py"], _RESUME_OF_A_FILE),
     ],
 )
 def test_command_that_cannot_be_run_exits_with_2_and_one_sentence(tmp_path, monkeypatch, capfd, words, message):
