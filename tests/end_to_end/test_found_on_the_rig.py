@@ -112,7 +112,8 @@ def test_fragmented_memory_is_reported_once(work, rig):
     (line,) = [line for line in ended.said if "(device-oom-fragmentation, OOM102)" in line]
     assert line.startswith("oomph: TensorFlow's memory: 16 MiB did not fit, although 2")
     (found,) = ended.summary["findings"]
-    assert (found["code"], found["seconds"]) == ("OOM102", 0)
+    assert found["code"] == "OOM102"
+    assert found["seconds"] < 1, "it is of one moment"
 
 
 def watched(work) -> dict:

@@ -27,7 +27,9 @@ def assert_overcome(ours, how, line, phase="step"):
     assert "most recent call first" in hang.data["stacks"]
     assert hang.data["seconds"] <= 3.5 or how in ("spin", "gil")
     assert ours.summary["faults"] == {"hang": 1}
-    assert ours.summary["exactness"] in ("verified", "replayed")
+    # libc's sleep ends at the signal, and the script saves: then no step is repeated that could be compared.
+    is_compared = how != "gil" or ours.summary["steps_repeated"]
+    assert ours.summary["exactness"] in (("verified", "replayed") if is_compared else ("unverified",))
 
 
 def test_hang_on_an_unreleased_lock_is_overcome(work, plain, same_bits):
