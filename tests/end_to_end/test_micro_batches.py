@@ -23,7 +23,11 @@ TOLERANCE = 1e-12
 WAYS = {"graph": ([], 13), "jit": (["--jit"], 13), "mirrored": (["--mirrored"], 7)}
 
 
-@pytest.fixture(scope="module", params=[w if w == "graph" else pytest.param(w, marks=pytest.mark.slow) for w in WAYS])
+_SLOW = [pytest.mark.slow, pytest.mark.timeout(900)]
+"""Each way trains every case twice, within the first test that asks for it."""
+
+
+@pytest.fixture(scope="module", params=[w if w == "graph" else pytest.param(w, marks=_SLOW) for w in WAYS])
 def trained(request, shared):
     """Every case of kinds.py, plainly and in micro-batches: two processes for all the tests."""
     shared.script("kinds.py")

@@ -12,6 +12,7 @@ from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
 from oomph.keras_bridge import code
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.objects.admission import hides_nothing, is_data, is_plain_name, may_be_global, may_be_set, path_of
 from oomph.objects.kind import (
     CannotGiveBackError,
@@ -184,13 +185,12 @@ class Function(Kind):
             yield f" with {name}", cell
         yield from ((f" default {n}", each) for n, each in enumerate(thing.__defaults__ or ()))
         yield from ((f" default {n}", each) for n, each in (thing.__kwdefaults__ or {}).items())
-        yield from ((f".{name}", value) for name, value in list(vars(thing).items()))
+        yield from ((f".{name}", value) for name, value in _attributes_of(thing))
 
     def content(self, thing: Any, encode: Encode) -> Value:
-        defaults, attributes = thing.__defaults__, dict(vars(thing))
         return (
-            tuple(map(encode, defaults or ())),
-            *(each for name, value in attributes.items() for each in (name, encode(value))),
+            tuple(map(encode, thing.__defaults__ or ())),
+            *(each for name, value in _attributes_of(thing) for each in (name, encode(value))),
         )
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
@@ -201,6 +201,11 @@ class Function(Kind):
             thing.__defaults__ = tuple(decode(each, old) for each, old in zip(content[0], before, strict=True))
         wanted = [(name, value) for name, value in pairs(content[1:]) if is_plain_name(name)]
         put_each(wanted, decode, vars(thing), vars(thing).__setitem__)
+
+
+def _attributes_of(function: FunctionType) -> list[tuple[str, Any]]:
+    """Return the attributes of a user's function, without the one that TensorFlow makes anew for each trace."""
+    return [(name, value) for name, value in vars(function).items() if name not in TENSORFLOW.wrapper_in_graph.names]
 
 
 class Wrapper(Kind):

@@ -195,6 +195,23 @@ def test_objects_held_by_mapped_dataset_functions_are_found(resume):
     assert found.changes.changed, "what was appended"
 
 
+def test_a_function_called_in_a_graph_does_not_count_as_changed(resume):
+    """A trace of `tf.numpy_function` keeps what it made of the function as the function's attribute."""
+
+    def make():
+        def called(x):
+            return x
+
+        return Holder(called)
+
+    def trace(holder):
+        tf.function(lambda x: tf.numpy_function(holder.value, [x], tf.float32))(1.0)
+        assert vars(holder.value), "or nothing is tested"
+
+    found = resume(make, trace)
+    assert (found.changes.changed, found.lost) == ({}, [])
+
+
 def test_dataset_generator_state_is_restored(resume):
     class Source:
         def __init__(self):

@@ -10,6 +10,7 @@ from oomph.keras_bridge.names.row import Attribute, Feature, Global
 
 _OPS = "tensorflow.python.framework.ops"
 _DATASETS = "tensorflow.python.data.ops.dataset_ops"
+_SCRIPT_OPS = "tensorflow.python.ops.script_ops"
 _DATA_FLOW = "tensorflow.python.ops.gen_data_flow_ops"
 _ITERATORS = "tensorflow.python.data.ops.iterator_ops"
 _FUNCTION = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
@@ -50,6 +51,8 @@ class TensorFlow2:
     # -- functions
     function = Global(_FUNCTION, "Function", Feature.CUSTOM_LOOPS | Feature.NO_XLA)
     python_function = Attribute(_FUNCTION, "_python_function", Feature.OBJECTS)
+    wrapper_in_graph = Attribute(_SCRIPT_OPS, "ag_dnc_wrapper__", Feature.OBJECTS, beside="ag_dnc_wrapper__")
+    """Set on a user's function by each trace of a `tf.numpy_function` that calls it."""
     jit_compile = Attribute(_FUNCTION, "_jit_compile", _STEP | Feature.NO_XLA)
     traces = Attribute(_FUNCTION, "_list_all_concrete_functions", _RESUME)
     create_concrete_function = Global(
