@@ -230,8 +230,8 @@ MUTATIONS = (
     Mutation(
         "the journal follows a clock that is set back",
         "journal/journal_reader.py",
-        "latest = max(latest, event.time)",
-        "latest = event.time",
+        "return event.attempt, event.time, event.role",
+        "return event.time, event.attempt, event.role",
         "test_journal.py",
     ),
     Mutation(

@@ -10,7 +10,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,7 +32,6 @@ _SHORT, _MOST_PARTS = 1 << 16, 1 << 17
 MOST_KEPT = 256 << 20
 """The approximate memory for the events of one run, in bytes; further lines are only counted."""
 _NAME = re.compile("([0-9]{1,9})-.*")
-_Place = tuple[int, float, str, int, Event]
 
 
 class SharedWords:
@@ -94,8 +93,8 @@ class JournalReader:
     def read(self) -> Sequence[Event]:
         """Return every readable event, like `read_journal`; returns the same object if nothing is new."""
         if self._update():
-            places = (_in_order(file.all()) for file in self._files.values())
-            self._events = [place[-1] for place in heapq.merge(*places, key=lambda place: place[:-1])]
+            # The events of one file stay in order, even if the clock was set back: only its next one is compared.
+            self._events = list(heapq.merge(*(file.all() for file in self._files.values()), key=_place_of))
         return self._events
 
     def unreadable_lines(self) -> int:
@@ -169,12 +168,9 @@ def _schema(path: Path) -> Any:
         return None  # cut off, or not an event: such lines are skipped
 
 
-def _in_order(events: Iterable[Event]) -> Iterator[_Place]:
-    """Yield sort keys for the events of one file: each gets the latest time so far, since the clock may be set back."""
-    latest = 0.0
-    for number, event in enumerate(events):
-        latest = max(latest, event.time)
-        yield event.attempt, latest, event.role, number, event
+def _place_of(event: Event) -> tuple[int, float, str]:
+    """Return what orders the events of several files."""
+    return event.attempt, event.time, event.role
 
 
 class _File:
