@@ -26,7 +26,7 @@ def test_evaluate_and_predict_are_divided_without_dividing_training(work, load, 
     assert set(ooms) == {"evaluate", "predict"}
     assert max(ooms.count("evaluate"), ooms.count("predict")) <= 2
     assert ours.summary["exactness"] == "exact"
-    assert [event.data["micro_batch"] for event in ours.events("fit-finished")] == [None], "training was not divided"
+    assert [event.fact.micro_batch for event in ours.events("fit-finished")] == [None], "training was not divided"
 
 
 @pytest.mark.parametrize("jit", [[], pytest.param(["--jit"], marks=pytest.mark.slow)], ids=["graph", "xla"])
@@ -180,4 +180,4 @@ def test_micro_batch_grows_again_when_memory_is_back(work, memory):
     (recovered,) = ours.events("recovered")
     (finished,) = ours.events("fit-finished")
     assert len(ours.events("oom")) == 1
-    assert finished.data["micro_batch"] is None or finished.data["micro_batch"] > recovered.data["micro_batch"]
+    assert finished.fact.micro_batch is None or finished.fact.micro_batch > recovered.fact.micro_batch
