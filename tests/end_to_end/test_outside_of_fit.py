@@ -175,7 +175,7 @@ def test_verify_compares_with_plain_keras_without_changing_the_result(work, same
 @pytest.mark.slow
 def test_micro_batch_grows_again_when_memory_is_back(work, memory):
     work.script("freed.py")
-    ours = work.oomph("freed.py", env=memory(26))
+    ours = work.oomph("freed.py", env=memory(28))
     assert ours.returncode == 0, ours.stderr[-3000:]
     (recovered,) = ours.events("recovered")
     (finished,) = ours.events("fit-finished")

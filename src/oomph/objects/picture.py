@@ -76,6 +76,11 @@ class Picture:
                 troubles[key] = lost_object(key, shortened(f"{type(error).__name__}: {error}", 200))
         return cls(graph, contents, troubles)
 
+    def let_go(self) -> Picture:
+        """Return this picture once it keeps no arrays in memory; for one that is only compared with later ones."""
+        self.graph.let_go()
+        return self
+
     @property
     def unseen(self) -> list[str]:
         """The names of objects that were not reached within the time limit."""

@@ -80,7 +80,7 @@ class Restoration:
 
     def _give_back(self, key: str, content: Value) -> None:
         node = self._live.graph.nodes.get(key)
-        if node is None:
+        if node is None or node.thing is None:
             self.lost.append(lost_object(key, "no longer there", GONE))
             return
         if not node.kind.in_place:
@@ -177,7 +177,7 @@ class Restoration:
     def _referred(self, key: str) -> Any:
         """Return the object with this key: existing, made earlier, or new."""
         if key in self._live.graph.nodes:
-            return self._live.graph.nodes[key].thing
+            return self._existing(key)
         if key in self._made:
             return self._made[key]
         if key not in self._changes.new:
@@ -192,6 +192,12 @@ class Restoration:
         if tag == "type":
             return values.decode(content)
         return self._new(key, tag, content)
+
+    def _existing(self, key: str) -> Any:
+        thing = self._live.graph.nodes[key].thing
+        if thing is None:
+            raise CannotGiveBackError("no longer there", GONE)
+        return thing
 
     def _new(self, key: str, tag: str, content: Value) -> Any:
         kind = kind_of_tag(tag)
@@ -216,7 +222,7 @@ class Restoration:
         A new one is built only once.
         """
         if key and self._live.contents.get(key) == content and key not in self._changes.changed:
-            return self._live.graph.nodes[key].thing
+            return self._existing(key)
         if key not in self._made or not key:
             if tag == "iterator":
                 self._fill_parts(content)

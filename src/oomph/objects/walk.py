@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
+import weakref
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType, GeneratorType, ModuleType
 from typing import Any
@@ -38,14 +39,27 @@ _DIGEST = 2
 """The time limit for the digest of the objects not reached, as a multiple of the walk's."""
 
 
-@dataclass(frozen=True, eq=False)
 class Node:
-    """One object that was reached."""
+    """One object that was reached.
 
-    key: str
-    """The path to the object; also its name in messages."""
-    thing: Any
-    kind: Kind
+    Args:
+        key: the path to the object; also its name in messages.
+    """
+
+    def __init__(self, key: str, thing: Any, kind: Kind) -> None:
+        self.key, self.kind = key, kind
+        self._thing: Callable[[], Any] = lambda: thing
+
+    @property
+    def thing(self) -> Any:
+        """The object; None if the node has let go of it and the script has too."""
+        return self._thing()
+
+    def let_go(self) -> None:
+        """Stop keeping an array in memory, on the device or the host, for which the script may have no more use."""
+        thing = self.thing
+        if self.kind.arrays and type(thing).__weakrefoffset__:
+            self._thing = weakref.ref(thing)
 
     def content(self, encode: Any) -> Value:
         """Return the object's content; raises CannotEncodeError if some part can be neither referenced nor encoded."""
@@ -72,8 +86,21 @@ class Graph:
     """The keys of objects that are saved elsewhere."""
     types: dict[int, type] = field(default_factory=dict)
     """The types of the objects reached, and the classes among those objects, by `id`."""
+    met: list[Any] = field(default_factory=list)
+    """The objects reached: they and their `id`s last as long as this list."""
     out_of_time: bool = False
     """True if the time limit ended the walk: the next attempt may get further, or not as far."""
+
+    def node_of(self, thing: Any) -> Node | None:
+        """Return the node of an object; None if it was not reached."""
+        node = self.by_id.get(id(thing))
+        return node if node is not None and node.thing is thing else None
+
+    def let_go(self) -> None:
+        """Stop keeping arrays in memory; for a graph that is only compared with later ones."""
+        self.met.clear()
+        for node in self.nodes.values():
+            node.let_go()
 
     def encode(self, thing: Any) -> Value:
         """Encode a thing as a reference to an object of the graph or as a value; otherwise as UNKNOWN and its name."""
@@ -87,7 +114,7 @@ class Graph:
         if type(thing) is Id:
             known = self.by_id.get(int(thing))
             return int(thing) if known is None else ("id", known.key)
-        node = self.by_id.get(id(thing))
+        node = self.node_of(thing)
         if node is not None:
             return (
                 ("ref", node.key)
@@ -167,7 +194,7 @@ class _Walk:
 
     def _is_to_be_met(self, thing: Any) -> bool:
         """True unless the object is new and an earlier walk may have missed it because it was cut short."""
-        return self._before is None or not self._before.unseen or id(thing) in self._before.by_id or _is_passing(thing)
+        return self._before is None or not self._before.unseen or bool(self._known(thing)) or _is_passing(thing)
 
     def _meet(self, key: str, thing: Any) -> None:
         own_class: Any = type(thing)
@@ -180,6 +207,7 @@ class _Walk:
             return
         node = self._known(thing) or Node(self._free(key), thing, self._kind_of(thing))
         self._graph.nodes[node.key] = self._graph.by_id[id(thing)] = node
+        self._graph.met.append(thing)
         if id(thing) in self._saved_elsewhere:
             self._graph.elsewhere.add(node.key)
         self._waiting.extend((f"{node.key}{way}", part) for way, part in _parts_of(node))
@@ -195,8 +223,7 @@ class _Walk:
             return OPAQUE
 
     def _known(self, thing: Any) -> Node | None:
-        node = None if self._before is None else self._before.by_id.get(id(thing))
-        return node if node is not None and node.thing is thing else None
+        return None if self._before is None else self._before.node_of(thing)
 
     def _free(self, key: str) -> str:
         """Return the key, followed by a number if an earlier object has taken it."""

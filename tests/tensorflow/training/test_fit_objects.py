@@ -322,3 +322,47 @@ def test_data_not_examined_in_time_has_no_fingerprint(make, monkeypatch, seconds
     assert fit(make, x=data, y=None)[2].fingerprints() == {}
     monkeypatch.setattr(fit_objects, "_SECONDS", 60.0)
     assert set(fit(make, x=data, y=None)[2].fingerprints()) == {"values of x"}
+
+
+class Holds(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.kept = {
+            "tensor": tf.ones((1000,)),
+            "array": np.ones(1000),
+            "variable": tf.Variable(tf.ones((1000,))),
+        }
+
+
+@pytest.mark.parametrize("what", ["tensor", "array", "variable"])
+def test_an_array_that_a_callback_drops_leaves_memory_during_the_fit(make, what):
+    callback = Holds()
+    objects = FitObjects(make(), {"x": np.zeros((4, 4))}, [callback])
+    objects.begin(to_be_resumed=False)
+    dropped = weakref.ref(callback.kept[what])
+    callback.kept[what] = callback.kept[what] * 2
+    gc.collect()
+    assert dropped() is None
+    saved = through(objects.changed())
+    assert saved.lost == []
+
+    again = Holds()
+    objects_again = FitObjects(make(), {"x": np.zeros((4, 4))}, [again])
+    objects_again.begin(to_be_resumed=True)
+    assert objects_again.restore(saved) == []
+    assert np.array_equal(again.kept[what], np.full(1000, 2.0))
+
+
+def test_a_dropped_array_comes_back_when_a_resume_undoes_it_and_is_dropped_afterwards(make):
+    callback = Holds()
+    objects = FitObjects(make(), {"x": np.zeros((4, 4))}, [callback])
+    objects.begin(to_be_resumed=True)
+    dropped = weakref.ref(callback.kept.pop("array"))
+    assert objects.restore(Changes()) == []
+    assert callback.kept["array"] is dropped()
+    del callback.kept["array"]
+    gc.collect()
+    assert dropped() is None
+    (lost,) = objects.restore(Changes())
+    assert "kept" in str(lost)
+    assert "no longer there" in str(lost)

@@ -106,7 +106,7 @@ class DataPosition:
         if goes_on or not (self.obstacle or self._is_made_by_python(epochs)):
             return
         if self._telling is not None:
-            self._data_before = self._objects.data_now()
+            self._data_before = self._objects.data_now().let_go()
         first = self.iterators_made == 0
         self.moment = Moment(training_state.random_state(), None if first else self._objects.data_changed())
 

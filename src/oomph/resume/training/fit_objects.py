@@ -54,7 +54,7 @@ class FitObjects:
             *((f"metric {type(metric).__name__}", metric) for metric in _metrics_of(model)),
             *((f"data {name}", arguments.get(name)) for name in _VALIDATION),
         ]
-        self.at_entry = self._picture()
+        self.at_entry = self._picture().let_go()
         """The objects before the fit; its end state is compared with them."""
         self._at_begin = self.at_entry
         """The objects after the callbacks' `on_train_begin`; a checkpoint is compared with them."""
@@ -67,6 +67,8 @@ class FitObjects:
         self._at_begin = self._picture(self.at_entry)
         if to_be_resumed:
             self._kept = dict(self._arrays_of(self._at_begin))
+        else:
+            self._at_begin.let_go()
 
     def changed(self) -> Changes:
         """Return the objects' changes since the callbacks' `on_train_begin`."""
@@ -139,6 +141,7 @@ class FitObjects:
         restored = Restoration(self._at_begin, changes, now)
         undone.apply(except_for)
         restored.apply(except_for)
+        self._at_begin.let_go()
         return [*restored.lost, *undone.lost]
 
     def _undoing(self, now: Picture, changes: Changes) -> Changes:
