@@ -9,6 +9,7 @@ pass. Needs a checkout without changes in `src`. Exits with 1 if a mutation surv
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -432,7 +433,11 @@ def _tests(words: str) -> int:
     argv = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow and not gpu", "-p", "no:cacheprovider"]
     try:
         return subprocess.run(
-            [*argv, str(ROOT / "tests" / file), *options], cwd=ROOT, capture_output=True, timeout=SECONDS
+            [*argv, str(ROOT / "tests" / file), *options],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # a mistake of the same length would stay in the cache
+            capture_output=True,
+            timeout=SECONDS,
         ).returncode
     except subprocess.TimeoutExpired:
         return 1
