@@ -185,6 +185,7 @@ class Watch:
 
     def __init__(self):
         self.failures, self.recoveries, self.verdicts, self.broken, self.steps = [], [], [], [], 0
+        self.failed_probes = []
         self.suggested = None
 
     def before_step(self, step, iterator):
@@ -198,6 +199,9 @@ class Watch:
 
     def recovered(self, recovery):
         self.recoveries.append((recovery.batch, recovery.micro_batch))
+
+    def probe_failed(self, failed):
+        self.failed_probes.append(failed.samples)
 
     def probed(self, promise, finding):
         self.verdicts.append(str(promise))

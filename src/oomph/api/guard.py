@@ -17,8 +17,8 @@ from oomph.exact_step.micro_batch.micro_batch_step import python_of
 from oomph.exact_step.step import division
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.probe import ProbeFinding
-from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
-from oomph.journal.events import GaveUp, GuardFailed, LoopSeen, MicroBatchesProbed, Oom, Recovered
+from oomph.exact_step.step.step_protocol import FailedProbe, Failure, Recovery, Step, facts_of_probe
+from oomph.journal.events import GaveUp, GuardFailed, LoopSeen, MicroBatchesProbed, Oom, ProbeFailed, Recovered
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
@@ -204,6 +204,9 @@ class LoopWatch:
             f"recovered in {recovery.seconds:.1f} s: {self._name} runs its batch of {recovery.batch} as"
             f" micro-batches of {recovery.micro_batch}"
         )
+
+    def probe_failed(self, failed: FailedProbe) -> None:
+        session.note(ProbeFailed(during=self._name, **facts_of_probe(failed)))
 
     def probed(self, promise: Promise, finding: ProbeFinding) -> None:
         session.note(

@@ -24,8 +24,8 @@ from oomph import testing
 from oomph.api.custom_step import steps_before
 from oomph.exact_step.micro_batch.exactness import Promise
 from oomph.exact_step.step.probe import ProbeFinding
-from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
-from oomph.journal.events import GuardFailed, LoopSeen, Oom, Recovered, TrainedOutsideFit
+from oomph.exact_step.step.step_protocol import FailedProbe, Failure, Recovery, Step, facts_of_probe
+from oomph.journal.events import GuardFailed, LoopSeen, Oom, ProbeFailed, Recovered, TrainedOutsideFit
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
@@ -222,6 +222,9 @@ class WatchedSteps:
             f"recovered in {recovery.seconds:.1f} s: {self._during} runs its batch of {recovery.batch} as"
             f" micro-batches of {recovery.micro_batch}"
         )
+
+    def probe_failed(self, failed: FailedProbe) -> None:
+        self._fits.note(ProbeFailed(during=self._during, **facts_of_probe(failed)))
 
     def probed(self, promise: Promise, finding: ProbeFinding) -> None:
         self._fits.note_probe(promise, finding, during=self._during)

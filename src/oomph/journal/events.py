@@ -310,6 +310,16 @@ class DataEnded(AtStep, event="data-ended"):
     wanted: int = 0
 
 
+class ProbeFailed(AtStep, event="probe-failed"):
+    """A probe of micro-batches ran out of memory with this many samples: a step later, or within one that recovers."""
+
+    during: str | None = None
+    samples: int = 0
+    seconds: float = 0.0
+    message: str = ""
+    requested_bytes: int | None = None
+
+
 class Oom(AtStep, event="oom"):
     """A step, or a call of `oomph.map_batches`, ran out of memory."""
 

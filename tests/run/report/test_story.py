@@ -323,3 +323,37 @@ def test_attempt_ended_together_with_oomph_is_an_incident():
     assert "kill -9" in incident.shown_by
     text = as_text(told([cut_off, *FINISHED]), "RUN", "", str, 80)
     assert "1. ended from outside, attempt 1\n   shown by oomph was ended too, as by kill -9 of both" in text
+
+
+def test_probes_that_ran_out_of_memory_are_counted_with_their_time():
+    failed = event("probe-failed", fit=0, epoch=0, step=1, samples=32, seconds=11.0, message="OOM when allocating")
+    events = [
+        event("fit-started", fit=0, guard="exact"),
+        event("oom", fit=0, epoch=0, step=0, batch=32, micro_batch=32, seconds=10.0, message="OOM", phase="compute"),
+        failed,
+        event("recovered", fit=0, epoch=0, step=0, batch=32, micro_batch=11, ooms=1, seconds=24.0),
+        failed,
+        failed,
+        event("attempt-ended", returncode=0, steps=80, saved=80, seconds=104.0),
+    ]
+    summary = summarise(events, exit_code=0)
+    assert summary.faults == {"device-oom": 4}
+    assert summary.seconds_recovering == 46.0
+    story = story_of(events, summary, (), ("train.py",))
+    assert [incident.cost for incident in story.incidents] == [
+        "24 s, 2 out-of-memory errors",
+        "22 s, 2 out-of-memory errors",
+    ]
+
+
+def test_checkpoint_that_was_still_being_written_shortens_the_cost_of_a_kill():
+    events = [
+        event("fit-started", fit=0, guard="exact"),
+        event("attempt-ended", returncode=-9, steps=60, saved=40, seconds=5.0),
+        decided("restart", ending={"fault": "killed"}),
+        event("diagnosed", fault="killed"),
+        event("resumed", attempt=2, fit=0, epoch=2, step=10, steps=50, kind="exact", name="step-50"),
+        event("attempt-ended", attempt=2, returncode=0, steps=100, saved=100, seconds=5.0),
+    ]
+    story = story_of(events, summarise(events, exit_code=0), (), ("train.py",))
+    assert [incident.cost for incident in story.incidents] == ["10 steps since the last checkpoint"]

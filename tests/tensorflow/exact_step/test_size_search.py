@@ -120,6 +120,16 @@ def test_after_one_failure_a_size_that_fits_is_found_and_kept(memory, clock):
     assert search.room_bytes == 900
 
 
+def test_only_sizes_that_are_likely_to_fit_are_probed(memory, clock):
+    search = SizeSearch()
+    assert search.likely_to_fit is None
+    search.begin(Start(11))
+    assert search.likely_to_fit == 11
+    search = SizeSearch()
+    taken(search, memory, 200)
+    assert search.likely_to_fit == search.chosen
+
+
 def test_a_smaller_size_is_chosen_when_memory_gaps_are_expected(memory, clock):
     """Free memory in pieces too small does not show in what others have taken: a piece that fails costs minutes."""
     without, search = SizeSearch(), SizeSearch()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -29,6 +30,14 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import replaced
 from oomph.protocol.handover import Guarding
 from oomph.protocol.reason_table import DRAWS, NORMALIZATION, SUMS
+
+TellFailed = Callable[[Failed, int, float], None]
+"""Called with a failed probe, its number of samples, and the seconds that it took."""
+
+
+def _tell_nobody(failed: Failed, samples: int, seconds: float) -> None:
+    """Report the failed probe to nobody."""
+
 
 METRIC = "metric "
 _FEWER_SAMPLES = (4, 2)
@@ -60,6 +69,7 @@ def find(
     size: int,
     small: SmallState,
     most: int = SAMPLES,
+    tell: TellFailed = _tell_nobody,
 ) -> ProbeFinding:
     """Probe the step with `most` samples of this batch. Never raises, and leaves the model unchanged.
 
@@ -75,10 +85,10 @@ def find(
             part = MicroBatchStep(model, step, divided.trains)
             resting = AccumulatedStep(model, part, None)
             with _at_rest(normalising):
-                found = _probed(model, resting, batch, size, small, most)
+                found = _probed(model, resting, batch, size, small, most, tell)
             divided.settle_as(resting.kinds())
             return replace(found, normalises=True)
-        return _probed(model, divided, batch, size, small, most)
+        return _probed(model, divided, batch, size, small, most, tell)
     except UnsupportedError as error:
         return ProbeFinding(0, conclusive=False, obstacle=str(error))
 
@@ -145,16 +155,20 @@ def _refused(reason: str, choice: Choice, ways_out: Sequence[str] = ()) -> Promi
     return Promise(REFUSED, "; ".join([reason, *ways_out]))
 
 
-def _probed(model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, most: int) -> ProbeFinding:
+def _probed(
+    model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, most: int, tell: TellFailed
+) -> ProbeFinding:
     if divided.micro_step.draws_from_hidden_state:
         return ProbeFinding(0, conclusive=False, hidden_draws=True)
     divided.compiled = False
     tries = [most, *(fewer for fewer in _FEWER_SAMPLES if fewer < most)]
     try:
         for samples in tries:
+            began = time.monotonic()
             found = attempt(partial(_probed_both_ways, model, divided, batch, size, small, samples))
             if not isinstance(found, Failed):
                 break
+            tell(found, samples, time.monotonic() - began)
     except Exception as error:  # from the user's step, on fewer samples than usual
         return ProbeFinding(0, conclusive=False, failure=essence(error))
     finally:
@@ -239,6 +253,8 @@ class Division:
         self.rounding = 0.0
         """The relative difference between full batch and micro-batches, as found by the probe."""
         self._steps, self._next_probe = 0, 2
+        self._fitting = SAMPLES
+        """The most samples that a probe may take: each that is too large costs ten seconds."""
 
     def is_time_to_probe_again(self) -> bool:
         """True after 2, 5, 11, 23, ... divided steps, if only a probe supports the verdict.
@@ -253,16 +269,22 @@ class Division:
         self._next_probe = 2 * self._next_probe + 1
         return True
 
-    def probe(self, batch: Any, size: int, small: SmallState, most: int) -> ProbeFinding | None:
+    def probe(
+        self, batch: Any, size: int, small: SmallState, most: int, tell: TellFailed = _tell_nobody
+    ) -> ProbeFinding | None:
         """Probe with samples of this batch; return None if it shows nothing but an earlier probe did.
 
         Args:
             size: the number of samples on the busiest replica.
             small: the state that the step writes besides weights.
-            most: how many samples to probe with.
+            most: how many samples to probe with; fewer if no more have fitted before.
+            tell: called with each out-of-memory error, the samples tried, and the seconds that it took.
         """
         kinds = self.divided.kinds()
-        found = find(self._model, self.divided, self._step, batch, size, small, most)
+        asked = min(most, self._fitting)
+        found = find(self._model, self.divided, self._step, batch, size, small, asked, tell)
+        if found.no_memory or 0 < found.samples < min(asked, size):
+            self._fitting = max(found.samples, _FEWER_SAMPLES[-1])
         if self.verdict is None or not found.says_nothing:
             return found
         self.divided.settle_as(kinds)  # discard what the inconclusive probe settled

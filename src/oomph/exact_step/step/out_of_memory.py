@@ -86,6 +86,7 @@ def _is_of_the_script(frame: FrameType) -> bool:
     return is_users(str(frame.f_globals.get("__name__")))
 
 
+_LIKELY_DIVISOR = 4
 _LOOK_AGAIN = 5.0
 """The time, in seconds, between two checks of whether memory is free again."""
 
@@ -114,6 +115,13 @@ class SizeSearch:
     def is_whole(self) -> bool:
         """True if batches are not split."""
         return self.known.failed is None and self.chosen is None and self._begin is None
+
+    @property
+    def likely_to_fit(self) -> int | None:
+        """The samples that very likely fit at once: those in use, or a quarter of what failed; None if none failed."""
+        if self.chosen is not None:
+            return self.chosen
+        return None if self.known.failed is None else max(1, self.known.failed // _LIKELY_DIVISOR)
 
     def begin(self, start: Start) -> None:
         """Begin with micro-batches of this size, unless a size is already known."""

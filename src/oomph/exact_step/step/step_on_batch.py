@@ -23,7 +23,7 @@ from oomph.exact_step.step.full_batch_step import FullBatchStep
 from oomph.exact_step.step.out_of_memory import COMMIT, Failed, SizeSearch, attempt
 from oomph.exact_step.step.probe import SAMPLES
 from oomph.exact_step.step.step_plan import Action, Observed, StepPlan, next_plan
-from oomph.exact_step.step.step_protocol import Failure, Recovery, StepWatch
+from oomph.exact_step.step.step_protocol import FailedProbe, Failure, Recovery, StepWatch
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.replicas import Replicas, cuts
 from oomph.keras_bridge.graph import SmallState
@@ -132,6 +132,7 @@ class SmallerBatches:
 
 
 _Tried = DividedBatch | SmallerBatches
+_FEWEST_TO_PROBE = 4
 _NO_MEMORY_TO_PROBE = "there is no memory for a probe on top of what the full batch left allocated"
 
 
@@ -258,7 +259,11 @@ class StepOnBatch:
         if before is not None and not division.is_time_to_probe_again():
             return before
         self._full_batch.build_metrics(batch)
-        found = division.probe(batch, size, self._full_batch.state_of(batch), self._most_to_probe)
+
+        def tell(failed: Failed, samples: int, seconds: float) -> None:
+            watch.probe_failed(FailedProbe(failed.oom, min(samples, size), seconds))
+
+        found = division.probe(batch, size, self._full_batch.state_of(batch), self._most_to_probe, tell)
         if found is None:
             assert before is not None
             return before
@@ -273,9 +278,11 @@ class StepOnBatch:
 
     @property
     def _most_to_probe(self) -> int:
-        """The number of samples to probe with; fewer if this process was started because nothing fit before."""
-        start = self._began_with
-        return SAMPLES if start is None or not start.guessed else min(SAMPLES, max(4, start.samples))
+        """The number of samples to probe with: no more than are likely to fit, since an error costs ten seconds."""
+        start, most = self._began_with, self.search.likely_to_fit
+        if start is not None and start.guessed:
+            most = start.samples if most is None else min(most, start.samples)
+        return SAMPLES if most is None else min(SAMPLES, max(_FEWEST_TO_PROBE, most))
 
     def _fits_without_pins(self, failed: Failed) -> bool:
         """True if the batch may have failed only because the first step under XLA also holds the variables.

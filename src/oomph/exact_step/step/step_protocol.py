@@ -33,6 +33,26 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class FailedProbe:
+    """One out-of-memory error of a probe, which changes nothing."""
+
+    oom: DeviceOutOfMemory
+    samples: int
+    seconds: float
+    """The time that it took; TensorFlow alone waits for ten seconds."""
+
+
+def facts_of_probe(failed: FailedProbe) -> dict[str, Any]:
+    """Return the fields of the event `probe-failed`, without the position."""
+    return {
+        "samples": failed.samples,
+        "seconds": round(failed.seconds, 3),
+        "message": failed.oom.line,
+        "requested_bytes": failed.oom.requested_bytes,
+    }
+
+
+@dataclass(frozen=True)
 class Recovery:
     """A step that was completed after out-of-memory errors."""
 
@@ -64,6 +84,8 @@ class StepWatch(Protocol):
     def failed(self, failure: Failure) -> None: ...
 
     def recovered(self, recovery: Recovery) -> None: ...
+
+    def probe_failed(self, failed: FailedProbe) -> None: ...
 
     def probed(self, promise: Promise, finding: ProbeFinding) -> None:
         """Receive the verdict on micro-batches."""

@@ -13,8 +13,8 @@ from oomph.exact_step.micro_batch.micro_batch_step import essence
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.recheck import Inconsistent, Recheck
-from oomph.exact_step.step.step_protocol import Failure, Recovery, Step
-from oomph.journal.events import BatchSkipped, GradientsDiffer, GuardFailed, NoWitnesses
+from oomph.exact_step.step.step_protocol import FailedProbe, Failure, Recovery, Step, facts_of_probe
+from oomph.journal.events import BatchSkipped, GradientsDiffer, GuardFailed, NoWitnesses, ProbeFailed
 from oomph.keras_bridge.batch.replicas import outside_strategy_scope
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.errors import outcome_of
@@ -293,6 +293,10 @@ class Fit(RunningFit):
         """Report that a step was completed in micro-batches, and remember their size."""
         self.fits.remember_micro_batch(self.identity, Start(recovery.micro_batch))
         reporting.tell_recovery(self, recovery)
+
+    def probe_failed(self, failed: FailedProbe) -> None:
+        """Report that a probe ran out of memory."""
+        self.note_here(ProbeFailed(**facts_of_probe(failed)))
 
     def probed(self, promise: exactness.Promise, finding: ProbeFinding) -> None:
         """Adopt and report the verdict of a probe on the micro-batches."""

@@ -24,8 +24,10 @@ from oomph.journal.events import (
     LoopSeen,
     MicroBatchesProbed,
     Oom,
+    ProbeFailed,
     Recovered,
     RestartRequested,
+    Resumed,
     TrainedOutsideFit,
     UncaughtException,
 )
@@ -115,7 +117,12 @@ def story_of(events: Sequence[Event], summary: Summary, typed: Sequence[str], wo
         words: the script and its arguments.
     """
     by_whom = stopped(events)
-    incidents = tuple(incident for attempt in by_attempt(events) for incident in _incidents(attempt))
+    attempts = by_attempt(events)
+    incidents = tuple(
+        incident
+        for attempt, following in zip(attempts, [*attempts[1:], []], strict=False)
+        for incident in _incidents(attempt, following)
+    )
     return Story(
         outcome=_outcome(summary, len(incidents), by_whom),
         failed=summary.exit_code not in (None, 0),
@@ -143,9 +150,15 @@ def _outcome(summary: Summary, faults: int, by_whom: str) -> str:
 # -- what happened ----------------------------------------------------------------------------------------------------
 
 
-def _incidents(attempt: Sequence[Event]) -> Iterator[Incident]:
-    """Yield the faults of an attempt: those within the process, then the fault that ended it."""
-    number, failed = attempt[0].attempt, list[Oom]()
+def _incidents(attempt: Sequence[Event], following: Sequence[Event]) -> Iterator[Incident]:
+    """Yield the faults of an attempt: those within the process, then the fault that ended it.
+
+    Args:
+        following: the events of the next attempt.
+    """
+    resumed_at = max((resumed.steps for resumed in facts(following, Resumed)), default=0)
+    number, failed, probes = attempt[0].attempt, list[Oom](), list[ProbeFailed]()
+    later = list[ProbeFailed]()
     probed = {found.during: found.kind for found in facts(attempt, MicroBatchesProbed) if found.during is not None}
     skipped = facts(attempt, CheckpointSkipped)
     for event in attempt:
@@ -157,11 +170,16 @@ def _incidents(attempt: Sequence[Event]) -> Iterator[Incident]:
                 failed.append(oom)
             case Recovered(during=during) as recovered:
                 if _guarded(failed):
-                    yield _recovered(number, _guarded(failed), recovered, probed.get(during or ""))
-                failed = []
+                    errors = len(_guarded(failed)) + len(probes)
+                    yield _recovered(number, _guarded(failed)[0], errors, recovered, probed.get(during or ""))
+                failed, probes = [], []
+            case ProbeFailed() as probe:
+                (probes if failed else later).append(probe)
             case fact if isinstance(fact, _GOES_ON):
                 failed = _guarded(failed)  # the script has survived what it caught itself
-    ended = _that_ended(attempt, failed)
+    if later:
+        yield _probes(number, later)
+    ended = _that_ended(attempt, failed, resumed_at)
     if ended is not None:
         yield ended
 
@@ -179,14 +197,22 @@ def _not_finite(attempt: int, skipped: Sequence[CheckpointSkipped]) -> Incident:
     return Incident(NOT_FINITE, attempt, _place(first), first.reason, done, "")
 
 
-def _recovered(attempt: int, failed: Sequence[Oom], recovered: Recovered, kind: str | None) -> Incident:
+def _probes(attempt: int, failed: Sequence[ProbeFailed]) -> Incident:
+    """Combine the probes that ran out of memory in steps that did not: nothing but time was lost."""
+    seconds = sum(probe.seconds for probe in failed)
+    done = f"went on: only a check of the micro-batches, on {failed[0].samples} samples at once, had no room"
+    cost = f"{seconds:.0f} s, {counted(len(failed), 'out-of-memory error')}"
+    return Incident(OUT_OF_MEMORY, attempt, _place(failed[0]), failed[0].message, done, cost)
+
+
+def _recovered(attempt: int, failed: Oom, errors: int, recovered: Recovered, kind: str | None) -> Incident:
     return Incident(
         OUT_OF_MEMORY,
         attempt,
         _place(recovered) or recovered.during or ("" if recovered.piece is None else "map_batches"),
-        failed[0].message,
+        failed.message,
         _divided(recovered, recovered.guard or kind),
-        f"{recovered.seconds:.0f} s, {counted(len(failed), 'out-of-memory error')}",
+        f"{recovered.seconds:.0f} s, {counted(errors, 'out-of-memory error')}",
     )
 
 
@@ -202,19 +228,19 @@ def _divided(recovered: Recovered, kind: str | None) -> str:
     return f"{whole} as micro-batches of {size}"
 
 
-def _that_ended(attempt: Sequence[Event], failed: Sequence[Oom]) -> Incident | None:
+def _that_ended(attempt: Sequence[Event], failed: Sequence[Oom], resumed_at: int) -> Incident | None:
     """Return the fault that ended the attempt; None if it ended normally or on request."""
     number, ended, decided = attempt[0].attempt, last(attempt, AttemptEnded), last(attempt, Decided)
     if ended is not None and was_cut_off(ended):
         shown = f"{ALL_ENDED}, as by kill -9 of both or a power failure: nothing recorded how"
-        return Incident(CUT_OFF, number, "", shown, f"nothing: {ALL_ENDED}", _repeated(ended))
+        return Incident(CUT_OFF, number, "", shown, f"nothing: {ALL_ENDED}", _repeated(ended, resumed_at))
     fault = _fault(attempt, failed)
     if not fault:
         return None
     shown_by = failed[-1] if failed and fault == OUT_OF_MEMORY else None  # one that was caught explains no later kill
     place = "" if decided is None else _place_of_ending(decided.ending)
     place = place or ("" if shown_by is None else _place(shown_by))
-    cost = ", ".join(filter(None, (_until_restart(attempt, failed), _repeated(ended))))
+    cost = ", ".join(filter(None, (_until_restart(attempt, failed), _repeated(ended, resumed_at))))
     return Incident(fault, number, place, _shown(attempt, shown_by), _done(number, decided), cost)
 
 
@@ -264,8 +290,9 @@ def _until_restart(attempt: Sequence[Event], failed: Sequence[Oom]) -> str:
     return f"{seconds:.0f} s, {counted(len(_guarded(failed)), 'out-of-memory error')}"
 
 
-def _repeated(ended: AttemptEnded | None) -> str:
-    lost = 0 if ended is None else ended.steps - ended.saved
+def _repeated(ended: AttemptEnded | None, resumed_at: int) -> str:
+    """Describe the steps lost. A checkpoint that was still being written may have been used all the same."""
+    lost = 0 if ended is None else ended.steps - max(ended.saved, resumed_at)
     return f"{counted(lost, 'step')} since the last checkpoint" if lost > 0 else ""
 
 

@@ -21,6 +21,7 @@ from oomph.journal.events import (
     LoopSeen,
     NoWitnesses,
     Oom,
+    ProbeFailed,
     Recovered,
     RepeatCompared,
     RestartRequested,
@@ -247,6 +248,8 @@ def _recovering(attempt: Iterable[Event]) -> float:
                 total, failed = total + _finite(seconds), 0.0
             case Oom(seconds=seconds):
                 total, failed = total + (failed if seconds < failed else 0.0), _finite(seconds)
+            case ProbeFailed(seconds=seconds) if not failed:  # otherwise the step that recovers counts it
+                total += _finite(seconds)
     return total + failed + seconds_until_restart(attempt)
 
 
@@ -302,7 +305,7 @@ def _faults(by: ByKind) -> dict[str, int]:
     A state that was not finite counts once: training continues with it.
     """
     count: Counter[str] = Counter()
-    ooms = by.facts(Oom)
+    ooms = [*by.facts(Oom), *by.facts(ProbeFailed)]
     count["device-oom"] += len(ooms)
     for diagnosed in by.facts(Diagnosed):
         if diagnosed.fault and not (diagnosed.fault == "device-oom" and ooms):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oomph.files.opening import OwnFile, open_regular
-from oomph.journal.events import GaveUp, Oom, Recovered, RestartRequested
+from oomph.journal.events import GaveUp, Oom, ProbeFailed, Recovered, RestartRequested
 from oomph.journal.journal import Event
 from oomph.process.held_back import HeldBack, head_of
 from oomph.process.stderr import KeptFile
@@ -86,7 +86,7 @@ def outcome_of(event: Event) -> OutOfMemoryOutcome | None:
     match event.fact:
         case Oom(phase=phase):
             return OutOfMemoryOutcome.LEFT if phase == "elsewhere" else OutOfMemoryOutcome.RECOVERING
-        case RestartRequested(fault="device-oom") | Recovered():
+        case RestartRequested(fault="device-oom") | Recovered() | ProbeFailed():
             return OutOfMemoryOutcome.RECOVERED
         case RestartRequested() | GaveUp():
             return OutOfMemoryOutcome.LEFT
