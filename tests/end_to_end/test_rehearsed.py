@@ -44,6 +44,25 @@ def test_rehearsed_kill_is_survived_and_its_cost_reported(work):
     assert not (work.folder / "out.npz").exists(), "the rehearsal ended before the script did"
 
 
+EPOCHS = """
+import keras, numpy as np
+keras.utils.set_random_seed(1)
+x = np.random.rand(80, 8).astype("float32")
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile("adam", "mse")
+model.fit(x, x.sum(1), batch_size=8, epochs=3)
+"""
+
+
+def test_rehearsal_that_ends_with_an_epoch_reports_the_loss_of_that_epoch(work):
+    work.write(EPOCHS, "epochs.py")
+    done, report = rehearse(work, "--faults", "oom", "--steps", "20", "epochs.py")
+    assert done.returncode == 0, done.stderr
+    _, loss, _, undisturbed = report["faults"][0]["result"].replace(",", "").split()
+    assert float(loss) == pytest.approx(float(undisturbed), rel=1e-4)
+    assert float(undisturbed) > 1
+
+
 LOOP = """
 import keras, tensorflow as tf
 keras.utils.set_random_seed(1)
