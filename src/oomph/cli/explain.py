@@ -149,7 +149,7 @@ def _answer(args: argparse.Namespace) -> int:
 
 def _runs(target: str | None) -> list[Path]:
     """Return the runs in a folder of runs, or in the folder where a script was started; none for other targets."""
-    if target in (None, "-") or not Path(str(target)).is_dir() or is_run(Path(str(target))):
+    if target in (None, "-") or not os.path.isdir(str(target)) or is_run(Path(str(target))):
         return []
     from oomph.cli.runs import runs_in
 
@@ -205,7 +205,7 @@ def _heads(diagnoses: Sequence[Diagnosis]) -> Heads:
 
 def _directory(target: str | None) -> Path | None:
     """Return the target as a run directory; None for other targets."""
-    return None if not target or not Path(target).is_dir() else Path(target)
+    return None if not target or not os.path.isdir(target) else Path(target)
 
 
 def _with_command(run: Path | None, diagnoses: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
@@ -284,7 +284,7 @@ def _explain_decisions(args: argparse.Namespace) -> int:
     from oomph.run.policy import decisions
 
     path = Path(args.target or "")
-    if not path.is_dir() or not is_run(path):
+    if not os.path.isdir(path) or not is_run(path):
         raise ExamineError(f"{args.target} is not a run directory of oomph: only a run has decisions")
     events = read_journal(path)
     if not events:

@@ -74,7 +74,9 @@ def _target(target: str, path: Path) -> Iterator[Evidence]:
         if sys.stdin is None:
             raise ExamineError("standard input is closed")
         return read_stream(sys.stdin.buffer, "standard input", words())
-    if path.is_dir():
+    if os.path.isdir(path):
+        if not os.access(path, os.R_OK | os.X_OK):
+            raise ExamineError(f"{target} cannot be read: permission denied")
         if not is_run(path):
             raise ExamineError(f"{target} is a directory, but not a run directory of oomph")
         return _read_run(path)
@@ -118,7 +120,7 @@ _FINISHED = re.compile(rb"^oomph: the end {1,20}the script finished(?:, (\d{1,12
 
 def survived(target: str | None) -> str:
     """Say how a log's run ended, as a clause; empty unless oomph's last closing lines in it say that it finished."""
-    if target is None or not Path(target).is_file():
+    if target is None or not os.path.isfile(target):
         return ""
     try:
         with open_regular(Path(target)) as log:

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -145,14 +146,19 @@ def _check_script(words: Sequence[str], verb: str) -> None:
     path = Path(script)
     if script == "-":
         raise UsageError(_FROM_STDIN)
-    if not path.exists():
-        raise UsageError(f"no such script: {script}{_is_program(words, verb)}")
-    if path.is_dir():
+    try:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+        is_readable = os.access(path, os.R_OK | os.X_OK * is_folder)
+    except PermissionError:
+        is_folder = is_readable = False  # in a folder that this user may not enter
+    except (OSError, ValueError):
+        raise UsageError(f"no such script: {script}{_is_program(words, verb)}") from None
+    if not is_readable:
+        raise UsageError(f"{script} cannot be read: permission denied")
+    if is_folder:
         if not (path / "__main__.py").exists():
             raise UsageError(f"{script} is a directory without a __main__.py, not a script")
         return
-    if not os.access(path, os.R_OK):
-        raise UsageError(f"{script} cannot be read: permission denied")
     if path.suffix == ".ipynb":
         made = shlex.quote(str(path.with_suffix(".py")))
         raise UsageError(

@@ -112,7 +112,7 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
 
 def is_run(directory: Path) -> bool:
     """True if this directory was written by `oomph run`."""
-    return (directory / "run.json").is_file() or (directory / "journal").is_dir()
+    return os.path.isfile(directory / "run.json") or os.path.isdir(directory / "journal")
 
 
 _HEAD_BYTES = 8192
