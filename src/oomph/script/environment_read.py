@@ -30,6 +30,11 @@ _OF_JOBS = (
     "PYTHON", "LC_", "LD_", "CONDA_", "NCCL_", "TF_", "XLA_",
 )  # fmt: skip
 """Prefixes of names that describe the job, machine or libraries, and so differ between starts."""
+_OF_ARITHMETIC = (
+    "TF_ENABLE_ONEDNN_OPTS", "TF_DETERMINISTIC_OPS", "TF_CUDNN_DETERMINISTIC", "NVIDIA_TF32_OVERRIDE", "TF_XLA_FLAGS",
+    "XLA_FLAGS",
+)  # fmt: skip
+"""Names that TensorFlow's native code reads, and that decide which bits a step gives."""
 
 
 class EnvironmentRead:
@@ -96,6 +101,17 @@ def read_by_script() -> dict[str, str | None]:
     return {} if _watched is None else {k: v for k, v in _watched.values().items() if not describes_the_job(k)}
 
 
+def of_arithmetic() -> dict[str, str | None]:
+    """Return a digest of each variable that chooses TensorFlow's arithmetic, by name; None for one that is not set."""
+    values = ((name, os.environ.get(name)) for name in _OF_ARITHMETIC)
+    return {name: None if value is None else _digest(name, os.fsencode(value)) for name, value in values}
+
+
+def of_training() -> dict[str, str | None]:
+    """Return a digest of each variable that the training depends on, by name; None for one that is not set."""
+    return {**of_arithmetic(), **read_by_script()}
+
+
 def read_of_the_job() -> dict[str, str | None]:
     """Return the same as `read_by_script`, but for variables that describe the job or the machine."""
     return {} if _watched is None else {k: v for k, v in _watched.values().items() if describes_the_job(k)}
@@ -103,7 +119,7 @@ def read_of_the_job() -> dict[str, str | None]:
 
 def describes_the_job(name: str) -> bool:
     """True if a variable of this name describes the job, machine or libraries, and so differs between starts."""
-    return name in _OF_THE_JOB or name.startswith(_OF_JOBS)
+    return name in _OF_THE_JOB or (name.startswith(_OF_JOBS) and name not in _OF_ARITHMETIC)
 
 
 def _digest(name: str, value: bytes | None) -> str | None:

@@ -136,6 +136,14 @@ def test_explain_shows_the_decisions_of_a_run(tmp_path: Path, capsys) -> None:
     assert main(["explain", __file__, "--decisions"]) == 3
 
 
+def test_restart_with_smaller_micro_batches_is_not_called_unchanged() -> None:
+    asked = Ending(75, "exit code 75", steps=1, saved=1, restart_requested="no room for a probe", micro_batch=8)
+    events, _ = written([(asked, Conditions())])
+    shown = decisions.as_text(decisions.replay(events), "RUN")
+    assert "attempt 1 ended by exit code 75; 1 step done, 1 saved" in shown
+    assert "start again, with micro-batches of 8 at first" in shown
+
+
 def test_resumed_finished_run_starts_with_an_empty_ledger() -> None:
     events, _ = written([(Ending(1, "unrelated"), Conditions())])
     assert isinstance(decisions.replay(events)[0].again, Finish)

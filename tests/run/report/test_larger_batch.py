@@ -24,7 +24,7 @@ def test_larger_batch_may_fill_the_room_next_to_kept_memory() -> None:
     found = larger_batch([fit()])
     assert found is not None
     assert found == LargerBatch(times=4.0, batch=64, samples=256, limit_bytes=1000 * MIB)
-    assert larger_batch_in_words(found) == "batches of at least 256 should fit (64 in this run)"
+    assert larger_batch_in_words(found) == "batches of up to 256 should fit (64 in this run)"
 
 
 @pytest.mark.parametrize(("kept", "peak", "limit"), [(0, 1, 2), (5, 90, 100), (10, 11, 12), (0, 7, 200), (50, 60, 500)])
@@ -39,13 +39,13 @@ def test_largest_need_decides_and_differing_fits_name_no_batch() -> None:
     found = larger_batch([fit(), fit(batch_size=32, device_peak_bytes=400 * MIB)])
     assert found is not None
     assert (found.batch, found.samples, found.times) == (None, None, 2.67)
-    assert larger_batch_in_words(found) == "batches at least 2.7 times as large should fit"
+    assert larger_batch_in_words(found) == "batches up to 2.7 times as large should fit"
 
 
 def test_suggested_batch_is_at_most_sixteen_times_the_current_one() -> None:
     found = larger_batch([fit(device_limit_bytes=80_000 * MIB)])
     assert found is not None
-    assert larger_batch_in_words(found) == "batches of at least 1,024 should fit (64 in this run)"
+    assert larger_batch_in_words(found) == "batches of up to 1,024 should fit (64 in this run)"
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_run_without_a_fault_suggests_a_larger_batch_that_should_fit() -> None:
     ended = Event.named("attempt-ended", {"returncode": 0, "seconds": 9.0, "steps": 10}, attempt=1)
     assert account(summarise([Event.named("fit-started", {"guard": "exact"}, attempt=1), fit(), ended], 0), "run") == [
         "finished without a fault, 10 steps, 9 s, peak device memory 300 MiB of 1000 MiB; "
-        "batches of at least 256 should fit (64 in this run)"
+        "batches of up to 256 should fit (64 in this run)"
     ]
 
 

@@ -346,6 +346,23 @@ def test_probes_that_ran_out_of_memory_are_counted_with_their_time():
     ]
 
 
+def test_probes_that_ran_out_of_memory_before_a_restart_are_counted():
+    failed = event("probe-failed", fit=0, epoch=0, step=0, samples=8, seconds=11.0, message=OOM)
+    events = [
+        event("fit-started", fit=0, guard="exact"),
+        event("oom", fit=0, epoch=0, step=0, batch=32, micro_batch=32, seconds=10.0, message=OOM, phase="compute"),
+        failed,
+        failed,
+        event("restart-requested", fault="device-oom", reason="no memory for a probe", micro_batch=1),
+        event("attempt-ended", returncode=75, steps=0, saved=0, seconds=50.0),
+        event("diagnosed", fault="device-oom", code="OOM101"),
+        decided("restart", reason="no memory for a probe"),
+        *FINISHED,
+    ]
+    (incident,) = told(events).incidents
+    assert incident.cost.endswith("3 out-of-memory errors")
+
+
 def test_checkpoint_that_was_still_being_written_shortens_the_cost_of_a_kill():
     events = [
         event("fit-started", fit=0, guard="exact"),

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from oomph.script import environment_read
+
 HEAD = """
 import json, os, sys
 from oomph.script import environment_read
@@ -81,3 +83,13 @@ except KeyError as error:
     frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     assert len(frames) == 2 and not any("oomph" in frame for frame in frames), frames
 """)[0] == {"MISSING": None}
+
+
+def test_variables_that_choose_the_arithmetic_belong_to_the_training_though_nobody_reads_them(monkeypatch):
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    found = environment_read.of_training()
+    assert found["TF_ENABLE_ONEDNN_OPTS"] is not None
+    assert found["XLA_FLAGS"] is None
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "1")
+    assert environment_read.of_training()["TF_ENABLE_ONEDNN_OPTS"] != found["TF_ENABLE_ONEDNN_OPTS"]

@@ -149,7 +149,7 @@ def test_guard_requested_restart_happens_for_any_exit_code(work):
     )
     result = work.run("train.py")
     assert result.returncode == 0
-    assert "asked for a new process (out of memory in the update)" in result.stderr.decode()
+    assert "needs a new process (out of memory in the update)" in result.stderr.decode()
     assert work.document("summary.json")["faults"] == {"device-oom": 1}
 
 

@@ -105,10 +105,12 @@ def tell_out_of_memory(fit: RunningFit, failure: Failure) -> None:
         )
     )
     if failure.phase == "compute":
+        is_divided = None not in (failure.micro_batch, failure.batch) and failure.micro_batch != failure.batch
         size = "" if failure.micro_batch is None else f" at batch {failure.micro_batch}"
+        size = f" in micro-batches of {failure.micro_batch}" if is_divided else size
         after = "nothing was applied"
-        if failure.micro_batch is not None and failure.micro_batch > 1:
-            after += ", trying the same batch as micro-batches"
+        if failure.micro_batch is not None and failure.micro_batch > 1 and fit.promise.kind != exactness.REFUSED:
+            after += ", trying smaller ones" if is_divided else ", trying the same batch as micro-batches"
         fit.fits.say(f"out of memory{size} (epoch {fit.epoch + 1}, step {fit.step + 1}); {after}")
 
 

@@ -145,8 +145,8 @@ class Fits:
         return FitIdentity(ordinal, place.site, fingerprint, place.key, occurrence, place.outline)
 
     def _note_read(self) -> None:
-        """Record which environment variables the script has found set, for the command that resumes the run."""
-        read = sorted(name for name, value in environment_read.read_by_script().items() if value is not None)
+        """Record the set environment variables that the training depends on, for the command that resumes the run."""
+        read = sorted(name for name, value in environment_read.of_training().items() if value is not None)
         if read != self._read:
             self._read = read
             self.note(VariablesRead(variables=read))

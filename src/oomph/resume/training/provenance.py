@@ -130,7 +130,7 @@ def _script() -> Facts:
     files = script_files()
     return {
         SCRIPT: {**files, _ARGUMENTS_OF_SCRIPT: " ".join(redacted_words(sys.argv[1:]))},
-        ENVIRONMENT: _variables(environment_read.read_by_script()),
+        ENVIRONMENT: _variables(environment_read.of_training()),
         CODE: dict(code_in(files)),
     }
 

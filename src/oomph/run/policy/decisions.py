@@ -99,7 +99,7 @@ def as_text(decisions: Sequence[Decision], subject: str) -> str:
     """Describe the decisions in words, each with its reasons."""
     lines = [f"{subject}: {counted(len(decisions), 'decision')}"]
     for number, decision in enumerate(decisions, 1):
-        lines += ["", f"{number}. {_what_happened(decision)}", f"   {_what_was_done(decision.action)}"]
+        lines += ["", f"{number}. {_what_happened(decision)}", f"   {_what_was_done(decision.action, decision.ending)}"]
         lines += [f"     {reason}" for reason in why(decision)]
     if not decisions:
         lines += ["", "The run has not ended yet."]
@@ -122,7 +122,7 @@ def why(decision: Decision) -> Iterator[str]:
     else:
         yield from _why_within_budget(decision)
     if not decision.reproduced:
-        yield f"this oomph would decide differently: {_what_was_done(decision.again)}"
+        yield f"this oomph would decide differently: {_what_was_done(decision.again, ending)}"
 
 
 def _why_finished(ending: Ending) -> str:
@@ -162,20 +162,23 @@ def _last_of_interest(rungs: Sequence[str]) -> int:
 def _what_happened(decision: Decision) -> str:
     ending = decision.ending
     how = ProcessEnd(ending.returncode).number
-    name = "" if isinstance(decision.action, Finish) and ending.returncode == 0 else f" ({ending.fault})"
-    where = f"; {ending.steps} steps done, {ending.saved} saved" if ending.steps else ""
+    says_nothing = ending.fault == how or (isinstance(decision.action, Finish) and ending.returncode == 0)
+    name = "" if says_nothing else f" ({ending.fault})"
+    where = f"; {counted(ending.steps, 'step')} done, {ending.saved} saved" if ending.steps else ""
     if ending.place is not None and not isinstance(decision.action, Finish):
         where += f", at {place_in_words(*ending.place, ending.epoch_over)}"
     return f"attempt {decision.attempt} ended by {how}{name}{where}"
 
 
-def _what_was_done(action: Action) -> str:
+def _what_was_done(action: Action, ending: Ending) -> str:
     match action:
         case Finish(code):
             return f"finish with exit code {code}"
         case Restart(_, change, rung):
             name = SAME if change is None else change.name
-            changed = "nothing changed" if change is None else f"with one change: {change}"
+            size = ending.micro_batch
+            same = "nothing changed" if size is None else f"with micro-batches of {size} at first"
+            changed = same if change is None else f"with one change: {change}"
             return f"start again, {changed} (rung {rung + 1}: {name})"
         case GiveUp(reason, code):
             return f"give up with exit code {code}: {reason}"

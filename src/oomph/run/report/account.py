@@ -74,14 +74,14 @@ def restart_line(ending: Ending, progress: Progress | None, attempt: int, change
         return f"the script {how}; starting attempt {attempt}{changed}"
     at = place_in_words(progress.fit, progress.epoch, progress.step, progress.is_epoch_over)
     place = f"at {at}" if progress.fit >= 0 else "in a training loop"
-    steps = f"({progress.steps} steps done, {progress.saved} saved)"
+    steps = f"({counted(progress.steps, 'step')} done, {progress.saved} saved)"
     origin = "from the last checkpoint" if progress.saved else "from the beginning"
     return f"the script {how} {place} {steps}; starting attempt {attempt} {origin}{changed}"
 
 
 def _how(ending: Ending) -> str:
     if ending.restart_requested:
-        return f"asked for a new process ({ending.restart_requested})"
+        return f"needs a new process ({ending.restart_requested})"
     if ending.hung:
         return "was ended because it made no progress (hang)"
     name = ProcessEnd(ending.returncode).name

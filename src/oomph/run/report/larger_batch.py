@@ -65,7 +65,7 @@ def _figures(fit: FitFinished) -> tuple[int, int, int] | None:
 
 
 def larger_batch_in_words(found: LargerBatch) -> str:
-    """Describe a cautious bound, "batches of at least 256 should fit (64 in this run)"; even larger ones may fit."""
+    """Describe a cautious bound, "batches of up to 256 should fit (64 in this run)"; even larger ones may fit."""
     if found.samples is None:
-        return f"batches at least {found.times:.1f} times as large should fit"
-    return f"batches of at least {found.samples:,} should fit ({found.batch:,} in this run)"
+        return f"batches up to {found.times:.1f} times as large should fit"
+    return f"batches of up to {found.samples:,} should fit ({found.batch:,} in this run)"

@@ -179,7 +179,7 @@ def _incidents(attempt: Sequence[Event], following: Sequence[Event]) -> Iterator
                 failed = _guarded(failed)  # the script has survived what it caught itself
     if later:
         yield _probes(number, later)
-    ended = _that_ended(attempt, failed, resumed_at)
+    ended = _that_ended(attempt, failed, len(probes), resumed_at)
     if ended is not None:
         yield ended
 
@@ -228,8 +228,12 @@ def _divided(recovered: Recovered, kind: str | None) -> str:
     return f"{whole} as micro-batches of {size}"
 
 
-def _that_ended(attempt: Sequence[Event], failed: Sequence[Oom], resumed_at: int) -> Incident | None:
-    """Return the fault that ended the attempt; None if it ended normally or on request."""
+def _that_ended(attempt: Sequence[Event], failed: Sequence[Oom], probes: int, resumed_at: int) -> Incident | None:
+    """Return the fault that ended the attempt; None if it ended normally or on request.
+
+    Args:
+        probes: the number of probes that ran out of memory in the step that failed.
+    """
     number, ended, decided = attempt[0].attempt, last(attempt, AttemptEnded), last(attempt, Decided)
     if ended is not None and was_cut_off(ended):
         shown = f"{ALL_ENDED}, as by kill -9 of both or a power failure: nothing recorded how"
@@ -240,7 +244,7 @@ def _that_ended(attempt: Sequence[Event], failed: Sequence[Oom], resumed_at: int
     shown_by = failed[-1] if failed and fault == OUT_OF_MEMORY else None  # one that was caught explains no later kill
     place = "" if decided is None else _place_of_ending(decided.ending)
     place = place or ("" if shown_by is None else _place(shown_by))
-    cost = ", ".join(filter(None, (_until_restart(attempt, failed), _repeated(ended, resumed_at))))
+    cost = ", ".join(filter(None, (_until_restart(attempt, failed, probes), _repeated(ended, resumed_at))))
     return Incident(fault, number, place, _shown(attempt, shown_by), _done(number, decided), cost)
 
 
@@ -282,12 +286,12 @@ def _done(attempt: int, decided: Decided | None) -> str:
     return "left the end to the script"
 
 
-def _until_restart(attempt: Sequence[Event], failed: Sequence[Oom]) -> str:
+def _until_restart(attempt: Sequence[Event], failed: Sequence[Oom], probes: int) -> str:
     """Describe the cost of out-of-memory errors that only a new process could fix; empty for other endings."""
     if not _guarded(failed) or last(attempt, RestartRequested) is None:
         return ""
     seconds = _guarded(failed)[-1].seconds + seconds_until_restart(attempt)
-    return f"{seconds:.0f} s, {counted(len(_guarded(failed)), 'out-of-memory error')}"
+    return f"{seconds:.0f} s, {counted(len(_guarded(failed)) + probes, 'out-of-memory error')}"
 
 
 def _repeated(ended: AttemptEnded | None, resumed_at: int) -> str:
