@@ -191,7 +191,8 @@ def _digest(model: Any) -> str:
 def _loss(model: Any) -> float | None:
     """Return the loss of this epoch so far, or of the last epoch if no step of this one is done."""
     try:
-        if int(model._loss_tracker.count) == 0:  # reset for the new epoch: its result would be 0
+        trackers = [metric for metric in model.metrics if metric.name == "loss"]
+        if any(int(tracker.count) == 0 for tracker in trackers):  # reset for the new epoch: its result would be 0
             return float(model.history.history["loss"][-1])
         return float(model.get_metrics_result()["loss"])
     except Exception:  # a custom train_step may report anything
