@@ -65,3 +65,30 @@ def test_unrepeatable_draws_get_the_reason_and_remedy_of_the_label():
     position._tell_obstacle()
     reason = because("raced", call="tf.image.random_flip_left_right")
     assert said == [f"a resumed run gets different batches: {reason}. Better: {reason.remedy}"]
+
+
+class InFolder(types.SimpleNamespace):
+    """A checkpoint draft whose files are written to `folder`."""
+
+    def filled(self, write):
+        return write()
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (shuffled().cache(), ["cache() keeps the order of a shuffle that is over"]),
+        (shuffled(), []),
+    ],
+    ids=["cached", "shuffled"],
+)
+def test_order_kept_by_a_full_cache_is_told_in_the_epoch_that_reads_it(tmp_path, data, told):
+    list(data)
+    said = []
+    position = DataPosition(types.SimpleNamespace(say=said.append), None)
+    iterator = iter(data)
+    position.look_at(iterator)
+    next(iterator)
+    position.save(InFolder(folder=tmp_path), 60.0)
+    position._tell_obstacle()
+    assert [line.partition("(")[2].partition("):")[0] for line in said] == told

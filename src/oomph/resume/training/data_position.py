@@ -22,6 +22,7 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
 from oomph.keras_bridge.pipelines.datasets import KernelDraws
 from oomph.objects.picture import Changes, Picture
+from oomph.protocol.reason_table import EARLIER_SHUFFLE
 from oomph.protocol.reasons import Reason, because
 from oomph.resume.state import iterators, training_state
 from oomph.resume.state.iterators import Told
@@ -211,17 +212,23 @@ class DataPosition:
             self._told = True
             self._fits.say(f"a resumed run gets different batches: {lost}. Better: {lost.remedy}")
             return
-        why = "" if self.obstacle is None else self.obstacle.value("why")
+        obstacle = self.obstacle or self._obstacle_of_epoch()
+        why = "" if obstacle is None else obstacle.value("why")
         if not why and _draws_of(self._iterator) is KernelDraws.SEEDED:
             why = "the state of its random numbers is inside TensorFlow's kernels"
         if why:
             self._told = True
             by_now = f" ({self.taken} so far, at most {self._replay_seconds():.0f} s)" if self.taken else ""
-            better = "" if self.obstacle is None else f". To have it saved, {self.obstacle.remedy}"
+            better = "" if obstacle is None else f". To have it saved, {obstacle.remedy}"
             self._fits.say(
                 f"the position in the data cannot be saved ({why}): after a fault the batches of the epoch are "
                 f"replayed{by_now}{better}"
             )
+
+    def _obstacle_of_epoch(self) -> Reason | None:
+        """Return the reason the last checkpoint lacks the iterator, if it holds from the beginning of an epoch."""
+        drained = self._drained
+        return drained if drained is not None and drained.value("kind") == EARLIER_SHUFFLE else None
 
     def is_saved_whole(self, checkpoint: Checkpoint, dataset: Any) -> bool:
         """True if a checkpoint contains everything that the next batches of a dataset depend on."""
