@@ -513,6 +513,17 @@ def test_unscaled_images_are_accepted_if_a_custom_call_may_normalize(own_call, e
     assert found("image-range", replace(training, model=model)) == expected
 
 
+@pytest.mark.parametrize(
+    ("behind", "expected"),
+    [(("BatchNormalization",), []), (("ReLU", "BatchNormalization"), [WARNING]), ((), [WARNING])],
+    ids=["at-once", "later", "never"],
+)
+def test_unscaled_images_are_accepted_if_the_first_weights_are_normalized_at_once(behind, expected):
+    training = photos(0, 255, "")
+    layers = (*training.model.layers, *(LayerFacts(f"l{number}", kind) for number, kind in enumerate(behind)))
+    assert found("image-range", replace(training, model=replace(training.model, layers=layers))) == expected
+
+
 def held_out(ours: dict[float, int], theirs: dict[float, int], role: str = "y") -> Training:
     """Whole numbers that occur so often in training, and so often in validation."""
 

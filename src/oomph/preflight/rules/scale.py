@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import zip_longest
 
 from oomph.preflight.facts.data import Features
 from oomph.preflight.facts.model import Model, Shape, is_regression
@@ -17,6 +18,8 @@ _SCALE_PIXELS = (
 """Layers or operations that may scale pixels to the magnitude of the weights."""
 _SCALE_BEFORE_WEIGHTS = ("Rescaling", "Normalization", "Lambda")
 """Layers that are only used before the weights."""
+_SCALE_AFTER_WEIGHTS = ("BatchNormalization", "LayerNormalization", "GroupNormalization")
+"""Layers that, right behind the first weights, undo the scale of the pixels."""
 _TRAINED = ("Dense", "Conv2D", "Conv1D", "Conv3D", "DepthwiseConv2D", "SeparableConv2D")
 
 
@@ -54,7 +57,7 @@ def _is_scaled(model: Model) -> bool:
         return True
     if model.own_call and any(layer.kind in _SCALE_BEFORE_WEIGHTS for layer in model.layers):
         return True  # the order of the layers says nothing of the order in which `call` takes them
-    for layer in model.layers:
+    for layer, behind in zip_longest(model.layers, model.layers[1:]):
         if (
             layer.kind in _SCALE_PIXELS
             or (not layer.is_keras and layer.kind not in _TRAINED)
@@ -62,7 +65,8 @@ def _is_scaled(model: Model) -> bool:
         ):
             return True
         if layer.kind in _TRAINED:
-            return bool(layer.weights.frozen and not layer.weights.trainable)
+            is_undone = behind is not None and behind.kind in _SCALE_AFTER_WEIGHTS
+            return is_undone or bool(layer.weights.frozen and not layer.weights.trainable)
     return model.own_call and not model.layers
 
 
