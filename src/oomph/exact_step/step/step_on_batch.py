@@ -21,7 +21,7 @@ from oomph.exact_step.micro_batch.gradient_accumulation import AccumulatedStep
 from oomph.exact_step.step.division import Division
 from oomph.exact_step.step.full_batch_step import FullBatchStep
 from oomph.exact_step.step.out_of_memory import COMMIT, Failed, SizeSearch, attempt
-from oomph.exact_step.step.probe import SAMPLES
+from oomph.exact_step.step.probe import FEW_SAMPLES, SAMPLES
 from oomph.exact_step.step.step_plan import Action, Observed, StepPlan, next_plan
 from oomph.exact_step.step.step_protocol import FailedProbe, Failure, Recovery, StepWatch
 from oomph.keras_bridge.batch import batches
@@ -132,7 +132,6 @@ class SmallerBatches:
 
 
 _Tried = DividedBatch | SmallerBatches
-_FEWEST_TO_PROBE = 4
 _NO_MEMORY_TO_PROBE = "there is no memory for a probe on top of what the full batch left allocated"
 
 
@@ -282,7 +281,7 @@ class StepOnBatch:
         start, most = self._began_with, self.search.likely_to_fit
         if start is not None and start.guessed:
             most = start.samples if most is None else min(most, start.samples)
-        return SAMPLES if most is None else min(SAMPLES, max(_FEWEST_TO_PROBE, most))
+        return SAMPLES if most is None else min(SAMPLES, max(FEW_SAMPLES, most))
 
     def _fits_without_pins(self, failed: Failed) -> bool:
         """True if the batch may have failed only because the first step under XLA also holds the variables.
