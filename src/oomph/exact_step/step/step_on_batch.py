@@ -152,6 +152,8 @@ class StepOnBatch:
         self._divisions: dict[str, Division] = {}
         self._division = new_division()
         """The division for the layout of the current batch."""
+        self._has_split = False
+        """True if a batch has been trained on in parts."""
         self._began_with: Start | None = None
         """The micro-batch that this process began with; None for full batches."""
 
@@ -189,6 +191,7 @@ class StepOnBatch:
             watch.not_recoverable(plan.failed.error, plan.failed.phase, plan.reason, plan.begin)
         if size and tried is not None:
             self.search.settle(size)
+            self._has_split = True
             if plan.ooms:
                 watch.recovered(Recovery(size, self.search.chosen or 1, plan.ooms, time.monotonic() - started))
         return plan.logs
@@ -241,7 +244,14 @@ class StepOnBatch:
             if next_size is not None
             else _need(failed, sum(slot.nbytes for slot in self._full_batch.trained_slots()))
         )
-        return Observed(size, next_size, fits, self._fresh_start(size) if can_change else None, need)
+        fresh = self._fresh_start(size) if can_change else None
+        return Observed(size, next_size, fits, fresh, need, self._has_ever_fitted)
+
+    @property
+    def _has_ever_fitted(self) -> bool:
+        """True if a step has fitted, whole or in micro-batches, here or in a process before this one."""
+        start = self._began_with
+        return self.has_fitted or self._has_split or (start is not None and not start.guessed)
 
     # -- whether micro-batches may replace the batch ----------------------------------------------------------------
 
@@ -306,7 +316,10 @@ class StepOnBatch:
 
 
 def _need(failed: Failed, trained_bytes: int) -> str:
-    """Describe the memory that was requested, available and in use at a failure; empty if unknown."""
+    """Describe the memory that was requested, available and at most in use at a failure; empty if unknown.
+
+    What the step has allocated itself is free again by now, so the peak tells more than the memory in use.
+    """
     memory, asked = DeviceMemory.of_training_device(failed.oom.gpu), failed.oom.requested_bytes
     limit, peak = memory.limit_bytes, memory.peak_bytes()
     if asked is None or limit is None:
@@ -316,4 +329,4 @@ def _need(failed: Failed, trained_bytes: int) -> str:
         return told
     if peak + asked <= limit:
         return f"{told}: at most {as_size(peak)} was in use, and the rest is in smaller pieces or held by others"
-    return f"{told}, of which {as_size(peak)} was in use ({as_size(trained_bytes)} by weights and optimizer slots)"
+    return f"{told}, of which up to {as_size(peak)} was in use ({as_size(trained_bytes)} by weights and optimizer slots)"
