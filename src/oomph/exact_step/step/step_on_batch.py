@@ -329,4 +329,5 @@ def _need(failed: Failed, trained_bytes: int) -> str:
         return told
     if peak + asked <= limit:
         return f"{told}: at most {as_size(peak)} was in use, and the rest is in smaller pieces or held by others"
-    return f"{told}, of which up to {as_size(peak)} was in use ({as_size(trained_bytes)} by weights and optimizer slots)"
+    trained = as_size(trained_bytes)
+    return f"{told}, of which up to {as_size(peak)} was in use ({trained} by weights and optimizer slots)"
