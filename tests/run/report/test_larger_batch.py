@@ -79,3 +79,11 @@ def test_run_without_a_fault_suggests_a_larger_batch_that_should_fit() -> None:
 def test_run_with_a_fault_suggests_no_larger_batch() -> None:
     events = [fit(), Event.named("oom", {}, attempt=1), Event.named("recovered", {"micro_batch": 8}, attempt=1)]
     assert not [line for line in account(summarise(events, 0), "run") if "should fit" in line]
+
+
+def test_limit_of_the_device_is_shown_where_no_larger_batch_fits() -> None:
+    ended = Event.named("attempt-ended", {"returncode": 0, "seconds": 9.0, "steps": 10}, attempt=1)
+    full = fit(device_peak_bytes=1000 * MIB)
+    summary = summarise([Event.named("fit-started", {"guard": "exact"}, attempt=1), full, ended], 0)
+    (line,) = account(summary, "run")
+    assert line.endswith("peak device memory 1000 MiB of 1000 MiB")

@@ -1,4 +1,4 @@
-"""The check judges the position in the data as a run would treat it."""
+"""The check judges the position in the data, and a batch that does not fit, as a run would treat them."""
 
 from __future__ import annotations
 
@@ -86,3 +86,22 @@ def test_unrepeatable_draws_get_the_reason_of_the_label(small_model):
         tf.random.set_seed(0)
     said = f"a resumed run gets different batches: {reason}"
     assert (found.state, found.text, found.better) == (LOST, said, reason.remedy)
+
+
+def normalized_images_with_a_small_gradient():
+    """Return a model and a batch in whose gradients 131,072 pixels nearly cancel, so that rounding is all but small."""
+    x = np.ones((32, 64, 64, 1), "float32")
+    y = np.random.default_rng(0).normal(size=x.shape) * 100
+    layers = [keras.layers.Conv2D(2, 1, kernel_initializer="zeros"), keras.layers.BatchNormalization()]
+    model = keras.Sequential([keras.layers.Input(x.shape[1:]), *layers, keras.layers.Conv2D(1, 1)])
+    model.compile("sgd", "mse")
+    return model, (tf.constant(x), tf.constant((y - y.mean() + 0.001).astype("float32")))
+
+
+def test_rounding_of_long_sums_is_not_reported_as_a_coupling_of_samples():
+    keras.utils.set_random_seed(1)
+    model, (x, y) = normalized_images_with_a_small_gradient()
+    carried = carried_by_fit(model, {"x": x, "y": y}, (x, y))
+    found = next(each for each in carried if each.what == "out of memory")
+    assert found.state == PARTLY, found
+    assert found.text == "micro-batches give about the same update: BatchNormalization sees each micro-batch alone"

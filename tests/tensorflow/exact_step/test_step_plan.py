@@ -93,3 +93,5 @@ def test_plan_restarts_when_no_single_sample_fits(action, result):
     assert plan.reason == "one sample does not fit on top of what the full batch left allocated"
     plan = after(action, result, failed(), next_size=None, need=": it needs 4 GiB")
     assert (plan.action, plan.begin, plan.reason) == (Action.RESTART, None, "one sample does not fit: it needs 4 GiB")
+    plan = after(action, result, failed(), next_size=None, need=": it needs 4 GiB", fitted=True)
+    assert plan.reason == "one sample no longer fits: it needs 4 GiB"

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.protocol.reasons import because
+from oomph.resume.training import data_position
 from oomph.resume.training.data_position import DataPosition
 
 
@@ -92,3 +93,18 @@ def test_order_kept_by_a_full_cache_is_told_in_the_epoch_that_reads_it(tmp_path,
     position.save(InFolder(folder=tmp_path), 60.0)
     position._tell_obstacle()
     assert [line.partition("(")[2].partition("):")[0] for line in said] == told
+
+
+def test_time_of_a_replay_leaves_out_waiting_for_memory(monkeypatch):
+    said, now = [], [100.0]
+    monkeypatch.setattr(data_position, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    position = DataPosition(types.SimpleNamespace(say=said.append), None)
+    position.look_at(iter(tf.data.Dataset.range(9)))
+    position.obstacle = because("position-not-saved", why="PyFunc is stateful")
+    position.taken, now[0] = 1, 117.0
+    position.step_recovered(17.0)
+    position._tell_obstacle()
+    assert "are replayed (1 so far)." in said.pop()
+    position.taken, now[0], position._told = 4, 123.0, False
+    position._tell_obstacle()
+    assert "are replayed (4 so far, at most 8 s)." in said.pop()

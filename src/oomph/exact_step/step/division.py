@@ -24,7 +24,7 @@ from oomph.exact_step.micro_batch.exactness import (
 from oomph.exact_step.micro_batch.gradient_accumulation import AccumulatedStep
 from oomph.exact_step.micro_batch.micro_batch_step import MicroBatchStep, essence
 from oomph.exact_step.step.out_of_memory import Failed, attempt
-from oomph.exact_step.step.probe import SAMPLES, Probe, ProbeFinding, coarsest_type
+from oomph.exact_step.step.probe import FEW_SAMPLES, SAMPLES, Probe, ProbeFinding, coarsest_type
 from oomph.keras_bridge.graph import SmallState, handles_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import replaced
@@ -40,7 +40,7 @@ def _tell_nobody(failed: Failed, samples: int, seconds: float) -> None:
 
 
 METRIC = "metric "
-_FEWER_SAMPLES = (4, 2)
+_FEWER_SAMPLES = (FEW_SAMPLES, 2)
 """The numbers of samples for further probes if there is no memory for the usual number."""
 _OF_ANY_SIZE = "if the step hard-codes a batch size, replace it with tf.shape(x)[0], which suits parts of any size"
 _HIDDEN_DRAWS = "random numbers that TensorFlow cannot draw again"
@@ -285,10 +285,27 @@ class Division:
         found = find(self._model, self.divided, self._step, batch, size, small, asked, tell)
         if found.no_memory or 0 < found.samples < min(asked, size):
             self._fitting = max(found.samples, _FEWER_SAMPLES[-1])
+        if found.is_perhaps_rounding and found.samples > FEW_SAMPLES:
+            found = self._with_few(found, batch, size, small, tell)
         if self.verdict is None or not found.says_nothing:
             return found
         self.divided.settle_as(kinds)  # discard what the inconclusive probe settled
         return None
+
+    def _with_few(
+        self, found: ProbeFinding, batch: Any, size: int, small: SmallState, tell: TellFailed
+    ) -> ProbeFinding:
+        """Probe again with few samples, and return that finding if it shows no difference, else the one given.
+
+        Rounding grows with the number of values in a sum, such as the pixels in the gradient of a bias; a coupling does
+        not become smaller where fewer samples share a batch. A run short of memory probes with as few.
+        """
+        kinds = self.divided.kinds()
+        again = find(self._model, self.divided, self._step, batch, size, small, FEW_SAMPLES, tell)
+        if again.conclusive and again.equal:
+            return again
+        self.divided.settle_as(kinds)
+        return found
 
     def settle(self, found: ProbeFinding) -> Promise:
         """Adopt the verdict that follows from a finding, and return it."""

@@ -21,7 +21,7 @@ from oomph.exact_step.micro_batch.gradient_accumulation import AccumulatedStep
 from oomph.exact_step.step.division import Division
 from oomph.exact_step.step.full_batch_step import FullBatchStep
 from oomph.exact_step.step.out_of_memory import COMMIT, Failed, SizeSearch, attempt
-from oomph.exact_step.step.probe import SAMPLES
+from oomph.exact_step.step.probe import FEW_SAMPLES, SAMPLES
 from oomph.exact_step.step.step_plan import Action, Observed, StepPlan, next_plan
 from oomph.exact_step.step.step_protocol import FailedProbe, Failure, Recovery, StepWatch
 from oomph.keras_bridge.batch import batches
@@ -132,7 +132,6 @@ class SmallerBatches:
 
 
 _Tried = DividedBatch | SmallerBatches
-_FEWEST_TO_PROBE = 4
 _NO_MEMORY_TO_PROBE = "there is no memory for a probe on top of what the full batch left allocated"
 
 
@@ -153,6 +152,8 @@ class StepOnBatch:
         self._divisions: dict[str, Division] = {}
         self._division = new_division()
         """The division for the layout of the current batch."""
+        self._has_split = False
+        """True if a batch has been trained on in parts."""
         self._began_with: Start | None = None
         """The micro-batch that this process began with; None for full batches."""
 
@@ -190,6 +191,7 @@ class StepOnBatch:
             watch.not_recoverable(plan.failed.error, plan.failed.phase, plan.reason, plan.begin)
         if size and tried is not None:
             self.search.settle(size)
+            self._has_split = True
             if plan.ooms:
                 watch.recovered(Recovery(size, self.search.chosen or 1, plan.ooms, time.monotonic() - started))
         return plan.logs
@@ -242,7 +244,14 @@ class StepOnBatch:
             if next_size is not None
             else _need(failed, sum(slot.nbytes for slot in self._full_batch.trained_slots()))
         )
-        return Observed(size, next_size, fits, self._fresh_start(size) if can_change else None, need)
+        fresh = self._fresh_start(size) if can_change else None
+        return Observed(size, next_size, fits, fresh, need, self._has_ever_fitted)
+
+    @property
+    def _has_ever_fitted(self) -> bool:
+        """True if a step has fitted, whole or in micro-batches, here or in a process before this one."""
+        start = self._began_with
+        return self.has_fitted or self._has_split or (start is not None and not start.guessed)
 
     # -- whether micro-batches may replace the batch ----------------------------------------------------------------
 
@@ -282,7 +291,7 @@ class StepOnBatch:
         start, most = self._began_with, self.search.likely_to_fit
         if start is not None and start.guessed:
             most = start.samples if most is None else min(most, start.samples)
-        return SAMPLES if most is None else min(SAMPLES, max(_FEWEST_TO_PROBE, most))
+        return SAMPLES if most is None else min(SAMPLES, max(FEW_SAMPLES, most))
 
     def _fits_without_pins(self, failed: Failed) -> bool:
         """True if the batch may have failed only because the first step under XLA also holds the variables.
@@ -307,7 +316,10 @@ class StepOnBatch:
 
 
 def _need(failed: Failed, trained_bytes: int) -> str:
-    """Describe the memory that was requested, available and in use at a failure; empty if unknown."""
+    """Describe the memory that was requested, available and at most in use at a failure; empty if unknown.
+
+    What the step has allocated itself is free again by now, so the peak tells more than the memory in use.
+    """
     memory, asked = DeviceMemory.of_training_device(failed.oom.gpu), failed.oom.requested_bytes
     limit, peak = memory.limit_bytes, memory.peak_bytes()
     if asked is None or limit is None:
@@ -317,4 +329,5 @@ def _need(failed: Failed, trained_bytes: int) -> str:
         return told
     if peak + asked <= limit:
         return f"{told}: at most {as_size(peak)} was in use, and the rest is in smaller pieces or held by others"
-    return f"{told}, of which {as_size(peak)} was in use ({as_size(trained_bytes)} by weights and optimizer slots)"
+    trained = as_size(trained_bytes)
+    return f"{told}, of which up to {as_size(peak)} was in use ({trained} by weights and optimizer slots)"

@@ -72,6 +72,8 @@ class Observed:
     """The micro-batch for a new process to start with if nothing fits in this one; None if that is useless."""
     need: str = ""
     """The memory that one sample would need, in words."""
+    fitted: bool = False
+    """True if a step of this training has fitted before, whole or in micro-batches."""
 
 
 def next_plan(plan: StepPlan, result: Any, observed: Observed) -> StepPlan:
@@ -108,7 +110,8 @@ def _in_parts(plan: StepPlan, observed: Observed) -> StepPlan:
         return plan
     if observed.fresh is not None:
         return plan.restart("one sample does not fit on top of what the full batch left allocated", observed.fresh)
-    return plan.restart(f"one sample does not fit{observed.need}")
+    fits = "no longer fits" if observed.fitted else "does not fit"
+    return plan.restart(f"one sample {fits}{observed.need}")
 
 
 def _begin_smaller(failed: Failed, observed: Observed) -> Start | None:

@@ -292,6 +292,7 @@ class Fit(RunningFit):
     def recovered(self, recovery: Recovery) -> None:
         """Report that a step was completed in micro-batches, and remember their size."""
         self.fits.remember_micro_batch(self.identity, Start(recovery.micro_batch))
+        self.data.step_recovered(recovery.seconds)
         reporting.tell_recovery(self, recovery)
 
     def probe_failed(self, failed: FailedProbe) -> None:

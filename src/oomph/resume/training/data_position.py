@@ -85,13 +85,18 @@ class DataPosition:
         """The reason the last checkpoint lacks the iterator, if that reason applies to that checkpoint only."""
         self._iterator: Any = None
         self._since = 0.0
+        self._recovered = 0
+        """The number of batches from the current iterator whose step ran out of memory first."""
+        self._recovering = 0.0
+        """The time, in seconds, that the steps of these batches took."""
         self._cost: tuple[float, int] | None = None
         """The time in seconds and the number of bytes that the last save of an iterator took."""
 
     def look_at(self, iterator: Any) -> None:
         """Note the iterator of the next batch."""
         if iterator is not self._iterator:
-            self._iterator, self.taken, self._since = iterator, 0, time.monotonic()
+            self._iterator, self.taken = iterator, 0
+            self._begin_measuring()
             self.iterators_used.append(self.iterators_made)
 
     def epoch_begins(self, epochs: Any) -> None:
@@ -218,7 +223,7 @@ class DataPosition:
             why = "the state of its random numbers is inside TensorFlow's kernels"
         if why:
             self._told = True
-            by_now = f" ({self.taken} so far, at most {self._replay_seconds():.0f} s)" if self.taken else ""
+            by_now = f" ({self.taken} so far{self._replay_in_words()})" if self.taken else ""
             better = "" if obstacle is None else f". To have it saved, {obstacle.remedy}"
             self._fits.say(
                 f"the position in the data cannot be saved ({why}): after a fault the batches of the epoch are "
@@ -284,7 +289,8 @@ class DataPosition:
 
     def go_on(self, iterator: Any, checkpoint: Checkpoint, taken: int) -> None:
         """Continue the counts of batches and iterators from a checkpoint."""
-        self._iterator, self._since, self.taken = iterator, time.monotonic(), taken
+        self._iterator, self.taken = iterator, taken
+        self._begin_measuring()
         self.iterators_made = said(checkpoint.meta.iterators_made)
         self.iterators_used = used_in(checkpoint)
 
@@ -311,13 +317,32 @@ class DataPosition:
             return False
         self._fits.say_once(
             f"the buffers of the data pipeline take {size / 1e6:.0f} MB and {seconds:.1f} s to save: after a fault"
-            f" the batches of the epoch are replayed instead, which now takes at most {self._replay_seconds():.0f} s"
+            f" the batches of the epoch are replayed instead{self._replay_in_words()}"
         )
         return False
 
+    def step_recovered(self, seconds: float) -> None:
+        """Note that a step ran out of memory before it was done: a replay does not wait for memory again.
+
+        Args:
+            seconds: the time that the step took in all.
+        """
+        self._recovered, self._recovering = self._recovered + 1, self._recovering + seconds
+
+    def _begin_measuring(self) -> None:
+        self._since, self._recovered, self._recovering = time.monotonic(), 0, 0.0
+
+    def _replay_in_words(self) -> str:
+        """Describe the longest time of a replay; empty if every step so far has also waited for memory."""
+        return f", at most {self._replay_seconds():.0f} s" if self.taken > self._recovered else ""
+
     def _replay_seconds(self) -> float:
-        """Return the longest time, in seconds, that replaying the epoch may take: as long as training on it took."""
-        return time.monotonic() - self._since
+        """Return the longest time, in seconds, that replaying the epoch may take: as long as training on it took.
+
+        A batch whose step ran out of memory counts as much as one of the others.
+        """
+        seconds, others = time.monotonic() - self._since, self.taken - self._recovered
+        return seconds if others <= 0 else max(0.0, seconds - self._recovering) * self.taken / others
 
 
 def _moved(before: Picture, after: Picture) -> set[str]:

@@ -209,8 +209,7 @@ def _facts(summary: Summary) -> Iterator[str]:
     if kept.failed:
         yield f"{counted(kept.failed, 'checkpoint')} could not be written"
     if summary.device_peak_bytes:
-        larger = summary.larger_batch
-        of = "" if larger is None else f" of {as_size(larger.limit_bytes)}"
+        of = f" of {as_size(summary.device_limit_bytes)}" if summary.device_limit_bytes else ""
         yield f"peak device memory {as_size(summary.device_peak_bytes)}{of}"
     elif summary.host_peak_bytes:
         yield f"peak memory {as_size(summary.host_peak_bytes)}"

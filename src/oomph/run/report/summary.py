@@ -125,6 +125,8 @@ class Summary:
     """The number of attempts killed together with oomph, from outside."""
     steps_without_data: int = 0
     """The number of steps that `fit` was asked for but did not run, because its data ran out."""
+    device_limit_bytes: int | None = None
+    """The device memory TensorFlow's allocator may use; None if unknown."""
     larger_batch: LargerBatch | None = None
     """The larger batch that the run leaves room for; None if unknown, or only slightly larger."""
 
@@ -195,6 +197,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         seconds=round(seconds, 3),
         seconds_recovering=round(sum(map(_recovering, by_attempt(events))), 3),
         device_peak_bytes=_device_peak(by),
+        device_limit_bytes=_device_limit(by),
         host_peak_bytes=_largest(ended.peak_rss_bytes for ended in endings),
         gave_up=gave_up,
         checkpoints=_checkpoints(by, seconds),
@@ -297,6 +300,12 @@ def _device_peak(by: ByKind) -> int | None:
         return None
     ended = _largest(each.device_peak_bytes for each in by.facts(AttemptEnded))
     return _largest([ended, *(fit.device_peak_bytes for fit in by.facts(FitFinished))])
+
+
+def _device_limit(by: ByKind) -> int | None:
+    """Return the smallest limit that a fit had, in bytes; None if unknown."""
+    limits = (fit.device_limit_bytes or 0 for fit in by.facts(FitFinished))
+    return min((limit for limit in limits if limit > 0), default=None)
 
 
 def _faults(by: ByKind) -> dict[str, int]:
