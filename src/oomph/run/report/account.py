@@ -156,6 +156,8 @@ def _rows(summary: Summary, run_dir: str | None, again: str, end: str, result: s
     happened += [_unrecorded(summary)] * bool(summary.unrecorded)
     if happened:
         yield "what happened", ", ".join(happened)
+    if summary.refused:
+        yield "refused", _refused(summary)
     done = list(_done(summary))
     if done:
         yield "what was done", ", ".join(done)
@@ -172,6 +174,13 @@ def _rows(summary: Summary, run_dir: str | None, again: str, end: str, result: s
         yield _STOPPED if summary.exit_code in STOPPED else _GAVE_UP, summary.gave_up
     if run_dir is not None:
         yield "next", again or f"oomph explain {run_dir}"
+
+
+def _refused(summary: Summary) -> str:
+    """Name the newest checkpoints that a resume could not use, with the reasons."""
+    told, more = summary.refused[-_MOST_REASONS:], len(summary.refused) - _MOST_REASONS
+    what = "checkpoint" if len(summary.refused) == 1 else "checkpoints"
+    return f"{what} {', '.join(map(str, told))}" + (f" and {more} more" if more > 0 else "")
 
 
 def _done(summary: Summary) -> Iterator[str]:

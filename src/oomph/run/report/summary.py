@@ -45,6 +45,7 @@ from oomph.run.report.labels import (
     unrecorded,
 )
 from oomph.run.report.larger_batch import LargerBatch, larger_batch
+from oomph.run.report.refused import Refused, refused_in
 from oomph.terminal.amounts import counted
 
 SCHEMA = 1
@@ -127,6 +128,8 @@ class Summary:
     """The number of steps that `fit` was asked for but did not run, because its data ran out."""
     larger_batch: LargerBatch | None = None
     """The larger batch that the run leaves room for; None if unknown, or only slightly larger."""
+    refused: tuple[Refused, ...] = ()
+    """The checkpoints that a resume could not use, such as damaged ones."""
 
     def __repr__(self) -> str:
         faults = sum(self.faults.values())
@@ -206,6 +209,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         cut_off=sum(map(was_cut_off, endings)),
         steps_without_data=_without_data(by.facts(DataEnded)),
         larger_batch=larger_batch(events),
+        refused=refused_in(events),
     )
 
 
