@@ -22,6 +22,8 @@ _RESULT, _STOPPED, _GAVE_UP = "the result", "stopped", "gave up"
 _STYLES = {EXACT: GREEN, VERIFIED: GREEN, NOT_EQUAL: RED, FAILED: RED}
 """The colours of labels; yellow for all others."""
 _MOST_REASONS = 3
+_WORTH_TELLING = 0.5
+"""The shortest time, in seconds, that is not shown as 0."""
 _NOTES = (NONE_SEEN, UNKNOWN)
 """Remarks about the guard that fit on the single line of a run without a fault."""
 _SPELT_OUT = {UNRELATED: "an error in the script itself"}
@@ -204,6 +206,8 @@ def _cost(summary: Summary) -> Iterator[str]:
         yield f"{summary.steps_repeated} of {counted(summary.steps, 'step')} repeated"
     if summary.seconds_recovering:
         yield f"{summary.seconds_recovering:.0f} s recovering"
+    if summary.seconds_restarting >= _WORTH_TELLING:
+        yield f"{summary.seconds_restarting:.0f} s restarting"
 
 
 def _facts(summary: Summary) -> Iterator[str]:
