@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oomph.cli import main
-from oomph.journal.events import AttemptEnded, AttemptStarted
+from oomph.journal.events import AttemptEnded, AttemptStarted, Decided, Diagnosed, RunEnded
 from oomph.journal.journal import Journal
 from oomph.run.directory.run_directory import RunRecord
 
@@ -100,3 +100,41 @@ def test_recovered_run_log_is_reported_as_recovered(tmp_path, capsys):
         assert main(["explain", str(log)]) == 0
         told = " ".join(capsys.readouterr().out.split())
         assert ("; oomph kept the run alive, and the script finished, all 90 steps" in told) is is_told
+
+
+def gave_up(run: Path, action: str) -> Path:
+    record = RunRecord(("train.py",), "python", str(run), "now", status="gave-up", attempts=1)
+    run.mkdir()
+    (run / "run.json").write_text(record.to_json())
+    journal = Journal(run, 1, "supervisor")
+    journal.write(AttemptStarted(command=["train.py"]))
+    journal.write(AttemptEnded(returncode=-9, steps=4, saved=0, oom_kills=0))
+    journal.write(Diagnosed(fault="killed", code="CRS201"))
+    reason = "killed 3 times without any progress in between"
+    journal.write(Decided(action=action, exit_code=93, reason=reason, ending={"fault": "killed"}))
+    journal.write(RunEnded(exit_code=93))
+    return run
+
+
+def test_what_the_run_tried_in_vain_is_not_advised_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = " ".join(told(capsys, str(gave_up(tmp_path / "run", "give-up"))).split())
+    advice = text.partition("what to do 1. ")[2]
+    assert "[oomph run does this by itself, and gave up in this run]" in advice.partition(" 2. ")[2]
+    assert "oomph run does this by itself" not in advice.partition(" 2. ")[0]
+    assert "[oomph run does this by itself]" not in advice
+
+
+def test_run_that_ended_without_giving_up_is_advised_as_before(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    text = " ".join(told(capsys, str(gave_up(tmp_path / "run", "finish"))).split())
+    assert "[oomph run does this by itself]" in text
+    assert "gave up in this run" not in text
+
+
+def test_script_is_not_read_as_a_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    script = tmp_path / "three.py"
+    script.write_text("x = 1\n")
+    assert main(["explain", str(script)]) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{script} is a script, not a log: to run it, oomph run {script}" in line

@@ -24,17 +24,34 @@ _AS_A_USER = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.
         (("plan", "--gpu=24GiB", "locked/train.py"), 2),
         (("explain", "locked"), 3),
         (("explain", "locked/train.log"), 3),
+        (("explain", "--decisions", "locked"), 3),
     ],
 )
 def test_locked_folder_is_refused_in_one_sentence(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
-    (tmp_path / "locked").mkdir()
-    (tmp_path / "locked").chmod(0)
-    done = subprocess.run(
-        [*_AS_A_USER, sys.executable, "-m", "oomph", *words],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    (tmp_path / "locked").chmod(0o755)
+    done = _beside_a_locked_folder(tmp_path, words)
     assert done.returncode == code
     (line,) = done.stderr.splitlines()
     assert words[-1] in line
     assert "permission denied" in line.lower()
+
+
+@pytest.mark.skipif(bool(_AS_A_USER) and shutil.which("setpriv") is None, reason="root needs setpriv")
+@pytest.mark.parametrize("run", ["locked", "locked/run"])
+def test_run_in_a_locked_folder_is_not_taken_for_a_new_one(tmp_path: Path, run: str) -> None:
+    (tmp_path / "train.py").write_text("raise SystemExit(5)")
+    done = _beside_a_locked_folder(tmp_path, ("run", f"--resume={run}", "train.py"))
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert f"--resume={run} cannot be entered: permission denied" in line
+
+
+def _beside_a_locked_folder(folder: Path, words: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    (folder / "locked").mkdir()
+    (folder / "locked").chmod(0)
+    try:
+        return subprocess.run(
+            [*_AS_A_USER, sys.executable, "-m", "oomph", *words],
+            cwd=folder, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+    finally:
+        (folder / "locked").chmod(0o755)

@@ -55,6 +55,35 @@ def test_run_resumes_after_script_and_supervisor_are_killed(work, plain, same_bi
     assert ours.summary["steps_repeated"] <= 7
 
 
+DIES_ONCE_IT_IS_NAMED = """
+import os
+import signal
+from oomph.checkpoint import store
+
+replace = store.replace
+
+def replace_and_die(folder, path):
+    replace(folder, path)
+    if path.name.startswith("step-000002") and not (path.parents[1] / "owner-2").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+store.replace = replace_and_die
+"""
+
+
+def test_checkpoint_that_was_named_just_before_the_kill_counts_as_saved(work, plain, same_bits):
+    work.script("one_fit.py")
+    script = work.folder / "one_fit.py"
+    script.write_text(DIES_ONCE_IT_IS_NAMED + script.read_text())
+    ours = work.oomph("--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS)
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    same_bits(work.folder / "ours.npz", plain)
+    (resumed,) = ours.events("resumed")
+    died, _ = ours.events("attempt-ended")
+    assert (died.data["saved"], resumed.data["steps"]) == (14, 14)
+    assert any(" done, 14 saved); starting attempt 2" in line for line in ours.said)
+
+
 @pytest.mark.parametrize(
     ("name", "damage"),
     [

@@ -116,7 +116,11 @@ def test_different_final_weights_are_shown_with_both_losses():
 
 def test_steps_at_risk_from_a_full_disk_are_counted():
     ended = [*saved(10), *events(rehearsal_ended=END, checkpoint_failed={})]
-    assert judge(BY_NAME["disk-full"], UNDISTURBED, run("disk-full", events=ended)).at_risk == 20
+    verdict = judge(BY_NAME["disk-full"], UNDISTURBED, run("disk-full", events=ended))
+    assert verdict.at_risk == 20
+    assert "disk-full: less is saved from this fault on, so a later kill would repeat up to 20 more steps" in list(
+        as_text(Report(UNDISTURBED, 20, (verdict,)), width=200)
+    )
 
 
 def test_report_text_and_json_agree():

@@ -1,8 +1,8 @@
 """CheckpointStore: writes the checkpoints of a run atomically, and verifies each before it is used.
 
 A checkpoint is written under a temporary name, flushed to disk, and renamed. It is never removed in favour of a
-training with fewer steps, even if it is unused. Runs in the script process; the supervisor calls `foreign_format` and
-`unused` only. Standard library only.
+training with fewer steps, even if it is unused. Runs in the script process; the supervisor only looks, by
+`foreign_format`, `unused`, `newest_number` and `steps_saved_after`. Standard library only.
 """
 
 from __future__ import annotations
@@ -333,6 +333,24 @@ def unused(root: Path, reached: Mapping[int, int]) -> list[Record]:
     """
     found = CheckpointStore(root).records()
     return [each for each in found if each.position.steps > reached.get(each.position.fit, -1)]
+
+
+def newest_number(root: Path) -> int:
+    """Return the highest number of a checkpoint within a fit, refused ones included; 0 if there is none.
+
+    Numbers only grow during a run, so a checkpoint with a higher number is a later one.
+    """
+    try:
+        numbers = [int(match[1]) for path in root.iterdir() if (match := _STEP.search(path.name))]
+    except OSError:
+        return 0
+    return max((number for number in numbers if number <= _MOST_NUMBER), default=0)
+
+
+def steps_saved_after(root: Path, number: int) -> int:
+    """Return the steps of the run in the newest readable checkpoint within a fit above this number; 0 if none is."""
+    later = [each for each in CheckpointStore(root).records() if number < _number(each.path.name) <= _MOST_NUMBER]
+    return later[0].position.steps if later else 0
 
 
 def _number(name: str) -> int:

@@ -209,13 +209,13 @@ def _directory(target: str | None) -> Path | None:
 
 
 def _with_command(run: Path | None, diagnoses: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
-    """Return the diagnoses, with the run's own command in their remedies; unchanged for a log."""
+    """Return the diagnoses, with the run's command and what it gave up on, for their remedies; unchanged for a log."""
     if run is None:
         return diagnoses
-    from oomph.cli.runs import command_of_run
+    from oomph.cli.runs import command_of_run, given_up_on
 
-    command = command_of_run(run)
-    return [diagnosis._replace(command=command) for diagnosis in diagnoses]
+    command, lost = command_of_run(run), given_up_on(run)
+    return [diagnosis._replace(command=command, outlasted_oomph=diagnosis.name == lost) for diagnosis in diagnoses]
 
 
 def _story(run: Path | None) -> Story | None:
@@ -284,6 +284,7 @@ def _explain_decisions(args: argparse.Namespace) -> int:
     from oomph.run.policy import decisions
 
     path = Path(args.target or "")
+    sources.check_may_be_entered(path)
     if not os.path.isdir(path) or not is_run(path):
         raise ExamineError(f"{args.target} is not a run directory of oomph: only a run has decisions")
     events = read_journal(path)

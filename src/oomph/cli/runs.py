@@ -11,8 +11,8 @@ from typing import Any
 from oomph.explain import render
 from oomph.explain.catalogue.catalogue import find
 from oomph.explain.matching.named_fault import Diagnosis, OwnCommand
-from oomph.journal.events import AttemptStarted, RunEnded
-from oomph.journal.journal import Event, facts, read_journal
+from oomph.journal.events import AttemptStarted, Decided, RunEnded
+from oomph.journal.journal import Event, facts, last, read_journal
 from oomph.run.directory.run_directory import RUNNING, RunRecord, read_record
 from oomph.run.directory.unfinished import unfinished
 from oomph.run.report.next_command import options_without_a_run
@@ -37,6 +37,15 @@ def command_of_run(run: Path) -> OwnCommand:
     """Return the command that started the run; empty if its record cannot be read."""
     record = read_record(run)
     return OwnCommand() if record is None else OwnCommand(tuple(options_without_a_run(record.options)), record.command)
+
+
+def given_up_on(run: Path) -> str:
+    """Return the name of the fault on which oomph gave up at the end of the run; empty if it did not."""
+    decided = last(read_journal(run), Decided)
+    if decided is None or decided.action != "give-up":
+        return ""
+    fault = (decided.ending or {}).get("fault")
+    return fault if isinstance(fault, str) else ""
 
 
 def run_as_text(

@@ -6,6 +6,7 @@ import io
 import itertools
 import os
 import re
+import shlex
 import stat
 import sys
 from collections.abc import Iterator, Sequence
@@ -75,13 +76,25 @@ def _target(target: str, path: Path) -> Iterator[Evidence]:
             raise ExamineError("standard input is closed")
         return read_stream(sys.stdin.buffer, "standard input", words())
     if os.path.isdir(path):
-        if not os.access(path, os.R_OK | os.X_OK):
-            raise ExamineError(f"{target} cannot be read: permission denied")
+        check_may_be_entered(path)
         if not is_run(path):
             raise ExamineError(f"{target} is a directory, but not a run directory of oomph")
         return _read_run(path)
     _check_file(target)
+    if path.suffix == ".py":
+        raise ExamineError(_is_script(target))
     return read_file(path, words())
+
+
+def _is_script(target: str) -> str:
+    named = shlex.quote(target)
+    return f"{target} is a script, not a log: to run it, oomph run {named}; to look for mistakes, oomph check {named}"
+
+
+def check_may_be_entered(path: Path) -> None:
+    """Raise ExamineError for a folder that this user may not enter, of which nothing can be said."""
+    if os.path.isdir(path) and not os.access(path, os.R_OK | os.X_OK):
+        raise ExamineError(f"{path} cannot be read: permission denied")
 
 
 def _check_file(name: str) -> None:

@@ -117,7 +117,7 @@ def _diagnosis(rank: int, diagnosis: Diagnosis, width: int) -> Iterator[str]:
         yield _quoted(f"{_place(fact)}: {_shortened(fact.text, diagnosis.signatures, most)}", width, "  ")
     yield "   what to do"
     for number, remedy in enumerate(diagnosis.remedies, 1):
-        yield from _advice(number, remedy, width)
+        yield from _advice(number, remedy, width, _IN_VAIN if diagnosis.outlasted_oomph else _BY_ITSELF)
 
 
 def _otherwise(first: Fault, others: Sequence[Fault]) -> str:
@@ -132,9 +132,14 @@ def _quoted(text: str, width: int, hang: str) -> str:
     return wrapped(_clean(text), width, f"     {hang}", "     ")
 
 
-def _advice(number: int, remedy: Remedy, width: int) -> Iterator[str]:
-    by_itself = " [oomph run does this by itself]" if remedy.action else ""
-    yield wrapped(sentence(_clean(remedy.text)) + by_itself, width, "        ", f"     {number}. ", by_itself.strip())
+_BY_ITSELF = "[oomph run does this by itself]"
+_IN_VAIN = "[oomph run does this by itself, and gave up in this run]"
+
+
+def _advice(number: int, remedy: Remedy, width: int, by_oomph: str = _BY_ITSELF) -> Iterator[str]:
+    mark = by_oomph if remedy.action else ""
+    text = f"{sentence(_clean(remedy.text))} {mark}".rstrip()
+    yield wrapped(text, width, "        ", f"     {number}. ", mark)
     if remedy.command:
         yield f"          {_clean(remedy.command)}"
     if remedy.changes:

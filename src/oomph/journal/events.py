@@ -49,6 +49,7 @@ class AttemptStarted(Fact, event="attempt-started"):
 
     python: str = ""
     command: Sequence[str] = ()
+    newest_checkpoint: int | None = None
 
 
 class AttemptEnded(Fact, event="attempt-ended"):

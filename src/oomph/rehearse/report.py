@@ -11,6 +11,7 @@ from oomph.rehearse.judge import FAULTS, LOST, SURVIVED, FaultVerdict, after_a_k
 from oomph.rehearse.rehearse import Report
 from oomph.run.report.causes import remedies
 from oomph.run.report.labels import meaning
+from oomph.terminal.amounts import counted
 from oomph.terminal.screen import GREEN, RED, USUAL_WIDTH, Heads
 from oomph.terminal.wrapping import table, wrapped
 
@@ -59,7 +60,8 @@ def _remarks(report: Report) -> Iterator[str]:
         if verdict.survived != SURVIVED and not report.refused:
             yield f"{verdict.fault} ({what[verdict.fault]}): {verdict.reason}"
         elif verdict.at_risk:
-            yield f"{verdict.fault}: after this fault, a kill costs {verdict.at_risk} more steps than before it"
+            repeated = counted(verdict.at_risk, "more step")
+            yield f"{verdict.fault}: less is saved from this fault on, so a later kill would repeat up to {repeated}"
     yield from _why_losses_differ(report.verdicts)
     yield from _label_lines(after_a_kill(report.verdicts))
     if report.left:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from oomph.explain.diagnose import diagnose
 from oomph.explain.reading import run
-from oomph.journal.events import AttemptEnded, Decided, Hung, Oom
+from oomph.journal.events import AttemptEnded, CheckpointFailed, CheckpointRefused, Decided, Hung, Oom
 from oomph.journal.journal import Event, Journal
 
 
@@ -60,3 +61,21 @@ def test_sparse_log_is_read_from_its_end(tmp_path: Path) -> None:
     with log.open("ab") as file:
         file.write(b'\nTraceback (most recent call last):\n  File "a.py", line 1, in <module>\nValueError: told\n')
     assert "ValueError" in str(list(run.read_run(tmp_path)))
+
+
+def test_refused_checkpoint_of_oomph_is_not_to_be_read_with_tensorflow(tmp_path: Path) -> None:
+    """It is no checkpoint of TensorFlow's, and oomph has already done what the page advises for those."""
+    Journal(tmp_path, 1, "script").write(
+        CheckpointRefused(name="step-000002", reason="tensors.bin does not match its checksum")
+    )
+    diagnosis, *_ = diagnose(run.read_run(tmp_path))
+    assert diagnosis.captured["reason"] == "step-000002: tensors.bin does not match its checksum"
+    assert "sha256sum --check" in diagnosis.remedies[1].command
+    assert not any("list_variables" in remedy.command or remedy.action for remedy in diagnosis.remedies)
+
+
+def test_checkpoint_that_could_not_be_written_needs_room(tmp_path: Path) -> None:
+    Journal(tmp_path, 1, "script").write(CheckpointFailed(reason="Read-only file system (checkpoint step-000002)"))
+    diagnosis, *_ = diagnose(run.read_run(tmp_path))
+    assert diagnosis.code == "CKP401"
+    assert diagnosis.remedies[0].command == "df -h . && df -i ."

@@ -21,7 +21,7 @@ from oomph.checkpoint import container as checkpoint_module
 from oomph.checkpoint import store as store_module
 from oomph.checkpoint.container import CheckpointWriter, Position, read_checkpoint
 from oomph.checkpoint.manifest import Meta
-from oomph.checkpoint.store import CheckpointStore, foreign_format, unused
+from oomph.checkpoint.store import CheckpointStore, foreign_format, newest_number, steps_saved_after, unused
 from oomph.errors import CheckpointError
 
 SOURCE = Path(oomph.__file__).parents[1]
@@ -561,3 +561,17 @@ def test_arrays_that_do_not_fit_in_memory_are_not_read(store, tmp_path, monkeypa
         else:
             with pytest.raises(CheckpointError, match="take 1600 bytes, more than the available memory"):
                 read_checkpoint(folder)
+
+
+def test_steps_are_counted_in_the_newest_readable_checkpoint_after_a_number(store, tmp_path):
+    root = tmp_path / "checkpoints"
+    assert (newest_number(root), steps_saved_after(root, 0)) == (0, 0)
+    save(store, 3)
+    (root / "step-000002-fit0-epoch0-step9").mkdir()  # damaged: nothing could resume from it
+    (root / "refused-step-000003-fit0-epoch0-step9").mkdir()
+    assert newest_number(root) == 3
+    assert [steps_saved_after(root, number) for number in (0, 1)] == [3, 0]
+
+
+def test_folder_that_does_not_exist_has_saved_nothing(tmp_path):
+    assert (newest_number(tmp_path / "none"), steps_saved_after(tmp_path / "none", 0)) == (0, 0)

@@ -121,7 +121,7 @@ def test_uncreatable_directory_is_refused_in_one_sentence(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     with pytest.raises(RunDirectoryError, match="cannot be written: Not a directory"):
         RunDirectory.create(tmp_path / "file" / "run", RECORD)
-    with pytest.raises(RunDirectoryError, match="cannot be written"):
+    with pytest.raises(RunDirectoryError, match="file cannot be written: it is a file, not a folder"):
         RunDirectory.create(tmp_path / "file", RECORD)
 
 

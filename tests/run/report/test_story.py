@@ -374,3 +374,39 @@ def test_checkpoint_that_was_still_being_written_shortens_the_cost_of_a_kill():
     ]
     story = story_of(events, summarise(events, exit_code=0), (), ("train.py",))
     assert [incident.cost for incident in story.incidents] == ["10 steps since the last checkpoint"]
+
+
+BROKEN = "tensors.bin does not match its checksum"
+REFUSED = [event("checkpoint-refused", 2, name="step-000002", reason=BROKEN), event("fit-started", 2)]
+
+
+def test_steps_lost_to_a_damaged_checkpoint_are_counted_to_it():
+    story = told([*KILLED, *REFUSED, event("resumed", 2, name="step-000001", steps=20), *FINISHED])
+    (incident,) = story.incidents
+    assert incident.cost == f"25 steps, since checkpoint step-000002 ({BROKEN}) was refused"
+    (saving,) = story.savings  # 5 of the 25 were not saved
+    assert "Part of the 10 s that 5 repeated steps took" in saving.text
+
+
+def test_more_checkpoints_are_not_advised_when_only_a_damaged_one_cost_steps():
+    killed = [event("attempt-ended", returncode=-9, seconds=30.0, steps=45, saved=45), *KILLED[1:]]
+    assert told([*killed, *REFUSED, event("resumed", 2, name="step-000001", steps=20), *FINISHED]).savings == ()
+
+
+def test_training_that_starts_over_for_want_of_a_readable_checkpoint_says_so():
+    other = event("checkpoint-refused", 2, name="step-000001", reason=f"step-000001: {BROKEN}")
+    (incident,) = told([*KILLED, other, *REFUSED, *FINISHED]).incidents
+    assert incident.cost == (f"45 steps, since checkpoints step-000001 ({BROKEN}), step-000002 ({BROKEN}) were refused")
+
+
+def test_refused_checkpoint_has_a_line_in_the_account():
+    events = [*KILLED, *REFUSED, event("resumed", 2, name="step-000001", steps=20), *FINISHED]
+    lines = account(summarise(events, 0), "runs/1")
+    assert f"refused        checkpoint step-000002 ({BROKEN})" in lines
+
+
+def test_checkpoint_that_a_second_try_restored_is_not_refused():
+    events = [*KILLED, *REFUSED, event("resumed", 2, name="step-000002", steps=40), *FINISHED]
+    assert summarise(events, 0).refused == ()
+    (incident,) = told(events).incidents
+    assert incident.cost == "5 steps since the last checkpoint"

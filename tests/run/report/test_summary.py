@@ -536,3 +536,39 @@ def test_replayed_result_names_the_operation_and_the_change_that_improves_it() -
     assert "tf.random.stateless_uniform(shape, seed) instead of tf.random.uniform" in better
     story = story_of(events, summary, (), ("train.py",))
     assert "to improve it: write tf.random.stateless_uniform" in as_text(story, "run", "", str, 200)
+
+
+def restarted(kinds: tuple[str, ...] = ("exact",), by_user: bool = False) -> list[Event]:
+    """Killed 10 s after its start, which oomph notices at once and records 2 s later."""
+    ended = {"returncode": -9, "seconds": 10.0, "steps": 412, "saved": 400}
+    resumed = [Event.named("resumed", {"steps": 400, "kind": kind}, 2, time=125.0 + n) for n, kind in enumerate(kinds)]
+    return [
+        Event.named("attempt-started", {}, 1, time=100.0),
+        Event.named("fit-started", {"fit": 0}, 1, time=104.0),
+        Event.named("attempt-ended", ended, 1, time=112.0),
+        *[Event.named("run-started", {}, 2, time=113.0)] * by_user,
+        Event.named("attempt-started", {}, 2, time=113.0),
+        Event.named("fit-started", {"fit": 0}, 2, time=121.0),
+        *resumed,
+        Event.named("attempt-ended", {"returncode": 0, "seconds": 30.0, "steps": 500, "saved": 500}, 2, time=143.0),
+    ]
+
+
+@pytest.mark.parametrize(("kinds", "seconds"), [(("exact",), 15.0), (("finished", "exact"), 16.0), ((), 11.0)])
+def test_restart_costs_the_time_from_the_death_to_the_first_new_step(kinds: tuple[str, ...], seconds: float) -> None:
+    summary = summarise(restarted(kinds), 0)
+    assert summary.seconds_restarting == seconds
+    (row,) = [row for row in account(summary, None) if row.startswith("what it cost")]
+    assert row.endswith(f"of 500 steps repeated, {seconds:.0f} s restarting")
+
+
+def test_time_until_the_user_resumed_the_run_is_not_a_cost_of_restarts() -> None:
+    summary = summarise(restarted(by_user=True), 0)
+    assert summary.seconds_restarting == 0
+    assert not any("restarting" in row for row in account(summary, None))
+
+
+@pytest.mark.parametrize("time", [0.0, float("nan"), float("inf")])
+def test_restart_with_an_implausible_time_costs_nothing(time: float) -> None:
+    events = [event._replace(time=time) if event.attempt == 2 else event for event in restarted()]
+    assert summarise(events, 0).seconds_restarting == 0

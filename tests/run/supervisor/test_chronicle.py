@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from oomph.checkpoint.container import CheckpointWriter, Position
+from oomph.checkpoint.manifest import Meta
+from oomph.checkpoint.store import CheckpointStore
 from oomph.journal.events import AttemptEnded, Decided
 from oomph.journal.journal_reader import read_journal
 from oomph.monitor.board import TrainingBoard
+from oomph.protocol.progress import ProgressBoard
 from oomph.run.supervisor.chronicle import Chronicle
+from oomph.run.supervisor.settings import MachineAtStart
 
 
 @pytest.mark.parametrize(
@@ -42,3 +47,65 @@ def test_lost_attempt_keeps_its_measurements(tmp_path, limit, peak):
     Chronicle(tmp_path, 1).close_lost_attempt()
     (ended,) = read_journal(tmp_path)
     assert (ended.fact.input_wait, ended.fact.device_peak_bytes) == (0.1, peak)
+
+
+def save(folder, steps: int) -> None:
+    store = CheckpointStore(folder / "checkpoints")
+    store.open()
+    store.draft_step(Position(0, 0, steps, steps)).complete(Meta(), _write)
+
+
+def _write(writer: CheckpointWriter) -> None:
+    writer.add("model/0", "float32", (1,), bytes(4))
+
+
+def begun(folder, attempts: int) -> Chronicle:
+    chronicle = Chronicle(folder, attempts)
+    chronicle.begin_attempt(["train.py"], "python", MachineAtStart(None))
+    return chronicle
+
+
+def saved(chronicle: Chronicle) -> int:
+    progress = chronicle.progress()
+    assert progress is not None
+    return progress.saved
+
+
+def test_checkpoint_newer_than_the_board_counts_as_saved(tmp_path):
+    """The process was killed after it had named the checkpoint, and before it could tell the board."""
+    chronicle = begun(tmp_path, 0)
+    ProgressBoard(tmp_path, 1).write(fit=0, epoch=1, step=1, steps=5, saved=1)
+    save(tmp_path, 1)
+    assert saved(chronicle) == 1
+    save(tmp_path, 5)
+    assert saved(chronicle) == 5
+
+
+def test_checkpoint_of_an_earlier_attempt_does_not_count_as_saved(tmp_path):
+    """With --start-over it is left where it is, but the new training does not build on it."""
+    save(tmp_path, 4)
+    chronicle = begun(tmp_path, 1)
+    ProgressBoard(tmp_path, 2).write(fit=0, epoch=1, step=1, steps=5, saved=0)
+    assert saved(chronicle) == 0
+    save(tmp_path, 2)
+    assert saved(chronicle) == 2
+
+
+def test_checkpoint_with_more_steps_than_were_done_does_not_count_as_saved(tmp_path):
+    chronicle = begun(tmp_path, 0)
+    ProgressBoard(tmp_path, 1).write(fit=0, epoch=1, step=1, steps=5, saved=1)
+    save(tmp_path, 6)
+    assert saved(chronicle) == 1
+
+
+@pytest.mark.parametrize(("before", "counted"), [(False, 5), (True, 1)])
+def test_checkpoint_newer_than_the_board_of_a_lost_attempt_counts_as_saved(tmp_path, before, counted):
+    if before:
+        save(tmp_path, 5)
+    begun(tmp_path, 0)
+    ProgressBoard(tmp_path, 1).write(fit=0, epoch=1, step=1, steps=5, saved=1)
+    if not before:
+        save(tmp_path, 5)
+    Chronicle(tmp_path, 1).close_lost_attempt()
+    (ended,) = [event.fact for event in read_journal(tmp_path) if isinstance(event.fact, AttemptEnded)]
+    assert (ended.steps, ended.saved) == (5, counted)

@@ -25,7 +25,8 @@ _FRAMES = (
 _NOTEBOOK_FRAME = lazy_pattern(r"[~/.A-Z\[](?P<file>[^\n]{1,300}\.py)[^\n]{0,60}? in (?P<function>[\w.<>]{1,80})\(")
 _ARROW = lazy_pattern(r"-+> ?(?P<line>\d+) ")
 _LIBRARY = lazy_pattern(
-    r"site-packages|dist-packages|[/\\]src[/\\]oomph[/\\]|[/\\]lib[/\\]python\d|[Pp]ython\d*\\[Ll]ib\\|importlib|<frozen|<__array_function__|\.runfiles|\A<string>|\.p(?:yx|xi)\Z"
+    r"site-packages|dist-packages|(?:\A|[/\\])src[/\\]oomph[/\\]|[/\\]oomph[/\\](?:api|exact_step|hooks|keras_bridge|resume)[/\\]"
+    r"|[/\\]lib[/\\]python\d|[Pp]ython\d*\\[Ll]ib\\|importlib|<frozen|<__array_function__|\.runfiles|\A<string>|\.p(?:yx|xi)\Z"
 )
 # The package that a frame belongs to, when it is one whose errors speak of what it was given.
 _RAISER = lazy_pattern(

@@ -184,6 +184,8 @@ class Diagnosis(NamedTuple):
     """The systems from which the evidence comes."""
     command: OwnCommand = OwnCommand()
     """The command that started the run from which the evidence comes."""
+    outlasted_oomph: bool = False
+    """True if the evidence comes from a run that gave up on this fault: what oomph does by itself did not help."""
 
     def __repr__(self) -> str:
         facts = len(self.evidence)
@@ -212,6 +214,8 @@ class Diagnosis(NamedTuple):
         """The remedies, best first, with the captured values and the run's command filled in."""
         values = {"where": _SOMEWHERE, **derived(self.captured), **self.captured}
         given = remedies_for(self.fault, self.signatures, self.systems, values)
+        if self.outlasted_oomph:
+            given = tuple(sorted(given, key=lambda remedy: bool(remedy.action)))
         return tuple(remedy._replace(command=self.command.put_into(remedy.command)) for remedy in given)
 
 

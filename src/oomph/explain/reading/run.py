@@ -131,8 +131,10 @@ def _in_words(fact: Fact) -> str:
             )
         case MachineSeen(snapshot={"environment": Mapping() as environ}):
             return limit_in_words(environ)
-        case CheckpointFailed(reason=reason) | CheckpointRefused(reason=reason):
-            return f"checkpoint not usable: {reason}"
+        case CheckpointFailed(reason=reason):
+            return f"checkpoint not written: {reason}"
+        case CheckpointRefused(name=name, reason=reason):
+            return f"checkpoint not usable: {f'{name}: ' * (not reason.startswith(name))}{reason}"
         case CheckpointSkipped(reason=reason):
             return f"the weights contain NaN or infinity: {reason}"
     return ""

@@ -136,6 +136,10 @@ class RunDirectory:
             close_to_others(path)
             identity = pin(path)
             lock_fd = _lock(path)
+        except FileExistsError as error:
+            raise RunDirectoryError(
+                f"the run directory {path} cannot be written: it is a file, not a folder"
+            ) from error
         except OSError as error:
             unpin(path)
             raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error

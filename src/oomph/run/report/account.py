@@ -22,6 +22,8 @@ _RESULT, _STOPPED, _GAVE_UP = "the result", "stopped", "gave up"
 _STYLES = {EXACT: GREEN, VERIFIED: GREEN, NOT_EQUAL: RED, FAILED: RED}
 """The colours of labels; yellow for all others."""
 _MOST_REASONS = 3
+_WORTH_TELLING = 0.5
+"""The shortest time, in seconds, that is not shown as 0."""
 _NOTES = (NONE_SEEN, UNKNOWN)
 """Remarks about the guard that fit on the single line of a run without a fault."""
 _SPELT_OUT = {UNRELATED: "an error in the script itself"}
@@ -156,6 +158,8 @@ def _rows(summary: Summary, run_dir: str | None, again: str, end: str, result: s
     happened += [_unrecorded(summary)] * bool(summary.unrecorded)
     if happened:
         yield "what happened", ", ".join(happened)
+    if summary.refused:
+        yield "refused", _refused(summary)
     done = list(_done(summary))
     if done:
         yield "what was done", ", ".join(done)
@@ -172,6 +176,13 @@ def _rows(summary: Summary, run_dir: str | None, again: str, end: str, result: s
         yield _STOPPED if summary.exit_code in STOPPED else _GAVE_UP, summary.gave_up
     if run_dir is not None:
         yield "next", again or f"oomph explain {run_dir}"
+
+
+def _refused(summary: Summary) -> str:
+    """Name the newest checkpoints that a resume could not use, with the reasons."""
+    told, more = summary.refused[-_MOST_REASONS:], len(summary.refused) - _MOST_REASONS
+    what = "checkpoint" if len(summary.refused) == 1 else "checkpoints"
+    return f"{what} {', '.join(map(str, told))}" + (f" and {more} more" if more > 0 else "")
 
 
 def _done(summary: Summary) -> Iterator[str]:
@@ -195,6 +206,8 @@ def _cost(summary: Summary) -> Iterator[str]:
         yield f"{summary.steps_repeated} of {counted(summary.steps, 'step')} repeated"
     if summary.seconds_recovering:
         yield f"{summary.seconds_recovering:.0f} s recovering"
+    if summary.seconds_restarting >= _WORTH_TELLING:
+        yield f"{summary.seconds_restarting:.0f} s restarting"
 
 
 def _facts(summary: Summary) -> Iterator[str]:

@@ -27,7 +27,6 @@ from oomph.journal.events import (
     ProbeFailed,
     Recovered,
     RestartRequested,
-    Resumed,
     TrainedOutsideFit,
     UncaughtException,
 )
@@ -38,6 +37,7 @@ from oomph.run.report.attempts import stopped
 from oomph.run.report.found import Found, each_once, findings_of
 from oomph.run.report.labels import SMALLER
 from oomph.run.report.next_command import names_read, options_without_a_run
+from oomph.run.report.refused import Refused, refused_in, resumed_at, steps_lost_to_refusals
 from oomph.run.report.summary import (
     ALL_ENDED,
     CUT_OFF,
@@ -156,7 +156,6 @@ def _incidents(attempt: Sequence[Event], following: Sequence[Event]) -> Iterator
     Args:
         following: the events of the next attempt.
     """
-    resumed_at = max((resumed.steps for resumed in facts(following, Resumed)), default=0)
     number, failed, probes = attempt[0].attempt, list[Oom](), list[ProbeFailed]()
     later = list[ProbeFailed]()
     probed = {found.during: found.kind for found in facts(attempt, MicroBatchesProbed) if found.during is not None}
@@ -179,7 +178,7 @@ def _incidents(attempt: Sequence[Event], following: Sequence[Event]) -> Iterator
                 failed = _guarded(failed)  # the script has survived what it caught itself
     if later:
         yield _probes(number, later)
-    ended = _that_ended(attempt, failed, len(probes), resumed_at)
+    ended = _that_ended(attempt, failed, len(probes), following)
     if ended is not None:
         yield ended
 
@@ -228,23 +227,26 @@ def _divided(recovered: Recovered, kind: str | None) -> str:
     return f"{whole} as micro-batches of {size}"
 
 
-def _that_ended(attempt: Sequence[Event], failed: Sequence[Oom], probes: int, resumed_at: int) -> Incident | None:
+def _that_ended(
+    attempt: Sequence[Event], failed: Sequence[Oom], probes: int, following: Sequence[Event]
+) -> Incident | None:
     """Return the fault that ended the attempt; None if it ended normally or on request.
 
     Args:
         probes: the number of probes that ran out of memory in the step that failed.
+        following: the events of the next attempt.
     """
     number, ended, decided = attempt[0].attempt, last(attempt, AttemptEnded), last(attempt, Decided)
     if ended is not None and was_cut_off(ended):
         shown = f"{ALL_ENDED}, as by kill -9 of both or a power failure: nothing recorded how"
-        return Incident(CUT_OFF, number, "", shown, f"nothing: {ALL_ENDED}", _repeated(ended, resumed_at))
+        return Incident(CUT_OFF, number, "", shown, f"nothing: {ALL_ENDED}", _repeated(ended, following))
     fault = _fault(attempt, failed)
     if not fault:
         return None
     shown_by = failed[-1] if failed and fault == OUT_OF_MEMORY else None  # one that was caught explains no later kill
     place = "" if decided is None else _place_of_ending(decided.ending)
     place = place or ("" if shown_by is None else _place(shown_by))
-    cost = ", ".join(filter(None, (_until_restart(attempt, failed, probes), _repeated(ended, resumed_at))))
+    cost = ", ".join(filter(None, (_until_restart(attempt, failed, probes), _repeated(ended, following))))
     return Incident(fault, number, place, _shown(attempt, shown_by), _done(number, decided), cost)
 
 
@@ -294,10 +296,21 @@ def _until_restart(attempt: Sequence[Event], failed: Sequence[Oom], probes: int)
     return f"{seconds:.0f} s, {counted(len(_guarded(failed)) + probes, 'out-of-memory error')}"
 
 
-def _repeated(ended: AttemptEnded | None, resumed_at: int) -> str:
+def _repeated(ended: AttemptEnded | None, following: Sequence[Event]) -> str:
     """Describe the steps lost. A checkpoint that was still being written may have been used all the same."""
-    lost = 0 if ended is None else ended.steps - max(ended.saved, resumed_at)
+    if ended is None:
+        return ""
+    refused, at = refused_in(following), resumed_at(following)
+    if refused and ended.saved > at:
+        return f"{counted(ended.steps - at, 'step')}, {_for_want_of(refused)}"
+    lost = ended.steps - max(ended.saved, at)
     return f"{counted(lost, 'step')} since the last checkpoint" if lost > 0 else ""
+
+
+def _for_want_of(refused: Sequence[Refused]) -> str:
+    if len(refused) == 1:
+        return f"since checkpoint {refused[0]} was refused"
+    return f"since checkpoints {', '.join(map(str, refused))} were refused"
 
 
 # -- what would save it -----------------------------------------------------------------------------------------------
@@ -314,22 +327,23 @@ def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words:
         yield Saving(
             f"The {seconds:.0f} s spent finding a micro-batch: start with its size{alike}", shlex.join(command)
         )
-    seconds = _seconds_repeated(summary, events)
+    repeated = max(0, summary.steps_repeated - steps_lost_to_refusals(events))
+    seconds = _seconds_of(repeated, events)
     if seconds >= _WORTH_A_FLAG and not _given(typed, "--checkpoint-every"):
         every = max(_SHORTEST_CHECKPOINT_SECONDS, round(seconds / max(1, summary.restarts) / _FEWER))
         command = ["oomph", "run", f"--checkpoint-every={every}s", *typed, *words]
         yield Saving(
-            f"Part of the {seconds:.0f} s that {counted(summary.steps_repeated, 'repeated step')} took: checkpoints at"
+            f"Part of the {seconds:.0f} s that {counted(repeated, 'repeated step')} took: checkpoints at"
             f" shorter intervals, which also cost time{alike}",
             shlex.join(command),
         )
 
 
-def _seconds_repeated(summary: Summary, events: Sequence[Event]) -> float:
-    """Estimate how long the repeated steps took, from the mean of the finished fits."""
+def _seconds_of(repeated: int, events: Sequence[Event]) -> float:
+    """Estimate how long this many steps took, from the mean of the finished fits."""
     finished = [fit for fit in facts(events, FitFinished) if fit.steps]
     steps = sum(fit.steps for fit in finished)
-    seconds = summary.steps_repeated * sum(fit.seconds for fit in finished) / steps if steps else 0.0
+    seconds = repeated * sum(fit.seconds for fit in finished) / steps if steps else 0.0
     return seconds if math.isfinite(seconds) else 0.0  # the times in a journal may be forged
 
 

@@ -45,6 +45,8 @@ from oomph.run.report.labels import (
     unrecorded,
 )
 from oomph.run.report.larger_batch import LargerBatch, larger_batch
+from oomph.run.report.refused import Refused, refused_in
+from oomph.run.report.restarting import seconds_restarting
 from oomph.terminal.amounts import counted
 
 SCHEMA = 1
@@ -129,6 +131,10 @@ class Summary:
     """The device memory TensorFlow's allocator may use; None if unknown."""
     larger_batch: LargerBatch | None = None
     """The larger batch that the run leaves room for; None if unknown, or only slightly larger."""
+    seconds_restarting: float = 0.0
+    """The time, in seconds, from each death to the first new step of the attempt that oomph started after it."""
+    refused: tuple[Refused, ...] = ()
+    """The checkpoints that a resume could not use, such as damaged ones."""
 
     def __repr__(self) -> str:
         faults = sum(self.faults.values())
@@ -209,6 +215,8 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         cut_off=sum(map(was_cut_off, endings)),
         steps_without_data=_without_data(by.facts(DataEnded)),
         larger_batch=larger_batch(events),
+        seconds_restarting=round(seconds_restarting(events), 3),
+        refused=refused_in(events),
     )
 
 

@@ -6,12 +6,14 @@ A run without a directory keeps the supervisor's own events in memory and builds
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import oomph
+from oomph.checkpoint.store import newest_number, steps_saved_after
+from oomph.files.opening import is_own_folder
 from oomph.journal.events import (
     AttemptEnded,
     AttemptStarted,
@@ -71,6 +73,8 @@ class Chronicle:
         self._run_dir, self.attempt = run_dir, attempts
         self._journal = Journal(None, 0, "supervisor")
         self._own: list[Event] = []
+        self._newest_checkpoint: int | None = None
+        """The number of the newest checkpoint when this attempt started; None if unknown."""
 
     def begin_attempt(
         self, command: Sequence[str], python: str, machine: MachineAtStart, start_over: bool = False
@@ -86,7 +90,9 @@ class Chronicle:
             self.write(RunStarted(oomph=oomph.__version__, start_over=start_over))
             if machine.snapshot is not None:
                 self._journal.write(MachineSeen(snapshot=machine.snapshot, repairs=machine.changes))
-        self.write(AttemptStarted(python=python, command=list(command)))
+        found = self._checkpoints()
+        self._newest_checkpoint = 0 if found is None else newest_number(found)
+        self.write(AttemptStarted(python=python, command=list(command), newest_checkpoint=self._newest_checkpoint))
 
     def write(self, fact: Fact) -> None:
         """Append a supervisor event."""
@@ -141,6 +147,8 @@ class Chronicle:
             return Ledger()
         events = read_journal(self._run_dir, self.attempt)
         if last(events, AttemptEnded) is None:
+            started = last(events, AttemptStarted)
+            self._newest_checkpoint = None if started is None else started.newest_checkpoint
             progress = self.progress()
             journal = Journal(self._run_dir, self.attempt, "supervisor")
             journal.write(
@@ -182,7 +190,20 @@ class Chronicle:
     def progress(self) -> Progress | None:
         """Return the progress of this attempt; None if it has not committed a step."""
         progress = None if self._run_dir is None else read_progress(self._run_dir)
-        return progress if progress is not None and progress.attempt == self.attempt else None
+        return self._with_saved(progress) if progress is not None and progress.attempt == self.attempt else None
+
+    def _with_saved(self, progress: Progress) -> Progress:
+        """Count a checkpoint that is complete but not on the board: a process may be killed between the two."""
+        found = self._checkpoints()
+        if found is None or self._newest_checkpoint is None:
+            return progress
+        saved = steps_saved_after(found, self._newest_checkpoint)
+        return replace(progress, saved=saved) if progress.saved < saved <= progress.steps else progress
+
+    def _checkpoints(self) -> Path | None:
+        """Return the folder of the run's checkpoints; None if there is none, or it is not the run's own."""
+        there = self._run_dir is not None and is_own_folder(self._run_dir, "checkpoints")
+        return self._run_dir / "checkpoints" if self._run_dir is not None and there else None
 
     def went_further(self) -> bool:
         """True if an earlier attempt got as far as training."""

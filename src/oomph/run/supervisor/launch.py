@@ -120,11 +120,25 @@ def _check_directories(request: Request) -> None:
         raise UsageError(
             f"--run-dir={request.run_dir} and --resume={request.resume} are different: a run has one directory"
         )
+    _check_may_be_entered(request.resume)
     parent = Path(request.resume).absolute().parent
     if not parent.is_dir():
         raise UsageError(
             f"--resume={request.resume}: there is no folder {parent}; correct the path, or create the folder"
         )
+
+
+def _check_may_be_entered(resume: str) -> None:
+    """Raise UsageError if it cannot be seen whether the folder has a run: a new one would ignore its checkpoints."""
+    try:
+        locked = os.path.isdir(resume) and not os.access(resume, os.R_OK | os.X_OK)
+        os.stat(resume)
+    except PermissionError:
+        locked = True
+    except OSError:
+        return  # it does not exist yet
+    if locked:
+        raise UsageError(f"--resume={resume} cannot be entered: permission denied")
 
 
 def _resume(request: Request, command: Command) -> RunDirectory | None:
