@@ -13,6 +13,7 @@ from oomph.objects.admission import is_called
 from oomph.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part
 from oomph.objects.values import HARMLESS_IDS, CannotEncodeError, Value
 from oomph.protocol.reason_table import GENERATOR
+from oomph.script.quiet import without_warnings
 
 _OVER_ITERABLES = (enumerate, zip, itertools.cycle, itertools.islice, itertools.chain, itertools.zip_longest)
 _CALLING = (
@@ -123,10 +124,7 @@ def _is_iterated_in_c(thing: Any, made_by: str) -> bool:
 
 def _reduced(thing: Any) -> tuple[Any, ...]:
     """Return the parts from which Python recreates the iterator: the name of its maker, the arguments, and a state."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # removed from itertools in Python 3.14
+    with without_warnings(DeprecationWarning):  # removed from itertools in Python 3.14
         made_by, arguments, *state = thing.__reduce__()
     if made_by.__name__ not in MAKERS:
         raise CannotEncodeError(type(thing).__name__)

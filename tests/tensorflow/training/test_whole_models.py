@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import runpy
+import warnings
 from types import SimpleNamespace
 
 import keras
@@ -192,3 +193,16 @@ def test_trying_to_save_writes_no_file_and_leaves_the_model_unchanged(tmp_path, 
     assert list(tmp_path.iterdir()) == []
     assert all(np.array_equal(was, now) for was, now in zip(before[0], model.get_weights(), strict=True))
     assert json.dumps(model.get_config()) == before[1]
+
+
+@pytest.mark.parametrize("layer", ["Even(2.0)", "Odd(object())"])
+def test_trying_to_save_does_not_show_the_warnings_of_the_script_again(layer):
+    def told():
+        warnings.warn("told once", UserWarning, stacklevel=1)
+
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            told()
+            cannot_be_saved(own(layer), "m.keras")
+    assert [str(each.message) for each in heard if each.category is UserWarning].count("told once") == 1

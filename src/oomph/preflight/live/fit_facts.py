@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from oomph.preflight.facts.data import ENDLESS, Data
 from oomph.preflight.facts.training import Callback, FitFacts, SavedWhole
 from oomph.preflight.live.plain_values import is_of_keras, plain
 from oomph.resume.training.whole_models import Load, cannot_be_saved, saves_ahead, trouble_of
+from oomph.script.quiet import without_warnings
 
 
 def fit_facts(kind: str, given: Mapping[str, Any], place: str, data: Data, rate: float | None = None) -> FitFacts:
@@ -165,8 +165,7 @@ def _load_trouble(model: Any, load: Load | None, is_for_weights: bool) -> tuple[
 
 def _made_again(model: Any, objects: dict[str, Any], with_compile: bool) -> str:
     """Return the error that Keras raises when it rebuilds a model from its configuration; empty if there is none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with without_warnings():
         written = json.loads(json.dumps(keras.saving.serialize_keras_object(model)))
         if not with_compile:
             written["compile_config"] = None

@@ -5,7 +5,6 @@ What is kept when reading all data does not grow with its size.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from oomph.preflight.facts.data import CLASSES, DataSample, Features
+from oomph.script.quiet import without_warnings
 
 _MOST_FEATURES = 4096
 _OVERLAP = 0.5
@@ -124,8 +124,7 @@ def _features(values: Array, target: Array | None) -> Features | None:
     if values.ndim < 2 or values.shape[0] < 2:
         return None
     columns = values.reshape(-1, values.shape[-1])[:, :_MOST_FEATURES]
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of columns without a number
+    with np.errstate(all="ignore"), without_warnings():  # of columns without a number
         clean = np.where(np.isfinite(columns), columns, np.nan)
         low, high = np.nanmin(clean, axis=0), np.nanmax(clean, axis=0)
         deviations = np.nanstd(clean, axis=0, dtype=np.float64)

@@ -8,7 +8,6 @@ are built for their earlier shapes, and optimizers for the weights that they tra
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from oomph.protocol.reasons import Reason, because, method_failed
 from oomph.resume.state import nested, training_state
 from oomph.resume.state.training_state import Array
 from oomph.resume.training.fit_objects import FitObjects, Roots
+from oomph.script.quiet import without_warnings
 
 _PAIRS = (("get_state", "set_state"), ("state_dict", "load_state_dict"))
 _LIBRARIES = ("keras", "tensorflow", "numpy")
@@ -243,8 +243,7 @@ def _build(layer: Any, configs: list[Any]) -> None:
 
 
 def _build_one(layer: Any, config: Any) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what cannot be built as a whole may be built layer by layer
+    with without_warnings():  # what cannot be built as a whole may be built layer by layer
         try:
             layer.build_from_config(_tupled(config))
         except Exception:

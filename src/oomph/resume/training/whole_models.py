@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
@@ -20,6 +19,7 @@ import keras
 
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.resume.training.call_place import frames_of_the_script, tree_of
+from oomph.script.quiet import without_warnings
 from oomph.terminal.wrapping import shortened
 
 _ENDINGS = (".keras", ".h5", ".hdf5")
@@ -204,8 +204,7 @@ def cannot_be_saved(model: Any, path: str) -> Trouble | None:
     """
     is_keras = path.endswith(".keras")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they are for the user's own call
+        with without_warnings():  # they are for the user's own call
             _write(model) if is_keras else _write_for_hdf5(model)
     except Exception as error:  # the user's own get_config may raise anything
         return trouble_of(error, _culprit(model))
@@ -247,8 +246,7 @@ def _culprit(model: Any) -> str:
 
 def _fails(part: Any) -> bool:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with without_warnings():
             _write(part)
     except Exception:
         return True

@@ -1,0 +1,57 @@
+"""Warnings that are ignored for a moment."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from oomph.script.quiet import without_warnings
+
+
+def warn(category=UserWarning):
+    warnings.warn("told", category, stacklevel=1)
+
+
+def fail_by_warning():
+    warnings.simplefilter("error")
+    warn()
+
+
+@pytest.fixture
+def heard():
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("default")
+        yield heard
+
+
+def test_a_warning_shown_before_is_not_shown_again(heard):
+    for _ in range(3):
+        warn()
+        with without_warnings():
+            pass
+    assert len(heard) == 1
+
+
+def test_an_ignored_warning_is_shown_the_first_time_it_is_not_ignored(heard):
+    with without_warnings():
+        warn()
+    assert heard == []
+    warn()
+    assert len(heard) == 1
+
+
+def test_other_categories_are_still_shown(heard):
+    with without_warnings(DeprecationWarning):
+        warn()
+        warn(DeprecationWarning)
+    assert [each.category for each in heard] == [UserWarning]
+
+
+def test_filters_are_as_before_even_after_an_error(heard):
+    filters = warnings.filters
+    with pytest.raises(UserWarning), without_warnings():
+        fail_by_warning()
+    assert warnings.filters is filters
+    warn()
+    assert len(heard) == 1
