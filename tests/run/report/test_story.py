@@ -402,7 +402,7 @@ def test_training_that_starts_over_for_want_of_a_readable_checkpoint_says_so():
 def test_refused_checkpoint_has_a_line_in_the_account():
     events = [*KILLED, *REFUSED, event("resumed", 2, name="step-000001", steps=20), *FINISHED]
     lines = account(summarise(events, 0), "runs/1")
-    assert f"refused        checkpoint step-000002 ({BROKEN})" in lines
+    assert f"not usable     checkpoint step-000002 ({BROKEN})" in lines
 
 
 def test_checkpoint_that_a_second_try_restored_is_not_refused():

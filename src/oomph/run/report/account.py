@@ -159,7 +159,7 @@ def _rows(summary: Summary, run_dir: str | None, again: str, end: str, result: s
     if happened:
         yield "what happened", ", ".join(happened)
     if summary.refused:
-        yield "refused", _refused(summary)
+        yield "not usable", _refused(summary)
     done = list(_done(summary))
     if done:
         yield "what was done", ", ".join(done)
