@@ -16,7 +16,7 @@ _FINISHED = "finished"
 def seconds_restarting(events: Sequence[Event]) -> float:
     """Return the time, in seconds, from each death to the first new step of the attempt that oomph started after it.
 
-    An attempt that the user started by `--resume` does not count: nobody knows how long he was away.
+    An attempt that the user started by `--resume` does not count: nobody knows how long they were away.
     """
     return sum(
         _between(before, after)
