@@ -285,27 +285,10 @@ class Division:
         found = find(self._model, self.divided, self._step, batch, size, small, asked, tell)
         if found.no_memory or 0 < found.samples < min(asked, size):
             self._fitting = max(found.samples, _FEWER_SAMPLES[-1])
-        if found.is_perhaps_rounding and found.samples > FEW_SAMPLES:
-            found = self._with_few(found, batch, size, small, tell)
         if self.verdict is None or not found.says_nothing:
             return found
         self.divided.settle_as(kinds)  # discard what the inconclusive probe settled
         return None
-
-    def _with_few(
-        self, found: ProbeFinding, batch: Any, size: int, small: SmallState, tell: TellFailed
-    ) -> ProbeFinding:
-        """Probe again with few samples, and return that finding if it shows no difference, else the one given.
-
-        Rounding grows with the number of values in a sum, such as the pixels in the gradient of a bias; a coupling does
-        not become smaller where fewer samples share a batch. A run short of memory probes with as few.
-        """
-        kinds = self.divided.kinds()
-        again = find(self._model, self.divided, self._step, batch, size, small, FEW_SAMPLES, tell)
-        if again.conclusive and again.equal:
-            return again
-        self.divided.settle_as(kinds)
-        return found
 
     def settle(self, found: ProbeFinding) -> Promise:
         """Adopt the verdict that follows from a finding, and return it."""

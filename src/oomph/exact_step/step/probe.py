@@ -35,10 +35,8 @@ def largest_rounding(compute: str) -> float:
 
 SAMPLES = 64
 FEW_SAMPLES = 4
-"""The number of samples for a probe where the usual number does not fit, or where rounding may hide what it shows."""
+"""The number of samples for a probe where the usual number does not fit."""
 _MOST = 256
-_PERHAPS_ROUNDING, _AT_MOST = 10.0, 1e-3
-"""The multiple of the tolerance, and the difference, up to which the rounding of long sums may explain a difference."""
 _NOT_FINITE = "the result of the micro-batches is not finite"
 
 
@@ -100,12 +98,6 @@ class ProbeFinding:
     def equal(self) -> bool:
         """True if the micro-batches equal the whole, within rounding."""
         return self.gradients <= self.tolerance and self.state <= self.tolerance
-
-    @property
-    def is_perhaps_rounding(self) -> bool:
-        """True if the difference is so small that the rounding of long sums may explain it."""
-        largest = min(_PERHAPS_ROUNDING * self.tolerance, _AT_MOST)
-        return self.conclusive and not self.equal and max(self.gradients, self.state) <= largest
 
 
 class Probe:
