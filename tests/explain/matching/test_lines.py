@@ -8,7 +8,7 @@ import pytest
 
 from oomph.explain.diagnose import diagnose, words
 from oomph.explain.evidence.evidence import Evidence
-from oomph.explain.matching.lines import LINES, LastLines, goes_on, tells_of_failure
+from oomph.explain.matching.lines import LINES, LastLines, gets_by, goes_on, tells_of_failure
 from oomph.explain.reading.log import read_log
 
 
@@ -110,3 +110,26 @@ def test_progress_bar_updates_are_kept_as_one_line() -> None:
         "359/400 [====>.....] loss: 0.359",
         "the end",
     ]
+
+
+def test_refused_save_of_an_iterator_is_no_failure_unless_the_script_raises_it() -> None:
+    """A checkpoint does without the position of such data."""
+    start = "W0000 00:00:1795941674.854801   23746 "
+    refused = "FAILED_PRECONDITION: RandomUniform is stateful."
+    assert gets_by(f"{start}op_kernel.cc:1858] OP_REQUIRES failed at iterator_ops.cc:1120 : {refused}")
+    assert gets_by(f"{start}local_rendezvous.cc:412] Local rendezvous is aborting with status: {refused}")
+    other = "FAILED_PRECONDITION: Could not find variable dense/kernel."
+    assert not gets_by(f"{start}local_rendezvous.cc:412] Local rendezvous is aborting with status: {other}")
+    assert not gets_by("tensorflow.python.framework.errors_impl.FailedPreconditionError: RandomUniform is stateful.")
+
+
+def test_log_with_a_refused_save_of_an_iterator_shows_no_fault() -> None:
+    start, refused = "W0000 00:00:1795941674.854801   23746 ", "FAILED_PRECONDITION: RandomUniform is stateful."
+    lines = [
+        "Epoch 1/3",
+        f"{start}op_kernel.cc:1858] OP_REQUIRES failed at iterator_ops.cc:1120 : {refused}",
+        f"{start}local_rendezvous.cc:412] Local rendezvous is aborting with status: {refused}",
+    ]
+    log = "\n".join(lines) + "\n"
+    assert not diagnose(list(read_log(io.BytesIO(log.encode()))))
+    assert diagnose(list(read_log(io.BytesIO(log.replace("RandomUniform is stateful", "No variable w").encode()))))

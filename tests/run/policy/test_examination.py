@@ -35,6 +35,18 @@ def test_signal_sent_only_to_the_script_is_a_preemption() -> None:
     assert examine(trail, blind=True)[1].preempted == "SIGTERM"
 
 
+def test_preempted_script_that_saved_and_left_has_no_fault_whatever_it_had_written() -> None:
+    said = (
+        b"W0000 00:00:1795941747.628375   24629 local_rendezvous.cc:412] Local rendezvous is aborting with status: "
+        b"FAILED_PRECONDITION: RandomUniform is stateful.\n"
+        b"E0000 00:00:1795941748.628375   24629 foo.cc:1] something failed\n"
+    )
+    names, ending = examine(Trail(75, None, said, stopped=False, events=[SAVED_AND_LEFT], progress=None))
+    assert (names, ending.preempted) == ((), "SIGTERM")
+    names, ending = examine(Trail(75, None, said, stopped=False, events=[], progress=None))
+    assert names
+
+
 def test_kill_is_a_preemption_only_after_a_scheduler_signal() -> None:
     killed = Trail(
         -signal.SIGKILL, 0, b"", stopped=True, events=[Event.named("fit-started", {})], progress=None, asked="SIGUSR1"

@@ -71,11 +71,22 @@ def test_fault_between_two_epochs_is_placed_at_the_end_of_the_first():
 
 def test_saving_is_shown_as_a_pastable_command():
     repeated = [event("fit-started", 2), event("resumed", 2, steps=40)]
-    story = told([*RECOVERED, *KILLED, *repeated, *FINISHED], typed=("--run-dir", "r", "--verify", "2"))
+    slow = event("fit-finished", 2, steps=10, seconds=200.0)
+    story = told([*RECOVERED, *KILLED, *repeated, slow, *FINISHED[1:]], typed=("--run-dir", "r", "--verify", "2"))
     assert [shlex.split(saving.command) for saving in story.savings] == [
         ["oomph", "run", "--micro-batch=64", "--verify", "2", "train.py", "--epochs", "10"],
-        ["oomph", "run", "--checkpoint-every=5s", "--verify", "2", "train.py", "--epochs", "10"],
+        ["oomph", "run", "--checkpoint-every=25s", "--verify", "2", "train.py", "--epochs", "10"],
     ]
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(9.0, 0), (11.0, 1)])
+def test_checkpoints_at_the_interval_that_was_used_are_not_suggested(seconds, count):
+    """Five seconds are the shortest interval, and a kill costs at most one."""
+    before = [event("fit-started", 0), event("attempt-ended", 0, returncode=-9, seconds=9.0, steps=50, saved=0)]
+    again = [event("fit-started", 1), event("fit-finished", 1, steps=50, seconds=seconds)]
+    assert [saving.command for saving in told([*before, *again]).savings] == [
+        "oomph run --checkpoint-every=5s train.py --epochs 10"
+    ] * count
 
 
 def test_used_or_unhelpful_option_is_not_suggested():

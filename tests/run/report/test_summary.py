@@ -115,6 +115,15 @@ def test_peak_memory_is_not_shown_for_a_fit_alongside_another_training(name: str
     assert any("peak memory 1.0 GiB" in line for line in account(summary, None))
 
 
+def test_probe_inside_a_step_that_runs_out_of_memory_counts_once() -> None:
+    """A process that begins with micro-batches probes before it computes."""
+    probes = [happened(1, "probe-failed", seconds=10.0)._replace(time=time) for time in (62.9, 73.3)]
+    inside = happened(1, "oom", seconds=62.5, phase="compute")._replace(time=113.9)
+    assert summarise([*undisturbed(), *probes, inside], 93).seconds_recovering == 62.5
+    later = happened(1, "oom", seconds=12.5, phase="compute")._replace(time=113.9)
+    assert summarise([*undisturbed(), *probes, later], 93).seconds_recovering == 32.5
+
+
 def test_unrecovered_out_of_memory_errors_count_as_lost_time() -> None:
     """The seconds of an error are those since its step began."""
     failed = [happened(1, "oom", seconds=seconds, phase="compute") for seconds in (11.0, 12.0)]

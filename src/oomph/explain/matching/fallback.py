@@ -8,7 +8,7 @@ from typing import NamedTuple
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.evidence.tracebacks import Tracebacks, installed, package, place_in_script
 from oomph.explain.matching.likeness import CORRECTED, Likeness, is_corrected, likely, likely_of_library
-from oomph.explain.matching.lines import AT_END, goes_on
+from oomph.explain.matching.lines import AT_END, gets_by, goes_on
 from oomph.files.patterns import lazy_pattern
 
 UNRELATED = "unrelated"
@@ -297,11 +297,12 @@ class LastError:
             self._pasted, self._position = _Message(fact.origin, error), self._now
         elif raised is None and (message := self._message or self._pasted) is not None:
             message.see(fact)
-        if "OP_REQUIRES" in text and (required := _REQUIRED.search(text)) and required["status"] not in _BENIGN_CODES:
+        required = _REQUIRED.search(text) if "OP_REQUIRES" in text and not gets_by(text) else None
+        if required and required["status"] not in _BENIGN_CODES:
             self._status, self._position = fact, self._now
         if (marker := next((m for m in _STATUS if m in text), None)) is not None:
             status = text.partition(marker)[2]
-            if not status.startswith(AT_END):
+            if not (status.startswith(AT_END) or gets_by(text)):
                 self._status, self._position = fact, self._now
         elif text.startswith("Epoch ") and _SURVIVED.match(text):
             self._went_on()

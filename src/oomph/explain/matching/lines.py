@@ -59,7 +59,8 @@ class Documentation:
 
 # Parts of TensorFlow that do without what they tried: graphs are then not optimised, kernels not timed exactly.
 # One of them is a generator that is closed after Python has gone, and so is the node named after it.
-# Public buckets are read without a token.
+# Public buckets are read without a token. An iterator over stateful operations cannot be saved, so a checkpoint does
+# without its position; where the script itself asks for it, a traceback follows.
 _GETS_BY = (
     "meta_optimizer.cc",
     "root_dataset.cc",
@@ -68,7 +69,9 @@ _GETS_BY = (
     "finalizing GeneratorDataset",
     "automatically retried",
     "google_auth_provider.cc",
+    "OP_REQUIRES failed at iterator_ops.cc",
 )
+_NOT_SAVED = ("Local rendezvous is aborting", " is stateful.")
 # The executor says so of every graph that it ends early, with the reason. Most reasons are the end of a data set or a
 # placeholder that is not fed while a graph is only looked at; these are given for what went wrong.
 _CALLED_HARMLESS = "(this does not indicate an error"
@@ -97,7 +100,7 @@ def gets_by(text: str) -> bool:
     """True if the line is from a part of TensorFlow that copes with its failure."""
     if _CALLED_HARMLESS in text:
         return not text.partition(_CALLED_HARMLESS)[2].partition("): ")[2].startswith(_FAILURES)
-    return any(part in text for part in _GETS_BY)
+    return any(part in text for part in _GETS_BY) or all(part in text for part in _NOT_SAVED)
 
 
 def is_harmless(text: str) -> bool:

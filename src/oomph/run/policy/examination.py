@@ -24,7 +24,7 @@ from oomph.journal.events import (
 from oomph.journal.journal import Event, facts, last
 from oomph.protocol import not_restartable
 from oomph.protocol.progress import Progress
-from oomph.run.policy.decide import Ending, is_crash
+from oomph.run.policy.decide import REQUEUE_EXIT_CODE, Ending, is_crash
 from oomph.terminal.endings import ProcessEnd
 
 if TYPE_CHECKING:
@@ -140,10 +140,12 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
     """
     events, progress = trail.events, trail.progress
     returncode = _through_shell(trail.returncode) if wrapped else trail.returncode
-    names = () if trail.stopped or returncode == 0 else _names(trail, returncode)
     requested, gave_up = last(events, RestartRequested), last(events, GaveUp)
     died_of_it = returncode != 0 and last(events, UncaughtException) is not None
     started = blind or progress is not None or last(events, FitStarted) is not None
+    preempted = _preempted(trail, returncode, (started or trail.went_further) and not blind)
+    as_asked = trail.stopped or returncode == 0 or (bool(preempted) and returncode == REQUEUE_EXIT_CODE)
+    names = () if as_asked else _names(trail, returncode)
     died_of = names[0].name if names and died_of_it else ""
     in_pieces = gave_up is not None and died_of == gave_up.fault and IN_PIECES in {each.name for each in names}
     if in_pieces:
@@ -158,7 +160,7 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
         steps=0 if progress is None else progress.steps,
         saved=0 if progress is None else progress.saved,
         stopped=trail.stopped,
-        preempted=_preempted(trail, returncode, (started or trail.went_further) and not blind),
+        preempted=preempted,
         hung=trail.hung,
         unkillable=trail.unkillable,
         context_lost=died_of in _LOSE_THE_CONTEXT,

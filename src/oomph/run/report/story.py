@@ -59,6 +59,8 @@ _WORTH_A_FLAG = 1.0
 _FEWER = 4
 """The factor by which to make checkpoints more frequent if repeated steps cost too much."""
 _SHORTEST_CHECKPOINT_SECONDS = 5
+_WORTHWHILE = 2
+"""The multiple of a new interval that a restart must have cost for the interval to be worth it."""
 
 
 @dataclass(frozen=True)
@@ -329,8 +331,9 @@ def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words:
         )
     repeated = max(0, summary.steps_repeated - steps_lost_to_refusals(events))
     seconds = _seconds_of(repeated, events)
-    if seconds >= _WORTH_A_FLAG and not _given(typed, "--checkpoint-every"):
-        every = max(_SHORTEST_CHECKPOINT_SECONDS, round(seconds / max(1, summary.restarts) / _FEWER))
+    at_each = seconds / max(1, summary.restarts)  # the interval was at least as long
+    every = max(_SHORTEST_CHECKPOINT_SECONDS, round(at_each / _FEWER))
+    if at_each >= _WORTHWHILE * every and not _given(typed, "--checkpoint-every"):
         command = ["oomph", "run", f"--checkpoint-every={every}s", *typed, *words]
         yield Saving(
             f"Part of the {seconds:.0f} s that {counted(repeated, 'repeated step')} took: checkpoints at"

@@ -250,17 +250,23 @@ def _compared(events: Iterable[Event]) -> int:
 def _recovering(attempt: Iterable[Event]) -> float:
     """Return the total time, in seconds, of the steps that ran out of memory, recovered or not.
 
-    Each error reports the time of its step so far. A step that ends in a request for a new process lasted until then.
+    Each error reports the time of its step so far, with the probes that failed in it. A step that ends in a request for
+    a new process lasted until then.
     """
-    total = failed = 0.0
+    total = failed = probed = 0.0
+    probed_at = math.inf
     for event in attempt:
         match event.fact:
             case Recovered(seconds=seconds):
-                total, failed = total + _finite(seconds), 0.0
+                total, failed, probed = total + _finite(seconds), 0.0, 0.0
             case Oom(seconds=seconds):
+                if event.time - _finite(seconds) <= probed_at:
+                    total -= probed
+                probed, probed_at = 0.0, math.inf
                 total, failed = total + (failed if seconds < failed else 0.0), _finite(seconds)
             case ProbeFailed(seconds=seconds) if not failed:  # otherwise the step that recovers counts it
-                total += _finite(seconds)
+                total, probed = total + _finite(seconds), probed + _finite(seconds)
+                probed_at = min(probed_at, event.time)
     return total + failed + seconds_until_restart(attempt)
 
 
