@@ -20,6 +20,7 @@ from oomph.objects.instances import Instance, dict_of
 from oomph.objects.kind import CannotGiveBackError, Decode, Encode, Kind, Part, TypeNamed
 from oomph.objects.values import Value
 from oomph.protocol.reason_table import DATA_ITERATOR, OTHER_VARIABLES
+from oomph.script.quiet import without_configuring_logging
 
 _WRAPPED = ("build", "quantize")
 """The names of methods that Keras wraps separately in each layer."""
@@ -197,7 +198,8 @@ class DatasetIterator(Kind):
         """Return the bytes of the iterator's checkpoint; empty if TensorFlow cannot save the iterator."""
         with tempfile.TemporaryDirectory() as folder:
             try:
-                tf.train.Checkpoint(iterator=thing).write(f"{folder}/iterator")
+                with without_configuring_logging():
+                    tf.train.Checkpoint(iterator=thing).write(f"{folder}/iterator")
                 parts = [(Path(folder) / name).read_bytes() for name in _FILES]
             except (tf.errors.OpError, OSError):
                 return np.zeros(0, np.uint8)

@@ -1,12 +1,14 @@
-"""Warnings that are ignored for a moment."""
+"""Warnings that are ignored for a moment, and logging that stays as the script has configured it."""
 
 from __future__ import annotations
 
+import logging
+import sys
 import warnings
 
 import pytest
 
-from oomph.script.quiet import without_warnings
+from oomph.script.quiet import without_configuring_logging, without_warnings
 
 
 def warn(category=UserWarning):
@@ -55,3 +57,18 @@ def test_filters_are_as_before_even_after_an_error(heard):
     assert warnings.filters is filters
     warn()
     assert len(heard) == 1
+
+
+def test_logging_that_was_not_configured_is_not_afterwards(monkeypatch):
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    with without_configuring_logging():
+        logging.basicConfig()
+    assert logging.getLogger().handlers == []
+
+
+def test_what_the_script_has_configured_stays(monkeypatch):
+    own = logging.StreamHandler(sys.stderr)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [own])
+    with without_configuring_logging():
+        logging.basicConfig()
+    assert logging.getLogger().handlers == [own]

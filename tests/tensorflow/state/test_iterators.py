@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
 import pytest
 import tensorflow as tf
 
+from oomph.objects.library_kinds import DatasetIterator
 from oomph.protocol.reason_table import EARLIER_SHUFFLE
 from oomph.resume.state import iterators
 
@@ -122,3 +124,10 @@ def test_full_cache_after_a_shuffle_is_the_reason_for_not_saving(tmp_path, make,
     reason = iterators.drop_unusable(iterator, tmp_path)
     assert (None if reason is None else reason.value("kind")) == kind
     assert reason == iterators.keeps_a_shuffle(data)
+
+
+@pytest.mark.parametrize("save", [iterators.save, lambda iterator, folder: DatasetIterator().array(iterator)])
+def test_saving_does_not_configure_the_logging_of_the_script(tmp_path, monkeypatch, save):
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    save(iter(tf.data.Dataset.range(9)), tmp_path)
+    assert logging.getLogger().handlers == []

@@ -31,6 +31,7 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
 from oomph.protocol.reason_table import CACHE_FILE, EARLIER_SHUFFLE, NOT_TF_DATA, SHUFFLE_OVER
 from oomph.protocol.reasons import Reason, because
+from oomph.script.quiet import without_configuring_logging
 from oomph.terminal.wrapping import shortened
 
 _PREFIX = "iterator"
@@ -57,7 +58,8 @@ def save(iterator: Any, folder: Path) -> Reason | None:
     if dataset is not None and dataset in _refused:
         return _refused[dataset]
     try:
-        tf.train.Checkpoint(iterator=iterator).write(str(folder / _PREFIX))
+        with without_configuring_logging():
+            tf.train.Checkpoint(iterator=iterator).write(str(folder / _PREFIX))
     except _REFUSALS as error:
         _remove(folder)
         why = _refusal(shortened(_NOISE.sub("", str(error.message).splitlines()[0]), 200), dataset)
