@@ -1,4 +1,4 @@
-"""The check judges the position in the data as a run would treat it."""
+"""The check judges the position in the data, and a batch that does not fit, as a run would treat them."""
 
 from __future__ import annotations
 
@@ -88,6 +88,29 @@ def test_unrepeatable_draws_get_the_reason_of_the_label(small_model):
     assert (found.state, found.text, found.better) == (LOST, said, reason.remedy)
 
 
+def normalized_images_with_a_small_gradient():
+    """Return a model and a batch in whose gradients 131,072 pixels nearly cancel, so that rounding is all but small."""
+    x = np.ones((32, 64, 64, 1), "float32")
+    y = np.random.default_rng(0).normal(size=x.shape) * 100
+    layers = [keras.layers.Conv2D(2, 1, kernel_initializer="zeros"), keras.layers.BatchNormalization()]
+    model = keras.Sequential([keras.layers.Input(x.shape[1:]), *layers, keras.layers.Conv2D(1, 1)])
+    model.compile("sgd", "mse")
+    return model, (tf.constant(x), tf.constant((y - y.mean() + 0.004).astype("float32")))
+
+
+def judged_out_of_memory(model, x, y):
+    carried = carried_by_fit(model, {"x": x, "y": y}, (x, y))
+    return next(each for each in carried if each.what == "out of memory")
+
+
+def test_rounding_of_long_sums_is_not_reported_as_a_coupling_of_samples():
+    keras.utils.set_random_seed(1)
+    model, (x, y) = normalized_images_with_a_small_gradient()
+    found = judged_out_of_memory(model, x, y)
+    assert found.state == PARTLY, found
+    assert found.text == "micro-batches give about the same update: BatchNormalization sees each micro-batch alone"
+
+
 def of_pairs(y_true, y_pred):
     """Return a loss with a weak term of pairs with the same name, of which few samples hold none."""
     value, name = y_true[:, :1], y_true[:, 1]
@@ -96,12 +119,34 @@ def of_pairs(y_true, y_pred):
     return tf.square(value - y_pred)[:, 0] + 3e-4 * pairs
 
 
-def test_weak_coupling_that_few_samples_do_not_show_is_reported():
+def of_neighbours(y_true, y_pred):
+    """Return a loss with a weak term of neighbouring samples, which depends on their order too."""
+    return tf.square(y_true[:, :1] - y_pred)[:, 0] + 3e-3 * (y_pred * tf.roll(y_pred, 1, 0))[:, 0]
+
+
+@tf.custom_gradient
+def clipped(x):
+    return x, lambda upstream: tf.clip_by_value(upstream, -0.02, 0.02)
+
+
+class Adding(keras.layers.Layer):
+    """Adds a sum over samples to the loss, which grows with the batch and is not scaled as a mean is."""
+
+    def call(self, inputs):
+        self.add_loss(3e-3 * tf.reduce_sum(inputs))
+        return inputs
+
+
+@pytest.mark.parametrize("last", [keras.layers.Identity, Adding, lambda: keras.layers.Lambda(clipped)])
+@pytest.mark.parametrize("loss", [of_pairs, of_neighbours])
+def test_weak_coupling_that_few_samples_or_another_order_do_not_show_is_reported(loss, last):
     keras.utils.set_random_seed(1)
-    model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
-    model.compile("sgd", of_pairs)
+    model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1), last()])
+    model.compile("sgd", loss)
     x = np.random.default_rng(0).normal(size=(64, 3)).astype("float32")
     y = np.stack([np.ones(64), np.arange(64) % 32], 1).astype("float32")
-    carried = carried_by_fit(model, {"x": x, "y": y}, (tf.constant(x), tf.constant(y)))
-    found = next(each for each in carried if each.what == "out of memory")
+    found = judged_out_of_memory(model, tf.constant(x), tf.constant(y))
     assert (found.state, found.text.partition(":")[0]) == (LOST, "the batch is not split"), found
+    assert 1e-4 <= float(found.text.partition("relative difference ")[2].partition(")")[0]) < 3e-3, (
+        "so rounding was measured"
+    )

@@ -103,15 +103,21 @@ class AccumulatedStep:
         self._divisors = self.micro_step.divisors_of(self._own)
         self.summed += [0.0] * (len(self.micro_step.losses.terms) - len(self.summed))
 
-    def add(self, start: int, samples: int) -> None:
-        """Run the step on `samples` samples, starting at `start`, and on the same share of smaller replicas."""
+    def add(self, start: int, samples: int, scale: float = 1.0) -> None:
+        """Run the step on `samples` samples, starting at `start`, and on the same share of smaller replicas.
+
+        Args:
+            start: the index of the first sample.
+            samples: the number of samples.
+            scale: a factor for each mean in the loss.
+        """
         injector = testing.active() if self.trains else None
         if injector is not None and injector.refuses_micro_batch(samples, self._size):
             run_out_of_memory()
         self._state.before_micro_batch()
         assert self._small is not None
         held = self._small.snapshot()  # a second reference: XLA may not take these buffers for its outputs
-        outputs, sparse = self._added_up(*self._parts(start, samples))
+        outputs, sparse = self._added_up(*self._parts(start, samples, scale))
         del held
         self._state.after_micro_batch(samples / self._size)
         for sums, slices, own in zip(self._sums, sparse, outputs, strict=True):
@@ -166,7 +172,7 @@ class AccumulatedStep:
         applied = self.micro_step.applied
         return [] if applied is None else [v for call in applied.variables for v in call]
 
-    def _parts(self, start: int, samples: int) -> tuple[list[Any], list[MicroBatchSlice]]:
+    def _parts(self, start: int, samples: int, scale: float = 1.0) -> tuple[list[Any], list[MicroBatchSlice]]:
         """Cut out the micro-batch of these samples in each replica, with its frame."""
         places = cuts(self._sizes, start, samples)
         parts = [batches.part_of(own, *place) for own, place in zip(self._own, places, strict=True)]
@@ -174,7 +180,7 @@ class AccumulatedStep:
             MicroBatchSlice.of(first, stop - first, size, divisors, self.summed)
             for (first, stop), size, divisors in zip(places, self._sizes, self._divisors, strict=True)
         ]
-        return parts, frames
+        return parts, [frame._replace(share=frame.share * scale) for frame in frames] if scale != 1.0 else frames
 
     def _added_up(self, parts: list[Any], frames: list[MicroBatchSlice]) -> tuple[list[MicroBatchOutputs], list[Any]]:
         """Run a micro-batch and add up its dense gradients; return its other outputs and its sparse gradients."""

@@ -109,7 +109,7 @@ def judge(promise: Promise, finding: ProbeFinding, choice: Choice) -> Promise:
         return _inexact(f"{promise.reason}, and {finding.why_nothing}", usual=False, choice=choice)
     if finding.no_memory:
         return _inexact(f"each sample is treated independently, but {finding.why_nothing}", usual=True, choice=choice)
-    if not finding.gradients <= finding.tolerance:
+    if not finding.has_equal_gradients:
         shown = finding.incomparable or f"relative difference {finding.gradients:.1g}"
         reason = f"the update depends on which samples share a batch (probe: {shown})"
         return _inexact(reason, usual=False, choice=choice)
@@ -182,12 +182,12 @@ def _probed_both_ways(
     """Probe the step with its loss as the current kind, mean or sum; if the result differs, probe the other kind."""
     probe, summed = Probe(divided, coarsest_type(model)), divided.micro_step.summed
     found = probe.run(batch, size, small, _names(model), samples)
-    if found.gradients <= found.tolerance or not found.conclusive:
+    if found.has_equal_gradients or not found.conclusive:
         return found
     divided.micro_step.take_for(not summed)
     divided.micro_step.trace(batch)
     other = probe.run(batch, size, small, _names(model), samples)
-    if other.gradients <= other.tolerance:
+    if other.has_equal_gradients:
         return other
     divided.micro_step.take_for(summed)
     return found

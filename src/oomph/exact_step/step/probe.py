@@ -7,6 +7,7 @@ of layers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,13 @@ def largest_rounding(compute: str) -> float:
     return _RELATIVE.get(compute, _RELATIVE["float32"])
 
 
+_SCALES = (0.75, 0.9921875)
+"""Two factors of a loss; neither is a power of two, so each rounds differently, and both are exact in bfloat16."""
+_MOST_ROUNDING = 10.0
+"""How many tolerances a measured rounding may reach: more is not taken for rounding."""
+_SPREAD = 3.0
+"""How many times the measured rounding a difference may be: each is one draw of the same distribution."""
+
 SAMPLES = 64
 FEW_SAMPLES = 4
 """The number of samples for a probe where the usual number does not fit."""
@@ -51,6 +59,8 @@ class ProbeFinding:
     worst: str = ""
     """The name of the state variable with the largest difference."""
     tolerance: float = 0.0
+    rounding: float = 0.0
+    """The difference of gradients that measured rounding explains; 0.0 if it was not needed, or does not explain it."""
     returned: float = 0.0
     """The largest relative difference of a returned number, treated as a mean or as a sum over samples."""
     conclusive: bool = True
@@ -79,10 +89,11 @@ class ProbeFinding:
         return {name: None if value == float("inf") else value for name, value in found.items()}
 
     def __str__(self) -> str:
-        decisive = self.gradients if self.gradients > self.tolerance else max(self.gradients, self.state)
+        decisive = max(self.gradients, self.state) if self.has_equal_gradients else self.gradients
         shown = f"relative difference {decisive:.1g}" if np.isfinite(decisive) else self.incomparable or _NOT_FINITE
         without = " without BatchNormalization" if self.normalises else ""
-        return f"probed with {self.samples} samples{without}, {shown}"
+        rounding = ", no more than measured rounding" if self.tolerance < self.gradients <= self.rounding else ""
+        return f"probed with {self.samples} samples{without}, {shown}{rounding}"
 
     @property
     def says_nothing(self) -> bool:
@@ -95,9 +106,14 @@ class ProbeFinding:
         return "there was no memory for a probe" if self.no_memory else "a probe was inconclusive"
 
     @property
+    def has_equal_gradients(self) -> bool:
+        """True if the gradients of the micro-batches equal those of the whole, within rounding."""
+        return self.gradients <= max(self.tolerance, self.rounding)
+
+    @property
     def equal(self) -> bool:
         """True if the micro-batches equal the whole, within rounding."""
-        return self.gradients <= self.tolerance and self.state <= self.tolerance
+        return self.has_equal_gradients and self.state <= self.tolerance
 
 
 class Probe:
@@ -134,27 +150,58 @@ class Probe:
             self._settle(few, samples, first, small, before)
             whole = self._taken(few, samples, [samples], small, before)
             parts = self._taken(few, samples, [first, samples - first], small, before)
+            differences, incomparable = _differences(whole[0], parts[0])
+            rounding = self._rounding(
+                differences, whole[0], lambda scale: self._taken(few, samples, [samples], small, before, scale)[0]
+            )
         finally:
             small.restore(before)
         state, worst = self._state_difference(whole[1], parts[1], before, small, names)
         norm = _norm(whole[0])
-        conclusive = self._settled and (bool(0 < norm < np.inf) or not self._divided.trains)
-        difference, incomparable = _difference(whole[0], parts[0])
         return ProbeFinding(
-            samples, difference, state, worst, self._tolerance, self._returned, conclusive, incomparable=incomparable
+            samples,
+            max(differences, default=0.0),
+            state,
+            worst,
+            self._tolerance,
+            rounding,
+            self._returned,
+            conclusive=self._settled and (bool(0 < norm < np.inf) or not self._divided.trains),
+            incomparable=incomparable,
         )
 
-    def _taken(self, few: Any, size: int, parts: list[int], small: SmallState, before: Any) -> tuple[Any, Any]:
-        """Return gradients and state after the samples, in micro-batches of these sizes."""
+    def _taken(
+        self, few: Any, size: int, parts: list[int], small: SmallState, before: Any, scale: float = 1.0
+    ) -> tuple[Any, Any]:
+        """Return gradients and state after the samples, in micro-batches of these sizes.
+
+        With a scale, the loss is multiplied by it, and the gradients are divided by it again.
+        """
         small.restore(before)
         divided, start = self._divided, 0
         divided.start(few, size, small)
         for part in parts:
-            divided.add(start, part)
+            divided.add(start, part, scale)
             start += part
         divided.finish(size_is_known=False)
-        gradients = [array for g in divided.gradients() if g is not None for array in _arrays_of(g)]
+        gradients = [array for g in divided.gradients() if g is not None for array in _arrays_of(g, scale)]
         return gradients, [_array(value) for value in small.snapshot()]
+
+    def _rounding(self, differences: list[float], whole: list[Any], scaled: Callable[[float], list[Any]]) -> float:
+        """Return the largest difference if measured rounding explains each that is above the tolerance, else 0.0.
+
+        Sums over many pixels or time steps that nearly cancel round by more than the tolerance. Gradients are linear in
+        the loss: with a scaled loss they differ by rounding alone, whatever the loss couples. If they do not (a term
+        was not scaled, or a gradient is clipped), the first scale moves them 32 times as far as the second. The bound
+        on the first and the smaller of the two as the measure keep that below the tolerance.
+        """
+        worst, most = max(differences, default=0.0), _MOST_ROUNDING * self._tolerance
+        if not self._tolerance < worst <= _SPREAD * most:
+            return 0.0
+        far, near = (_differences(whole, scaled(scale))[0] for scale in _SCALES)
+        measured = [min(one, other) if one <= most else 0.0 for one, other in zip(far, near, strict=True)]
+        allowed = [max(self._tolerance, _SPREAD * rounding) for rounding in measured]
+        return worst if all(np.less_equal(differences, allowed)) else 0.0
 
     def _settle(self, few: Any, size: int, first: int, small: SmallState, before: Any) -> None:
         """Find out whether each plain number that the step computes is a mean over samples or a sum.
@@ -230,28 +277,27 @@ def _is_number(value: Any) -> bool:
     return rank == 0 and bool(getattr(getattr(value, "dtype", None), "is_floating", False))
 
 
-def _arrays_of(gradient: Any) -> list[Any]:
-    """Convert a gradient to comparable arrays; for a sparse one, its sorted indices and the summed rows."""
+def _arrays_of(gradient: Any, scale: float = 1.0) -> list[Any]:
+    """Convert a gradient, divided by the scale, to arrays; for a sparse one, its sorted indices and the summed rows."""
     if not isinstance(gradient, tf.IndexedSlices):
-        return [_array(gradient)]
-    indices, slices = _array(gradient.indices), _array(gradient.values)
+        return [_array(gradient) / scale]
+    indices, slices = _array(gradient.indices), _array(gradient.values) / scale
     rows, places = np.unique(indices, return_inverse=True)
     sums = np.zeros((len(rows), *slices.shape[1:]))
     np.add.at(sums, places.reshape(-1), slices)
     return [np.sort(indices), sums]
 
 
-def _difference(whole: list[Any], parts: list[Any]) -> tuple[float, str]:
-    """Return the largest relative difference of any gradient. Very small gradients are measured against all of them.
+def _differences(whole: list[Any], parts: list[Any]) -> tuple[list[float], str]:
+    """Return the relative difference of each gradient. Very small gradients are measured against all of them.
 
     If the gradients cannot be compared, returns infinity and the reason in words.
     """
     floor = 1e-3 * _norm(whole) or 1.0
     if [a.shape for a in whole] != [b.shape for b in parts]:
-        return float("inf"), "the micro-batches look up a different number of table rows from the whole batch"
+        return [float("inf")], "the micro-batches look up a different number of table rows from the whole batch"
     ratios = [_finite(_norm([a - b]) / max(_norm([a]), floor)) for a, b in zip(whole, parts, strict=True)]
-    worst = max(ratios, default=0.0)
-    return worst, "" if np.isfinite(worst) else _NOT_FINITE
+    return ratios, "" if np.isfinite(ratios).all() else _NOT_FINITE
 
 
 def _finite(difference: float) -> float:
