@@ -32,6 +32,8 @@ class Meta:
     """The script, its arguments and its environment, as digests and words."""
     guard: str | None = None
     """The guarantee given for its steps, such as "exact"."""
+    finished: bool = False
+    """True for the end state of a fit."""
     # -- state besides tensors
     random: dict[str, Any] | None = None
     """The states of the random generators."""
@@ -339,6 +341,7 @@ _CHECKS: dict[str, Check] = {
     "outline": _is_text,
     "fingerprint": _is_text,
     "guard": _is_text,
+    "finished": lambda value: type(value) is bool,
     "optimizers": _list_of(_list_of(_is_whole)),
     "random": _is_random,
     "history": _is_history,

@@ -14,6 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import TypeVar
 
@@ -102,11 +103,11 @@ class CheckpointStore:
     def draft_step(self, at: Position) -> Draft:
         """Begin a checkpoint within a fit. Raises CheckpointError."""
         self._number += 1
-        return Draft(self, f"step-{self._number:06d}-fit{at.fit}-epoch{at.epoch}-step{at.step}", at)
+        return Draft(self, _step_name(self._number, at), at)
 
     def draft_finished(self, at: Position) -> Draft:
         """Begin the end state of a fit, which is kept while the run may restart. Raises CheckpointError."""
-        return Draft(self, f"finished-fit{at.fit}", at)
+        return Draft(self, _end_name(at.fit), at)
 
     def records(self) -> list[Record]:
         """Return all checkpoints, newest first; the end states of fits come last."""
@@ -138,7 +139,7 @@ class CheckpointStore:
 
     def finished(self, fit: int) -> Checkpoint | None:
         """Return the end state of a fit that an earlier attempt finished, if it exists and verifies."""
-        path = self._root / f"finished-fit{fit}"
+        path = self._root / _end_name(fit)
         return self._verified(path) if path.is_dir() else None
 
     def drop_steps(self, end: Position) -> None:
@@ -219,7 +220,7 @@ class CheckpointStore:
 
     def _verified(self, path: Path) -> Checkpoint | None:
         try:
-            return _read_patiently(path)
+            return _as_named(_read_patiently(path))
         except FormatError as error:
             self._refused(path.name, str(error))  # it stays for an oomph that can read it
         except CheckpointError as error:
@@ -287,10 +288,29 @@ class Draft:
             write(writer)
         finally:
             writer.close()
-        write_manifest(self.folder, self._at, meta, writer.entries)
+        is_end = self._name == _end_name(self._at.fit)
+        write_manifest(self.folder, self._at, replace_fields(meta, finished=is_end), writer.entries)
         size, digests = seal(self.folder)
         self._store.put(self.folder, self._name, self._at)
         return Saved(self._name, size, digests[TENSORS])
+
+
+def _step_name(number: int, at: Position) -> str:
+    return f"step-{number:06d}-fit{at.fit}-epoch{at.epoch}-step{at.step}"
+
+
+def _end_name(fit: int) -> str:
+    return f"finished-fit{fit}"
+
+
+def _as_named(checkpoint: Checkpoint) -> Checkpoint:
+    """Return the checkpoint; raises CheckpointError if its folder has the name of another one, as a copy would."""
+    at, is_end = checkpoint.position, checkpoint.meta.finished
+    own = _end_name(at.fit) if is_end else _step_name(_number(checkpoint.name), at)
+    if checkpoint.name != own:
+        what = "the end state" if is_end else f"step {at.step} of epoch {at.epoch}"
+        raise CheckpointError(f"it is {what} of fit {at.fit}, in a folder named for something else")
+    return checkpoint
 
 
 def _read_patiently(path: Path) -> Checkpoint:

@@ -13,7 +13,7 @@ from typing import Any
 
 from oomph.keras_bridge import code
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.objects.admission import hides_nothing, is_data, is_plain_name, may_be_global, may_be_set, path_of
+from oomph.objects.admission import hides_nothing, is_called, is_data, is_plain_name, may_be_global, may_be_set, path_of
 from oomph.objects.kind import (
     CannotGiveBackError,
     Decode,
@@ -72,9 +72,11 @@ class Instance(Kind):
             if not (type(value) is int and value != now.get(name) and is_open_for_writing(now.get(name))):
                 self._set(thing, name, value)
 
-        for name in now:
-            if name not in wanted:
-                self._remove(thing, name)
+        gone = [name for name in now if name not in wanted]
+        if any(is_called(now[name]) for name in gone):
+            raise CannotGiveBackError("a function of the instance is missing")  # the class may have another one
+        for name in gone:
+            self._remove(thing, name)
         put_each(wanted.items(), decode, now, put)
 
     def shell(self, content: Value, type_named: TypeNamed) -> Any:

@@ -48,6 +48,10 @@ class Buffer(Kind):
         return {"StringIO": io.StringIO, "BytesIO": io.BytesIO}[content[0]]()
 
 
+_OF_CHARACTERS = "bBuw"
+"""The type codes of arrays that may be a text."""
+
+
 class Numbers(Kind):
     """An `array.array`."""
 
@@ -59,8 +63,9 @@ class Numbers(Kind):
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         if thing.typecode != content[0] or type(content[1]) is not bytes or len(content[1]) % thing.itemsize:
             raise CannotGiveBackError("an array of a different type")
+        new = decode(content[1], thing.tobytes()) if thing.typecode in _OF_CHARACTERS else content[1]
         del thing[:]
-        thing.frombytes(content[1])
+        thing.frombytes(new)
 
     def shell(self, content: Value, type_named: TypeNamed) -> Any:
         return array.array(content[0])
@@ -83,7 +88,7 @@ class Memory(Kind):
         held = np.frombuffer(thing, np.uint8)
         if type(content) is not bytes or len(content) != held.nbytes or not held.flags.writeable:
             raise CannotGiveBackError(type(thing).__name__)
-        held[:] = np.frombuffer(content, np.uint8)
+        held[:] = np.frombuffer(decode(content, held.tobytes()), np.uint8)
 
 
 class ContextValue(Kind):

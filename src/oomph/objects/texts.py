@@ -23,6 +23,7 @@ import numpy as np
 
 from oomph.keras_bridge import code
 from oomph.objects.kind import NOTHING
+from oomph.script import session
 from oomph.script.restorable import is_hidden, is_of_a_program
 from oomph.script.sources import own_files
 
@@ -58,12 +59,33 @@ class Same:
 
 
 def leads_elsewhere(thing: Any, old: Any = NOTHING) -> bool:
-    """True if a thing is or contains a path that is new to this process and outside its folders, hidden, or a program.
+    """True if a thing is or contains a path that is new to this process and leads where the script does not look.
+
+    That is outside its folders, to a hidden file or a program within them, or into the run directory, which may have
+    come from anywhere.
 
     Args:
         old: the current value; its folder is also allowed.
     """
-    return any(_is_elsewhere(path, old) for path in filter(None, map(_as_path, texts_in(thing))))
+    texts = list(texts_in(thing))
+    return any(_is_elsewhere(path, old) for path in filter(None, map(_as_path, texts))) or _leads_into_the_run(
+        texts, old
+    )
+
+
+def _leads_into_the_run(texts: list[Any], old: Any) -> bool:
+    """True if a new text is a path in the run directory; in a container, a mere word is none."""
+    joined = session.current()
+    if joined is None or joined.run_dir is None or not texts:
+        return False
+    folder = os.path.realpath(joined.run_dir)
+    is_item = type(old) is Among or len(texts) > 1
+    named = (os.fsdecode(text) for text in texts if os.path.basename(folder) in os.fsdecode(text))
+    likely = (path for path in named if "\0" not in path and (os.sep in path or not is_item))
+    return any(
+        _is_below(os.path.realpath(os.path.expanduser(path)), folder) and path not in _held_in(Same(old))
+        for path in likely
+    )
 
 
 def texts_in(thing: Any) -> Iterator[Any]:
@@ -166,10 +188,19 @@ _RUNS = re.compile(
     rb"\b(?:subprocess|system|popen\w*|exec(?:[lv]p?e?)?|eval|spawn\w*|posix_spawnp?|create_subprocess_\w+|pexpect"
     rb"|__import__|import_module)\b"
 )
-_OF_A_SHELL = re.compile(r"[;|&$`<>'\"\\\n\r\0]|\A\s*-{1,2}[A-Za-z]")
-"""Matches characters with a special meaning to a shell, and program options."""
-_ASSIGNED = re.compile(r"(?:\w+=\S*\s+)*")
+_OF_A_SHELL = re.compile(r"[;|&$`<>'\"\\\n\r\0]|\A\s*-{1,2}[A-Za-z]|[\w)\]]\s*\(")
+"""Matches characters with a special meaning to a shell, program options, and calls of Python."""
+_BEFORE_A_PROGRAM = re.compile(r"[\s(!]*(?:\w+=\S*\s+)*")
+_EXPANDED = frozenset("*?[]{}~")
+"""Characters by which a shell makes one word another, or several."""
 _OF_SHELLS = frozenset(("eval", "exec", "source", ".", "command", "builtin", "trap", "alias", "export", "set", "cd"))
+_BEFORE_OTHERS = frozenset(
+    (
+        *("coproc", "enable", "mapfile", "readarray", "compgen", "complete", "bind", "fc", "unset", "time", "if"),
+        *("while", "until", "for", "case", "import", "from", "del", "raise", "assert"),
+    )
+)
+"""Words that begin a command of a shell, or a statement of Python, if others follow."""
 
 
 def may_be_a_command(thing: Any, old: Any = NOTHING) -> bool:
@@ -207,8 +238,13 @@ def _held_in(same: Same) -> frozenset[str]:
 def _is_command(text: str) -> bool:
     if _OF_A_SHELL.search(text):
         return True
-    first = text[_ASSIGNED.match(text).end() :].split(maxsplit=1)[:1]  # type: ignore[union-attr]
-    return bool(first) and (first[0] in _OF_SHELLS or first[0] in _programs() or _can_be_run(first[0]))
+    words = text[_BEFORE_A_PROGRAM.match(text).end() :].rstrip(")").split(maxsplit=1)  # type: ignore[union-attr]
+    if not words:
+        return False
+    first = words[0]
+    if first in _OF_SHELLS or first in _programs() or _can_be_run(first) or not _EXPANDED.isdisjoint(first):
+        return True
+    return first in _BEFORE_OTHERS and len(words) > 1
 
 
 @functools.cache

@@ -328,7 +328,7 @@ def encoded_numbers(items: Sequence[Any]) -> Value:
 
 
 def decoded_numbers(value: Value) -> list[Any] | None:
-    """Return the list that `encoded` encoded; None for anything else."""
+    """Return the list that `encoded_numbers` encoded; None for anything else. Raises TypeError for texts."""
     if (
         type(value) is not tuple
         or len(value) != 3
@@ -336,7 +336,10 @@ def decoded_numbers(value: Value) -> list[Any] | None:
         or type(value[2]) is not bytes
     ):
         return None
-    array = np.frombuffer(value[2], dtype_of(value[1]))
+    kind = dtype_of(value[1])
+    if not is_of_tensorflow(kind):  # nobody admits the items of this list one by one
+        raise TypeError(f"no number: {value[1]}")
+    array = np.frombuffer(value[2], kind)
     return list(array) if value[0] == "scalars" else list(array.tolist())
 
 

@@ -90,15 +90,11 @@ _FROM_ELSEWHERE = (*_BY_NUMBER, "PERSID", "BINPERSID")
 _WORDS = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8")
 _TEXTS = (*_WORDS, "UNICODE", "STRING", "BINSTRING", "SHORT_BINSTRING")
 """The operations that push the words for `STACK_GLOBAL`."""
-_OF_ARRAYS = ("multiarray _reconstruct", "multiarray scalar", "numeric _frombuffer")
 _OF_DATA = frozenset(
-    (
-        *(f"numpy.{core}.{name}" for core in ("core", "_core") for name in _OF_ARRAYS),
-        *("numpy ndarray", "numpy dtype", "collections OrderedDict"),
-        *(f"builtins {name}" for name in ("complex", "set", "frozenset", "slice")),
-    )
+    ("collections OrderedDict", *(f"builtins {name}" for name in ("complex", "set", "frozenset", "slice")))
 )
-"""Names that only create data, regardless of the arguments; `bytearray` is left out, as it could exhaust memory."""
+"""Names that only create data, regardless of the arguments. `bytearray` could exhaust memory, and NumPy's types accept
+arguments that make arrays of any address."""
 _FORMER_MODULES = frozenset(IMPORT_MAPPING) | {module for module, _ in NAME_MAPPING}
 """Python 2 module names, such as `__builtin__`, which Python 3 maps to the current ones."""
 _PROTOCOL = b"\x80"
@@ -111,7 +107,7 @@ def may_be_pickled(content: bytes) -> bool:
 
 
 def calls_something(content: bytes) -> bool:
-    """True for a pickle that may import or call more than containers and arrays need."""
+    """True for a pickle that may import or call more than containers need."""
     return _imports(content) and not _is_data(content)
 
 

@@ -11,6 +11,7 @@ and must not plant a program, a setting or a pickle there. Standard library only
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import io
 import json
@@ -45,7 +46,8 @@ _MOST_MEMBERS, _MOST_VALUES = 10_000, 1 << 21
 _CONTROLS = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 """Bytes that no text contains; a terminal log may contain bell, backspace and escape."""
 _ACTIVE_TEXT = re.compile(
-    rb'\A\s*#!|!!python|yaml\.org,2002:py|^%TAG|"(?:p|\\u0070)(?:y|\\u0079)(?:/|\\/|\\u002f)', re.M | re.I
+    rb'\A\s*#!|!!python|yaml\.org,2002:py|^%TAG|![^\s!%]*%[0-9a-f]{2}|"(?:p|\\u0070)(?:y|\\u0079)(?:/|\\/|\\u002f)',
+    re.M | re.I,
 )
 """Shell scripts, and calls in YAML and in jsonpickle's JSON."""
 _PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
@@ -89,7 +91,7 @@ class Unpacking:
 
 
 def holds_pickled_objects(content: bytes, unpacking: Unpacking) -> bool:
-    """True for a pickle, compressed or not, that may import or call something: more than containers and arrays.
+    """True for a pickle, compressed or not, that may import or call something: more than containers.
 
     Also true for content too long to check.
     """
@@ -211,6 +213,7 @@ def _is_safetensors(content: bytes) -> bool:
 
 
 def _is_harmless_text(content: bytes) -> bool:
+    content = content.removeprefix(codecs.BOM_UTF8)
     if _CONTROLS.search(content) or _ACTIVE_TEXT.search(content):
         return False
     if not content.lstrip().startswith((b"{", b"[", b'"')):
@@ -229,7 +232,8 @@ _PROGRAMS = (
     *(".py", ".pyw", ".pyc", ".pyi", ".pyz", ".pth", ".so", ".sh", ".bash", ".zsh", ".fish", ".ipynb", ".ipy"),
     *(".desktop", ".service"),
 )
-_PICKLED = (".pkl", ".pickle", ".joblib", ".dill", ".pt", ".pth")
+_PICKLED = (".pkl", ".pickle", ".joblib", ".dill", ".pt", ".pth", ".dir")
+"""Endings of files that hold pickles, and of the index of a shelf, which says where its pickles begin."""
 
 
 def is_of_a_program(path: str) -> bool:
@@ -254,6 +258,7 @@ def may_be_restored(path: str, content: bytes) -> bool:
         is_of_a_program(path)
         or is_hidden(below)
         or path.endswith(_PICKLED)
+        or Path(path).with_suffix(".dir").exists()
         or is_run_when_read(content)
         or is_ours
         or Path(path).is_symlink()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import bz2
+import dbm.dumb
 import gzip
 import io
 import logging
 import lzma
 import os
+import pickle
 import sqlite3
 import struct
 import sys
@@ -298,8 +300,13 @@ RUN = {
     "gzip that is cut short": gzip.compress(OLD_PICKLE)[:-9],
     "zlib that is cut short": zlib.compress(OLD_PICKLE)[:-5],
     "calls in YAML": b"a: !!python/object/apply:os.system ['true']\n",
+    "calls in YAML, percent-encoded": b"a: !!%70ython/object/apply:os.system ['true']\n",
+    "a tag in YAML, percent-encoded": b"a: !<tag:yaml.org,2002:%70ython/object/apply:os.system> ['true']\n",
     "calls in JSON": b'{"\\u0070y/reduce": []}',
     "a model with a Lambda": in_archive(b'{"class_name": "Lambda", "config": {}}', "config.json"),
+    "a Lambda after a byte-order mark": in_archive(
+        b'\xef\xbb\xbf{"class_name": "Lambda", "config": {}}', "config.json"
+    ),
     "a model that imports": b'[{"module": "os", "class_name": "system", "config": {}}]',
     "a model that calls": b'{"module": "keras.utils", "class_name": "function", "config": "get_file"}',
     "numbers of unknown form": bytes(range(256)),
@@ -322,6 +329,7 @@ NOT_RUN = {
     "one that begins as a name": b"Precision,F1\n",
     "one of F1": b"F1,Fold\n0.5,1\n",
     "a line of JSON after the other": b'{"loss": 1}\n{"loss": 2}\n',
+    "text after a byte-order mark": b"\xef\xbb\xbfepoch,loss\n0,1.5\n100 %!\n",
     "words": b"cat\ndog\nemu\n",
     "a table": b"count,loss\nRoot,5\n",
     "indexed": b"index\nnumber\n.",
@@ -378,6 +386,15 @@ def test_large_file_is_not_read_for_comparison_with_small_content(tmp_path, monk
     path.touch()
     os.truncate(path, 1 << 40)
     assert not FileState(str(path), (1 << 40, 1), b"x").holds_now()
+
+
+def test_index_and_pickles_of_a_shelf_are_not_restored(tmp_path):
+    with dbm.dumb.open(str(tmp_path / "kept")) as shelf:
+        shelf["a"] = pickle.dumps(1)
+    for name in ("kept.dir", "kept.dat", "kept.bak"):
+        assert not may_be_restored(str(tmp_path / name), b"text")
+    assert may_be_restored(str(tmp_path / "other.dat"), b"text")
+    assert not may_be_restored(str(tmp_path / "other.dir"), b"text")
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,31 @@ COMMANDS = [
     ". x",
     "--upload-pack=x",
     "-c",
+    " A=1 touch x",
+    "(touch x)",
+    "! touch x",
+    "/bin/[t]ouch x",
+    "{touch,x}",
+    "coproc touch x",
+    "import x",
+    "open (x)",
+    "__import__(bytes([111,115]).decode()).system(x)",
 ]
-PLAIN = ["done", "a touch", "loss 0.5, epoch 3", "50 %", "-1.5", "val_loss", "a/b", "(best)", "", "ä–é", "a=1"]
+PLAIN = [
+    "done",
+    "a touch",
+    "loss 0.5, epoch 3",
+    "50 %",
+    "-1.5",
+    "val_loss",
+    "a/b",
+    "(best)",
+    "",
+    "for",
+    "import",
+    "ä–é",
+    "a=1",
+]
 
 
 @pytest.mark.parametrize("old", [NOTHING, "echo done", Among(("echo", "done"))], ids=["nothing", "text", "list"])

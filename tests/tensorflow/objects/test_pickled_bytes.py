@@ -10,6 +10,7 @@ import lzma
 import os
 import pickle
 import zlib
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -28,14 +29,16 @@ class Calls:
 
 
 def variants(kept):
-    """The pickle, with a name changed that is put into the memo, and behind the beginning of another one."""
-    return [kept, kept.replace(b"_reconstruct", b"fromfunction"), pickle.dumps(1) + kept, b"(" + kept]
+    """The pickle, and behind the beginning of another one."""
+    return [kept, pickle.dumps(1) + kept, b"(" + kept]
 
 
 @pytest.mark.parametrize("compress", COMPRESSIONS, ids=["plain", "gzip", "zlib", "bz2", "xz"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(
-    "thing", [Calls(), [np.zeros(3), Calls()], print, os.system], ids=["call", "both", "name", "os"]
+    "thing",
+    [Calls(), [1.5, Calls()], print, os.system, np.zeros(3), np.dtype("f4")],
+    ids=["call", "both", "name", "os", "array", "type"],
 )
 def test_pickled_objects_are_refused(thing, protocol, compress):
     for content in map(compress, variants(pickle.dumps(thing, protocol))):
@@ -65,13 +68,13 @@ def test_existing_pickled_objects_are_allowed():
 @pytest.mark.parametrize(
     "thing",
     [
-        [np.arange(6, dtype="float32").reshape(2, 3), np.zeros((3, 2), order="F"), np.float32(2.0)],
-        {"best": np.ones(50_000), "epoch": 3, "names": ["a", {1, 2}, None, b"c", 1.5, frozenset("a")]},
-        np.array(["a", "b"]),
+        [1, 2.5, 1j, "a", b"b", slice(3)],
+        {"epoch": 3, "names": ["a", {1, 2}, None, b"c", 1.5, frozenset("a")]},
+        OrderedDict(a=1),
     ],
-    ids=["weights", "dict", "text"],
+    ids=["list", "dict", "ordered"],
 )
-def test_pickled_numbers_and_arrays_are_allowed(thing, protocol, compress):
+def test_pickled_numbers_and_containers_are_allowed(thing, protocol, compress):
     content = compress(pickle.dumps(thing, protocol))
     assert admitted(content, b"") == content
 
@@ -114,7 +117,7 @@ def test_objects_keep_their_bytes_when_pickles_are_refused(resume, make):
     assert held(refused.resumed) == b"before"
     assert len(refused.lost) == 1
     assert "pickled objects" in refused.lost[0]
-    data = pickle.dumps({"best": np.arange(3)})
+    data = pickle.dumps({"best": {1, 2, 3}})
     plain = resume(lambda: make(b"before"), put(data))
     assert (held(plain.resumed), plain.lost) == (data, [])
 

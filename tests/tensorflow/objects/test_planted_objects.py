@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -27,6 +28,7 @@ from hypothesis import strategies as st
 from oomph.objects import generators
 from oomph.objects.picture import Changes, Picture, changes_between
 from oomph.objects.restoration import Restoration
+from oomph.script import session
 
 RAN: list[object] = []
 tell = RAN.append
@@ -397,6 +399,18 @@ def test_paths_leading_outside_the_scripts_folders_are_not_restored(tmp_path, mo
         with nothing_happens():
             assert "outside the folders" in restored(callback, {"callback": (held, "note", value, "seen", 5)})[0]
         assert (callback.note, callback.seen) == ("log.csv", 5)
+
+
+@pytest.mark.parametrize("path", ["k2/evil", "k2", "./k2/evil", "logs/../k2/evil", "{work}/k2/best.keras"])
+def test_paths_into_the_run_directory_are_not_restored(tmp_path, monkeypatch, path):
+    (tmp_path / "k2").mkdir()
+    (tmp_path / "logs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(session, "current", lambda: SimpleNamespace(run_dir=tmp_path / "k2"))
+    callback = script()
+    held = picture(callback).contents["callback"][0]
+    assert "outside the folders" in restored(callback, {"callback": (held, "note", path.format(work=tmp_path))})[0]
+    assert restored(callback, {"callback": (held, "note", "k2.csv")}) == []
 
 
 @pytest.mark.parametrize(
