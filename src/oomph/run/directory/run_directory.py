@@ -225,14 +225,25 @@ def _text(path: Path) -> str:
     return read_own(path, "run.json").decode()
 
 
+def written_by_another(path: Path) -> str:
+    """Say in one sentence that another oomph wrote the run.json in another format; empty if it did not."""
+    try:
+        schema = _document(_text(path)).get("schema")
+    except (OSError, ValueError):
+        return ""
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema == SCHEMA:
+        return ""
+    return f"{path} was written by another oomph, in format {schema}; this one, {__version__}, reads format {SCHEMA}"
+
+
 def _why_not_a_run(path: Path) -> str:
     try:
-        schema = _document(_text(path))["schema"]
-    except (OSError, ValueError, KeyError):
+        is_complete = "schema" in _document(_text(path))
+    except (OSError, ValueError):
+        is_complete = False
+    if not is_complete:
         return f"{path} is not a run of oomph: it has no readable run.json"
-    if schema == SCHEMA or not isinstance(schema, int):
-        return f"{path} cannot be resumed: its run.json is incomplete or damaged"
-    return f"{path} was written by another oomph, in format {schema}; this one, {__version__}, reads format {SCHEMA}"
+    return written_by_another(path) or f"{path} cannot be resumed: its run.json is incomplete or damaged"
 
 
 def _check_not_foreign(path: Path) -> None:
