@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from oomph.journal.events import FindingMade
 from oomph.journal.journal import facts, read_journal
-from oomph.monitor.finding import Finding, as_data, finding_of, in_words
+from oomph.monitor.finding import Finding, as_data, finding_of, in_words, without_a_run
 from oomph.redaction.redaction import redacted_data
 
 
@@ -86,6 +86,7 @@ class Alerts:
 
     def take(self, finding: Finding) -> None:
         """Pass on one finding."""
+        finding = without_a_run(finding) if self._prints else finding
         text = in_words(finding)
         if self._prints:
             self._say(text)
