@@ -662,6 +662,16 @@ def test_run_in_another_format_among_several_targets_keeps_its_exit_code(
     assert "in format 7" in one_line(capsys.readouterr().err)
 
 
+def test_emptied_journal_of_an_attempt_is_reported_in_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_record(make_run(tmp_path), status="finished")
+    (tmp_path / "journal/1-0-supervisor.jsonl").write_bytes(b"")
+    assert run(str(tmp_path)) == 0
+    said = one_line(capsys.readouterr().err)
+    assert said == f"oomph: the journal in {tmp_path} is incomplete: 1-0-supervisor.jsonl is empty"
+
+
 def test_run_without_a_journal_is_explained_from_its_stderr_log(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
