@@ -329,11 +329,12 @@ def test_oomph_run_is_advised_only_to_a_training_without_it(make: Callable[[], l
     [finding] = make()
     assert "oomph run" not in in_words(finding)
     [read] = from_documents(map(json.loads, to_lines(FindingChanges((finding,))))).told  # as the sampler passes it on
-    for prints in (True, False):
+    for prints, under_run in ((True, False), (True, True), (False, True)):
         said: list[str] = []
         alerted: list[Finding] = []
-        Alerts(said.append, prints, alerted.append, None).take(read)
-        assert ["oomph run" in text for text in (*said, *(each.remedy for each in alerted))] == [prints] * (1 + prints)
+        Alerts(said.append, prints, alerted.append, None, under_run).take(read)
+        assert len(said) == prints
+        assert ["oomph run" in text for text in (alerted[0].remedy, *said)] == [not under_run] * (1 + prints)
 
 
 def test_tracing_validation_and_slow_steps_are_not_reported_as_a_hang() -> None:
