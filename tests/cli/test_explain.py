@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from oomph.cli import explain
-from oomph.errors import ExamineError, OomphError, UsageError
+from oomph.errors import ExamineError, OomphError, RunDirectoryError, UsageError
 from oomph.journal.events import (
     AttemptEnded,
     AttemptStarted,
@@ -32,7 +32,7 @@ from oomph.journal.events import (
     UncaughtException,
 )
 from oomph.journal.journal import Journal
-from oomph.run.directory.run_directory import RunRecord
+from oomph.run.directory.run_directory import SCHEMA, RunRecord
 
 LOGS = Path(__file__).parents[1] / "logs"
 OOM = str(LOGS / "oomgraph.log")
@@ -638,6 +638,38 @@ def test_run_with_another_journal_format_is_refused_naming_the_format(
     (tmp_path / "stderr/1.log").unlink()
     kind, said = fails(str(tmp_path))
     assert (kind, "written by another oomph, in format 7" in said) == (ExamineError, True)
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--decisions"], ["--full"]])
+def test_run_record_in_another_format_is_refused_naming_both_formats(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, options: list[str]
+) -> None:
+    make_record(make_run(tmp_path))
+    path = tmp_path / "run.json"
+    path.write_text(path.read_text().replace(f'"schema": {SCHEMA}', '"schema": 7'))
+    kind, said = fails(str(tmp_path), *options)
+    assert (kind, kind.exit_code) == (RunDirectoryError, 2)
+    assert said.startswith(f"{tmp_path} was written by another oomph, in format 7; this one, ")
+    assert said.endswith(f", reads format {SCHEMA}")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_run_in_another_format_among_several_targets_keeps_its_exit_code(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "run.json").write_text('{"schema": 7}')
+    assert run(str(tmp_path), OOM) == 2
+    assert "in format 7" in one_line(capsys.readouterr().err)
+
+
+def test_emptied_journal_of_an_attempt_is_reported_in_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_record(make_run(tmp_path), status="finished")
+    (tmp_path / "journal/1-0-supervisor.jsonl").write_bytes(b"")
+    assert run(str(tmp_path)) == 0
+    said = one_line(capsys.readouterr().err)
+    assert said == f"oomph: the journal in {tmp_path} is incomplete: 1-0-supervisor.jsonl is empty"
 
 
 def test_run_without_a_journal_is_explained_from_its_stderr_log(

@@ -149,3 +149,9 @@ def test_every_run_below_a_folder_is_listed(tmp_path, capsys, monkeypatch):
     assert main(["explain", "--json", "."]) == 0
     found = json.loads(capsys.readouterr().out)["runs"]
     assert sorted(each["path"] for each in found) == sorted(runs)
+
+
+def test_list_says_which_run_another_oomph_wrote(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run = make(tmp_path, "finished")
+    (run / "run.json").write_text('{"schema": 7}')
+    assert "written by another oomph" in told(capsys, str(run.parent))

@@ -168,6 +168,7 @@ def test_invalid_option_values_exit_with_2(asked, capfd, words):
         (["--", sys.executable], _FROM_STDIN),
         (["--run-dir", "train.py/x", "train.py"], None),
         (["--resume=train.py", "train.py"], _RESUME_OF_A_FILE),
+        (["--resume=/sys/x", "train.py"], None),
     ],
 )
 def test_command_that_cannot_be_run_exits_with_2_and_one_sentence(tmp_path, monkeypatch, capfd, words, message):

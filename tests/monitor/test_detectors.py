@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from oomph.monitor.detection import Detection
 from oomph.monitor.detector import Detector
 from oomph.monitor.detectors import DETECTORS
 from oomph.monitor.docs import document
-from oomph.monitor.finding import Finding
+from oomph.monitor.finding import Finding, FindingChanges, from_documents, in_words, to_lines
 from oomph.monitor.fragmentation import of_report
+from oomph.monitor.live.findings import Alerts
 from oomph.monitor.sample import GpuEvent, GpuProcess, GpuSample, Sample
 
 OWN = GpuProcess(7, int(60 * GIB), "python", own=True)
@@ -316,6 +318,23 @@ def _standing(cores: float = 0.01, use: float = 0.0, **values: float) -> list[Fi
 def test_training_without_progress_is_reported_as_a_hang() -> None:
     [finding] = _standing()
     assert (finding.fault, finding.subject, finding.severity) == ("hang", "training", "notice")
+
+
+def _rising() -> list[Finding]:
+    return found(every_second(lambda second: gpu(memory_used_bytes=(60 + second / 6) * GIB)))
+
+
+@pytest.mark.parametrize("make", [_standing, _rising])
+def test_oomph_run_is_advised_only_to_a_training_without_it(make: Callable[[], list[Finding]]) -> None:
+    [finding] = make()
+    assert "oomph run" not in in_words(finding)
+    [read] = from_documents(map(json.loads, to_lines(FindingChanges((finding,))))).told  # as the sampler passes it on
+    for prints, under_run in ((True, False), (True, True), (False, True)):
+        said: list[str] = []
+        alerted: list[Finding] = []
+        Alerts(said.append, prints, alerted.append, None, under_run).take(read)
+        assert len(said) == prints
+        assert ["oomph run" in text for text in (alerted[0].remedy, *said)] == [not under_run] * (1 + prints)
 
 
 def test_tracing_validation_and_slow_steps_are_not_reported_as_a_hang() -> None:

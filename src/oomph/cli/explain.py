@@ -13,7 +13,7 @@ from oomph.cli import sources
 from oomph.cli.output import say, width, write, write_json
 from oomph.cli.sources import survived
 from oomph.cli.target import exists, is_piped, is_text, meaning, run_of, status_of, unknown
-from oomph.errors import ExamineError, OomphError, UsageError
+from oomph.errors import ExamineError, OomphError, RunDirectoryError, UsageError
 from oomph.explain import render
 from oomph.explain.diagnose import diagnose
 from oomph.explain.matching.named_fault import Diagnosis
@@ -103,7 +103,7 @@ def _run_each(args: argparse.Namespace, targets: Sequence[str]) -> int:
             codes.append(_run_one(one))
         except OomphError as problem:
             say(str(problem))
-            codes.append(problem.exit_code if isinstance(problem, ExamineError | UsageError) else 1)
+            codes.append(problem.exit_code)
     return max(codes)
 
 
@@ -116,7 +116,10 @@ def _run_one(args: argparse.Namespace) -> int:
         args.target = run_of(args.target)
     if args.target not in (None, "-") and exists(Path(args.target)) and is_run(Path(args.target)):
         from oomph.journal.journal_reader import JournalReader
+        from oomph.run.directory.run_directory import written_by_another
 
+        if foreign := written_by_another(Path(args.target)):
+            raise RunDirectoryError(foreign)
         with JournalReader(Path(args.target)):  # the journal is read once, and not by each part of the answer
             return _answer(args)
     return _answer(args)

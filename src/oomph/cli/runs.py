@@ -13,7 +13,7 @@ from oomph.explain.catalogue.catalogue import find
 from oomph.explain.matching.named_fault import Diagnosis, OwnCommand
 from oomph.journal.events import AttemptStarted, Decided, RunEnded
 from oomph.journal.journal import Event, facts, last, read_journal
-from oomph.run.directory.run_directory import RUNNING, RunRecord, read_record
+from oomph.run.directory.run_directory import RUNNING, RunRecord, read_record, written_by_another
 from oomph.run.directory.unfinished import unfinished
 from oomph.run.report.next_command import options_without_a_run
 from oomph.run.report.story import Story, as_text, story_of
@@ -136,7 +136,7 @@ def list_as_text(runs: Sequence[Path], width: int) -> str:
     for path in runs[:_MOST_SHOWN]:
         record = read_record(path)
         if record is None:
-            told = "run.json is damaged"
+            told = "written by another oomph" if written_by_another(path) else "run.json is damaged"
         else:
             state = _state(path, record)
             told = f"{RUNNING if state == 'going-on' else state:<10} {shlex.join(record.command)}"

@@ -11,7 +11,7 @@ from oomph.explain.catalogue.fault import Fault, Signature
 from oomph.explain.evidence import memory, tracebacks
 from oomph.explain.evidence.evidence import Evidence, evidence_of
 from oomph.explain.evidence.memory import MemoryMap, Trend
-from oomph.explain.matching import fallback, systems
+from oomph.explain.matching import fallback, own_account, systems
 from oomph.explain.matching.causality import OF_PEERS, FaultPlace, consequences
 from oomph.explain.matching.classifier import EvidenceSample
 from oomph.explain.matching.fallback import GENERAL, UNRELATED, LastError
@@ -27,6 +27,7 @@ from oomph.explain.matching.lines import (
     tells_of_training,
 )
 from oomph.explain.matching.named_fault import CAUSE, CONSEQUENCE, Diagnosis
+from oomph.explain.matching.own_account import OwnAccounts
 from oomph.explain.matching.systems import Systems
 from oomph.explain.reading.log import Readable, Words, read_log
 
@@ -39,8 +40,8 @@ _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 def words() -> Words:
     """Return the words of the lines that `diagnose` needs; `read_log` of faults/reading can skip the others."""
     filed = index(load())
-    others = (tracebacks.WORDS, fallback.WORDS, memory.MAP_WORDS, memory.TREND_WORDS, systems.WORDS, HELP_WORDS)
-    wanted = filed.words("log").union(*others)
+    others = (tracebacks.WORDS, fallback.WORDS, memory.MAP_WORDS, memory.TREND_WORDS, systems.WORDS)
+    wanted = filed.words("log").union(HELP_WORDS, own_account.WORDS, *others)
     return Words(
         _bytes(wanted - TRAINING_WORDS),
         _bytes(TRAINING_WORDS),
@@ -106,6 +107,7 @@ class _Reading:
         self._trend = Trend()
         self._systems = Systems()
         self._documentation = Documentation()
+        self._accounts = OwnAccounts()
         self._position = self._went_on = 0
 
     def see(self, fact: Evidence) -> None:
@@ -122,6 +124,7 @@ class _Reading:
         if fact.source == "log":
             self._map.see(fact)
             self._trend.see(fact)
+            self._accounts.see(fact)
             if goes_on(fact.text):
                 self._went_on = self._position
         self._hits.see(fact, (self._last.story, self._position))
@@ -160,7 +163,8 @@ class _Reading:
         behind, checked = self._behind_peers(found), self._behind_check(found)
         if behind is not None or checked:
             follow = frozenset(found)
-        named = [self._diagnosis(fault, found[fault], fault in follow) for fault in found]
+        shown = [self._diagnosis(fault, found[fault], fault in follow) for fault in found]
+        named = self._accounts.added_to(shown, self._catalogue)
         general = checked or (self._fallback(found) if behind is None else [behind])
         ended = {diagnosis.name for diagnosis in general}
         ended |= {fault.name for fault in found if _explains_end(fault, found, self._last.story)}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from oomph.explain.catalogue.fault import Fault, Remedy, Signature, compiled, neighbours, sentence
 from oomph.explain.evidence.evidence import TEXT_LIMIT, Evidence
 from oomph.explain.matching.named_fault import SUSPICION, Diagnosis
+from oomph.explain.matching.own_account import RUN
 from oomph.files.patterns import lazy_pattern
 from oomph.terminal.amounts import counted
 from oomph.terminal.message import shown_line
@@ -171,6 +173,8 @@ def _last(line: str, width: int) -> str:
 def _next(diagnoses: Sequence[Diagnosis]) -> str:
     if not diagnoses:
         return "Next: oomph run SCRIPT  (keeps the script alive, and keeps the evidence of a failure)"
+    if run := next((run for diagnosis in diagnoses if (run := diagnosis.captured.get(RUN))), ""):
+        return _clean(f"Next: oomph explain {shlex.quote(run)}  (all that oomph kept of that run)")
     return f"Next: oomph explain {diagnoses[0].code}  (why it happens, how to tell it from its neighbours)"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from oomph.explain.catalogue.catalogue import find
@@ -36,6 +36,8 @@ class Finding:
     """The remedy, if it is more specific than the first one of the page."""
     kind: str = ""
     """Distinguishes findings with the same page and subject: a GPU may report "xid 48", and then "lost"."""
+    without_run: str = ""
+    """What else helps a training that does not run under `oomph run`."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class FindingChanges:
 
 _KEY = ("fault", "subject", "kind")
 _TEXTS = (*_KEY, "message", "remedy")
+_WITHOUT_RUN = "without_run"
 _AGAIN, _ENDED = "again", "ended"
 """The marks of a finding that has recurred, and of one that is over."""
 
@@ -95,9 +98,11 @@ def finding_of(document: Any) -> Finding | None:
     """Read the finding in a document; None if it is something else."""
     if not isinstance(document, dict) or not isinstance(document.get("evidence"), dict):
         return None
-    if not all(isinstance(document.get(name), str) for name in _TEXTS) or document.get("severity") not in SEVERITIES:
+    document = {_WITHOUT_RUN: "", **document}  # a journal has none
+    names = (*_TEXTS, _WITHOUT_RUN)
+    if not all(isinstance(document.get(name), str) for name in names) or document.get("severity") not in SEVERITIES:
         return None
-    return Finding(**{name: document[name] for name in (*_TEXTS, "severity", "evidence")})
+    return Finding(**{name: document[name] for name in (*names, "severity", "evidence")})
 
 
 def _ended_of(document: Any) -> FindingEnded | None:
@@ -124,6 +129,13 @@ def in_words(finding: Finding) -> str:
     page, remedy = find(finding.fault), remedy_of(finding)
     name = finding.fault if page is None else f"{page.name}, {page.code}"
     return f"{finding.subject}: {finding.message} ({name})" + (f". {remedy}" if remedy else "")
+
+
+def without_a_run(finding: Finding) -> Finding:
+    """Return the finding with the remedies for a training that does not run under `oomph run`."""
+    if not finding.without_run:
+        return finding
+    return replace(finding, remedy=f"{remedy_of(finding)}; {finding.without_run}", without_run="")
 
 
 def remedy_of(finding: Finding) -> str:

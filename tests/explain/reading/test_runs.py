@@ -79,3 +79,36 @@ def test_checkpoint_that_could_not_be_written_needs_room(tmp_path: Path) -> None
     diagnosis, *_ = diagnose(run.read_run(tmp_path))
     assert diagnosis.code == "CKP401"
     assert diagnosis.remedies[0].command == "df -h . && df -i ."
+
+
+def kept(tmp_path: Path) -> Path:
+    """A run of two attempts; the second one's Python never claimed it."""
+    for attempt in (1, 2):
+        Journal(tmp_path, attempt, "supervisor").write(AttemptEnded(returncode=0))
+    Journal(tmp_path, 1, "script").write(Oom(message="no room"))
+    (tmp_path / "owner-1").touch()
+    (tmp_path / "stderr").mkdir()
+    for attempt in (1, 2):
+        (tmp_path / f"stderr/{attempt}.log").touch()
+    (tmp_path / "journal/1-0-worker9.jsonl").touch()  # of a fork that had nothing to say
+    return tmp_path
+
+
+def test_complete_journal_lacks_nothing(tmp_path: Path) -> None:
+    assert run.what_is_missing(kept(tmp_path), attempts=2) == ""
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+@pytest.mark.parametrize("state", ["missing", "empty"])
+def test_missing_or_emptied_file_of_the_journal_is_named(tmp_path: Path, attempt: int, state: str) -> None:
+    name = f"{attempt}-0-{'script' if attempt == 1 else 'supervisor'}.jsonl"
+    path = kept(tmp_path) / "journal" / name
+    path.unlink()
+    if state == "empty":
+        path.touch()
+    assert run.what_is_missing(tmp_path) == f"the journal in {tmp_path} is incomplete: {name} is {state}"
+
+
+def test_attempts_that_only_run_json_counts_are_missed_in_one_short_sentence(tmp_path: Path) -> None:
+    names = ", ".join(f"{attempt}-0-supervisor.jsonl is missing" for attempt in (3, 4, 5))
+    assert run.what_is_missing(kept(tmp_path), attempts=9).endswith(f" is incomplete: {names} and 4 more")

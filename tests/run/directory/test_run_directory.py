@@ -39,10 +39,39 @@ def test_default_directories_are_unique_within_one_second(tmp_path: Path, monkey
         run.close()
 
 
-def test_run_name_is_turned_into_a_valid_file_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("script", "end"),
+    [
+        ("my train/ing é", "-my-train-ing-é"),
+        ("обучение", "-обучение"),
+        ("训练", "-训练"),
+        ("प्रशिक्षण", "-प्रशिक्षण"),
+        ("e\u0301tude", "-étude"),
+        ("\U0001f680", "-run"),
+        ("--", "-run"),
+        ("a\x1b[31m\u202eb\n", "-a-31m-b"),
+        ("train\udcff", "-train"),
+        ("x" * 300, "-" + "x" * 60),
+        ("训" * 300, "-" + "训" * 40),
+    ],
+)
+def test_run_name_is_turned_into_a_valid_file_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, end: str
+) -> None:
     monkeypatch.chdir(tmp_path)
-    run = RunDirectory.create_default("my train/ing é", RECORD)
-    assert run.path.name.endswith("-my-train-ing-")
+    monkeypatch.setattr("time.strftime", lambda form: "now")
+    run = RunDirectory.create_default(script, RECORD)
+    assert run.path.name == f"now{end}"
+    run.close()
+
+
+def test_run_name_has_only_letters_of_the_file_systems_encoding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.fsencode", lambda name: os.fspath(name).encode("latin-1"))
+    run = RunDirectory.create_default("étude-训练", RECORD)
+    assert run.path.name.endswith("-étude")
     run.close()
 
 

@@ -155,6 +155,14 @@ def test_python_running_oomph_is_the_default() -> None:
     assert said == []
 
 
+def test_file_that_is_no_python_is_refused_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "python").write_text("#!/bin/sh\n")
+    for path, why in ((tmp_path / "python", "exists, but is not executable"), (tmp_path, "is a folder, not a Python")):
+        with pytest.raises(UsageError) as refused:
+            choose_python(str(path), pytest.fail)
+        assert str(refused.value) == f"--python {path} {why}"
+
+
 @pytest.mark.parametrize("where", ["VIRTUAL_ENV", "CONDA_PREFIX", "PATH"])
 def test_oomph_without_tensorflow_announces_the_active_environment_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str

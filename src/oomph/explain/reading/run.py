@@ -33,6 +33,9 @@ from oomph.journal.journal import Event, facts, foreign_format, lines_left_out, 
 _ATTEMPT = re.compile(r"[0-9]{1,9}")
 _MOST_OF_A_LOG = 16 << 20
 """The maximum number of bytes to read from a log, far more than are kept: a planted file may be a huge hole."""
+_OWNER = re.compile(r"owner-([0-9]{1,9})")
+_MOST_NAMED = 3
+"""The maximum number of missing files to name."""
 _NOT_RESTARTABLE = "not-restartable"
 
 
@@ -69,12 +72,19 @@ def why_nothing_is_known(directory: Path) -> str:
     return f"the journal in {directory} {state}, so nothing is known of that run"
 
 
-def what_is_missing(directory: Path) -> str:
-    """Say in one sentence what cannot be read of a run; empty if everything can."""
+def what_is_missing(directory: Path, attempts: int = 0) -> str:
+    """Say in one sentence what cannot be read of a run; empty if everything can.
+
+    Args:
+        attempts: how many attempts the run has had by its run.json.
+    """
     if foreign := foreign_format(directory):
         return f"only the output of the run in {directory} is explained: {foreign}"
     if not any((directory / "journal").glob("*.jsonl")):
         return f"only the output of the run in {directory} is explained: its journal is missing"
+    if files := _missing_files(directory, attempts):
+        more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
+        return f"the journal in {directory} is incomplete: {', '.join(files[:_MOST_NAMED])}{more}"
     if beyond := lines_left_out(directory):
         return f"{beyond} lines of the journal in {directory} are left out: there are more than fit in memory"
     missing = unreadable_lines(directory)
@@ -82,6 +92,27 @@ def what_is_missing(directory: Path) -> str:
         return ""
     lines, they = ("line", "it") if missing == 1 else ("lines", "they")
     return f"{missing} {lines} of the journal in {directory} cannot be read; what {they} said is missing"
+
+
+def _missing_files(directory: Path, attempts: int) -> list[str]:
+    """Name the files of the journal that were written, but are missing or empty.
+
+    Each attempt of a run has one of the supervisor, and one of the script if its Python has claimed the attempt.
+    """
+    claimed = {int(name[1]) for path in directory.glob("owner-*") if (name := _OWNER.fullmatch(path.name))}
+    printed = {int(path.stem) for path in (directory / "stderr").glob("*.log") if _ATTEMPT.fullmatch(path.stem)}
+    begun = claimed | printed | set(range(1, attempts + 1))
+    written = [(attempt, "supervisor") for attempt in begun] + [(attempt, "script") for attempt in claimed]
+    sizes = {path.name: _size(path) for path in (directory / "journal").glob("*.jsonl")}
+    names = [f"{attempt}-0-{role}.jsonl" for attempt, role in sorted(written)]
+    return [f"{each} is {'empty' if each in sizes else 'missing'}" for each in names if not sizes.get(each)]
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
 
 
 def _stderr(path: Path, attempt: int, words: Words | None) -> Iterator[Evidence]:

@@ -85,7 +85,8 @@ def _nearly_full(subject: str, used: float, limit: float, risen: _Rise) -> Findi
         f"{_gib(used)} of {_gib(limit)} is in use ({used / limit:.0%}), {risen}",
         "warning",
         {"used_bytes": used, "limit_bytes": limit, "risen_bytes": risen.amount, "seconds": risen.seconds},
-        "Use a smaller batch, or shorter sequences; under `oomph run` a step that fails is retried as micro-batches",
+        "Use a smaller batch, or shorter sequences",
+        without_run="under `oomph run` a step that fails is retried as micro-batches",
     )
 
 

@@ -155,8 +155,8 @@ def gpu_idle(window: Window) -> Iterable[Finding]:
     if all(_is_idle(sample) for sample in window.last(_IDLE_SECONDS)):
         text = f"no step for {stands / 60:.0f} minutes, and neither the GPUs nor the script's processes are busy"
         evidence = {"seconds": stands, "steps_total": steps}
-        remedy = "See where it waits: py-spy dump --pid PID, or start it with oomph run, which does that automatically"
-        yield Finding("hang", "training", text, "notice", evidence, remedy)
+        remedy, without_run = "See where it waits: py-spy dump --pid PID", "oomph run does that by itself"
+        yield Finding("hang", "training", text, "notice", evidence, remedy, without_run=without_run)
 
 
 def _is_fitting(sample: Sample) -> bool:

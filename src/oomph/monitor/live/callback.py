@@ -83,7 +83,7 @@ class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
             return _Running(attendant, Meter(None, joined.say))
         folder = _made(self._folder)
         meter, sampler = Meter(TrainingBoard(folder), say), SamplerProcess(folder, os.getpid())
-        alerts = Alerts(say, True, self._alert, self._webhook)
+        alerts = Alerts(say, True, self._alert, self._webhook, under_run=joined is not None)
         return _Running(Attendant(folder, sampler, alerts, scalars, say), meter)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:

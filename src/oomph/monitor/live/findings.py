@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from oomph.journal.events import FindingMade
 from oomph.journal.journal import facts, read_journal
-from oomph.monitor.finding import Finding, as_data, finding_of, in_words
+from oomph.monitor.finding import Finding, as_data, finding_of, in_words, without_a_run
 from oomph.redaction.redaction import redacted_data
 
 
@@ -75,17 +75,25 @@ class Alerts:
         prints: True to print findings; under `oomph run` the run does that.
         alert: the user's function.
         webhook: the user's web address.
+        under_run: True under `oomph run`, which without a run directory does not print findings.
     """
 
     def __init__(
-        self, say: Callable[[str], object], prints: bool, alert: Callable[[Finding], object] | None, webhook: str | None
+        self,
+        say: Callable[[str], object],
+        prints: bool,
+        alert: Callable[[Finding], object] | None,
+        webhook: str | None,
+        under_run: bool = False,
     ) -> None:
         self._say, self._prints, self._alert = say, prints, alert
+        self._under_run = under_run or not prints
         self._webhook = None if webhook is None else Webhook(webhook)
         self._told: set[str] = set()
 
     def take(self, finding: Finding) -> None:
         """Pass on one finding."""
+        finding = finding if self._under_run else without_a_run(finding)
         text = in_words(finding)
         if self._prints:
             self._say(text)

@@ -8,6 +8,7 @@ import os
 import re
 import tempfile
 import time
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -30,6 +31,8 @@ FAILED = "failed"
 PREEMPTED = "preempted"
 KEPT = "kept"
 _HOLDER_BYTES = 512
+_LONGEST_NAME, _LONGEST_NAME_BYTES = 60, 120
+"""The most characters and bytes that a run's name takes from the script: many file systems allow 255 bytes in all."""
 _MOST_ATTEMPTS = 10**6
 """The highest plausible attempt number: far above the number of attempts that one run may start."""
 
@@ -166,8 +169,7 @@ class RunDirectory:
             raise RunDirectoryError(
                 f"the run directory {DEFAULT_PARENT} cannot be written: {error.strerror}"
             ) from error
-        safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:60]
-        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{safe}"
+        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{_file_name(name)}"
         for number in range(1, 1000):
             path = parent / (stem if number == 1 else f"{stem}-{number}")
             try:
@@ -213,6 +215,24 @@ class RunDirectory:
         os.close(self.lock_fd)
 
 
+def _file_name(name: str) -> str:
+    """Return a name that any folder can have: letters and digits of any alphabet, not too many."""
+    letters = "".join(letter if _is_plain(letter) else " " for letter in unicodedata.normalize("NFC", name))
+    short = "-".join(letters.split())[:_LONGEST_NAME].encode(errors="replace")[:_LONGEST_NAME_BYTES]
+    return short.decode(errors="ignore").strip("-") or "run"
+
+
+def _is_plain(letter: str) -> bool:
+    """True for letters, digits, and the marks that belong to letters, if the file system's encoding has them."""
+    if letter.isascii():
+        return letter.isalnum() or letter in "._-"
+    try:
+        os.fsencode(letter)
+    except UnicodeEncodeError:
+        return False
+    return letter.isalnum() or unicodedata.category(letter).startswith("M")
+
+
 def read_record(path: Path) -> RunRecord | None:
     """Return the record of the run in `path`, or None if there is none."""
     try:
@@ -225,14 +245,25 @@ def _text(path: Path) -> str:
     return read_own(path, "run.json").decode()
 
 
+def written_by_another(path: Path) -> str:
+    """Say in one sentence that another oomph wrote the run.json in another format; empty if it did not."""
+    try:
+        schema = _document(_text(path)).get("schema")
+    except (OSError, ValueError):
+        return ""
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema == SCHEMA:
+        return ""
+    return f"{path} was written by another oomph, in format {schema}; this one, {__version__}, reads format {SCHEMA}"
+
+
 def _why_not_a_run(path: Path) -> str:
     try:
-        schema = _document(_text(path))["schema"]
-    except (OSError, ValueError, KeyError):
+        is_complete = "schema" in _document(_text(path))
+    except (OSError, ValueError):
+        is_complete = False
+    if not is_complete:
         return f"{path} is not a run of oomph: it has no readable run.json"
-    if schema == SCHEMA or not isinstance(schema, int):
-        return f"{path} cannot be resumed: its run.json is incomplete or damaged"
-    return f"{path} was written by another oomph, in format {schema}; this one, {__version__}, reads format {SCHEMA}"
+    return written_by_another(path) or f"{path} cannot be resumed: its run.json is incomplete or damaged"
 
 
 def _check_not_foreign(path: Path) -> None:

@@ -46,10 +46,19 @@ def choose_python(wanted: str | None, say: Callable[[str], None]) -> str:
         if active is not None:
             say(f"{sys.executable}, which runs oomph, has no TensorFlow: using {active} of the active environment")
         return active or sys.executable
-    found = shutil.which(os.path.expanduser(wanted))
+    path = os.path.expanduser(wanted)
+    found = shutil.which(path)
     if found is None:
-        raise UsageError(f"no such Python: {wanted}")
+        raise UsageError(_why_not(path, wanted))
     return found
+
+
+def _why_not(path: str, wanted: str) -> str:
+    if os.path.isdir(path):
+        return f"--python {wanted} is a folder, not a Python"
+    if os.path.dirname(path) and os.path.exists(path):
+        return f"--python {wanted} exists, but is not executable"
+    return f"no such Python: {wanted}"
 
 
 def has_itself(name: str) -> bool:

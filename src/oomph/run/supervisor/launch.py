@@ -84,7 +84,7 @@ def _run_plainly(command: Command, python: str) -> NoReturn:
 
 def _open(request: Request, command: Command, python: str) -> RunDirectory | None:
     """Open the run directory; None if the default one cannot be written: the script then trains without it."""
-    run = None if request.resume is None else _resume(request, command)
+    run, why_anew = (None, []) if request.resume is None else _resume(request, command)
     if run is not None:
         note(run, Voice(), python=python, host=process_identity.host(), options=request.typed)
         return run
@@ -96,7 +96,11 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
     )  # fmt: skip
     explicit = request.run_dir or _anew_in(request)
     if explicit is not None:
-        return RunDirectory.create(Path(explicit), record)
+        run = RunDirectory.create(Path(explicit), record)  # before a new run is announced: it may be impossible there
+    for line in why_anew:
+        say(line)
+    if run is not None:
+        return run
     try:
         return RunDirectory.create_default(command.name, record)
     except RunDirectoryError as error:
@@ -141,21 +145,23 @@ def _check_may_be_entered(resume: str) -> None:
         raise UsageError(f"--resume={resume} cannot be entered: permission denied")
 
 
-def _resume(request: Request, command: Command) -> RunDirectory | None:
-    """Return the run to resume, or None with a message if there is none, as at a scheduler's first start."""
+def _resume(request: Request, command: Command) -> tuple[RunDirectory | None, list[str]]:
+    """Return the run to resume, or None with the lines that say why a new one starts, as at a scheduler's first start.
+
+    Only a finished run is announced at once, since it is renamed at once.
+    """
     named = request.resume or request.run_dir
     stored = [] if named else unfinished_runs(os.getcwd())
     path = Path(named) if named else _newest_of(command, stored)
     if named and path is not None and path.exists() and not path.is_dir():
         raise UsageError(f"{named} is not a run directory but a file; --resume=DIR takes the directory of a run")
     if path is None or (named and not _in_use(path)):
-        say(f"nothing to resume{f' in {named}' if named else ''}: this is a new run")
-        _offer_with_other_arguments(command, stored)
-        return None
+        anew = f"nothing to resume{f' in {named}' if named else ''}: this is a new run"
+        return None, [anew, *_with_other_arguments(command, stored)]
     record = read_record(path)
     if record is not None and record.status == FINISHED:
         say(f"nothing to resume: the run in {path} has finished{_set_aside(path)}; this is a new run")
-        return None
+        return None, []
     run = RunDirectory.reopen(path)
     if what_runs(run.record.command) != what_runs(redacted_words(command.words)):
         run.close()
@@ -172,7 +178,7 @@ def _resume(request: Request, command: Command) -> RunDirectory | None:
         say(f"the arguments have changed: started as `{started}`, resumed as `{shlex.join(words)}`")
     if run.record.host not in ("", process_identity.host()):
         say(f"this run comes from another machine, {run.record.host}; resuming it here, on {process_identity.host()}")
-    return run
+    return run, []
 
 
 def _newest_of(command: Command, stored: Sequence[StoredRun]) -> Path | None:
@@ -182,15 +188,16 @@ def _newest_of(command: Command, stored: Sequence[StoredRun]) -> Path | None:
     return None if found is None else found.path
 
 
-def _offer_with_other_arguments(command: Command, stored: Sequence[StoredRun]) -> None:
-    """Report the newest idle run of the same script with other arguments."""
+def _with_other_arguments(command: Command, stored: Sequence[StoredRun]) -> list[str]:
+    """Return the line that offers the newest idle run of the same script with other arguments, if there is one."""
     words = tuple(redacted_words(command.words))
     others = (run for run in stored if run.record.command != words)
     same_script = (run for run in others if what_runs(run.record.command) == what_runs(words))
     found = first_trusted(run for run in same_script if not is_held(run.path))
-    if found is not None:
-        again = command_to_go_on(found.record.options, found.record.command, os.path.relpath(found.path))
-        say(f"an unfinished run was started with other arguments; to resume it: {again}")
+    if found is None:
+        return []
+    again = command_to_go_on(found.record.options, found.record.command, os.path.relpath(found.path))
+    return [f"an unfinished run was started with other arguments; to resume it: {again}"]
 
 
 def _set_aside(path: Path) -> str:
