@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from oomph.terminal.amounts import as_duration, as_size, counted, in_three_digits, times
+from oomph.terminal.amounts import as_duration, as_size, counted, in_three_digits, listed, times
 from oomph.terminal.endings import ProcessEnd
 
 GIB, MIB = 1 << 30, 1 << 20
@@ -94,3 +94,17 @@ def test_signal_numbers_are_named_as_on_linux():
     for number in range(1, 32):
         words = ProcessEnd(-number).in_full
         assert words == f"ended by signal {number}" or f"({signal.Signals(number).name})" in words
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("a", "a"),
+        ("ab", "a and b"),
+        ("abc", "a, b and c"),
+        ("abcd", "a, b, c and 1 more"),
+        ("abcde", "a, b, c and 2 more"),
+    ],
+)
+def test_names_are_listed_up_to_a_bound(names: str, expected: str) -> None:
+    assert listed([*names]) == expected

@@ -183,7 +183,7 @@ class Plan:
     """The largest batch whose upper bound fits; 0 if none does; None without a device or if unknown."""
     micro_batch: int | None
     """The largest micro-batch that fits alongside the summed gradients, at most the script's batch; 0 if none does;
-    None if unknown."""
+    None if unknown, or if a run would not split the batch."""
     items: tuple[Item, ...]
     """The parts of the peak at the largest batch of `estimates`, by kind of memory."""
     layers: tuple[Layer, ...]

@@ -111,10 +111,11 @@ def _mend_object(where: str, what: str, trouble: str = "") -> str:
     return GENERAL
 
 
-def _mend_position(why: str, kind: str = "", call: str = "") -> str:
+def _mend_position(why: str, kind: str = "", call: str = "", also: str = "") -> str:
     """Return the remedy for a position that cannot be saved.
 
-    It depends on the random operation `call`, or on the obstacle, mostly in TensorFlow's words.
+    It depends on the random operation `call`, or on the obstacle, mostly in TensorFlow's words. `also` lists the other
+    random operations of the pipeline, which would be the next obstacles.
     """
     if kind in _OF_POSITIONS:
         return _OF_POSITIONS[kind]
@@ -123,7 +124,7 @@ def _mend_position(why: str, kind: str = "", call: str = "") -> str:
     kernel = why.removesuffix(" is stateful")
     known = call or CALLS.get(kernel, "")
     if known in STATELESS:
-        return instead_of(known)
+        return instead_of(known, *(other for other in also.split(", ") if other in STATELESS))
     is_random = re.search("Random|Normal|Multinomial|Sample", kernel) and kernel.isalnum()
     return f"draw with the stateless operations of tf.random instead of {kernel}" if is_random else TF_DATA
 
@@ -251,7 +252,7 @@ TABLE = {
         "make the validation data finite: leave repeat() out, or their shuffle",
     ),
     "position-not-saved": ReasonRow(
-        lambda why, kind="", call="": f"the position in the data cannot be saved: {why}", _mend_position
+        lambda why, kind="", call="", also="": f"the position in the data cannot be saved: {why}", _mend_position
     ),
     # What an earlier attempt trained and this one did not reach.
     "finished-not-reached": ReasonRow(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from oomph.terminal.amounts import listed
+
 STATELESS = {
     "tf.image.random_flip_left_right": "tf.image.stateless_random_flip_left_right(image, seed)",
     "tf.image.random_flip_up_down": "tf.image.stateless_random_flip_up_down(image, seed)",
@@ -44,9 +46,11 @@ CALLS = {
 SUPERVISED = "supervised only: no micro-batches, no checkpoints; a restart starts it over"
 
 
-def instead_of(call: str) -> str:
-    """Name the replacement for this call in a pipeline."""
-    return f"write {STATELESS[call]} instead of {call}, with seed=(1, number) and the number from dataset.enumerate()"
+def instead_of(*calls: str) -> str:
+    """Name the replacement for each of these calls in a pipeline. The same seed twice would draw the same numbers."""
+    each = listed([f"{STATELESS[call]} instead of {call}" for call in calls])
+    seeds = "seed=(1, number)" if len(calls) == 1 else "seed=(1, number), (2, number) and so on,"
+    return f"write {each}, with {seeds} and the number from dataset.enumerate()"
 
 
 class UnguardedKind(NamedTuple):

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def counted(number: int, what: str, thousands: str = "") -> str:
     """Format a number of things: "1 step", "2 steps"; "1,200 steps" with "," between the thousands."""
     return f"{number:{thousands}} {what}" if number == 1 else f"{number:{thousands}} {what}s"
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Join names as in "a, b and c", or "a, b, c and 2 more"."""
+    *first, last = [*names[:most], f"{len(names) - most} more"] if len(names) > most else names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def times(count: int) -> str:

@@ -225,6 +225,28 @@ def test_step_out_of_memory_twice_is_reported_as_a_memory_shortage(fault: str) -
     )
 
 
+REFUSED = "its second optimizer needs what the first has updated; --allow-smaller-batch trains on smaller batches"
+
+
+def test_batch_that_may_not_be_split_gets_no_micro_batches() -> None:
+    ending = Ending(75, "device-oom", place=(0, 0, 0), same_data=True, restart_requested="device-oom")
+    actions = play([ending] * 9, replace(GPU, refused=REFUSED))
+    assert changes(actions) == [SAME, "allocator", "growth", "no-xla"], "other remedies are still tried"
+    assert actions[-1] == GiveUp(
+        "fit 1, epoch 1, step 1 ran out of memory twice, with nothing left to change: it needs a smaller batch or more"
+        f" memory; micro-batches are refused: {REFUSED}"
+    )
+
+
+def test_reason_of_giving_up_says_why_the_batch_was_not_split() -> None:
+    """On other data it is no poison step, and unchanged restarts are tried first."""
+    (*_, last) = play([Ending(-6, "device-oom", steps=5)] * 9, replace(GPU, refused=REFUSED))
+    assert last == GiveUp(f"device-oom 5 times without any progress in between; micro-batches are refused: {REFUSED}")
+    (*_, last) = play([Ending(-6, "abort", steps=5)] * 9, replace(GPU, refused=REFUSED))
+    assert isinstance(last, GiveUp)
+    assert "micro-batches" not in last.reason, "they would not have helped"
+
+
 def test_poison_step_leads_to_changes_before_giving_up() -> None:
     ending = Ending(-6, "abort", steps=5, place=(0, 1, 5), same_data=True)
     assert changes(play([ending] * 5, GPU)) == [SAME, "no-xla", "older-checkpoint"]

@@ -34,6 +34,7 @@ CONDITIONS = st.builds(
     broken_gpu=st.sampled_from(["", "GPU-a"]),
     xla=st.booleans(),
     samples=st.sampled_from([None, 1, 64]),
+    refused=st.sampled_from(["", "coupled"]),
     resumed_from=st.sampled_from(["", "step-1"]),
     older_checkpoints=st.integers(0, 1),
 )

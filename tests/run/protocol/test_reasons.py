@@ -167,6 +167,18 @@ REASONS = [
         "write tf.random.stateless_gamma(shape, seed, alpha) instead of tf.random.gamma",
     ),
     (
+        because(
+            "position-not-saved",
+            why="tf.image.random_hue and tf.random.gamma are stateful",
+            call="tf.image.random_hue",
+            also="tf.random.gamma",
+        ),
+        "the position in the data cannot be saved: tf.image.random_hue and tf.random.gamma are stateful",
+        "write tf.image.stateless_random_hue(image, max_delta, seed) instead of tf.image.random_hue and"
+        " tf.random.stateless_gamma(shape, seed, alpha) instead of tf.random.gamma, with seed=(1, number), (2, number)"
+        " and so on, and the number from dataset.enumerate()",
+    ),
+    (
         because("position-not-saved", why="StatefulRandomBinomial is stateful"),
         "the position in the data cannot be saved: StatefulRandomBinomial is stateful",
         "draw with the stateless operations of tf.random instead of StatefulRandomBinomial",

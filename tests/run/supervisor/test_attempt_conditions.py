@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,6 +119,34 @@ def test_conditions_are_derived_from_the_events_of_the_script(tmp_path: Path) ->
     assert there.segmentation_fault
     newer = conditions(machine, "", [*events, Event.named("checkpoint", {"name": "x"})], tmp_path, -6)
     assert (newer.resumed_from, newer.older_checkpoints) == ("", 0)
+
+
+REFUSED = {"kind": "refused", "reason": "coupled", "fit": 0}
+WHOLE = {"batch": 64, "micro_batch": 64, "fit": 0}
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([("probed", REFUSED), ("oom", WHOLE)], "coupled"),
+        ([("oom", WHOLE), ("probed", REFUSED)], "coupled"),
+        ([("probed", REFUSED), ("oom", {"batch": 64, "fit": 0})], "coupled"),
+        ([("oom", WHOLE)], ""),
+        ([("probed", {**REFUSED, "kind": "exact"}), ("oom", WHOLE)], ""),
+        ([("probed", {**REFUSED, "kind": "exact"}), ("probed", REFUSED), ("oom", WHOLE)], "coupled"),
+        ([("probed", REFUSED), ("probed", {**REFUSED, "kind": "exact"}), ("oom", WHOLE)], ""),
+        # Another fit, another call, another layout of the batch: that verdict does not concern this step.
+        ([("probed", REFUSED), ("oom", {**WHOLE, "fit": 1})], ""),
+        ([("probed", {**REFUSED, "during": "evaluate"}), ("oom", WHOLE)], ""),
+        ([("probed", REFUSED), ("oom", {**WHOLE, "micro_batch": 16})], ""),
+        ([("probed", REFUSED), ("oom", WHOLE), ("recovered", {**WHOLE, "micro_batch": 16})], ""),
+    ],
+)
+def test_refused_split_of_the_failed_step_is_known(events: list[tuple[str, dict[str, Any]]], expected: str) -> None:
+    machine = Machine({"CUDA_VISIBLE_DEVICES": ""})
+    there = conditions(machine, "", [Event.named(name, data) for name, data in events], None, 75)
+    machine.close()
+    assert there.refused == expected
 
 
 def test_segmentation_fault_in_onednn_disables_it() -> None:

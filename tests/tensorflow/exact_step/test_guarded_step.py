@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from oomph.exact_step.step import division, guarded_step
-from oomph.exact_step.step.out_of_memory import attempt
+from oomph.exact_step.step.out_of_memory import COMMIT, attempt
 from oomph.exact_step.step.probe import ProbeFinding
 from oomph.keras_bridge.runtime.allocator import DeviceMemory, run_out_of_memory
 from oomph.script.kept_micro_batches import Start
@@ -361,6 +361,17 @@ def test_update_out_of_memory_suggests_smaller_parts(guard, watch, memory, needs
         trained(made)
     assert watch.failures[-1][0] == "commit"
     assert watch.suggested == Start(watch.failures[-1][2] // 2, guessed=False)
+
+
+def test_update_out_of_memory_suggests_no_parts_where_they_are_refused(guard, watch, needs):
+    made = model(needs(), Centred())
+    step = guard(made)
+    step.begin_with(Start(7))
+    step._on_batch._full_batch.run_held = lambda *_, **options: attempt(run_out_of_memory, phase=COMMIT)
+    with pytest.raises(RuntimeError, match="out of memory in the commit phase"):
+        trained(made)
+    assert watch.verdicts[0].startswith("refused: the update depends on which samples")
+    assert watch.suggested is None
 
 
 class Forward(keras.layers.Layer):

@@ -66,6 +66,11 @@ def test_new_process_enlarges_parts_only_after_a_full_batch_failed():
     assert after(Action.WHOLE, failed(INPUT), size=None).begin is None
 
 
+def test_new_process_begins_with_no_micro_batch_where_they_are_refused():
+    plan = after(Action.WHOLE, failed(COMMIT), may_be_split=False)
+    assert (plan.action, plan.reason, plan.begin) == (Action.RESTART, "out of memory in the commit phase", None)
+
+
 def test_tensors_of_different_lengths_cannot_be_split():
     plan = after(Action.WHOLE, failed(), size=None, next_size=None)
     assert (plan.action, plan.reason) == (

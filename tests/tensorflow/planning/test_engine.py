@@ -18,9 +18,11 @@ from oomph.errors import ExamineError
 from oomph.planning.live import dry_run, samples, subject
 from oomph.planning.live.engine import Engine, engine_for
 from oomph.planning.live.figures import Simulated
-from oomph.planning.live.savers import frozen_but_head, savers, set_optimizer, set_policy, with_precision
+from oomph.planning.live.savers import frozen_but_head, savers, set_optimizer, set_policy, why_refused, with_precision
 from oomph.planning.live.step_at_sizes import StepAtSizes
 from oomph.planning.live.tracing import trace
+from oomph.planning.plan import PlannedReplicas
+from oomph.preflight.live.examine import held_line
 
 MIB = 1 << 20
 layers = keras.layers
@@ -250,6 +252,65 @@ def test_never_called_model_is_planned_by_its_train_step() -> None:
     assert found.held.slots == pytest.approx(2 * weights, rel=0.1)
     assert found.at(256).peak.expected > found.at(8).peak.expected
     assert f"{sum(int(np.prod(each.shape)) for each in model.weights):,} parameters" in subject.in_words(model)
+
+
+def test_optimizer_that_no_step_uses_is_neither_named_nor_counted() -> None:
+    """Keras' `compile()` creates one where a custom `train_step` has its own."""
+    model, batch = Adversarial(), (tf.zeros([4, 32]),)
+    model.compile(keras.optimizers.Adam(), keras.optimizers.SGD())
+    subject.build(model, batch)
+    found = engine_for(model, batch, lambda text: None, runs=False)
+    assert type(model.optimizer).__name__ == "RMSprop"
+    assert ", Adam and SGD, float32" in subject.in_words(model)
+    assert found.held.slots == subject.size_of([*model.first.variables, *model.second.variables])
+    assert held_line(model).startswith("weights and optimizer take ")
+    offered = savers(model, batch, found, Simulated(found, None), 4, None, lambda text: None)
+    assert not any("SGD instead" in saver.name for saver in offered)
+
+
+def centred() -> tuple[keras.Model, tuple[tf.Tensor, tf.Tensor]]:
+    centring = layers.Lambda(lambda x: x - tf.reduce_mean(x, 0))
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(8), centring, layers.Dense(1)])
+    return compiled(model), (tf.random.normal([32, 4]), tf.random.normal([32, 1]))
+
+
+def adversarial() -> tuple[keras.Model, tuple[tf.Tensor]]:
+    model = Adversarial()
+    model.compile(keras.optimizers.Adam(), keras.optimizers.Adam())
+    return model, (tf.random.normal([32, 32]),)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (adversarial, "its second optimizer needs what the first has updated; --allow-smaller-batch trains on"),
+        (centred, "the update depends on which samples share a batch"),
+    ],
+)
+def test_micro_batches_that_a_run_refuses_are_not_advised(make, reason: str) -> None:
+    model, batch = make()
+    subject.build(model, batch)
+    engine = engine_for(model, batch, lambda text: None, runs=False)
+    before = [each.numpy() for each in model.variables]
+    refused = why_refused(model, batch, engine)
+    assert refused.startswith(reason)
+    assert all(np.array_equal(was, now.numpy()) for was, now in zip(before, model.variables, strict=True))
+    found = savers(model, batch, engine, Simulated(engine, None), 32, 8, lambda text: None, False, refused=refused)
+    (saver,) = (each for each in found if each.name.startswith("micro-batches"))
+    assert (saver.name, saver.peak, saver.line) == ("micro-batches", None, "")
+    assert saver.changes == f"not planned, since oomph run does not split this batch: {refused}"
+
+
+def test_micro_batches_are_advised_unless_a_probe_shows_a_reason_not_to() -> None:
+    scaled = keras.Sequential([keras.Input((4,)), layers.Lambda(lambda x: 2 * x), layers.Dense(1)])
+    for model, (x, y) in ((compiled(scaled), centred()[1]), centred()):
+        zeros = (tf.zeros_like(x), tf.zeros_like(y))
+        subject.build(model, zeros)
+        engine = engine_for(model, zeros, lambda text: None, runs=False)
+        assert why_refused(model, zeros, engine) == "", "zeros show nothing"
+        assert why_refused(model, (x, y), engine, PlannedReplicas(2)) == ""
+        if model is scaled:
+            assert why_refused(model, (x, y), engine) == ""
 
 
 @pytest.mark.parametrize(

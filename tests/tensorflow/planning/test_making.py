@@ -58,6 +58,15 @@ def test_a_micro_batch_is_never_larger_than_the_batch() -> None:
     assert 0 < narrow.micro_batch < narrow.max_batch < 32
 
 
+def test_no_micro_batch_is_planned_where_a_run_refuses_them() -> None:
+    asked: list[str] = []
+    refused = made(30 * MIB, refused=lambda: asked.append("") or "coupled")
+    assert (refused.micro_batch, refused.max_batch, asked) == (None, made(30 * MIB).max_batch, [""])
+    assert refused.savers == SAVERS
+    made(GIB, refused=lambda: asked.append("") or "coupled", failed="a real step failed")
+    assert asked == [""], "no further step is tried after one has failed"
+
+
 @pytest.mark.parametrize(
     ("memory", "batches", "is_xla"),
     [(4 * GIB, (), False), (4 * GIB, (20_000,), False), (4 * GIB, (), True), (20 * MIB, (), False)],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -92,6 +93,35 @@ def test_saving_an_unsavable_pipeline_is_attempted_only_once(tmp_path, monkeypat
     reasons = [iterators.save(iter(each), tmp_path) for each in (data, data, data, other)]
     assert all("is stateful" in str(reason) for reason in reasons)
     assert len(tried) == 2
+
+
+def flipped(image):
+    return tf.image.random_flip_left_right(tf.image.random_flip_up_down(image, seed=1), seed=2)
+
+
+def brightened(image):
+    return tf.image.random_brightness(image, 0.1) + tf.random.normal(())
+
+
+@pytest.mark.parametrize(
+    ("stages", "named"),
+    [
+        ([flipped], "tf.image.random_flip_left_right and tf.image.random_flip_up_down are stateful"),
+        (
+            [flipped, lambda image: image + 1.0, brightened],
+            "tf.image.random_brightness, tf.random.normal, tf.image.random_flip_left_right and 1 more are stateful",
+        ),
+        ([tf.image.random_flip_left_right], "tf.image.random_flip_left_right is stateful"),
+    ],
+)
+def test_every_random_operation_of_the_pipeline_is_named(tmp_path, stages, named):
+    """Whoever replaces the one that TensorFlow names would meet the next one in the next run."""
+    data = tf.data.Dataset.from_tensor_slices(np.zeros((8, 4, 4, 1), "float32"))
+    for stage in stages:
+        data = data.map(stage)
+    reason = iterators.save(iter(data), tmp_path)
+    assert reason.value("why") == named
+    assert reason.remedy.count(" instead of ") == min(3, named.count("tf."))
 
 
 def test_iterator_still_writing_its_cache_is_not_saved_with_a_reason(tmp_path):

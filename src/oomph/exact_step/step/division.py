@@ -17,14 +17,18 @@ from oomph.exact_step.micro_batch.exactness import (
     BATCH_NORMALIZATION,
     EXACT,
     REFUSED,
+    RESTART_ONLY,
     SMALLER,
     TO_BE_PROBED,
     Promise,
+    promise_before_tracing,
 )
 from oomph.exact_step.micro_batch.gradient_accumulation import AccumulatedStep
 from oomph.exact_step.micro_batch.micro_batch_step import MicroBatchStep, essence
+from oomph.exact_step.step.full_batch_step import FullBatchStep
 from oomph.exact_step.step.out_of_memory import Failed, attempt
 from oomph.exact_step.step.probe import FEW_SAMPLES, SAMPLES, Probe, ProbeFinding, coarsest_type
+from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.graph import SmallState, handles_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import replaced
@@ -298,3 +302,21 @@ class Division:
             judged = replace(judged, reason=f"{judged.reason}; found after {self._steps} divided steps")
         self.verdict = judged
         return judged
+
+
+def foretold(model: Any, batch: Any, most: int = SAMPLES) -> tuple[Promise, ProbeFinding | None]:
+    """Return the promise that `oomph run` would give for batches like this one, and the finding of its probe, if any.
+
+    Args:
+        model: a compiled model; its variables are left unchanged.
+        batch: one batch, as passed to `train_step`.
+        most: how many samples to probe with.
+    """
+    promise = promise_before_tracing(model)
+    if promise.kind == RESTART_ONLY:
+        return promise, None
+    step = FullBatchStep(model, model.train_step, can_go_back=False)
+    division = Division(model, model.train_step, step.commits, promise, choice_of(Guarding()))
+    step.build_metrics(batch)
+    found = division.probe(batch, batches.size_of(batch) or 0, step.state_of(batch), most)
+    return (promise, None) if found is None else (division.settle(found), found)

@@ -245,7 +245,9 @@ class StepOnBatch:
             else _need(failed, sum(slot.nbytes for slot in self._full_batch.trained_slots()))
         )
         fresh = self._fresh_start(size) if can_change else None
-        return Observed(size, next_size, fits, fresh, need, self._has_ever_fitted)
+        verdict = self._division.verdict
+        may_be_split = verdict is None or not verdict.refused
+        return Observed(size, next_size, fits, fresh, need, may_be_split, self._has_ever_fitted)
 
     @property
     def _has_ever_fitted(self) -> bool:

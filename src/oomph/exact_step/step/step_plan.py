@@ -72,6 +72,8 @@ class Observed:
     """The micro-batch for a new process to start with if nothing fits in this one; None if that is useless."""
     need: str = ""
     """The memory that one sample would need, in words."""
+    may_be_split: bool = True
+    """False if a probe has refused micro-batches for this batch."""
     fitted: bool = False
     """True if a step of this training has fitted before, whole or in micro-batches."""
 
@@ -116,7 +118,7 @@ def _in_parts(plan: StepPlan, observed: Observed) -> StepPlan:
 
 def _begin_smaller(failed: Failed, observed: Observed) -> Start | None:
     """Return the smaller micro-batch for a new process to start with after a failure during the assignments."""
-    if observed.size is None or observed.next_size is None:
+    if observed.size is None or observed.next_size is None or not observed.may_be_split:
         return None
     # Micro-batches fit, but their update did not: larger ones would leave it even less memory.
     was_whole = failed.samples in (None, observed.size)

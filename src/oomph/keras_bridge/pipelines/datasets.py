@@ -20,6 +20,9 @@ from oomph.protocol.replacements import CALLS, STATELESS
 
 _OF_PYTHON_OR_VARIABLES = ("PyFunc", "VariableOp", "RngReadAndSkip", "LookupTable")
 """Parts of the names of operations that depend on Python or on variables."""
+_IMAGE = "tf.image."
+_BEHIND_IMAGES = ("tf.random.uniform",)
+"""The calls whose kernels the functions of tf.image draw with."""
 _DEPTH = 3
 """Maximum depth of calls between functions of the script."""
 
@@ -153,12 +156,22 @@ def lost_draws(dataset: Any) -> Reason | None:
     return None
 
 
-def drawn_call(dataset: Any, kernel: str) -> str:
-    """Return the random operation behind this kernel, as scripts call it; empty if the kernel is not random."""
+def drawn_calls(dataset: Any, kernel: str) -> tuple[str, ...]:
+    """Return the random operations of a pipeline, as scripts call them; none if this kernel is not random.
+
+    The operation behind the kernel is the first.
+    """
     if kernel not in CALLS or kernel not in STATEFUL:
-        return ""
-    drawing = (each for each in datasets_in(dataset) if any(node.op == kernel for node in _nodes_of(each)))
-    return next(map(_written_call, drawing), "") or CALLS[kernel]
+        return ()
+    first, others = "", list[str]()
+    for each in datasets_in(dataset):
+        drawn = {node.op for node in _nodes_of(each)} & STATEFUL & CALLS.keys()
+        known, named = {CALLS[one] for one in drawn}, [*_written_calls(each)]
+        if not first and kernel in drawn:
+            first = next(iter(named), "")
+        written = [call for call in named if call in known or (drawn and call.startswith(_IMAGE))]
+        others += [*written, *sorted(known.difference(written, _BEHIND_IMAGES if written else ()))]
+    return tuple(dict.fromkeys([first or CALLS[kernel], *others]))
 
 
 def raced_call(dataset: Any) -> str:
@@ -172,7 +185,7 @@ def raced_call(dataset: Any) -> str:
         nodes = list(_nodes_of(each))
         drawn = next((node.op for node in nodes if node.op in CALLS), "")
         if drawn and _is_parallel(each, nodes) and not _maps_one_element(each):
-            return _written_call(each) or CALLS[drawn]
+            return next(_written_calls(each), "") or CALLS[drawn]
     return ""
 
 
@@ -184,16 +197,15 @@ def _is_parallel(dataset: Any, nodes: Sequence[Any]) -> bool:
     return (is_parallel and number != 1) or any("ParallelMap" in n.op or "ParallelInterleave" in n.op for n in nodes)
 
 
-def _written_call(dataset: Any) -> str:
-    """Return the call that the user's function makes, judging by the names in its code; empty if none is known."""
+def _written_calls(dataset: Any) -> Iterator[str]:
+    """Yield the random calls that the user's function makes, judging by the names in its code."""
     for wrapper in TENSORFLOW.dataset_functions.call(dataset):
         function = TENSORFLOW.structured_function.get(wrapper)
         names = _names_in(function, _DEPTH)
         for call in STATELESS:
             module, _, name = call.removeprefix("tf.").partition(".")
             if (name in names and module in names) or function is getattr(getattr(tf, module), name):
-                return call
-    return ""
+                yield call
 
 
 def _names_in(function: Any, depth: int) -> set[str]:

@@ -5,8 +5,9 @@ Runs in the script's process, which ends afterwards, so changes made here do no 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from oomph.errors import ExamineError
@@ -18,7 +19,7 @@ from oomph.planning.live.figures import Figures, Simulated, data_on
 from oomph.planning.live.loop_step import loop_step
 from oomph.planning.live.making import Making, Savers
 from oomph.planning.live.probe import GpuSteps, ProbeOutcome, Probing, kept_records, steps_for, with_kept
-from oomph.planning.live.savers import savers, set_optimizer, set_policy
+from oomph.planning.live.savers import savers, set_optimizer, set_policy, why_refused
 from oomph.planning.live.strategy import can_be_changed, can_measure_one, check, note, shared
 from oomph.planning.live.subject import OpenSizes, open_sizes
 from oomph.planning.plan import ALONE, Device, Item, PlannedReplicas, as_document
@@ -47,7 +48,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     found = _figured(reached, planned, verdict, kept_records(arguments), batches)
     making = Making(
         planned.training, found.figures, found.verdict, reached.tell, planned.savers, planned.sizes, planned.replicas,
-        planned.note,
+        planned.note, planned.refused,
     )  # fmt: skip
     plan = making.plan(place, batches)
     others = () if not reached.not_looked_at else (f"{reached.not_looked_at}.",)
@@ -99,6 +100,8 @@ class _Planned:
     """A remark on the strategy, as a sentence."""
     steps: GpuSteps | None = None
     """The real steps to run on the plan's GPU; None if this machine does not have that GPU."""
+    refused: Callable[[], str] = str
+    """Finds the reason that a run would not split a batch."""
 
 
 def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None) -> _Planned:
@@ -122,15 +125,17 @@ def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None
     engine = engine_for(model, batch, reached.tell, runs and steps is None, foreign, shares)
     is_xla = subject.compiled_by_xla(model, reached.jit_compile, device is None or device.is_gpu)
     is_xla = is_xla if steps is None else steps.is_xla
+    refused = cache(lambda: why_refused(model, batch, engine, replicas))
     return _Planned(
         subject.training_of(model, whole.size), engine,
         lambda size, part, figures: savers(
             model, batch, engine, figures, replicas.share(size), part, reached.tell,
             is_bfloat16_fast=suits_bfloat16(device), is_xla=can_be_changed(is_xla, replicas), replicas=replicas,
+            refused=refused(),
         ),
         is_xla, open_sizes(model, reached.fit_arguments.get("x"), batch), batch,
         max(0, foreign - (replicas.count - 1) * engine.held.total - whole.size_bytes), replicas,
-        note(strategy, whole.size), steps,
+        note(strategy, whole.size), steps, refused,
     )  # fmt: skip
 
 

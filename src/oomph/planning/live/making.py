@@ -26,6 +26,7 @@ class Making:
         sizes: the assumptions about the sizes of a sample.
         replicas: the replicas that share each batch.
         note: what else the estimates leave out, as a sentence; empty if there is nothing.
+        refused: finds the reason that a run would not split a batch, empty if it would; called after all estimates.
     """
 
     def __init__(
@@ -38,11 +39,12 @@ class Making:
         sizes: OpenSizes | None = None,
         replicas: PlannedReplicas = ALONE,
         note: str = "",
+        refused: Callable[[], str] = str,
     ) -> None:
         self._training, self._figures, self._verdict, self._tell, self._savers = (
             training, figures, verdict, tell, savers
         )  # fmt: skip
-        self._sizes, self._replicas, self._note = sizes or OpenSizes(), replicas, note
+        self._sizes, self._replicas, self._note, self._refused = sizes or OpenSizes(), replicas, note, refused
 
     def plan(self, place: str, batches: list[int]) -> Plan:
         figures, last = self._figures, batches[-1]
@@ -55,6 +57,8 @@ class Making:
         most = self._largest(batches[0])
         beside_sums = self._largest(batches[0], beside=self._training.trainable)
         part = None if beside_sums is None else beside_sums // self._replicas.count
+        if not self._verdict.failed and self._refused():
+            part = None
         inside, own = figures.inside(last, self._training.layers), self._training.batch
         return Plan(
             engine=figures.name,

@@ -10,18 +10,24 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.errors import ExamineError, OomphError
-from oomph.exact_step.micro_batch.exactness import EXACT, promise_before_tracing
+from oomph.exact_step.micro_batch.exactness import EXACT, REFUSED, RESTART_ONLY, Promise, promise_before_tracing
+from oomph.exact_step.step.division import foretold
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.planning.live import subject
 from oomph.planning.live.engine import Engine, engine_for
 from oomph.planning.live.figures import Figures
 from oomph.planning.plan import ALONE, Interval, PlannedReplicas, Saver, exactly
 from oomph.planning.report import SCRIPT
+from oomph.process.available_memory import available_bytes
 from oomph.terminal.wrapping import shortened
 
 Tell = Callable[[str], None]
 _WORTH_IT = 0.99
 _LEAST_QUANTISED = 1 << 20
+_PROBED = 16
+"""The number of samples in a plan's probe of micro-batches. A run takes more: what these show, it refuses too."""
+_MOST_OF_MEMORY = 0.5
+"""The share of the free memory that the probe may use."""
 _LONGEST = 240
 """The most characters of a reason to show."""
 _BFLOAT16_COSTS = "needs an Ampere GPU or newer, rounds activations to 8 bits of precision, keeps float32 weights"
@@ -43,13 +49,15 @@ def savers(
     is_bfloat16_fast: bool = True,
     is_xla: bool | None = True,
     replicas: PlannedReplicas = ALONE,
+    refused: str = "",
 ) -> tuple[Saver, ...]:
     """Plan the savers for a replica that gets `size` samples; `part` is the largest micro-batch that fits, if known.
 
-    Savers that must change the model to be planned are left out unless `may_change`. The 16-bit type to plan depends on
+    `refused` is the reason that a run would not split a batch, as from `why_refused`; empty if it would. Savers that
+    must change the model to be planned are left out unless `may_change`. The 16-bit type to plan depends on
     `is_bfloat16_fast`. `is_xla` is true if XLA compiles the step as it is, and None if it does not and cannot.
     """
-    planned = [_micro_batches(model, figures, size, part, replicas)]
+    planned = [_refused(refused) if refused else _micro_batches(model, figures, size, part, replicas)]
     if may_change and engine.only is None:
         replanning = _Replanning(model, batch, engine, figures, size, tell)
         planned += _changing(replanning, is_bfloat16_fast)
@@ -108,7 +116,8 @@ def _changing(replanning: _Replanning, is_bfloat16_fast: bool) -> Iterator[Saver
             f"mixed {kind}", with_precision(model, f"mixed_{kind}"), cost,
             f'keras.mixed_precision.set_global_policy("mixed_{kind}")  # before the model is built',
         )  # fmt: skip
-    if replanning.engine.held.slots > subject.trainable_bytes(model) * 1.5:
+    is_used = any(one is model.optimizer for one in subject.used_optimizers(model))
+    if is_used and replanning.engine.held.slots > subject.trainable_bytes(model) * 1.5:
         yield replanning.planned(
             "SGD instead", with_optimizer(model, "sgd"),
             "a different optimizer: it needs a different learning rate and may train worse",
@@ -134,6 +143,34 @@ def _xla(is_on: bool | None) -> Saver | None:
     name = "without XLA" if is_on else "with XLA"
     line = f"jit_compile={not is_on},  # in model.compile()"
     return Saver(name, None, "not planned: it may take more or less; try both", line)
+
+
+def why_refused(model: Any, batch: Any, engine: Engine, replicas: PlannedReplicas = ALONE) -> str:
+    """Return the reason that `oomph run` would not split batches like this one; empty if it would, or if unknown.
+
+    Traces the step and runs it on a few samples. What that leaves open, a run finds out before it splits a batch.
+    """
+    promise = promise_before_tracing(model)
+    if promise.kind not in (EXACT, RESTART_ONLY) and replicas.count == 1 and _has_room(engine):
+        promise = _foretold(model, batch) or promise
+    return promise.reason if promise.kind in (REFUSED, RESTART_ONLY) else ""
+
+
+def _has_room(engine: Engine) -> bool:
+    return engine.simulated(engine.only or _PROBED).high <= _MOST_OF_MEMORY * (available_bytes() or 0)
+
+
+def _foretold(model: Any, batch: Any) -> Promise | None:
+    """Return the promise after a probe; None if the probe shows nothing."""
+    try:
+        promise, found = foretold(model, batch, _PROBED)
+    except Exception:  # from the user's own step; the plan is about its memory
+        return None
+    return None if found is None or found.says_nothing else promise
+
+
+def _refused(reason: str) -> Saver:
+    return Saver("micro-batches", None, f"not planned, since oomph run does not split this batch: {reason}", "")
 
 
 def _micro_batches(

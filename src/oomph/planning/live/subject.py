@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.errors import ExamineError
-from oomph.keras_bridge.models import optimizers_of
+from oomph.keras_bridge.models import innermost, optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.planning.breakdown import Held
 from oomph.reach.script_output import in_words as error_in_words
@@ -146,7 +146,7 @@ def _tensor_of(error: Exception) -> str:
 
 def held_by(model: Any, optimizers: Sequence[Any] | None = None) -> Held:
     """Return the size in bytes of a model between steps, with the slots of its optimizers or of the given ones."""
-    given = optimizers_of(model) if optimizers is None else optimizers
+    given = used_optimizers(model) if optimizers is None else optimizers
     slots = [variable for optimizer in given for variable in optimizer.variables]
     return held(model.weights, slots, _others(model))
 
@@ -163,10 +163,19 @@ def trainable_bytes(model: Any) -> int:
 
 
 def in_words(model: Any) -> str:
-    """Describe the training in a few words."""
-    optimizer = model.optimizer
-    name = type(getattr(optimizer, "inner_optimizer", optimizer)).__name__
-    return f"{model.name}, {parameters(model):,} parameters, {name}, {', '.join(policies(model))}"
+    """Describe the training in a few words, once its step has been traced."""
+    inner = {id(one): one for one in map(innermost, used_optimizers(model))}
+    names = " and ".join(type(one).__name__ for one in inner.values())
+    return f"{model.name}, {parameters(model):,} parameters, {names}, {', '.join(policies(model))}"
+
+
+def used_optimizers(model: Any) -> list[Any]:
+    """Return the optimizers that have been built, or all of them before the first trace.
+
+    A custom `train_step` may have its own, and never use the one that `compile()` creates without being asked.
+    """
+    found = optimizers_of(model)
+    return [one for one in found if getattr(one, "built", True)] or found
 
 
 def policies(model: Any) -> tuple[str, ...]:

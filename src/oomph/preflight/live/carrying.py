@@ -16,20 +16,15 @@ from oomph.exact_step.micro_batch.exactness import (
     REFUSED,
     RESTART_ONLY,
     Promise,
-    promise_before_tracing,
 )
-from oomph.exact_step.step.division import Division, choice_of
-from oomph.exact_step.step.full_batch_step import FullBatchStep
-from oomph.exact_step.step.probe import SAMPLES
+from oomph.exact_step.step.division import foretold
 from oomph.keras_bridge import fingerprints
-from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
 from oomph.objects.picture import Picture
 from oomph.planning.live.readable import readable
 from oomph.preflight.document import LOST, PARTLY, PROVED, UNCOMPARED, UNKNOWN, Carried
-from oomph.protocol.handover import Guarding
 from oomph.protocol.reason_table import TF_DATA
 from oomph.protocol.reasons import Reason
 from oomph.resume.state import iterators
@@ -77,15 +72,9 @@ def _tried(what: str, look: Callable[[], Carried | None]) -> Iterator[Carried]:
 
 def _micro_batches(model: Any, batch: Any) -> Carried:
     """Test a step in micro-batches, with the same probe as in `oomph run`."""
-    promise = promise_before_tracing(model)
-    if promise.kind != RESTART_ONLY:
-        step = FullBatchStep(model, model.train_step, can_go_back=False)
-        division = Division(model, model.train_step, step.commits, promise, choice_of(Guarding()))
-        step.build_metrics(batch)
-        found = division.probe(batch, batches.size_of(batch) or 0, step.state_of(batch), SAMPLES)
-        promise = division.settle(found) if found is not None else promise
-        if promise.kind == EXACT:
-            return Carried("out of memory", PROVED, f"micro-batches give the same update ({found})")
+    promise, found = foretold(model, batch)
+    if promise.kind == EXACT:
+        return Carried("out of memory", PROVED, f"micro-batches give the same update ({found})")
     state, words = _OF_PROMISES.get(promise.kind, (UNKNOWN, promise.kind))
     return Carried("out of memory", state, f"{words}: {promise.reason}", _better(promise))
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.errors import ExamineError
-from oomph.keras_bridge.models import optimizers_of
 from oomph.planning.live import subject
 from oomph.planning.live.examine import examine as plan
 from oomph.planning.plan import Fitting, Plan, plan_of
@@ -69,7 +68,7 @@ def held_line(model: Any, optimizer: Any = None) -> str:
 
     The model of a custom loop need not be compiled: the loop has its own `optimizer`.
     """
-    optimizers = optimizers_of(model) if optimizer is None else [optimizer]
+    optimizers = subject.used_optimizers(model) if optimizer is None else [optimizer]
     is_built = optimizers and all(getattr(each, "built", True) for each in optimizers)
     words = "weights and optimizer" if is_built else "weights, without the slots of the optimizer,"
     held = _size_in_words(subject.held_by(model, optimizers).total)

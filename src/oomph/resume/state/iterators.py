@@ -32,6 +32,7 @@ from oomph.keras_bridge.pipelines import datasets
 from oomph.protocol.reason_table import CACHE_FILE, EARLIER_SHUFFLE, NOT_TF_DATA, SHUFFLE_OVER
 from oomph.protocol.reasons import Reason, because
 from oomph.script.quiet import without_configuring_logging
+from oomph.terminal.amounts import listed
 from oomph.terminal.wrapping import shortened
 
 _PREFIX = "iterator"
@@ -72,11 +73,14 @@ def save(iterator: Any, folder: Path) -> Reason | None:
 
 
 def _refusal(said: str, dataset: Any) -> Reason:
-    """Return TensorFlow's reason, naming the script's call instead of the kernel."""
-    call = datasets.drawn_call(dataset, said.partition(" ")[0])
-    if not call:
+    """Return TensorFlow's reason, naming the script's calls instead of the one kernel that TensorFlow names."""
+    calls = datasets.drawn_calls(dataset, said.partition(" ")[0])
+    if not calls:
         return because("position-not-saved", why=said)
-    return because("position-not-saved", why=f"{call} is stateful", call=call)
+    if len(calls) == 1:
+        return because("position-not-saved", why=f"{calls[0]} is stateful", call=calls[0])
+    why, also = f"{listed(calls)} are stateful", ", ".join(calls[1:])
+    return because("position-not-saved", why=why, call=calls[0], also=also)
 
 
 def is_caching(iterator: Any) -> Reason | None:

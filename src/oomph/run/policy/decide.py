@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from oomph.protocol.progress import place_in_words
-from oomph.run.policy.ladder import OPT_IN, Change, Conditions, climb, why_not
+from oomph.run.policy.ladder import LADDERS, OPT_IN, Change, Conditions, climb, why_not, why_undivided
 from oomph.terminal.amounts import times
 from oomph.terminal.endings import ProcessEnd
 
@@ -276,14 +276,24 @@ def _within_budget(ending: Ending, ledger: Ledger, conditions: Conditions, allow
     if rung is not None:
         return Restart(ending.restart_requested or ending.fault, rung.change, rung.index)
     if poison:
-        return _stop(ending, _why_poison(poison, ending.fault, allowed))
+        return _stop(ending, _why_poison(poison, ending.fault, conditions, allowed))
     spent = ledger.restarts.get(ending.fault, 0)
-    return _stop(ending, f"{ending.fault} {times(spent + 1)} without any progress in between")
+    undivided = _why_undivided(ending.fault, conditions)
+    return _stop(ending, f"{ending.fault} {times(spent + 1)} without any progress in between{undivided}")
 
 
-def _why_poison(place: str, fault: str, allowed: Collection[str]) -> str:
+def _why_undivided(fault: str, conditions: Conditions) -> str:
+    """Say why the batch was not split, after a fault that micro-batches may cure; empty otherwise."""
+    is_cure = "micro-batch" in LADDERS.get(fault, ()) and fault not in ELSEWHERE
+    return f"; {why_undivided(conditions)}" if is_cure and conditions.refused else ""
+
+
+def _why_poison(place: str, fault: str, conditions: Conditions, allowed: Collection[str]) -> str:
     if fault.startswith("device-oom"):
-        return f"{place} ran out of memory twice, with nothing left to change: it needs a smaller batch or more memory"
+        needs = "it needs a smaller batch or more memory"
+        return (
+            f"{place} ran out of memory twice, with nothing left to change: {needs}{_why_undivided(fault, conditions)}"
+        )
     hint = "" if "skip-batch" in allowed else f"; {OPT_IN['skip-batch']} would leave its batch out"
     return f"poison step: {place} ended by {fault} twice, on the same data{hint}"
 

@@ -96,6 +96,9 @@ class Conditions:
     """True if the last fit was compiled by XLA."""
     samples: int | None = None
     """The size of the batch or micro-batch of the last failed step."""
+    refused: str = ""
+    """The reason against splitting the batch of that step, as a probe found it; empty if it may be split, or if no
+    probe has run."""
     resumed_from: str = ""
     """The checkpoint that the attempt resumed from; empty if it saved a newer one."""
     older_checkpoints: int = 0
@@ -157,9 +160,14 @@ def why_not(
         return f"alters the mathematics, and {OPT_IN[name]} was not given"
     value = _value(name, conditions, poison)
     if not value:
-        return _MISSING[name]
+        return why_undivided(conditions) if name == "micro-batch" and conditions.refused else _MISSING[name]
     made_already = name != "skip-batch" and Change(name, value.strip()) in made
     return "already in effect" if made_already or name in conditions.in_effect else ""
+
+
+def why_undivided(conditions: Conditions) -> str:
+    """Say why the batch was not split; that reason also names the options that would train on it all the same."""
+    return f"micro-batches are refused: {conditions.refused}"
 
 
 def _value(name: str, conditions: Conditions, poison: str) -> str:
@@ -175,7 +183,7 @@ def _gpu(conditions: Conditions) -> str:
 
 
 def _half(conditions: Conditions) -> str:
-    return str(size_after_crash(conditions.samples) or "")
+    return "" if conditions.refused else str(size_after_crash(conditions.samples) or "")
 
 
 def _without_broken(conditions: Conditions) -> str:

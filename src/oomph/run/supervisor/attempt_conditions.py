@@ -9,13 +9,15 @@ from pathlib import Path
 
 from oomph.explain.reading import kernel_log
 from oomph.gpu.memory_in_use import Gpu, PendingReading, memory_is_back, visible
-from oomph.journal.events import CheckpointSaved, FitStarted, Oom, Recovered, Resumed
+from oomph.journal.events import CheckpointSaved, FitStarted, MicroBatchesProbed, Oom, Recovered, Resumed
 from oomph.journal.journal import Event, facts
 from oomph.process import available_memory
 from oomph.run.policy.ladder import Conditions
 from oomph.run.supervisor import effects
 from oomph.terminal.console import Ticking
 
+_REFUSED = "refused"
+"""The kind of a promise that forbids micro-batches (`exact_step/micro_batch/exactness.py`)."""
 _MEMORY_BACK_SECONDS = 50.0
 _MEMORY_POLL_SECONDS = 1.0
 
@@ -95,12 +97,13 @@ def conditions(
     machine: Machine, broken_gpu: str, events: Sequence[Event], run_dir: Path | None, returncode: int
 ) -> Conditions:
     """Return the conditions after an attempt in which the script wrote these events."""
-    resumed_from = _resumed_from(events)
+    resumed_from, step = _resumed_from(events), _last_to_fail(events)
     return Conditions(
         gpus=tuple(gpu.uuid for gpu in machine.gpus),
         broken_gpu=broken_gpu,
         xla=any(fit.xla for fit in facts(events, FitStarted)),
-        samples=_samples(events),
+        samples=None if step is None else step.micro_batch or step.batch,
+        refused=_why_refused(step, events),
         resumed_from=resumed_from,
         older_checkpoints=_older_checkpoints(run_dir, resumed_from),
         segmentation_fault=returncode == -11,
@@ -126,13 +129,25 @@ def _resumed_from(events: Sequence[Event]) -> str:
     return name
 
 
-def _samples(events: Sequence[Event]) -> int | None:
+def _last_to_fail(events: Sequence[Event]) -> Oom | Recovered | None:
+    """Return the last step of known size that ran out of memory, whether or not it recovered; None if there is none."""
     for event in reversed(events):
         match event.fact:
-            case Oom(micro_batch=micro_batch, batch=batch) | Recovered(micro_batch=micro_batch, batch=batch):
-                if micro_batch or batch is not None:
-                    return micro_batch or batch
+            case Oom() | Recovered() as step if step.micro_batch or step.batch is not None:
+                return step
     return None
+
+
+def _why_refused(step: Oom | Recovered | None, events: Sequence[Event]) -> str:
+    """Return the reason that a probe gave against splitting the batch of this step; empty if it gave none.
+
+    A fit has one verdict for each layout of its batches. The last one counts, unless the batch was split all the same.
+    """
+    if not isinstance(step, Oom) or step.micro_batch not in (None, step.batch):
+        return ""
+    probes = facts(events, MicroBatchesProbed)
+    verdicts = [probe for probe in probes if (probe.fit, probe.during) == (step.fit, step.during)]
+    return verdicts[-1].reason if verdicts and verdicts[-1].kind == _REFUSED else ""
 
 
 def _older_checkpoints(run_dir: Path | None, name: str) -> int:
