@@ -154,7 +154,7 @@ MUTATIONS = (
     Mutation(
         "whatever the probe measures is exact",
         "exact_step/step/division.py",
-        "if not finding.gradients <= finding.tolerance:",
+        "if not finding.has_equal_gradients:",
         "if False:",
         "tensorflow/exact_step/test_verdict.py",
     ),

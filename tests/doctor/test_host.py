@@ -13,6 +13,7 @@ from oomph.doctor.observe import observe
 from oomph.doctor.observe.host import observe_environment, observe_host
 from oomph.doctor.observe.python import observe_python
 from oomph.errors import ExamineError
+from oomph.run.supervisor.interpreter import has_module
 
 
 def write(root: Path, path: str, text: str = "") -> None:
@@ -88,6 +89,17 @@ def test_kernel_cache_path_matches_cuda(tmp_path):
     assert observe_host({"CUDA_CACHE_PATH": str(tmp_path / "c")}, tmp_path).cache_path == str(tmp_path / "c")
     write(tmp_path, "file")
     assert not observe_host({"CUDA_CACHE_PATH": str(tmp_path / "file/c")}, tmp_path).cache_writable
+
+
+def test_python_is_asked_without_the_modules_of_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("json.py", "importlib.py"):
+        (tmp_path / name).write_text("raise SystemExit(9)")
+    (tmp_path / "own.py").touch()
+    link = tmp_path / "python"
+    link.symlink_to(os.path.realpath(sys.executable))
+    assert observe_python(str(link), {}).version == sys.version_info[:3]
+    assert [has_module(str(link), name) for name in ("own", "no_such")] == [True, False]
 
 
 def test_version_and_tag_of_another_python_are_read(tmp_path):

@@ -73,8 +73,8 @@ class Instance(Kind):
                 self._set(thing, name, value)
 
         gone = [name for name in now if name not in wanted]
-        if any(is_called(now[name]) for name in gone):
-            raise CannotGiveBackError("a function of the instance is missing")  # the class may have another one
+        if any(is_called(now[name]) and not hides_nothing(kind, name) for name in gone):
+            raise CannotGiveBackError("it lacks a function, so that the method of its class would be called instead")
         for name in gone:
             self._remove(thing, name)
         put_each(wanted.items(), decode, now, put)

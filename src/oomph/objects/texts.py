@@ -28,6 +28,7 @@ from oomph.script.restorable import is_hidden, is_of_a_program
 from oomph.script.sources import own_files
 
 _LONGEST_PATH = 4096
+_ADDRESS = re.compile(r"\w+://")
 _HIDDEN = re.compile(r"\.[A-Za-z][\w.-]*")
 
 
@@ -118,13 +119,15 @@ def _is_elsewhere(path: str, old: Any) -> bool:
     if path in known.paths:
         return False
     takes_a_place = old is not NOTHING and type(old) is not Among
+    if takes_a_place and _ADDRESS.match(path):
+        return True
     lines = "\n" in path
     if not (path.startswith(("/", "~")) or ".." in path.split(os.sep)):
         return not lines and (_is_a_program(path) or _is_hidden(path, takes_a_place and not known.are_hidden))
     if not takes_a_place and os.path.normpath(path).startswith(".."):
         return True  # from wherever the script begins
     full = os.path.realpath(os.path.expanduser(path))
-    if takes_a_place and not _can_be_written(full):
+    if takes_a_place and not _may_exist(full):
         return False
     folders = {os.path.realpath(each) for each in (*_folders(), *known.folders) if each}
     inner = (os.path.relpath(full, each) for each in folders if _is_below(full, each))
@@ -140,10 +143,10 @@ def _known_in(same: Same) -> _Known:
     return _Known(paths, tuple({os.path.dirname(each) for each in paths}), are_hidden)
 
 
-def _can_be_written(path: str) -> bool:
-    """True if the path is a folder, or a file in a writable folder; False for mere words with a leading slash."""
+def _may_exist(path: str) -> bool:
+    """True if the path exists, or a file could there; False for mere words with a leading slash."""
     folder = os.path.dirname(path)
-    return os.path.isdir(path) or (folder != os.sep and os.access(folder, os.W_OK))
+    return os.path.lexists(path) or (folder != os.sep and os.path.isdir(folder))
 
 
 def _is_a_program(path: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -52,6 +53,22 @@ def save(store, step: int, fit: int = 0):
 
 def names(tmp_path) -> list[str]:
     return sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+
+
+def test_folder_named_for_another_checkpoint_is_refused(tmp_path, store, refused):
+    root = tmp_path / "checkpoints"
+    save(store, 5)
+    for fit in (0, 1):
+        store.draft_finished(Position(fit, 2, 0, 9)).complete(Meta(), write)
+    assert store.finished(0) is not None
+    (root / "finished-fit0").rename(root / "kept")
+    (root / "finished-fit1").rename(root / "finished-fit0")
+    assert store.finished(0) is None
+    shutil.copytree(root / "step-000001-fit0-epoch0-step5", root / "finished-fit0")
+    assert store.finished(0) is None
+    (root / "kept").rename(root / "step-000002-fit0-epoch2-step0")
+    assert store.latest_step(0).name == "step-000001-fit0-epoch0-step5"
+    assert [reason.rpartition(", ")[2] for _, reason in refused] == 3 * ["in a folder named for something else"]
 
 
 def test_saved_checkpoint_is_read_back(store):
@@ -122,7 +139,7 @@ def test_end_state_outlives_the_step_checkpoints_of_its_fit(store, tmp_path):
     store.draft_finished(Position(0, 2, 0, 30)).complete(Meta(stop_training=True), write)
     store.drop_steps(Position(0, 2, 0, 30))
     assert store.latest_step() is None
-    assert store.finished(0).meta == Meta(stop_training=True)
+    assert store.finished(0).meta == Meta(stop_training=True, finished=True)
     assert store.finished(1) is None
 
 

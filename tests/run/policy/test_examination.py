@@ -38,7 +38,7 @@ def test_signal_sent_only_to_the_script_is_a_preemption() -> None:
 def test_preempted_script_that_saved_and_left_has_no_fault_whatever_it_had_written() -> None:
     said = (
         b"W0000 00:00:1795941747.628375   24629 local_rendezvous.cc:412] Local rendezvous is aborting with status: "
-        b"FAILED_PRECONDITION: RandomUniform is stateful.\n"
+        b"INVALID_ARGUMENT: Incompatible shapes: [8] vs. [9]\n"
         b"E0000 00:00:1795941748.628375   24629 foo.cc:1] something failed\n"
     )
     names, ending = examine(Trail(75, None, said, stopped=False, events=[SAVED_AND_LEFT], progress=None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import builtins
 import collections
 import copy
@@ -472,6 +473,42 @@ def test_no_path_in_an_array_or_table_leads_outside(tmp_path, monkeypatch, holde
         key = key_of(now, callback.held if holder == "tensor" else callback.held[holder])
         lost = restored(other, {key: changes.changed[key]}, changes.new, changes.arrays)
         assert (lost == []) is comes_back, lost
+
+
+def test_packed_list_of_texts_is_refused():
+    callback = script()
+    texts = np.array([b"/etc/passwd", b"touch x"]).tobytes()
+    listed = key_of(picture(callback), callback.held["numbers"])
+    assert len(restored(callback, {listed: (None, ("numbers", "|S11", texts))})) == 1
+    assert callback.held["numbers"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("make", [lambda: array.array("B", b"before...."), lambda: ctypes.create_string_buffer(10)])
+def test_buffers_get_no_path_outside_from_a_checkpoint(make):
+    callback = script()
+    callback.buffer = make()
+    now = picture(callback)
+    key = key_of(now, callback.buffer)
+    for text, lost in ((b"../victim", 1), (b"best.keras", 0)):
+        content = text.ljust(len(bytes(callback.buffer)), b"x")
+        content = ("B", content) if type(callback.buffer) is array.array else content
+        assert len(restored(callback, {key: content})) == lost
+
+
+def test_function_of_an_instance_is_not_removed_where_its_class_has_another():
+    callback = script()
+    callback.on_epoch_end = lambda epoch, logs=None: None
+    held = picture(callback).contents["callback"][0]
+    assert "lacks a function" in restored(callback, {"callback": (held, "seen", 5)})[0]
+    assert "on_epoch_end" in vars(callback)
+
+
+@pytest.mark.parametrize("path", ["http://host/x.pkl", "file:///x/evil.pkl", "/proc/self/environ", "/etc/no-such-file"])
+def test_addresses_and_paths_that_cannot_be_written_are_not_restored(monkeypatch, path):
+    monkeypatch.setattr(os, "access", lambda *arguments, **options: False)
+    callback = script()
+    held = picture(callback).contents["callback"][0]
+    assert "outside the folders" in restored(callback, {"callback": (held, "note", path)})[0]
 
 
 def test_many_reordered_paths_are_restored_quickly(tmp_path):

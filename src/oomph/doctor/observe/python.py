@@ -16,9 +16,11 @@ from oomph.files.opening import open_regular
 from oomph.process.child import run
 from oomph.process.own_process import without_own_variables
 
-_ASK = """import json, sys
+_ASK = """import sys
+sys.path[:] = filter(None, sys.path)  # the working directory may hold a json.py
+import json
 version, name = sys.version_info[:3], sys.implementation.name
-print(json.dumps([sys.executable, version, name, sys.prefix, sys.base_prefix, sys.path[1:]]))"""
+print(json.dumps([sys.executable, version, name, sys.prefix, sys.base_prefix, sys.path]))"""
 _SECONDS = 10
 
 

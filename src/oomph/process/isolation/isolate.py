@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from oomph.explain.matching.named_fault import Diagnosis
 
 _CHILD = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "import sys; sys.path[:] = filter(None, sys.path); import json; sys.path[:] = json.loads(sys.argv[1]); "
     "from oomph.process.isolation.isolated_call import main; main()"
 )
 _CHUNK = 1 << 16

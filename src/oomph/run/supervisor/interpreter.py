@@ -21,7 +21,11 @@ _NAMES = ("python3", "python", "python3.13", "python3.12", "python3.11", "python
 _TENSORFLOW = "tensorflow"
 _WANTED = (_TENSORFLOW, "keras")
 _MISSING = re.compile(r"No module named '([A-Za-z0-9_]+)")
-_PROBE = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
+_PROBE = (
+    "import sys; path = sys.path[:]; sys.path[:] = filter(None, path); import importlib.util; sys.path[:] = path; "
+    "sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
+)
+"""Imports nothing from the working directory, where the module to find may be."""
 _PROBE_SECONDS = 20
 
 
