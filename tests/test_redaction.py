@@ -136,6 +136,12 @@ def test_megabyte_of_any_text_is_redacted_quickly(piece):
     assert time.process_time() - started < 3
 
 
+def test_command_line_of_many_options_is_redacted_quickly():
+    started = time.process_time()
+    assert len(redacted_words(["t.py", *["-p", "x9"] * 10_000])) == 20_001
+    assert time.process_time() - started < 10
+
+
 def test_terminal_control_characters_are_escaped():
     assert shown("a\x1b]0;title\x07\x9b31m\rb\tc\nd") == "a\\x1b]0;title\\x07\\x9b31m\\x0db\tc\nd"
     assert shown("safe\u202egnp.exe\u2066") == "safe\\u202egnp.exe\\u2066"

@@ -33,7 +33,7 @@ from oomph.checkpoint.container import (
 )
 from oomph.checkpoint.manifest import Meta
 from oomph.errors import CheckpointError
-from oomph.files.opening import FOLDER_MODE, make_own_folder
+from oomph.files.opening import FOLDER_MODE, make_own_folder, reached
 
 T = TypeVar("T")
 KEEP = 2
@@ -75,21 +75,26 @@ class CheckpointStore:
     """
 
     def __init__(self, root: Path, refused: Callable[[str, str], None] = lambda name, reason: None) -> None:
-        self._root = root
+        self._named = root
         self._refused = refused
         self._number = 0
         self._steps_of: dict[str, int] = {}
         """Maps a checkpoint's name to the run's step count when it was taken."""
 
+    @property
+    def _root(self) -> Path:
+        """The folder, whatever has taken its name since the run began."""
+        return reached(self._named)
+
     def open(self) -> None:
         """Create the folder and remove anything that a killed writer left; raises CheckpointError."""
         try:
-            make_own_folder(self._root.parent, self._root.name)
+            make_own_folder(self._named.parent, self._named.name)
             for leftover in self._root.glob("tmp-*"):
                 shutil.rmtree(leftover, ignore_errors=True)
             self._number = self._last_number()
         except OSError as error:
-            raise CheckpointError(f"{self._root}: {error.strerror}") from error
+            raise CheckpointError(f"{self._named}: {error.strerror}") from error
 
     def _last_number(self) -> int:
         """Return the newest checkpoint's number, after renumbering any above the largest valid number."""

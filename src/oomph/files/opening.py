@@ -76,6 +76,18 @@ def unpin(root: Path) -> None:
         before[0].close()
 
 
+def reached(folder: Path) -> Path:
+    """Return a path to a folder below a pinned one that leads there even if another folder takes the pinned one's name.
+
+    For what works with paths alone, such as TensorFlow. Returns the path itself if nothing above it is pinned.
+    """
+    wanted = os.fspath(folder)
+    for path, (own, _) in _pinned.items():
+        if wanted.startswith(path + os.sep) and own.is_ours:
+            return Path(f"/proc/self/fd/{own.fd}{wanted[len(path) :]}")
+    return folder
+
+
 class OwnFile(NamedTuple):
     """The location of one of a run's files."""
 

@@ -199,16 +199,24 @@ def _after_users(text: str) -> Iterator[tuple[int, int]]:
 def _after_flags(text: str) -> Iterator[tuple[int, int]]:
     for found in PASSWORD_FLAG.pattern.finditer(text):
         group = _value_group(found)
-        near = text[max(found.start() - _NEAR, 0) : found.end() + _NEAR]
-        if _is_password_of(found["flag"], found["between"], found[group], near, is_certain=False):
+        asks = _asks_for_password(text[max(found.start() - _NEAR, 0) : found.end() + _NEAR])
+        if _is_password_of(found["flag"], found["between"], found[group], asks, is_certain=False):
             yield found.span(group)
 
 
-def _is_password_of(flag: str, between: str, value: str, near: str, *, is_certain: bool) -> bool:
-    """True if the value of a -p, or of a program's own -a or -w, is a password."""
+def _asks_for_password(near: str) -> bool:
+    return ASKS_FOR_PASSWORD.search(near) is not None
+
+
+def _is_password_of(flag: str, between: str, value: str, asks: bool, *, is_certain: bool) -> bool:
+    """True if the value of a -p, or of a program's own -a or -w, is a password.
+
+    Args:
+        asks: True if the text around it names a program or a user that needs one.
+    """
     if value == MARK or value.startswith("-"):
         return False
-    if ASKS_FOR_PASSWORD.search(near) is not None:
+    if asks:
         return not is_setting(value)
     return flag == "-p" and bool(between) and looks_like_password(value, is_certain)
 
@@ -219,10 +227,10 @@ def _value_group(found: re.Match[str]) -> str:
 
 def _hidden(words: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield the index of each word that the words before it show to contain a key, and the key's offset in it."""
-    near = " ".join(words)
+    asks = _asks_for_password(" ".join(words))  # once: a run.json may hold a long command line
     for number, (word, following) in enumerate(itertools.pairwise(words), start=1):
         if word in ("-p", "-a", "-w"):
-            hides = _is_password_of(word, " ", following, near, is_certain=True)
+            hides = _is_password_of(word, " ", following, asks, is_certain=True)
         elif found := USER_AND_PASSWORD.pattern.fullmatch(f"{word} {following}"):
             if not is_setting(found["value"]):
                 yield number, found.start("value") - len(word) - 1
@@ -233,7 +241,7 @@ def _hidden(words: Sequence[str]) -> Iterator[tuple[int, int]]:
         if hides:
             yield number, 0
         elif (flag := PASSWORD_FLAG.pattern.fullmatch(following)) and _is_password_of(
-            flag["flag"], flag["between"], flag[_value_group(flag)], near, is_certain=True
+            flag["flag"], flag["between"], flag[_value_group(flag)], asks, is_certain=True
         ):
             yield number, flag.start(_value_group(flag))
 

@@ -246,8 +246,8 @@ def _is_plain(thing: Any, h5py: Any) -> bool:
         return not any(isinstance(thing.get(name, getlink=True), h5py.ExternalLink) for name in thing)
     if not isinstance(thing, h5py.Dataset):
         return True  # a type with a name
-    if thing.external or thing.is_virtual:
-        return False
+    if thing.external or thing.is_virtual or thing.dtype.hasobject:
+        return False  # data elsewhere, or of any length: they may be a pickle
     return thing.dtype.kind not in "SV" or (thing.nbytes <= _MOST_BYTES and not may_be_pickled(thing[()].tobytes()))
 
 
@@ -257,9 +257,15 @@ def _is_plain_attribute(name: str, value: Any) -> bool:
         return False
     if getattr(value, "shape", None) == ():
         value = value.item() if value.dtype.kind in "OSU" else value.tobytes()
+    if getattr(getattr(value, "dtype", None), "hasobject", False):
+        return all(isinstance(each, str | bytes) and not may_be_pickled(_as_bytes(each)) for each in value.flat)
     if isinstance(value, (str, bytes)):
-        text = value.encode() if isinstance(value, str) else value
+        text = _as_bytes(value)
         if text.endswith(b".") or may_be_pickled(text):
             return False
         return name not in _DESCRIPTIONS or is_plain_document(json.loads(text))
     return name not in _DESCRIPTIONS
+
+
+def _as_bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text

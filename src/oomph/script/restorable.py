@@ -230,15 +230,22 @@ def _is_harmless_text(content: bytes) -> bool:
 
 _PROGRAMS = (
     *(".py", ".pyw", ".pyc", ".pyi", ".pyz", ".pth", ".so", ".sh", ".bash", ".zsh", ".fish", ".ipynb", ".ipy"),
-    *(".desktop", ".service"),
+    *(".desktop", ".service", ".csh", ".ksh", ".pl", ".rb", ".R", ".js", ".ps1", ".bat", ".cmd", ".mk", ".cmake"),
 )
+_SETTINGS = frozenset(
+    (
+        *("Makefile", "makefile", "GNUmakefile", "Dockerfile", "Jenkinsfile", "CMakeLists.txt", "requirements.txt"),
+        *("setup.cfg", "pyproject.toml", "tox.ini", "pytest.ini", "Pipfile", "environment.yml"),
+    )
+)
+"""Files whose content says what a tool runs or installs."""
 _PICKLED = (".pkl", ".pickle", ".joblib", ".dill", ".pt", ".pth", ".dir")
 """Endings of files that hold pickles, and of the index of a shelf, which says where its pickles begin."""
 
 
 def is_of_a_program(path: str) -> bool:
-    """True if the path names a file that Python or a shell runs."""
-    return path.endswith(_PROGRAMS)
+    """True if the path names a file that Python, a shell or a tool runs."""
+    return path.endswith(_PROGRAMS) or os.path.basename(path) in _SETTINGS
 
 
 def is_hidden(path: str) -> bool:

@@ -24,6 +24,7 @@ from oomph.checkpoint.container import CheckpointWriter, Position, read_checkpoi
 from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import CheckpointStore, foreign_format, newest_number, steps_saved_after, unused
 from oomph.errors import CheckpointError
+from oomph.files.opening import pin, unpin
 
 SOURCE = Path(oomph.__file__).parents[1]
 
@@ -69,6 +70,26 @@ def test_folder_named_for_another_checkpoint_is_refused(tmp_path, store, refused
     (root / "kept").rename(root / "step-000002-fit0-epoch2-step0")
     assert store.latest_step(0).name == "step-000001-fit0-epoch0-step5"
     assert [reason.rpartition(", ")[2] for _, reason in refused] == 3 * ["in a folder named for something else"]
+
+
+def test_folder_that_takes_the_name_of_the_run_directory_is_left_alone(tmp_path):
+    run, other = tmp_path / "run", tmp_path / "other"
+    run.mkdir()
+    (other / "tmp-precious").mkdir(parents=True)
+    pin(run)
+    try:
+        store = CheckpointStore(run / "checkpoints")
+        store.open()
+        run.rename(tmp_path / "away")
+        run.mkdir()
+        (run / "checkpoints").symlink_to(other)
+        store.open()
+        save(store, 5)
+        assert store.latest_step() is not None
+    finally:
+        unpin(run)
+    assert [path.name for path in other.iterdir()] == ["tmp-precious"]
+    assert [path.name for path in (tmp_path / "away/checkpoints").iterdir()] == ["step-000001-fit0-epoch0-step5"]
 
 
 def test_saved_checkpoint_is_read_back(store):

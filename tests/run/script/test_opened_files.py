@@ -362,11 +362,21 @@ def planted(file, kind, tmp_path):
             file["link"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "/")
         case "data elsewhere":
             file.create_dataset("data", (3,), "f4", external=[(str(tmp_path / "raw"), 0, 12)])
+        case "bytes of any length":
+            file.create_dataset("x", (1,), h5py.vlen_dtype("u1"))[0] = np.frombuffer(PICKLE, "u1")
+        case "bytes of any length in an attribute":
+            file.attrs.create("x", np.array([np.frombuffer(PICKLE, "u1"), 0], object)[:1], dtype=h5py.vlen_dtype("u1"))
         case "a Lambda":
             file.attrs["model_config"] = '{"class_name": "Lambda", "config": {}}'
 
 
-@pytest.mark.parametrize("kind", ["weights", "a pickle", "objects", "another file", "data elsewhere", "a Lambda"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("weights", "a pickle", "objects", "another file", "data elsewhere", "a Lambda"),
+        *("bytes of any length", "bytes of any length in an attribute"),
+    ],
+)
 def test_only_plain_weights_are_restored_from_hdf5(tmp_path, kind):
     with h5py.File(tmp_path / "best.h5", "w") as file:
         planted(file, kind, tmp_path)
@@ -401,6 +411,7 @@ def test_index_and_pickles_of_a_shelf_are_not_restored(tmp_path):
     ("name", "content"),
     [
         *(("helpers.py", b"x"), ("lazy.pyc", b"x"), (".netrc", b"x"), (".git/config", b"x"), ("state.pkl", b"x")),
+        *(("Makefile", b"x"), ("requirements.txt", b"x"), ("clean.pl", b"x")),
         ("state.dat", PICKLE),
     ],
 )

@@ -143,6 +143,18 @@ def test_files_matching_a_callbacks_pattern_are_restored(finished, tmp_path):
     assert (tmp_path / "e02-0.5.weights.h5").read_bytes() == b"2"
 
 
+@pytest.mark.parametrize("text", ["{}", "{epoch}", "{name}: {value:.3f}", "{a}_{b}"])
+def test_text_of_placeholders_alone_names_no_file(finished, best, tmp_path, monkeypatch, text):
+    monkeypatch.chdir(tmp_path)
+    callback = keeps(tmp_path / "other.weights.h5")
+    callback.text = text
+    assert finished([callback]).meta.files == []
+    checkpoint = finished([keeps("best.weights.h5")])
+    best.unlink()
+    put_back(checkpoint, [callback])
+    assert not best.exists()
+
+
 def test_special_pattern_characters_are_literal(finished, tmp_path):
     folder = tmp_path / "[run] *1+(a)"
     folder.mkdir()

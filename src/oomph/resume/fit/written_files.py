@@ -37,6 +37,8 @@ _SETTLED_NS = 50_000_000
 _MOST_READ = 1 << 30
 _PLACEHOLDER = re.compile(r"\\\{.*?\\\}")
 _GLOB = re.compile(r"\{.*?\}")
+_NAMED = re.compile(r"[^\W_]")
+"""Matches what a name has besides its placeholders: a text that only has those would name every file."""
 _APPENDED = ("TensorBoard",)
 """The callback classes whose files are logs that the script does not read back."""
 
@@ -285,8 +287,9 @@ def patterns(callbacks: list[Any]) -> Iterator[str]:
         if any(base.__name__ in _APPENDED for base in type(callback).__mro__):
             continue
         for value in dict_of(callback).values():
-            if issubclass(type(value), (str, os.PathLike)) and len(os.fspath(value)) < 4096 and os.fspath(value):
-                yield str(os.fspath(value))
+            text = str(os.fspath(value)) if issubclass(type(value), (str, os.PathLike)) else ""
+            if len(text) < 4096 and _NAMED.search(_GLOB.sub("", text)):
+                yield text
 
 
 # -- files under other names ------------------------------------------------------------------------------------------

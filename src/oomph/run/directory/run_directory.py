@@ -33,6 +33,8 @@ KEPT = "kept"
 _HOLDER_BYTES = 512
 _LONGEST_NAME, _LONGEST_NAME_BYTES = 60, 120
 """The most characters and bytes that a run's name takes from the script: many file systems allow 255 bytes in all."""
+_MOST_OF_RECORD = 4 << 20
+"""The most bytes of a run.json: more than the longest command line. Parsed, it may take thirty times its size."""
 _MOST_ATTEMPTS = 10**6
 """The highest plausible attempt number: far above the number of attempts that one run may start."""
 
@@ -242,7 +244,7 @@ def read_record(path: Path) -> RunRecord | None:
 
 
 def _text(path: Path) -> str:
-    return read_own(path, "run.json").decode()
+    return read_own(path, "run.json", _MOST_OF_RECORD).decode()
 
 
 def written_by_another(path: Path) -> str:
