@@ -1,14 +1,16 @@
 """Reads and writes one checkpoint: the state of a training in a folder, with checksums of every byte.
 
 The folder contains `manifest.json` (metadata and the tensor table), `tensors.bin` (the bytes of the tensors, one after
-the other), any files of the input pipeline, and `SHA256SUMS` over all of them in the format of `sha256sum -c`. Nothing
-is ever unpickled. Runs in the script process; the supervisor reads manifests only. Standard library only.
+the other), any files of the input pipeline, `SHA256SUMS` over all of them in the format of `sha256sum -c`, and a seal
+(`origin.py`). Nothing is ever unpickled. Runs in the script process; the supervisor reads manifests only. Standard
+library only.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import hmac
 import json
 import os
 import shutil
@@ -26,12 +28,15 @@ from oomph.checkpoint.manifest import (
     position_trouble,
     tensors_trouble,
 )
+from oomph.checkpoint.origin import seal_of
 from oomph.errors import CheckpointError
 from oomph.files.opening import FILE_MODE, open_own, read_own
 from oomph.process.available_memory import available_bytes
 
 SCHEMA = 1
 _SUMS = "SHA256SUMS"
+_SEAL, _SEAL_BYTES = "SEAL", 64
+_PROOFS = (_SUMS, _SEAL)
 _MANIFEST = "manifest.json"
 TENSORS = "tensors.bin"
 _CHUNK = 1 << 20
@@ -187,16 +192,33 @@ def _tensors_in(manifest: dict[str, Any], folder: Path) -> tuple[TensorEntry, ..
     return tuple(TensorEntry(**{**entry, "shape": tuple(entry["shape"])}) for entry in entries)
 
 
-def seal(folder: Path) -> tuple[int, dict[str, str]]:
-    """Write the checksums and flush everything to disk; return the files' total size in bytes and their checksums."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != _SUMS)
+def seal(folder: Path, key: bytes | None = None) -> tuple[int, dict[str, str]]:
+    """Write the checksums and flush everything to disk; return the files' total size in bytes and their checksums.
+
+    Args:
+        folder: the folder of the checkpoint.
+        key: the key of its seal (`origin.py`); None for a checkpoint without one.
+    """
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name not in _PROOFS)
     digests = {path.name: _digest(path) for path in files}
-    _write(folder, _SUMS, "".join(f"{digest}  {name}\n" for name, digest in digests.items()))
-    for path in [*files, folder / _SUMS]:
+    sums = "".join(f"{digest}  {name}\n" for name, digest in digests.items())
+    _write(folder, _SUMS, sums)
+    if key is not None:
+        _write(folder, _SEAL, seal_of(sums.encode(), key))
+    for path in [*files, *(folder / name for name in (_PROOFS if key is not None else (_SUMS,)))]:
         path.chmod(FILE_MODE)  # TensorFlow created some of them
         _flush(path)
     _flush_folder(folder)
     return sum(path.stat().st_size for path in files), digests
+
+
+def is_sealed_with(folder: Path, key: bytes) -> bool:
+    """True if a checkpoint's seal was made with this key: it was written beside that key."""
+    try:
+        own = seal_of(read_own(folder, _SUMS, _MOST_OF_SUMS), key)
+        return hmac.compare_digest(own, read_own(folder, _SEAL, _SEAL_BYTES).decode("ascii"))
+    except (OSError, ValueError):
+        return False
 
 
 def _sums_in(folder: Path) -> dict[str, str]:
@@ -214,7 +236,7 @@ def _compare_sums(folder: Path) -> None:
     listed = _sums_in(folder)
     if not {_MANIFEST, TENSORS} <= set(listed):
         raise CheckpointError(f"{_SUMS} is damaged")
-    unlisted = {path.name for path in folder.iterdir()} - {_SUMS, *listed}
+    unlisted = {path.name for path in folder.iterdir()} - {*_PROOFS, *listed}
     if unlisted:
         raise CheckpointError(f"{min(unlisted)} is not in {_SUMS}")
     for name, digest in listed.items():

@@ -25,6 +25,7 @@ from oomph.checkpoint.container import (
     FormatError,
     Position,
     format_trouble,
+    is_sealed_with,
     read_checkpoint,
     read_manifest,
     replace,
@@ -72,11 +73,20 @@ class CheckpointStore:
     Args:
         root: `DIR/checkpoints`.
         refused: called with the name and the reason for every checkpoint that fails verification.
+        key: the key of the checkpoints' seals (`origin.py`); None to neither make nor compare any.
+        from_elsewhere: called with the name of each checkpoint to be used that was not sealed with that key.
     """
 
-    def __init__(self, root: Path, refused: Callable[[str, str], None] = lambda name, reason: None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        refused: Callable[[str, str], None] = lambda name, reason: None,
+        key: bytes | None = None,
+        from_elsewhere: Callable[[str], None] = lambda name: None,
+    ) -> None:
         self._named = root
-        self._refused = refused
+        self._refused, self._from_elsewhere = refused, from_elsewhere
+        self.key = key
         self._number = 0
         self._steps_of: dict[str, int] = {}
         """Maps a checkpoint's name to the run's step count when it was taken."""
@@ -225,7 +235,10 @@ class CheckpointStore:
 
     def _verified(self, path: Path) -> Checkpoint | None:
         try:
-            return _as_named(_read_patiently(path))
+            found = _as_named(_read_patiently(path))
+            if self.key is not None and not is_sealed_with(path, self.key):
+                self._from_elsewhere(path.name)
+            return found
         except FormatError as error:
             self._refused(path.name, str(error))  # it stays for an oomph that can read it
         except CheckpointError as error:
@@ -295,7 +308,7 @@ class Draft:
             writer.close()
         is_end = self._name == _end_name(self._at.fit)
         write_manifest(self.folder, self._at, replace_fields(meta, finished=is_end), writer.entries)
-        size, digests = seal(self.folder)
+        size, digests = seal(self.folder, self._store.key)
         self._store.put(self.folder, self._name, self._at)
         return Saved(self._name, size, digests[TENSORS])
 

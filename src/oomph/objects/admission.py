@@ -37,9 +37,9 @@ import numpy as np
 
 from oomph.keras_bridge import code
 from oomph.objects.kind import NOTHING, CannotGiveBackError
-from oomph.objects.texts import leads_elsewhere, may_be_a_command, texts_in
+from oomph.objects.texts import Among, holds_all, leads_elsewhere, may_be_a_command, texts_in
 from oomph.objects.values import HARMLESS_IDS, HARMLESS_TYPES
-from oomph.script.restorable import Unpacking, holds_pickled_objects
+from oomph.script.restorable import Unpacking, holds_pickled_objects, is_from_elsewhere
 
 _CODE = (
     *(type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, functools.partial, functools.partialmethod),
@@ -69,6 +69,8 @@ def admitted(new: Any, old: Any = NOTHING, unpacking: Unpacking | None = None) -
     for part in _flat(new):
         if is_called(part) and not any(part is known for known in _flat(old)):
             raise RefusedError(f"a {type(part).__name__}, which can be called: a checkpoint must not choose it")
+    if is_from_elsewhere():
+        _refuse_of_elsewhere(new, old)
     if leads_elsewhere(new, old):
         raise RefusedError("a path outside the folders of the script")
     if may_be_a_command(new, old):
@@ -76,6 +78,19 @@ def admitted(new: Any, old: Any = NOTHING, unpacking: Unpacking | None = None) -
     if _brings_pickled_objects(new, old, unpacking or Unpacking()):
         raise RefusedError("pickled objects, which call whatever they name when the script unpickles them")
     return new
+
+
+def _refuse_of_elsewhere(new: Any, old: Any) -> None:
+    """Refuse each text that this process does not hold in that place, and functions in another order."""
+    if not holds_all(old, new):
+        raise RefusedError("a text, from a checkpoint that was not written in this place")
+    if type(old) is Among and any(map(is_called, _flat(new))):
+        raise RefusedError("a function in a container, from a checkpoint that was not written in this place")
+
+
+def may_lose(things: Iterable[Any]) -> bool:
+    """True if a checkpoint may remove these things from an object: of elsewhere, nothing that can be called."""
+    return not (is_from_elsewhere() and any(map(is_called, things)))
 
 
 def _brings_pickled_objects(new: Any, old: Any, unpacking: Unpacking) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from oomph.objects import values
-from oomph.objects.admission import may_be_hashed
+from oomph.objects.admission import may_be_hashed, may_lose
 from oomph.objects.kind import (
     NOTHING,
     CannotGiveBackError,
@@ -29,6 +29,9 @@ _SMALLEST_ADDRESS = 1 << 32
 
 class Id(int):
     """A number that may be the `id` of an object, which differs in another process."""
+
+
+_LACKS = "it holds functions, and the checkpoint was not written in this place"
 
 
 class Mapping(Kind):
@@ -64,6 +67,9 @@ class Mapping(Kind):
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         base = self._base(type(thing))
         items, missing, trouble = self._items(content, decode, thing)
+        kept = {key for key, _ in items}
+        if not may_lose(value for key, value in self._items_of(thing) if key not in kept):
+            raise CannotGiveBackError(_LACKS)
         if base is collections.defaultdict:
             thing.default_factory = decode(content[1], thing.default_factory)
         base.clear(thing)
@@ -131,7 +137,10 @@ class Sequence(Kind):
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         numbers = values.decoded_numbers(content[1]) if len(content) == 2 else None
-        old = Among(self._base.__iter__(thing)) if numbers is None else Among()
+        held = Among(self._base.__iter__(thing))
+        if not may_lose(held):
+            raise CannotGiveBackError(_LACKS)
+        old = held if numbers is None else Among()
         self._fill(thing, [decode(each, old) for each in content[1:]] if numbers is None else numbers)
 
     def shell(self, content: Value, type_named: TypeNamed) -> Any:

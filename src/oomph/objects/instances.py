@@ -13,7 +13,16 @@ from typing import Any
 
 from oomph.keras_bridge import code
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.objects.admission import hides_nothing, is_called, is_data, is_plain_name, may_be_global, may_be_set, path_of
+from oomph.objects.admission import (
+    hides_nothing,
+    is_called,
+    is_data,
+    is_plain_name,
+    may_be_global,
+    may_be_set,
+    may_lose,
+    path_of,
+)
 from oomph.objects.kind import (
     CannotGiveBackError,
     Decode,
@@ -75,6 +84,8 @@ class Instance(Kind):
         gone = [name for name in now if name not in wanted]
         if any(is_called(now[name]) and not hides_nothing(kind, name) for name in gone):
             raise CannotGiveBackError("it lacks a function, so that the method of its class would be called instead")
+        if not may_lose(now[name] for name in gone):
+            raise CannotGiveBackError("it lacks a function, in a checkpoint that was not written in this place")
         for name in gone:
             self._remove(thing, name)
         put_each(wanted.items(), decode, now, put)

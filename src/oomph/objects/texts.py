@@ -206,6 +206,11 @@ _BEFORE_OTHERS = frozenset(
 """Words that begin a command of a shell, or a statement of Python, if others follow."""
 
 
+def holds_all(old: Any, thing: Any) -> bool:
+    """True if each text in a thing is one that `old` holds."""
+    return all(text in _held_in(Same(old)) for text in map(os.fsdecode, texts_in(thing)) if text)
+
+
 def may_be_a_command(thing: Any, old: Any = NOTHING) -> bool:
     """True if the script runs commands, and a thing is or contains a text that may be a new command.
 

@@ -64,6 +64,20 @@ _COMPRESSED: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
 _NOT_DEFLATED = tuple(mark for mark, _ in _COMPRESSED[1:])
 
 
+_is_from_elsewhere = False
+
+
+def take_from_elsewhere() -> None:
+    """From now on, restore no text and no file in this process: the run directory may come from anybody."""
+    global _is_from_elsewhere
+    _is_from_elsewhere = True
+
+
+def is_from_elsewhere() -> bool:
+    """True if this process has used a checkpoint that was not written beside the key of this run."""
+    return _is_from_elsewhere
+
+
 def is_run_when_read(content: bytes) -> bool:
     """True unless the content is known to run nothing when it is read."""
     return not _is_harmless(content, _DEEPEST)
@@ -262,7 +276,8 @@ def may_be_restored(path: str, content: bytes) -> bool:
     below = os.path.relpath(path) if _is_below(path, os.getcwd()) else path
     is_ours = any(_is_below(path, prefix) for prefix in {sys.prefix, sys.base_prefix} if prefix not in ("/", "/usr"))
     return not (
-        is_of_a_program(path)
+        _is_from_elsewhere
+        or is_of_a_program(path)
         or is_hidden(below)
         or path.endswith(_PICKLED)
         or Path(path).with_suffix(".dir").exists()

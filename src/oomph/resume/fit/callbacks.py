@@ -32,11 +32,12 @@ from oomph.files.birth import born_at
 from oomph.journal.events import FitStarted, ProcessStarted
 from oomph.journal.journal import Event, pairs, read_journal
 from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.objects.picture import lost_object
 from oomph.protocol.reasons import Reason, because, method_failed
 from oomph.resume.state import nested
 from oomph.resume.state.training_state import Array, read_arrays
 from oomph.script.opened_files import FileState, replace_file
-from oomph.script.restorable import may_be_restored
+from oomph.script.restorable import is_from_elsewhere, may_be_restored
 from oomph.terminal.wrapping import shortened
 
 _SCALARS = (bool, int, float, str, type(None))
@@ -148,6 +149,9 @@ def restore(callbacks: list[Any], saved: list[dict[str, Any]], checkpoint: Check
         if weights and _keeps_best_weights(callback):
             callback.best_weights = weights
         if "own" in saved[index] and _tells_its_state(callback):
+            if is_from_elsewhere():
+                tell(lost_object(f"callback {type(callback).__name__}", "its own state, which was written elsewhere"))
+                continue
             try:
                 callback.set_state(nested.decode(saved[index]["own"], arrays, f"callback/{index}/"))
             except Exception as error:

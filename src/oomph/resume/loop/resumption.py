@@ -13,6 +13,7 @@ from oomph.checkpoint.witness import STEP
 from oomph.errors import CheckpointError
 from oomph.exact_step.micro_batch.micro_batch_step import essence
 from oomph.journal.events import CheckpointRefused, RepeatCompared, Resumed
+from oomph.objects.picture import lost_object
 from oomph.protocol.reasons import as_data, because, reasons_from
 from oomph.resume.fit.resumption import CannotResumeError, ended_before, may_pass, returned
 from oomph.resume.loop.running import RunningLoop, other_data
@@ -22,6 +23,7 @@ from oomph.resume.training import leaving, provenance
 from oomph.resume.training.fit_objects import from_meta
 from oomph.resume.training.provenance import CONFIGURATION, DATA, ENVIRONMENT, SCRIPT
 from oomph.resume.training.step_checkpoints import StateSnapshot, StepCheckpoints
+from oomph.script.restorable import is_from_elsewhere
 
 
 class LoopCheckpoints(StepCheckpoints):
@@ -191,7 +193,10 @@ class LoopResumption:
             )
             changes = from_meta(said(meta.objects), training_state.read_arrays(checkpoint, "object/"))
             self._loop.lost = [*loop.data.lost, *changes.lost, *loop.objects.restore(changes, drawn)]
-            self._loop.lost += loop.objects.tell(meta.own, training_state.read_arrays(checkpoint, OWN))
+            if meta.own and is_from_elsewhere():
+                self._loop.lost.append(lost_object("the loop", "its own state, which was written elsewhere"))
+            else:
+                self._loop.lost += loop.objects.tell(meta.own, training_state.read_arrays(checkpoint, OWN))
             self._loop.lost += reasons_from(meta.hidden)
             loop.restore_draws(training_state.read_arrays(checkpoint, "draws/"), meta.draws)
             if loop.data.order_to_come_is_by_chance(loop.steps.is_in_last_epoch):

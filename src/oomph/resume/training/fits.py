@@ -16,6 +16,7 @@ from oomph.checkpoint import final_checkpoints
 from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.final_checkpoints import FinalCheckpoints
 from oomph.checkpoint.interval import CheckpointInterval, seconds_between_faults
+from oomph.checkpoint.origin import key_beside, key_name
 from oomph.checkpoint.store import CheckpointStore, Record, Saved
 from oomph.checkpoint.witness import WitnessBoard
 from oomph.errors import CheckpointError
@@ -42,6 +43,7 @@ from oomph.script.background import Background
 from oomph.script.kept_micro_batches import MicroBatches, Start
 from oomph.script.opened_files import Appends, OpenedFiles
 from oomph.script.preemption import Preemption
+from oomph.script.restorable import is_from_elsewhere, take_from_elsewhere
 from oomph.script.session import Session
 
 _SOME = 5
@@ -195,7 +197,8 @@ class Fits:
             return None
         if not self._opened and session.is_owner_now() and session.run_dir is not None:
             self._opened = True
-            store = CheckpointStore(session.run_dir / "checkpoints", self._refused)
+            key = key_beside(session.run_dir)
+            store = CheckpointStore(session.run_dir / "checkpoints", self._refused, key, self._of_elsewhere)
             try:
                 store.open()
                 self._store, self._records = store, store.records()
@@ -205,6 +208,15 @@ class Fits:
                 session.journal.write(CheckpointFailed(reason=str(error)))
                 session.say(f"no checkpoints: {error}")
         return self._store if session.is_owner_now() and not self._closed else None
+
+    def _of_elsewhere(self, name: str) -> None:
+        """Restore only numbers from now on, since this checkpoint was not written beside the key of this run."""
+        if not is_from_elsewhere():
+            self.session.say(
+                f"{name} was not written in this place: its numbers are restored, its texts and files are not. If you"
+                f" trust it, put the file {key_name()} of the folder that it comes from beside the run directory"
+            )
+        take_from_elsewhere()
 
     @property
     def can_save(self) -> bool:

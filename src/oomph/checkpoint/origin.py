@@ -1,0 +1,63 @@
+"""Tells the checkpoints that were written here from those of elsewhere, by a key that lies beside the run directory.
+
+Checksums show damage, and anybody can make them anew. So each checkpoint also gets a seal over its checksums, made with
+a key that is never inside the run directory: whoever hands over, or plants, a run directory does not have it.
+
+What a checkpoint without the right seal may do is decided where its state is restored (`may_be_restored`, `admitted`).
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from oomph.files.opening import open_own
+
+KEY = ".oomph-key"
+"""The name of the key, without the user's number: some folders, such as /tmp, hold the runs of several users."""
+_KEY_BYTES = 32
+
+
+def key_name() -> str:
+    """Return the name of this user's key."""
+    return f"{KEY}-{os.geteuid()}"
+
+
+def key_beside(run_dir: Path) -> bytes | None:
+    """Return the key beside a run directory, which is made if there is none.
+
+    Returns None if the folder cannot hold one: then nobody else has put the run directory there either. A key that
+    others may know is replaced by one that fits nothing.
+    """
+    parent = Path(os.path.realpath(run_dir)).parent
+    try:
+        with os.fdopen(open_own(parent, key_name(), os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            key = secrets.token_bytes(_KEY_BYTES)
+            file.write(key)
+        return key
+    except FileExistsError:
+        return _read(parent)
+    except OSError:
+        return None
+
+
+def _read(parent: Path) -> bytes:
+    try:
+        with os.fdopen(open_own(parent, key_name(), os.O_RDONLY), "rb") as file:
+            found, key = os.fstat(file.fileno()), file.read(_KEY_BYTES + 1)
+        is_ours = found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
+        if is_ours and len(key) == _KEY_BYTES:
+            return key
+    except OSError:
+        pass
+    return secrets.token_bytes(_KEY_BYTES)
+
+
+def seal_of(sums: bytes, key: bytes) -> str:
+    """Return the seal of a checkpoint with these checksums, in hexadecimal."""
+    return hmac.new(key, sums, hashlib.sha256).hexdigest()

@@ -1,0 +1,73 @@
+"""The key beside a run directory, and the seals that show which checkpoints were written there."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from oomph.checkpoint.container import CheckpointWriter, Position
+from oomph.checkpoint.manifest import Meta
+from oomph.checkpoint.origin import key_beside, key_name
+from oomph.checkpoint.store import CheckpointStore
+
+
+def test_key_is_made_once_for_this_user_alone(tmp_path):
+    key = key_beside(tmp_path / "run")
+    assert len(key) == 32
+    assert key_beside(tmp_path / "other") == key
+    assert (tmp_path / key_name()).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("harm", ["readable", "short", "link", "folder"])
+def test_key_that_others_may_know_fits_nothing(tmp_path, harm):
+    before, path = key_beside(tmp_path / "run"), tmp_path / key_name()
+    match harm:
+        case "readable":
+            path.chmod(0o644)
+        case "short":
+            path.write_bytes(b"short")
+        case "link":
+            path.rename(tmp_path / "moved")
+            path.symlink_to(tmp_path / "moved")
+        case "folder":
+            path.unlink()
+            path.mkdir()
+    found = key_beside(tmp_path / "run")
+    assert found is not None
+    assert found != before
+    assert found != key_beside(tmp_path / "run")
+
+
+def test_folder_that_holds_no_key_is_left_alone(tmp_path, monkeypatch):
+    def refuse(*arguments, **options):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert key_beside(tmp_path / "run") is None
+
+
+def saved_in(root, key, foreign):
+    store = CheckpointStore(root, key=key, from_elsewhere=foreign.append)
+    store.open()
+    if not list(root.iterdir()):
+        store.draft_step(Position(0, 0, 1, 1)).complete(Meta(), write)
+    return store.latest_step()
+
+
+def write(writer: CheckpointWriter) -> None:
+    writer.add("model/0", "float32", (1,), bytes(4))
+
+
+def test_only_checkpoints_sealed_with_the_key_are_of_this_place(tmp_path):
+    foreign: list[str] = []
+    root, key = tmp_path / "checkpoints", bytes(range(32))
+    assert saved_in(root, key, foreign) is not None
+    assert foreign == []
+    assert saved_in(root, bytes(32), foreign) is not None
+    assert foreign == ["step-000001-fit0-epoch0-step1"]
+    assert saved_in(root, None, foreign) is not None
+    assert len(foreign) == 1
+    (root / foreign[0] / "SEAL").unlink()
+    assert saved_in(root, key, foreign) is not None
+    assert len(foreign) == 2

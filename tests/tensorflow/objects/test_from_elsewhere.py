@@ -1,0 +1,44 @@
+"""Objects and files in a process that has used a checkpoint of elsewhere: numbers only."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oomph.objects.admission import RefusedError, admitted
+from oomph.objects.kind import NOTHING
+from oomph.objects.texts import Among
+from oomph.script import restorable
+
+
+@pytest.fixture(autouse=True)
+def _from_elsewhere(monkeypatch):
+    monkeypatch.setattr(restorable, "_is_from_elsewhere", True)
+
+
+@pytest.mark.parametrize("new", ["a word", b"bytes", (1, "a word"), np.array(["a word"])])
+@pytest.mark.parametrize("old", [NOTHING, "before", Among(("before", 1))], ids=["nothing", "text", "list"])
+def test_new_texts_are_refused(new, old):
+    with pytest.raises(RefusedError, match="a text, from a checkpoint"):
+        admitted(new, old)
+
+
+def test_numbers_and_texts_of_this_process_are_admitted():
+    for new, old in ((1.5, 2), ("before", "before"), (("a", 2), Among(("a", "b"))), (None, "before"), ("", "before")):
+        assert admitted(new, old) == new
+
+
+def test_functions_stay_where_they_are(resume):
+    with pytest.raises(RefusedError, match="in a container"):
+        admitted(print, Among((print, max)))
+    for make, change in (
+        (lambda: [max, min], lambda thing: thing.reverse()),
+        (lambda: {"may": max, "count": 1}, lambda thing: thing.pop("may")),
+    ):
+        restored = resume(make, change)
+        assert list(restored.resumed) == list(make())
+        assert "was not written in this place" in restored.lost[0]
+
+
+def test_no_file_is_restored(tmp_path):
+    assert not restorable.may_be_restored(str(tmp_path / "log.csv"), b"epoch,loss\n")
