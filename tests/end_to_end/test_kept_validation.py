@@ -25,6 +25,19 @@ def test_validation_randomness_and_layer_settings_are_restored_after_a_kill(work
     same_bits(work.folder / "ours.npz", work.folder / "plain.npz")
 
 
+@pytest.mark.parametrize("step", [12, 26], ids=["before the second validation", "later"])
+def test_batch_that_keras_reads_ahead_of_validation_draws_no_number_twice(work, same_bits, step):
+    work.script("augments.py")
+    expected = work.plain("augments.py", "plain.npz")
+    assert expected.returncode == 0, expected.stderr[-3000:]
+    running = work.start("--checkpoint-every=4", "augments.py", "ours.npz")
+    running.kill_at_step(step)
+    ours = running.finish()
+    assert ours.returncode == 0, ours.stderr[-3000:]
+    assert ours.events("resumed")
+    same_bits(work.folder / "ours.npz", work.folder / "plain.npz")
+
+
 @pytest.mark.slow
 def test_predictions_with_unrepeatable_randomness_are_labelled_not_equal(work):
     ours = killed(work, 26, "--predicts")

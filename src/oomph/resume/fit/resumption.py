@@ -115,6 +115,8 @@ class Resumption:
         checkpoint = self.checkpoint
         if checkpoint is None or checkpoint.meta.objects is None:  # the first step refuses a forged one
             return
+        if checkpoint.meta.validated:
+            self._fit.validation.begin_early(self._fit.epoch_iterator)
         kept = checkpoint.meta.trained
         if not model_state.is_made_anew(kept):
             self._trace_as_at_the_beginning()

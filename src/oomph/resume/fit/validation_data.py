@@ -6,7 +6,7 @@ A shuffle draws a seed for each of them. If training and validation data come fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,26 @@ class ValidationData:
             sample_weight=arrays[2] if arrays[2:] else None, shuffle=False,
             batch_size=self._arguments.get("validation_batch_size") or self._arguments.get("batch_size"),
         )).element_spec  # fmt: skip
+
+    def begin_early(self, epochs: Any) -> None:
+        """Create Keras' iterator over validation data from which it reads a batch to learn their form.
+
+        Keras would do so at the first validation, after the state is restored, and what the batch draws from NumPy's or
+        another global generator would be drawn once more than in the earlier attempt.
+
+        Args:
+            epochs: Keras' epoch iterator over the training data.
+        """
+        data, arguments = self._arguments.get("validation_data"), self._arguments
+        known = (tf.data.Dataset, np.ndarray, tf.Tensor, tuple, list, Iterator)
+        if data is None or isinstance(data, known) or KERAS.validation_epochs.get(self._model) is not None:
+            return
+        made = type(epochs)(
+            x=data, batch_size=arguments.get("validation_batch_size") or arguments.get("batch_size"),
+            distribute_strategy=self._model.distribute_strategy, steps_per_execution=self._model.steps_per_execution,
+            steps_per_epoch=self._steps, shuffle=False,
+        )  # fmt: skip
+        setattr(self._model, KERAS.validation_epochs.name_on(self._model), made)
 
     def note_made(self, after: int) -> None:
         """Record a new validation iterator, created after this many training iterators."""
