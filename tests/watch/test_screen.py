@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from rich.cells import cell_len
 
 from oomph.watch.screen import LEAST_HEIGHT, LEAST_WIDTH, ViewChoice, Wish, allot, cut, lines_of, pressed
-from oomph.watch.wording import ASCII, sparkline
+from oomph.watch.wording import ASCII, sparkline, time_of_day
 
 PLAIN = ViewChoice()
 
@@ -104,3 +104,8 @@ def test_a_sparkline_shows_the_newest_values():
     assert sparkline([0.5], 3, 1.0, ASCII) == "  ="
     assert sparkline([float("nan"), 2.0, -1.0], 4, 1.0) == "  █▁"
     assert sparkline([1.0], 2, 0.0) == " ▁"
+
+
+def test_time_that_no_calendar_has_is_shown_as_unknown():
+    assert time_of_day(0.0) == "00:00:00"
+    assert [time_of_day(seconds) for seconds in (1e300, float("nan"), float("inf"))] == 3 * ["??:??:??"]

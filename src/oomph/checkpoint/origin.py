@@ -28,12 +28,21 @@ def key_name() -> str:
     return f"{KEY}-{os.geteuid()}"
 
 
-def key_beside(run_dir: Path) -> bytes | None:
-    """Return the key beside a run directory, which is made if there is none.
+def key_of(run_dir: Path, entropy: str) -> bytes | None:
+    """Return the key for the seals of this run: a checkpoint of another run beside it does not fit either.
 
-    Returns None if the folder cannot hold one: then nobody else has put the run directory there either. A key that
-    others may know is replaced by one that fits nothing.
+    Returns None if the folder above cannot hold a key: then nobody else has put the run directory there either.
+
+    Args:
+        run_dir: the run directory; the key beside it is made if there is none.
+        entropy: the run's own, which differs from that of other runs.
     """
+    key = _key_beside(run_dir)
+    return None if key is None else hmac.digest(key, entropy.encode(), "sha256")
+
+
+def _key_beside(run_dir: Path) -> bytes | None:
+    """Return the key beside a run directory. One that others may know is replaced by one that fits nothing."""
     parent = Path(os.path.realpath(run_dir)).parent
     try:
         with os.fdopen(open_own(parent, key_name(), os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:

@@ -84,6 +84,9 @@ def _refuse_of_elsewhere(new: Any, old: Any) -> None:
     """Refuse each text that this process does not hold in that place, and functions in another order."""
     if not holds_all(old, new):
         raise RefusedError("a text, from a checkpoint that was not written in this place")
+    own = {type(part) for part in _flat(new) if code.is_users(type(part).__module__)}
+    if own and not own <= set(map(type, _flat(old))):
+        raise RefusedError("an object of another class, from a checkpoint that was not written in this place")
     if type(old) is Among and any(map(is_called, _flat(new))):
         raise RefusedError("a function in a container, from a checkpoint that was not written in this place")
 

@@ -29,7 +29,7 @@ _ERRORS = (
     AttributeError,
     IndexError,
     RuntimeError,
-    OverflowError,
+    ArithmeticError,
 )
 
 

@@ -39,6 +39,8 @@ _MOST_NOTES = 10_000
 """The maximum number of notes per attempt: creating a million files must stay cheap."""
 
 
+_MOST_OF_NOTE = 1 << 16
+"""The most bytes of a note that is read: two long paths. Parsed, a line of any length takes thirty times its size."""
 _MOST_INODES = 16
 """The maximum number of inodes kept per path, the newest: many processes or attempts may have put a file there."""
 
@@ -221,6 +223,6 @@ _NEVER = _Time(0, -1 << 62)
 
 def _lines(path: Path) -> list[bytes]:
     try:
-        return read_regular(path, MOST_READ).splitlines()
+        return [line for line in read_regular(path, MOST_READ).splitlines() if len(line) <= _MOST_OF_NOTE]
     except OSError:
         return []

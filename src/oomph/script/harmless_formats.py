@@ -197,7 +197,7 @@ _CALLING = frozenset(
     ("function", "Lambda", "__lambda__", "__typespec__", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer")
 ) | {"TensorFlowOpLayer", "TFOpLambda", "SlicingOpLambda", "ClassMethod", "InstanceMethod", "InstanceProperty"}
 _DESCRIPTIONS = ("model_config", "training_config")
-_MOST_OBJECTS = 100_000
+_MOST_OBJECTS, _MOST_TEXTS = 100_000, 10_000
 _MOST_BYTES = 1 << 20
 
 
@@ -248,7 +248,17 @@ def _is_plain(thing: Any, h5py: Any) -> bool:
         return True  # a type with a name
     if thing.external or thing.is_virtual or thing.dtype.hasobject:
         return False  # data elsewhere, or of any length: they may be a pickle
-    return thing.dtype.kind not in "SV" or (thing.nbytes <= _MOST_BYTES and not may_be_pickled(thing[()].tobytes()))
+    if thing.dtype.kind == "V":
+        return False  # its fields may be texts
+    return thing.dtype.kind != "S" or (thing.nbytes <= _MOST_BYTES and _are_plain(thing[()]))
+
+
+def _are_plain(texts: Any) -> bool:
+    """True if no item of an array of texts is a pickle."""
+    items = texts.ravel().tolist() if hasattr(texts, "ravel") else [texts]
+    return len(items) <= _MOST_TEXTS and all(
+        isinstance(each, str | bytes) and not may_be_pickled(_as_bytes(each)) for each in items
+    )
 
 
 def _is_plain_attribute(name: str, value: Any) -> bool:
@@ -257,8 +267,8 @@ def _is_plain_attribute(name: str, value: Any) -> bool:
         return False
     if getattr(value, "shape", None) == ():
         value = value.item() if value.dtype.kind in "OSU" else value.tobytes()
-    if getattr(getattr(value, "dtype", None), "hasobject", False):
-        return all(isinstance(each, str | bytes) and not may_be_pickled(_as_bytes(each)) for each in value.flat)
+    if getattr(getattr(value, "dtype", None), "kind", "") in ("O", "S", "U", "V"):
+        return name not in _DESCRIPTIONS and _are_plain(value)
     if isinstance(value, (str, bytes)):
         text = _as_bytes(value)
         if text.endswith(b".") or may_be_pickled(text):

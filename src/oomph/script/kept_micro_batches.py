@@ -28,6 +28,9 @@ class Start:
         return self if samples is None or samples >= self.samples else Start(samples)
 
 
+_MOST_BYTES = 1 << 20
+
+
 class MicroBatches:
     """The known micro-batches of the fits of a run.
 
@@ -59,7 +62,7 @@ class MicroBatches:
 
     def _read(self) -> dict[str, Any]:
         try:
-            return {} if self._run_dir is None else _mapping(json.loads(read_own(self._run_dir, _NAME)))
+            return {} if self._run_dir is None else _mapping(json.loads(read_own(self._run_dir, _NAME, _MOST_BYTES)))
         except (OSError, ValueError, RecursionError):
             return {}  # none was found yet
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -158,7 +157,7 @@ def lines_of(view: View, choice: ViewChoice, width: int, height: int, marks: str
 
 def _header(view: View, choice: ViewChoice, width: int) -> Text:
     state = "paused" if choice.paused else wording.age(view)
-    clock = time.strftime("%H:%M:%S", time.localtime(view.time))
+    clock = wording.time_of_day(view.time)
     right = f"{state}  {clock}" if state else clock
     title = Text("oomph watch", style="bold")
     if view.jobs:

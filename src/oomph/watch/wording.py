@@ -137,9 +137,17 @@ def age(view: View) -> str:
     return f"last sample {as_duration(seconds)} ago" if seconds > _LATE_SECONDS else ""
 
 
+def time_of_day(seconds: float) -> str:
+    """Format a time in seconds since 1970 as a time of day; a journal may hold a time that no calendar has."""
+    try:
+        return time.strftime("%H:%M:%S", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return "??:??:??"
+
+
 def incident(each: ShownIncident) -> str:
     """Format an incident on one line, with its time of day, and how long a finding lasted."""
-    clock = time.strftime("%H:%M:%S", time.localtime(each.time))
+    clock = time_of_day(each.time)
     subject = f"{each.subject}: " if each.subject else ""
     return shown_line(f"{clock}  {each.fault}  {subject}{each.message}{_over(each)}")
 

@@ -8,20 +8,21 @@ import pytest
 
 from oomph.checkpoint.container import CheckpointWriter, Position
 from oomph.checkpoint.manifest import Meta
-from oomph.checkpoint.origin import key_beside, key_name
+from oomph.checkpoint.origin import key_name, key_of
 from oomph.checkpoint.store import CheckpointStore
 
 
 def test_key_is_made_once_for_this_user_alone(tmp_path):
-    key = key_beside(tmp_path / "run")
+    key = key_of(tmp_path / "run", "1")
     assert len(key) == 32
-    assert key_beside(tmp_path / "other") == key
+    assert key_of(tmp_path / "other", "1") == key
+    assert key_of(tmp_path / "run", "2") != key
     assert (tmp_path / key_name()).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("harm", ["readable", "short", "link", "folder"])
 def test_key_that_others_may_know_fits_nothing(tmp_path, harm):
-    before, path = key_beside(tmp_path / "run"), tmp_path / key_name()
+    before, path = key_of(tmp_path / "run", "1"), tmp_path / key_name()
     match harm:
         case "readable":
             path.chmod(0o644)
@@ -33,10 +34,10 @@ def test_key_that_others_may_know_fits_nothing(tmp_path, harm):
         case "folder":
             path.unlink()
             path.mkdir()
-    found = key_beside(tmp_path / "run")
+    found = key_of(tmp_path / "run", "1")
     assert found is not None
     assert found != before
-    assert found != key_beside(tmp_path / "run")
+    assert found != key_of(tmp_path / "run", "1")
 
 
 def test_folder_that_holds_no_key_is_left_alone(tmp_path, monkeypatch):
@@ -44,7 +45,7 @@ def test_folder_that_holds_no_key_is_left_alone(tmp_path, monkeypatch):
         raise PermissionError
 
     monkeypatch.setattr(os, "open", refuse)
-    assert key_beside(tmp_path / "run") is None
+    assert key_of(tmp_path / "run", "1") is None
 
 
 def saved_in(root, key, foreign):

@@ -21,11 +21,13 @@ from oomph.files.opening import OwnFile, open_own, read_own, replace_own
 from oomph.journal.events import GpuMemoryHeld
 from oomph.journal.journal import Journal, read_journal
 from oomph.process.stderr import Tail
+from oomph.protocol import creations
 from oomph.protocol.creations import FILE, Creation, Notes
 from oomph.protocol.handover import mark_fired
 from oomph.protocol.ownership import claim_ownership
 from oomph.protocol.progress import ProgressBoard, read_progress
 from oomph.run.directory.run_directory import RunDirectory, RunRecord, read_record
+from oomph.run.directory.trust import why_not_trusted
 from oomph.run.directory.unfinished import StoredRun, first_trusted, unfinished, unfinished_runs
 from oomph.script.kept_micro_batches import MicroBatches, Start
 from oomph.script.opened_files import Appends
@@ -259,3 +261,15 @@ def test_nested_file_can_be_opened_read_and_replaced_below_its_root(tmp_path):
     os.close(fd)
     assert read_own(tmp_path, "a/b/c.json") == b""
     assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["c.json"]
+
+
+def test_folders_within_a_thousand_others_are_refused(tmp_path):
+    folder = made(tmp_path / "run")
+    deepest = folder / "checkpoints" / "/".join(500 * ["x"])
+    deepest.mkdir(parents=True)
+    assert "folders within" in (why_not_trusted(folder) or "")
+
+
+def test_note_of_any_length_is_not_parsed(tmp_path):
+    (tmp_path / "created-1.jsonl").write_text("[" + "{}," * 100_000 + "{}]\n{}\n")
+    assert creations._lines(tmp_path / "created-1.jsonl") == [b"{}"]

@@ -19,6 +19,7 @@ from oomph.run.policy.decide import (
     Restart,
     decide,
     record,
+    without_unasked,
 )
 from oomph.run.policy.ladder import LADDERS, MOST_SAME, OPT_IN, SAME, Change, Conditions
 
@@ -336,3 +337,10 @@ def test_every_run_ends_after_a_bounded_number_of_restarts(endings: list[Ending]
     assert not isinstance(actions[-1], Restart)
     assert len(actions) <= most
     assert len(actions) <= MOST_IN_ALL + 1
+
+
+def test_changes_of_the_mathematics_end_with_the_option_that_allowed_them() -> None:
+    """A journal may say that a batch is left out; only the options of this start decide whether it is."""
+    ledger = Ledger(changes=(Change("skip-batch", "fit 1, epoch 1, step 2"), Change("no-xla"), Change("precision")))
+    assert [each.name for each in without_unasked(ledger, ()).changes] == ["no-xla"]
+    assert without_unasked(ledger, OPT_IN) == ledger

@@ -362,6 +362,12 @@ def planted(file, kind, tmp_path):
             file["link"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "/")
         case "data elsewhere":
             file.create_dataset("data", (3,), "f4", external=[(str(tmp_path / "raw"), 0, 12)])
+        case "a second text":
+            file.create_dataset("x", data=np.array([b"", OLD_PICKLE]))
+        case "a second text in an attribute":
+            file.attrs["x"] = np.array([b"", OLD_PICKLE])
+        case "a field":
+            file.create_dataset("x", data=np.array([(1, OLD_PICKLE)], [("a", "i4"), ("b", "S99")]))
         case "bytes of any length":
             file.create_dataset("x", (1,), h5py.vlen_dtype("u1"))[0] = np.frombuffer(PICKLE, "u1")
         case "bytes of any length in an attribute":
@@ -375,6 +381,7 @@ def planted(file, kind, tmp_path):
     [
         *("weights", "a pickle", "objects", "another file", "data elsewhere", "a Lambda"),
         *("bytes of any length", "bytes of any length in an attribute"),
+        *("a second text", "a second text in an attribute", "a field"),
     ],
 )
 def test_only_plain_weights_are_restored_from_hdf5(tmp_path, kind):

@@ -40,5 +40,22 @@ def test_functions_stay_where_they_are(resume):
         assert "was not written in this place" in restored.lost[0]
 
 
+class Keep:
+    def finish(self):
+        return "kept"
+
+
+class Remove:
+    def finish(self):
+        return "removed"
+
+
+def test_object_of_another_class_is_refused():
+    assert isinstance(admitted(Keep(), Keep()), Keep)
+    for old in (Keep(), NOTHING, Among((1, Keep()))):
+        with pytest.raises(RefusedError, match="of another class"):
+            admitted(Remove(), old)
+
+
 def test_no_file_is_restored(tmp_path):
     assert not restorable.may_be_restored(str(tmp_path / "log.csv"), b"epoch,loss\n")

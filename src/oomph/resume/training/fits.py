@@ -16,7 +16,7 @@ from oomph.checkpoint import final_checkpoints
 from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.final_checkpoints import FinalCheckpoints
 from oomph.checkpoint.interval import CheckpointInterval, seconds_between_faults
-from oomph.checkpoint.origin import key_beside, key_name
+from oomph.checkpoint.origin import key_name, key_of
 from oomph.checkpoint.store import CheckpointStore, Record, Saved
 from oomph.checkpoint.witness import WitnessBoard
 from oomph.errors import CheckpointError
@@ -197,7 +197,7 @@ class Fits:
             return None
         if not self._opened and session.is_owner_now() and session.run_dir is not None:
             self._opened = True
-            key = key_beside(session.run_dir)
+            key = key_of(session.run_dir, session.handover.entropy)
             store = CheckpointStore(session.run_dir / "checkpoints", self._refused, key, self._of_elsewhere)
             try:
                 store.open()

@@ -29,6 +29,7 @@ _OWN_NAMES = re.compile(
     r"|journal|checkpoints|stderr|monitor"
 )
 """The names of oomph's own files and folders in a run directory."""
+_DEEPEST = 20
 _MOST_ENTRIES = 100_000
 
 
@@ -125,6 +126,8 @@ def _trouble_within(fd: int, folder: Path, is_reached: bool) -> str | None:
     for count, (name, found) in enumerate(_entries(fd)):
         if count >= _MOST_ENTRIES:
             return f"it contains more than {_MOST_ENTRIES} files"
+        if name.count("/") > _DEEPEST:
+            return f"it contains folders within {_DEEPEST} others, such as {name[:80]}"
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
             return f"{name} in it is a link, or not a file"
         if found.st_uid not in (os.geteuid(), 0):

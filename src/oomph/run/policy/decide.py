@@ -229,6 +229,12 @@ def record(ending: Ending, action: Action, ledger: Ledger) -> Ledger:
     )
 
 
+def without_unasked(ledger: Ledger, allowed: Collection[str]) -> Ledger:
+    """Return the ledger of an earlier start without changes of the mathematics that this start does not allow."""
+    kept = tuple(change for change in ledger.changes if change.name not in OPT_IN or change.name in allowed)
+    return replace(ledger, changes=kept)
+
+
 def refill(ending: Ending, ledger: Ledger) -> Ledger:
     """Reset the budgets after new progress; neither standing still nor repeating steps resets them."""
     if ending.steps > ledger.best_steps:

@@ -17,7 +17,17 @@ from oomph.protocol.handover import Injection
 from oomph.run.directory.run_directory import FAILED, RUNNING, RunDirectory
 from oomph.run.hang.limits import Hang, Timings, floor_seconds
 from oomph.run.hang.watch import Watch
-from oomph.run.policy.decide import Action, Ending, Finish, Ledger, Restart, decide, hindered, record
+from oomph.run.policy.decide import (
+    Action,
+    Ending,
+    Finish,
+    Ledger,
+    Restart,
+    decide,
+    hindered,
+    record,
+    without_unasked,
+)
 from oomph.run.policy.examination import Named, Trail, examine
 from oomph.run.policy.ladder import Conditions
 from oomph.run.report.account import restart_line
@@ -55,7 +65,7 @@ class Supervisor:
 
     def supervise(self) -> RunOutcome:
         """Run the script until the run is over."""
-        self._ledger = self._chronicle.close_lost_attempt()
+        self._ledger = without_unasked(self._chronicle.close_lost_attempt(), self._settings.allowed)
         self._say_start()
         with Signals() as signals:
             terminal = Terminal()
