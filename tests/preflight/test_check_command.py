@@ -52,6 +52,12 @@ def test_mistake_is_reported_with_its_line_and_the_script_stops(tmp_path):
     assert not (tmp_path / "after").exists()
 
 
+def test_optimizer_with_slots_on_two_replicas_is_no_error(tmp_path):
+    done = check(tmp_path, (FOLDER / "healthy" / "two_replicas.py").read_text())
+    assert done.returncode == 0, done.stdout
+    assert "step-fails" not in done.stdout
+
+
 def test_healthy_script_exits_with_0_and_json_has_every_key(tmp_path):
     done = check(tmp_path, GOOD + FIT.replace("LABELS", "y") + "model.fit(x, y)\n", "--json")
     document = json.loads(done.stdout)

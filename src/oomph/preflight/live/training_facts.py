@@ -151,6 +151,7 @@ def training_facts(
         looked = replace(looked, data=_one_batch(looked.data))
     validation = _validation(second, given, replace(limits, epoch=given.get("validation_steps")), rank, tell)
     _build(model, looked)
+    _make_slots(model)
     fit = fit_facts(kind, given, place, looked.data, _fixed_rate(model) if ends else None)
     fit = replace(fit, saves=tuple(saving_facts(model, callbacks_of(given), loads=ends)))
     facts = model_facts(model, fit.steps)
@@ -270,6 +271,17 @@ def _build(model: Any, looked: Looked) -> None:
         model(keras.utils.unpack_x_y_sample_weight(looked.batch)[0], training=False)
     except Exception:  # the user's own layers, or data of a wrong shape
         pass
+
+
+def _make_slots(model: Any) -> None:
+    """Create the slots of the optimizer where several replicas train, as fit does before its first step.
+
+    Slots that are created while a step is traced but not run have no values.
+    """
+    strategy, optimizer = model.distribute_strategy, model.optimizer
+    if strategy.num_replicas_in_sync > 1 and model.built and not optimizer.built:
+        with strategy.scope():
+            optimizer.build(model.trainable_variables)
 
 
 def _with_layers(outputs: tuple[Output, ...], model: Any, batch: Any) -> tuple[Output, ...]:
