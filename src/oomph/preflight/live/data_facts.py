@@ -346,4 +346,5 @@ def _length_of(loader: Any) -> int | None:
 def _part_as_array(part: Any) -> Any:
     if part is None:
         return None
-    return np.asarray(part.cpu() if hasattr(part, "cpu") else part)
+    is_of_torch = type(part).__module__.partition(".")[0] == "torch"  # TensorFlow has deprecated its own cpu()
+    return np.asarray(part.cpu() if is_of_torch else part)
