@@ -14,13 +14,15 @@ import hmac
 import os
 import secrets
 import stat
+import time
 from pathlib import Path
 
-from oomph.files.opening import open_own
+from oomph.files.opening import FILE_MODE, open_own
 
 KEY = ".oomph-key"
 """The name of the key, without the user's number: some folders, such as /tmp, hold the runs of several users."""
 _KEY_BYTES = 32
+_READ_TRIES, _READ_PAUSE_SECONDS = 3, 0.05
 
 
 def key_name() -> str:
@@ -42,29 +44,44 @@ def key_of(run_dir: Path, entropy: str) -> bytes | None:
 
 
 def _key_beside(run_dir: Path) -> bytes | None:
-    """Return the key beside a run directory. One that others may know is replaced by one that fits nothing."""
+    """Return the key beside a run directory. One that others may know fits nothing, and is replaced next time."""
     parent = Path(os.path.realpath(run_dir)).parent
     try:
         with os.fdopen(open_own(parent, key_name(), os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             key = secrets.token_bytes(_KEY_BYTES)
             file.write(key)
-        return key
+            return key if _is_for_us_alone(file.fileno()) else None  # a file system without modes keeps no key
     except FileExistsError:
         return _read(parent)
     except OSError:
         return None
 
 
-def _read(parent: Path) -> bytes:
+def _read(parent: Path) -> bytes | None:
     try:
-        with os.fdopen(open_own(parent, key_name(), os.O_RDONLY), "rb") as file:
-            found, key = os.fstat(file.fileno()), file.read(_KEY_BYTES + 1)
-        is_ours = found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
-        if is_ours and len(key) == _KEY_BYTES:
-            return key
+        for _ in range(_READ_TRIES):
+            with os.fdopen(open_own(parent, key_name(), os.O_RDONLY), "rb") as file:
+                found, key = os.fstat(file.fileno()), file.read(_KEY_BYTES + 1)
+                if found.st_uid != os.geteuid():
+                    return secrets.token_bytes(_KEY_BYTES)
+                if not _is_for_us_alone(file.fileno()):
+                    os.fchmod(file.fileno(), FILE_MODE)
+                    if not _is_for_us_alone(file.fileno()):
+                        return None
+                elif len(key) == _KEY_BYTES:
+                    return key
+                elif not key:  # another process has just made it
+                    time.sleep(_READ_PAUSE_SECONDS)
+                    continue
+            break
+        (parent / key_name()).unlink()
     except OSError:
         pass
     return secrets.token_bytes(_KEY_BYTES)
+
+
+def _is_for_us_alone(fd: int) -> bool:
+    return not stat.S_IMODE(os.fstat(fd).st_mode) & 0o077
 
 
 def seal_of(sums: bytes, key: bytes) -> str:

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from oomph.checkpoint import origin
 from oomph.checkpoint.container import CheckpointWriter, Position
 from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.origin import key_name, key_of
@@ -20,7 +21,7 @@ def test_key_is_made_once_for_this_user_alone(tmp_path):
     assert (tmp_path / key_name()).stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("harm", ["readable", "short", "link", "folder"])
+@pytest.mark.parametrize("harm", ["readable", "short", "empty", "link", "folder"])
 def test_key_that_others_may_know_fits_nothing(tmp_path, harm):
     before, path = key_of(tmp_path / "run", "1"), tmp_path / key_name()
     match harm:
@@ -28,6 +29,8 @@ def test_key_that_others_may_know_fits_nothing(tmp_path, harm):
             path.chmod(0o644)
         case "short":
             path.write_bytes(b"short")
+        case "empty":
+            path.write_bytes(b"")
         case "link":
             path.rename(tmp_path / "moved")
             path.symlink_to(tmp_path / "moved")
@@ -37,7 +40,20 @@ def test_key_that_others_may_know_fits_nothing(tmp_path, harm):
     found = key_of(tmp_path / "run", "1")
     assert found is not None
     assert found != before
-    assert found != key_of(tmp_path / "run", "1")
+    again = key_of(tmp_path / "run", "1")
+    assert again not in (before, found)
+    if harm in ("readable", "short", "empty"):
+        assert key_of(tmp_path / "run", "1") == again, "a new one was made"
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_file_system_without_modes_keeps_no_key(tmp_path, monkeypatch, exists):
+    if exists:
+        key_of(tmp_path / "run", "1")
+        (tmp_path / key_name()).chmod(0o644)
+    monkeypatch.setattr(os, "fchmod", lambda fd, mode: None)
+    monkeypatch.setattr(origin, "_is_for_us_alone", lambda fd: False)
+    assert key_of(tmp_path / "run", "1") is None
 
 
 def test_folder_that_holds_no_key_is_left_alone(tmp_path, monkeypatch):
