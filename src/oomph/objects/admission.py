@@ -1,8 +1,8 @@
-"""Limits a checkpoint to replacing data: it never chooses what is called, or which file is written.
+"""Limits a checkpoint to replacing data: it never chooses what is called.
 
-A checkpoint may come from anyone. Its data reach the script's own attributes, and the script calls and opens what it
-finds there. So a function, a class, a module or anything else that is called stays where this process has put it. A
-path is accepted only below the folders that this process names, and a command is never accepted.
+The script calls what it finds in its own attributes. So a function, a class, a module or anything else that is called
+stays where this process has put it. A checkpoint of elsewhere may come from anyone: it brings no text either, which the
+script might open or run (`oomph.checkpoint.origin`).
 
 A checkpoint names a type by its module and name. Nothing is looked up under that name: it has to be one of the classes
 of data that the script's own modules define, or the type of an object that the script holds.
@@ -37,9 +37,9 @@ import numpy as np
 
 from oomph.keras_bridge import code
 from oomph.objects.kind import NOTHING, CannotGiveBackError
-from oomph.objects.texts import Among, holds_all, leads_elsewhere, may_be_a_command, texts_in
+from oomph.objects.texts import Among, holds_all
 from oomph.objects.values import HARMLESS_IDS, HARMLESS_TYPES
-from oomph.script.restorable import Unpacking, holds_pickled_objects, is_from_elsewhere
+from oomph.script.restorable import is_from_elsewhere
 
 _CODE = (
     *(type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, functools.partial, functools.partialmethod),
@@ -57,12 +57,11 @@ class RefusedError(CannotGiveBackError):
     """A checkpoint sets something that it must not choose; the message says what."""
 
 
-def admitted(new: Any, old: Any = NOTHING, unpacking: Unpacking | None = None) -> Any:
+def admitted(new: Any, old: Any = NOTHING) -> Any:
     """Return `new` if a checkpoint may put it in place of `old`; raises RefusedError otherwise.
 
     Args:
         old: the current value; a tuple stands for all its items.
-        unpacking: the unpacking limit shared by all values of this checkpoint.
     """
     if old is not NOTHING and new is not old and is_called(old):
         raise RefusedError(f"a replacement for a {type(old).__name__}, which can be called")
@@ -71,12 +70,6 @@ def admitted(new: Any, old: Any = NOTHING, unpacking: Unpacking | None = None) -
             raise RefusedError(f"a {type(part).__name__}, which can be called: a checkpoint must not choose it")
     if is_from_elsewhere():
         _refuse_of_elsewhere(new, old)
-    if leads_elsewhere(new, old):
-        raise RefusedError("a path outside the folders of the script")
-    if may_be_a_command(new, old):
-        raise RefusedError("a text that a shell would run as a command, in a script that runs commands")
-    if _brings_pickled_objects(new, old, unpacking or Unpacking()):
-        raise RefusedError("pickled objects, which call whatever they name when the script unpickles them")
     return new
 
 
@@ -96,22 +89,15 @@ def may_lose(things: Iterable[Any]) -> bool:
     return not (is_from_elsewhere() and any(map(is_called, things)))
 
 
-def _brings_pickled_objects(new: Any, old: Any, unpacking: Unpacking) -> bool:
-    texts = (each for each in texts_in(new) if issubclass(type(each), bytes))
-    pickled = [each for each in texts if holds_pickled_objects(each, unpacking)]
-    return bool(pickled) and not set(pickled) <= set(texts_in(old))
-
-
-def admitted_to_iterator(new: Any, old: tuple[Any, ...], unpacking: Unpacking) -> Any:
+def admitted_to_iterator(new: Any, old: tuple[Any, ...]) -> Any:
     """Return `new` if a checkpoint may pass it to an iterator, which may call it; raises RefusedError otherwise.
 
     Args:
         old: the objects that the iterator now holds.
-        unpacking: as for `admitted`.
     """
     if id(new) in _FILLING and not any(new is known for known in old):
         raise RefusedError(f"an iterator that calls {new.__name__}")
-    return admitted(new, old, unpacking)
+    return admitted(new, old)
 
 
 def is_called(thing: Any) -> bool:

@@ -19,7 +19,6 @@ from oomph.objects.values import Value
 from oomph.protocol.reason_table import GONE
 from oomph.protocol.reasons import Reason, because
 from oomph.redaction.redaction import digest_of_secret
-from oomph.script.restorable import Unpacking
 
 _MOST_COPIES = 4
 _ERRORS = (
@@ -51,7 +50,7 @@ class Restoration:
         self._live, self._changes, self._now, self._own = live, changes, now, own
         self._type_named = OwnTypes(live.graph.types.values())
         self._made: dict[str, Any] = {}
-        self._allowance, self._unpacking = Allowance(), Unpacking()
+        self._allowance = Allowance()
         self._copied: Counter[str] = Counter()
         """The number of copies made of each array; limited, as a list could repeat one array until memory is full."""
         self._unfilled: list[tuple[str, Any, Any]] = []
@@ -119,11 +118,11 @@ class Restoration:
     def _admitted(self, holder: str, value: Value, old: Any = NOTHING) -> Any:
         """Return the object that a value stands for; raises RefusedError if it must not replace the present one."""
         found = self._decode(value, holder)
-        return found if self._own else admitted(found, old, self._unpacking)
+        return found if self._own else admitted(found, old)
 
     def _for_iterator(self, holder: str, value: Value, old: tuple[Any, ...]) -> Any:
         found = self._decode(value, holder)
-        return found if self._own else admitted_to_iterator(found, old, self._unpacking)
+        return found if self._own else admitted_to_iterator(found, old)
 
     def _decode(self, value: Value, holder: str) -> Any:
         if type(value) is not tuple:

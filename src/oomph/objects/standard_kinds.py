@@ -209,8 +209,8 @@ class OpenFile(Kind):
 
 
 def _rewrite(thing: Any, content: bytes) -> None:
-    if not may_be_restored(os.readlink(f"/proc/self/fd/{thing.fileno()}"), content):
-        raise CannotGiveBackError("an open file whose content may run something")
+    if not may_be_restored(os.readlink(f"/proc/self/fd/{thing.fileno()}")):
+        raise CannotGiveBackError("an open file that may not be restored")
     thing.flush()
     thing.seek(0)
     thing.truncate(0)

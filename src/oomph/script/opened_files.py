@@ -307,7 +307,7 @@ class OpenedFiles:
             self._busy.now = False
 
     def _put_back(self, state: FileState) -> None:
-        if state.content is None or not (state.lies_where_it_lay() and may_be_restored(state.path, state.content)):
+        if state.content is None or not (state.lies_where_it_lay() and may_be_restored(state.path)):
             self._on_lost(state.path)
             return
         try:

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import bz2
-import dbm.dumb
-import gzip
-import io
 import logging
-import lzma
 import os
-import pickle
 import sqlite3
-import struct
 import sys
-import tarfile
 import time
-import tracemalloc
-import zipfile
-import zlib
 from pathlib import Path
 
-import h5py
-import numpy as np
 import pytest
 
+from oomph.script import restorable
 from oomph.script.opened_files import FileState, OpenedFiles, log_files, origin_of, stamp_of
-from oomph.script.restorable import is_run_when_read, may_be_restored
+from oomph.script.restorable import may_be_restored
 
 
 @pytest.fixture
@@ -241,154 +229,7 @@ def test_log_file_read_by_the_script_is_reported_but_not_restored(files, tmp_pat
         other.close()
 
 
-# -- from elsewhere ---------------------------------------------------------------------------------------------------
-
-PICKLE = b"\x80\x04K\x01."
-OLD_PICKLE = b"cposix\nsystem\n(S'true'\ntR."
-INSTANCE = b"(S'true'\niposix\nsystem\n."
-
-
-def in_array(objects):
-    file = io.BytesIO()
-    np.save(file, np.array([1.0, None] if objects else [1.0, 2.0]), allow_pickle=objects)
-    return file.getvalue()
-
-
-def header(descr, more=0):
-    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': (), }}\n".encode()
-    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(more)
-
-
-def in_tape(content):
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as tape:
-        member = tarfile.TarInfo("state")
-        member.size = len(content)
-        tape.addfile(member, io.BytesIO(content))
-    return file.getvalue()
-
-
-def in_archive(content, name="other.npy"):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("value.npy", in_array(objects=False))
-        archive.writestr(name, content)
-    return file.getvalue()
-
-
-RUN = {
-    "a pickle": PICKLE,
-    "one of protocol 0": OLD_PICKLE,
-    "one that makes an instance": INSTANCE,
-    "an array of objects": in_array(objects=True),
-    "an archive with one": in_archive(in_array(objects=True)),
-    "an archive with a pickle": in_archive(OLD_PICKLE),
-    "gzip": gzip.compress(PICKLE),
-    "zlib": zlib.compress(OLD_PICKLE),
-    "bz2": bz2.compress(PICKLE),
-    "xz": lzma.compress(PICKLE),
-    "lzma": lzma.compress(PICKLE, lzma.FORMAT_ALONE),
-    "a long string before it": b"X" + (70_000).to_bytes(4, "little") + b"a" * 70_000 + b"0" + OLD_PICKLE,
-    "a number that only Python reads": b"I0x10\n0" + OLD_PICKLE,
-    "an array of objects in another spelling": header("'object'") + OLD_PICKLE,
-    "objects in a field": header("[('a', '<f4'), ('b', [('c', '|O')])]") + OLD_PICKLE,
-    "an array and a pickle after it": in_array(objects=False) + OLD_PICKLE,
-    "text before an archive": b"epoch,loss\n" + in_archive(OLD_PICKLE),
-    "text before HDF5": b"epoch,loss\n".ljust(512) + b"\x89HDF\r\n\x1a\n" + bytes(9),
-    "a tape": in_tape(PICKLE),
-    "an archive with a program": in_archive(b"1", "__main__.py"),
-    "gzip that is cut short": gzip.compress(OLD_PICKLE)[:-9],
-    "zlib that is cut short": zlib.compress(OLD_PICKLE)[:-5],
-    "calls in YAML": b"a: !!python/object/apply:os.system ['true']\n",
-    "calls in YAML, percent-encoded": b"a: !!%70ython/object/apply:os.system ['true']\n",
-    "a tag in YAML, percent-encoded": b"a: !<tag:yaml.org,2002:%70ython/object/apply:os.system> ['true']\n",
-    "calls in JSON": b'{"\\u0070y/reduce": []}',
-    "a model with a Lambda": in_archive(b'{"class_name": "Lambda", "config": {}}', "config.json"),
-    "a Lambda after a byte-order mark": in_archive(
-        b'\xef\xbb\xbf{"class_name": "Lambda", "config": {}}', "config.json"
-    ),
-    "a model that imports": b'[{"module": "os", "class_name": "system", "config": {}}]',
-    "a model that calls": b'{"module": "keras.utils", "class_name": "function", "config": "get_file"}',
-    "numbers of unknown form": bytes(range(256)),
-    "a script": b"#!/bin/sh\ntrue\n",
-    "a binary": b"\x7fELF" + bytes(60),
-}
-NOT_RUN = {
-    "numbers": in_array(objects=False),
-    "an archive of numbers": in_archive(in_array(objects=False)),
-    "gzip of text": gzip.compress(b"epoch,loss\n0,1.5\n"),
-    "fields": header("[('a', '<f4'), ('', '|V4'), ('b', '<U2', (2,))]", 24),
-    "no number": in_array(objects=False) * 2,
-    "a model": in_archive(b'{"module": "keras.layers", "class_name": "Dense", "config": {}}', "config.json"),
-    "safetensors": (2).to_bytes(8, "little") + b"{}",
-    "a picture": b"\x89PNG\r\n\x1a\n" + bytes(60),
-    "a log": "\x1b[1mEpoch 1/2\x1b[0m\b\b – é\r\n".encode(),
-    "old letters": "Präzision\n".encode("latin-1"),
-    "a table that begins as a number": b"Iteration,loss\n0,1.5\n",
-    "one that begins as a text": b"Step,Value\n",
-    "one that begins as a name": b"Precision,F1\n",
-    "one of F1": b"F1,Fold\n0.5,1\n",
-    "a line of JSON after the other": b'{"loss": 1}\n{"loss": 2}\n',
-    "text after a byte-order mark": b"\xef\xbb\xbfepoch,loss\n0,1.5\n100 %!\n",
-    "words": b"cat\ndog\nemu\n",
-    "a table": b"count,loss\nRoot,5\n",
-    "indexed": b"index\nnumber\n.",
-    "JSON": b'{"loss": [1.5]}',
-    "nothing": b"",
-    "text": b"xyz",
-}
-
-
-@pytest.mark.parametrize(
-    ("content", "is_run"),
-    [*((each, True) for each in RUN.values()), *((each, False) for each in NOT_RUN.values())],
-    ids=[*RUN, *NOT_RUN],
-)
-def test_file_that_runs_code_when_read_is_not_restored(tmp_path, content, is_run):
-    assert may_be_restored(str(tmp_path / "state.dat"), content) is not is_run
-
-
-def planted(file, kind, tmp_path):
-    match kind:
-        case "weights":
-            file.create_dataset("layers/0", data=np.ones(3, "f4"), compression="gzip").attrs["names"] = [b"a.", b"b"]
-            file.attrs["keras_version"] = "3.10.0"
-            file.attrs["model_config"] = '{"class_name": "Dense", "module": "keras.layers", "config": {}}'
-        case "a pickle":
-            file.attrs["state"] = np.bytes_(OLD_PICKLE)
-        case "objects":
-            file.create_group("values").attrs["PSEUDOATOM"] = "object"
-        case "another file":
-            file["link"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "/")
-        case "data elsewhere":
-            file.create_dataset("data", (3,), "f4", external=[(str(tmp_path / "raw"), 0, 12)])
-        case "a second text":
-            file.create_dataset("x", data=np.array([b"", OLD_PICKLE]))
-        case "a second text in an attribute":
-            file.attrs["x"] = np.array([b"", OLD_PICKLE])
-        case "a field":
-            file.create_dataset("x", data=np.array([(1, OLD_PICKLE)], [("a", "i4"), ("b", "S99")]))
-        case "bytes of any length":
-            file.create_dataset("x", (1,), h5py.vlen_dtype("u1"))[0] = np.frombuffer(PICKLE, "u1")
-        case "bytes of any length in an attribute":
-            file.attrs.create("x", np.array([np.frombuffer(PICKLE, "u1"), 0], object)[:1], dtype=h5py.vlen_dtype("u1"))
-        case "a Lambda":
-            file.attrs["model_config"] = '{"class_name": "Lambda", "config": {}}'
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *("weights", "a pickle", "objects", "another file", "data elsewhere", "a Lambda"),
-        *("bytes of any length", "bytes of any length in an attribute"),
-        *("a second text", "a second text in an attribute", "a field"),
-    ],
-)
-def test_only_plain_weights_are_restored_from_hdf5(tmp_path, kind):
-    with h5py.File(tmp_path / "best.h5", "w") as file:
-        planted(file, kind, tmp_path)
-    content = (tmp_path / "best.h5").read_bytes()
-    assert may_be_restored(str(tmp_path / "best.h5"), content) is (kind == "weights")
+# -- which files are restored -----------------------------------------------------------------------------------------
 
 
 def test_files_in_proc_are_not_read(monkeypatch):
@@ -405,34 +246,48 @@ def test_large_file_is_not_read_for_comparison_with_small_content(tmp_path, monk
     assert not FileState(str(path), (1 << 40, 1), b"x").holds_now()
 
 
-def test_index_and_pickles_of_a_shelf_are_not_restored(tmp_path):
-    with dbm.dumb.open(str(tmp_path / "kept")) as shelf:
-        shelf["a"] = pickle.dumps(1)
-    for name in ("kept.dir", "kept.dat", "kept.bak"):
-        assert not may_be_restored(str(tmp_path / name), b"text")
-    assert may_be_restored(str(tmp_path / "other.dat"), b"text")
-    assert not may_be_restored(str(tmp_path / "other.dir"), b"text")
+@pytest.fixture
+def _from_elsewhere(monkeypatch):
+    monkeypatch.setattr(restorable, "_is_from_elsewhere", True)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        *(("helpers.py", b"x"), ("lazy.pyc", b"x"), (".netrc", b"x"), (".git/config", b"x"), ("state.pkl", b"x")),
-        *(("Makefile", b"x"), ("requirements.txt", b"x"), ("clean.pl", b"x")),
-        ("state.dat", PICKLE),
-    ],
-)
-@pytest.mark.parametrize("mode", ["r", "a"])
-def test_checkpoint_cannot_plant_programs_settings_or_pickles(files, tmp_path, name, content, mode):
-    path = tmp_path / name
+def found_after_restoring(files, path, mode):
+    """What a script finds in a file that held "ours" at the checkpoint, and what is told to be lost."""
     path.parent.mkdir(exist_ok=True)
     path.write_text("mine")
-    state = FileState(str(path), (1, 1), content, origin_of(str(path)))
+    state = FileState(str(path), (1, 1), b"ours", origin_of(str(path)), time.time_ns())
     lost = []
     files.put_back_when_opened({str(path): state}, lost.append)
     with open(path, mode):
         pass
-    assert (path.read_text(), lost) == ("mine", [str(path)])
+    return path.read_text(), lost
+
+
+@pytest.mark.parametrize("name", ["log.csv", "state.pkl", "helpers.py", "Makefile", "best.keras"])
+@pytest.mark.parametrize("mode", ["r", "a"])
+def test_file_of_the_script_is_restored(files, tmp_path, name, mode):
+    assert found_after_restoring(files, tmp_path / name, mode) == ("ours", [])
+
+
+@pytest.mark.usefixtures("_from_elsewhere")
+@pytest.mark.parametrize("name", ["log.csv", "state.pkl", "helpers.py"])
+@pytest.mark.parametrize("mode", ["r", "a"])
+def test_checkpoint_of_elsewhere_restores_no_file(files, tmp_path, name, mode):
+    assert found_after_restoring(files, tmp_path / name, mode) == ("mine", [str(tmp_path / name)])
+
+
+@pytest.mark.parametrize("name", [".netrc", ".git/config"])
+def test_hidden_files_are_left_alone(files, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    assert found_after_restoring(files, tmp_path / name, "r") == ("mine", [str(tmp_path / name)])
+
+
+def test_links_and_files_of_the_python_installation_are_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
+    (tmp_path / "link").symlink_to(tmp_path / "log.csv")
+    assert may_be_restored(str(tmp_path / "log.csv"))
+    assert not may_be_restored(str(tmp_path / "link"))
+    assert not may_be_restored(str(tmp_path / "venv/lib/cache.json"))
 
 
 def test_unrelated_file_named_in_a_checkpoint_is_left_alone(files, tmp_path, monkeypatch):
@@ -463,36 +318,3 @@ def test_file_replaced_since_the_checkpoint_is_restored(files, tmp_path):
     with open(path) as opened:
         assert opened.read() == "one"
     assert lost == []
-
-
-def archive_that_lies(method):
-    """An archive of 128 MB that says it holds 100 bytes."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", method) as archive:
-        archive.writestr("a.txt", b" " * (128 << 20))
-    raw = bytearray(made.getvalue())
-    struct.pack_into("<I", raw, raw.rfind(b"PK\x01\x02") + 24, 100)
-    return bytes(raw)
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda: archive_that_lies(zipfile.ZIP_DEFLATED),
-        lambda: archive_that_lies(zipfile.ZIP_BZIP2),
-        lambda: archive_that_lies(zipfile.ZIP_LZMA),
-        lambda: gzip.compress(b"(" * (8 << 20)),
-        lambda: gzip.compress(b"[" + b"[]," * (10 << 20) + b"[]]"),
-    ],
-    ids=["deflated", "bzip2", "lzma", "operations", "lists"],
-)
-def test_compressed_content_is_examined_cheaply(made):
-    content = made()
-    tracemalloc.start()
-    began = time.process_time()
-    try:
-        assert is_run_when_read(content)
-        assert tracemalloc.get_traced_memory()[1] < 100 << 20
-    finally:
-        tracemalloc.stop()
-    assert time.process_time() - began < 20

@@ -85,7 +85,7 @@ def continue_logs(callbacks: list[Any], epoch: int, kept: Mapping[str, FileState
             state = kept.get(str(path))
             try:
                 content = None if state is None or not state.lies_where_it_lay() else state.content
-                if content is not None and may_be_restored(str(path), content):
+                if content is not None and may_be_restored(str(path)):
                     replace_file(path, content)
                 else:
                     _drop_lines_from(path, callback.sep, epoch)

@@ -166,7 +166,7 @@ def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[Rea
     ]
     for new, old in renamed.items():
         content = _content_for(new, entries[old[0]], copies) if len(old) == 1 else None
-        if content is None or not may_be_restored(new, content):
+        if content is None or not may_be_restored(new):
             changed.append(because("file-changed", path=old[0], how=f"to be {new} now"))
     return changed
 
@@ -176,7 +176,7 @@ def _comes_back(entry: Mapping[str, Any], copies: Mapping[str, Any], written_at:
     copy = copies.get(str(entry["copy"])) if isinstance(entry.get("copy"), int) else None
     if copy is None or not _state(entry, None, written_at).lies_where_it_lay():
         return False
-    return may_be_restored(os.path.abspath(entry["path"]), copy.tobytes())
+    return may_be_restored(os.path.abspath(entry["path"]))
 
 
 def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileState]:
@@ -195,7 +195,7 @@ def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileStat
             continue
         content = copies[str(entry["copy"])].tobytes()
         state = _state(entry, content, _written_at(checkpoint))
-        is_its_own = state.lies_where_it_lay() and may_be_restored(path, content)
+        is_its_own = state.lies_where_it_lay() and may_be_restored(path)
         if not (is_its_own and _is_named(entry["path"], named)):
             others[path] = state
         elif not _is_as_it_was(entry):
@@ -208,7 +208,7 @@ def _give_new_names(checkpoint: Checkpoint, copies: Mapping[str, Any], named: Se
     entries = {entry["path"]: entry for entry in _entries(checkpoint)}
     for new, old in new_names(entries, named).items():
         content = _content_for(new, entries[old[0]], copies) if len(old) == 1 else None
-        if content is not None and may_be_restored(new, content):
+        if content is not None and may_be_restored(new):
             replace_file(Path(new), content)
 
 
@@ -229,9 +229,9 @@ def _may_be_copied(entry: Mapping[str, Any], new: str) -> bool:
     if os.path.lexists(new) and not _is_as_it_was({**entry, "path": new}):
         return False
     if isinstance(entry.get("copy"), int):
-        return may_be_restored(new, b"")
+        return may_be_restored(new)
     is_read = isinstance(entry.get("size"), int) and entry["size"] <= _MOST_READ
-    return is_read and may_be_restored(new, b"") and _is_as_it_was(dict(entry))
+    return is_read and may_be_restored(new) and _is_as_it_was(dict(entry))
 
 
 def _state(entry: Mapping[str, Any], content: bytes | None, written_at: int) -> FileState:
