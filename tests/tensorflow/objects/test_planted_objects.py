@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import builtins
 import collections
 import copy
@@ -27,6 +28,7 @@ from hypothesis import strategies as st
 from oomph.objects import generators
 from oomph.objects.picture import Changes, Picture, changes_between
 from oomph.objects.restoration import Restoration
+from oomph.script import restorable
 
 RAN: list[object] = []
 tell = RAN.append
