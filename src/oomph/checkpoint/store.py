@@ -1,8 +1,9 @@
 """CheckpointStore: writes the checkpoints of a run atomically, and verifies each before it is used.
 
 A checkpoint is written under a temporary name, flushed to disk, and renamed. It is never removed in favour of a
-training with fewer steps, even if it is unused. Runs in the script process; the supervisor only looks, by
-`foreign_format`, `unused`, `newest_number` and `steps_saved_after`. Standard library only.
+training with fewer steps, even if it is unused. Runs in the script process. The supervisor writes none: it
+looks, by `foreign_format`, `unused`, `newest_number` and `steps_saved_after`, and sets one aside that fails again.
+Standard library only.
 """
 
 from __future__ import annotations

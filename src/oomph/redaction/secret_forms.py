@@ -57,9 +57,9 @@ REST_OF_VALUE = lazy_pattern(r"""[^\s"'`,;&)\]}\\<%│|]*""")
 """The rest of a value that is longer than needed to judge it."""
 
 USER_AND_PASSWORD = SecretForm(
-    ("-u", "--user", "--proxy-user"),
+    ("-u", "--user", "--proxy-user", "--login"),
     lazy_pattern(
-        r"""(?<![\w-])(?:(?:-[uU]|--user|--proxy-user)(?:["']?,?[^\S\n]{1,10}["']?|=["']?)|-u(?=\w))"""
+        r"""(?<![\w-])(?:(?:-[uU]|--user|--proxy-user|--login)(?:["']?,?[^\S\n]{1,10}["']?|=["']?)|-u(?=\w))"""
         r"""[^\s:"'/=]{1,100}:(?P<value>[^\s"'`/,)\]]{1,200})""",
         re.ASCII,
     ),
@@ -104,6 +104,15 @@ WHOLE = (
             r"(?P<after>@|%40)",
             _ANY_CASE,
         ),
+    ),
+    SecretForm(  # a key in place of the user, as in the addresses of Sentry
+        ("://",),
+        lazy_pattern(
+            r"(?P<before>\b[a-z][a-z0-9+.-]{1,20}://)(?=[a-z]{0,60}[0-9])[a-z0-9]{20,200}(?P<after>@)", _ANY_CASE
+        ),
+    ),
+    SecretForm(  # Telegram
+        ("bot",), lazy_pattern(r"(?P<before>\bbot\d{6,12}:)[\w-]{30,60}(?P<after>)", _ANY_CASE)
     ),
     SecretForm(
         ("sig=", "signature=", "sig%3d", "signature%3d"),
