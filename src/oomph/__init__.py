@@ -1,12 +1,12 @@
 """oomph keeps TensorFlow / Keras training alive through GPU errors.
 
-Use it as a command, on an unmodified script: `oomph run train.py`; or read a failure: `oomph explain LOG`.
-Importing this package imports neither TensorFlow, Keras nor NumPy.
+Use it as a command on an unmodified script (`oomph run train.py`), or to explain a failure (`oomph explain LOG`).
+Importing this package does not import TensorFlow, Keras or NumPy.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `oomph.entry` comes first, and may import nothing that PYTHONPATH could replace
+TYPE_CHECKING = False  # not imported: `oomph.entry` runs first, and PYTHONPATH could replace what it imports
 if TYPE_CHECKING:
     from typing import Any
 
@@ -34,7 +34,7 @@ __all__ = sorted([*_PUBLIC, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
-    """Import public names on first use (PEP 562), so that start-up stays cheap."""
+    """Import public names on first use (PEP 562), so that start-up stays fast."""
     if name in _PUBLIC:
         import importlib
 

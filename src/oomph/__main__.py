@@ -1,4 +1,4 @@
-"""Entry point for `python -m oomph`."""
+"""The entry point for `python -m oomph`."""
 
 import sys
 

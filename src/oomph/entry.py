@@ -1,4 +1,4 @@
-"""Entry point of the `oomph` command. Starts over, isolated, if variables meant for the script's Python disturb it."""
+"""The entry point of the `oomph` command. Restarts itself in isolation if variables meant for the script interfere."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ def command() -> int:
         try:
             os.execve(words[0], words, isolated_environ(os.environ))
         except OSError:
-            pass  # that Python is gone: go on as it is
+            pass  # that Python is gone: continue without isolation
     from oomph.cli import command as verbs
 
     return verbs()

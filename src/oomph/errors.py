@@ -1,11 +1,11 @@
-"""oomph's own exceptions, for all processes. The user's exceptions are never wrapped in them.
+"""Defines oomph's own exceptions, for all processes. They never wrap the user's exceptions.
 
 OomphError
  ├── UsageError            the command line asks for something impossible            exit 2
- ├── ExamineError          the thing to examine cannot be read or examined          exit 3
+ ├── ExamineError          the input to examine cannot be read                      exit 3
  ├── OutputError           there is nowhere to print to                            exit 2
  ├── RunDirectoryError     the run directory is not writable, in use, or not a run   exit 2
- ├── CheckpointError       a checkpoint cannot be written or does not verify
+ ├── CheckpointError       a checkpoint cannot be written or fails verification
  ├── UnsupportedError      the installed Keras or TensorFlow lacks what the guard needs
  └── IsolatedError         a function run in its own process did not return
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OomphError(Exception):
-    """Base class of every exception that oomph raises on purpose; `exit_code` is the exit code of the command line."""
+    """The base class of all exceptions that oomph raises on purpose. `exit_code` is the command's exit code."""
 
     exit_code = 1
 
@@ -36,7 +36,7 @@ class ExamineError(OomphError):
 
 
 class OutputError(OomphError):
-    """Standard output is closed, or cannot be written."""
+    """Standard output is closed or cannot be written to."""
 
     exit_code = 2
 
@@ -48,15 +48,15 @@ class RunDirectoryError(OomphError):
 
 
 class CheckpointError(OomphError):
-    """A checkpoint cannot be written, or a checkpoint on disk does not verify."""
+    """A checkpoint cannot be written, or a checkpoint on disk fails verification."""
 
 
 class UnsupportedError(OomphError):
-    """The installed Keras or TensorFlow lacks something the guard relies on."""
+    """The installed Keras or TensorFlow lacks something that the guard relies on."""
 
 
 class IsolatedError(OomphError):
-    """A function run in its own process did not return; `outcome` describes what happened."""
+    """A function run in its own process did not return. `outcome` describes what happened."""
 
     def __init__(self, reason: str, outcome: Any = None) -> None:
         super().__init__(reason)

@@ -7,7 +7,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _load_package() -> None:
-    """Import this oomph from its location; a different one may be installed here."""
+    """Import oomph from this file's location, since a different copy may be installed here."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     init = os.path.join(_PACKAGE, "__init__.py")
@@ -19,7 +19,7 @@ def _load_package() -> None:
 
 
 def _look_everywhere() -> None:
-    """Also search the module folders of the Python that started this process, after our own."""
+    """Search our own module folders first, then also those of the Python that started this process."""
     folders = os.environ.pop("OOMPH_SEARCH_PATH", "").split("\n")
     sys.path += [folder for folder in (os.path.dirname(_PACKAGE), *folders) if folder and folder not in sys.path]
 

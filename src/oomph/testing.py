@@ -1,9 +1,9 @@
-"""Fault injection: makes a training fail at a chosen step, for tests and `oomph rehearse`.
+"""Injects faults: makes training fail at a chosen step, for tests and `oomph rehearse`.
 
-An `Injector` is called wherever a fault can occur. It runs in the process that trains. Standard library only.
+An `Injector` is called wherever a fault can occur, in the process that trains. Standard library only.
 
     with oomph.testing.injecting(oomph.testing.OutOfMemory(samples=16)):
-        guarded_step(batch)  # the full batch fails for real, and is trained in micro-batches of at most 16
+        guarded_step(batch)  # the full batch really fails, and is trained in micro-batches of at most 16
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from contextlib import contextmanager
 
 
 class Injector:
-    """Injects no faults. Subclasses override the methods where they inject one."""
+    """Injects no faults. Subclasses override the methods in which they inject a fault."""
 
     def refuses_full_batch(self, samples: int | None) -> bool:
         """True if the next training step should run out of memory on its full batch.
 
         Args:
-            samples: its size; None if the size varies and the batch is not known yet.
+            samples: the size of the batch, or None if the size varies and the batch is not known yet.
         """
         return False
 
@@ -27,7 +27,8 @@ class Injector:
         """True if a micro-batch of `samples` samples should run out of memory.
 
         Args:
-            batch: the size of its full batch.
+            samples: the size of the micro-batch.
+            batch: the size of the full batch.
         """
         return False
 
@@ -36,18 +37,18 @@ class Injector:
         return False
 
     def steps_committed(self, steps: int) -> None:
-        """Called after each committed step with their total in this run, under `oomph run` only."""
+        """Called after each committed step with the total number of steps in this run, only under `oomph run`."""
 
     def writes_tensor(self) -> None:
-        """Called before each tensor of a checkpoint is written; an OSError raised here simulates a disk error."""
+        """Called before each tensor in a checkpoint is written. An OSError raised here simulates a disk error."""
 
 
 class OutOfMemory(Injector):
-    """Lets at most `samples` samples fit into memory at once, after `after` steps.
+    """Lets at most `samples` samples fit into memory at once, starting after `after` steps.
 
     Args:
-        samples: the largest micro-batch that fits.
-        after: steps that run undisturbed.
+        samples: the size of the largest micro-batch that fits.
+        after: the number of steps that run undisturbed.
     """
 
     def __init__(self, samples: int, after: int = 0) -> None:
@@ -56,16 +57,16 @@ class OutOfMemory(Injector):
         self._samples, self._undisturbed = samples, after
 
     def refuses_full_batch(self, samples: int | None) -> bool:
-        """True if the batch is too large and the undisturbed steps have run."""
+        """True if the batch is too large and the undisturbed steps are over."""
         self._undisturbed -= 1
         return self._is_full and (samples is None or samples > self._samples)
 
     def refuses_micro_batch(self, samples: int, batch: int) -> bool:
-        """True if the micro-batch is too large and the undisturbed steps have run."""
+        """True if the micro-batch is too large and the undisturbed steps are over."""
         return self._is_full and samples > self._samples
 
     def refuses_plain_step(self) -> bool:
-        """True once the undisturbed steps have run."""
+        """True once the undisturbed steps are over."""
         self._undisturbed -= 1
         return self._is_full
 
@@ -78,7 +79,7 @@ _active: Injector | None = None
 
 
 def active() -> Injector | None:
-    """Return the injector of this process; None outside tests and rehearsals."""
+    """Return this process's injector, or None outside tests and rehearsals."""
     return _active
 
 
@@ -89,14 +90,14 @@ def install(injector: Injector | None) -> None:
 
 
 def steps_committed(steps: int) -> None:
-    """Tell the injector of this process, if there is one, how many steps have been committed."""
+    """Tell this process's injector, if there is one, how many steps have been committed."""
     if _active is not None:
         _active.steps_committed(steps)
 
 
 @contextmanager
 def injecting(injector: Injector) -> Iterator[Injector]:
-    """Use this injector within the block."""
+    """Use this injector inside the `with` block."""
     before = _active
     install(injector)
     try:

@@ -1,1 +1,1 @@
-"""The functions a script may call: `oomph.guard`, `steps`, `map_batches`, `check` and `plan`."""
+"""The functions that a script can call: `oomph.guard`, `steps`, `map_batches`, `check` and `plan`."""

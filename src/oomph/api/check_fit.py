@@ -1,4 +1,4 @@
-"""check: finds mistakes in a compiled model and its data before it is trained."""
+"""check: finds mistakes in a compiled model and its data before training."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from oomph.script.script_line import calling
 
 
 def check(model: Any, x: Any, y: Any = None, **arguments: Any) -> Checked:
-    """Find mistakes in a training before it begins. Nothing is trained or lost.
+    """Find mistakes in the model and its data before training starts. Nothing is trained or lost.
 
         found = oomph.check(model, images, labels, epochs=10, validation_split=0.1)
         assert not found.has_errors, found
 
-    A few steps are tried on a few samples. Afterwards the variables and the random generators are as they were before,
-    but a model or an optimizer that was not built is now built. A generator is not read, since its elements would be
-    missing later. Nor is a pipeline that changes variables, or one that is reshuffled in each epoch and cannot be
-    rebuilt.
+    A few steps are tried on a few samples. Afterwards, the variables and random generators have their original state,
+    except that a model or optimizer that was not built is now built. Generators are not read, since their elements
+    would be missing later. The same applies to pipelines that change variables, and to those that are reshuffled in
+    each epoch and cannot be rebuilt.
 
     Args:
         model: a compiled Keras model.
         x, y: as for `fit`.
-        arguments: the other arguments of `fit`: sample_weight, batch_size, epochs, validation_data, callbacks, ...
+        arguments: any other arguments of `fit`: sample_weight, batch_size, epochs, validation_data, callbacks, ...
 
     Returns:
-        The findings. An error means that the training will fail or cannot learn.
+        The findings. An error means that training will fail or cannot learn.
 
     Raises:
         ExamineError: if the model is not compiled.
@@ -58,7 +58,7 @@ def check(model: Any, x: Any, y: Any = None, **arguments: Any) -> Checked:
     with _untouched(model):
         place = "the model" if line is None else line.site
         training = training_facts(model, FIT, given, place, tries=is_built, ends=False)
-    if asked["validation_data"] is not None:  # it may have been left out
+    if asked["validation_data"] is not None:  # it may have been left out above
         training = replace(training, fit=replace(training.fit, has_validation=True))
     return checked_of(as_document(examine(training, RULES), training))
 
@@ -67,9 +67,9 @@ _DATA = ("x", "validation_data")
 
 
 def _without_state(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments, copying or dropping pipelines that reading would change.
+    """Return the arguments, but with copies of pipelines that reading would change, or without these pipelines.
 
-    Reading a pipeline that is reshuffled for every iterator consumes the orders of later epochs. Such a pipeline is
+    Reading a pipeline that is reshuffled for every iterator uses up the orders of later epochs. Such a pipeline is
     copied; a pipeline that cannot be rebuilt, or that changes variables, is left out.
     """
     random = training_state.random_state()
@@ -90,7 +90,7 @@ def _copy(dataset: Any) -> Any:
 
 
 def _arguments(model: Any, x: Any, y: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return all arguments of this `fit` call by name, leaving out a generator."""
+    """Return all arguments of this call to `fit` by name, leaving out `x` if it is a generator."""
     signature = inspect.signature(inspect.unwrap(KERAS.trainer.value().fit))
     bound = signature.bind(model, None if iterators.is_one_pass(x) else x, y, **arguments)
     bound.apply_defaults()
@@ -98,22 +98,22 @@ def _arguments(model: Any, x: Any, y: Any, arguments: dict[str, Any]) -> dict[st
 
 
 def _build(model: Any, given: dict[str, Any]) -> bool:
-    """Create the variables that `fit` would create before its first step; return True if all of them exist now.
+    """Create the variables that `fit` would create before its first step; return True if all of them now exist.
 
-    Variables created by a trial step could not be reset to their initial values.
+    A variable created during a trial step could not be reset to its initial value.
     """
     if given["x"] is None:
         return False
     try:
         build(model, first_batch(model, given))
     except ExamineError:
-        return False  # the rules say why
+        return False  # the rules will report the reason
     return bool(model.built and model.optimizer.built)
 
 
 @contextmanager
 def _untouched(model: Any) -> Iterator[None]:
-    """Restore the variables and the random generators at the end of the block."""
+    """Restore the variables and random generators when the block exits."""
     random = training_state.random_state()
     values = [(variable, np.array(variable)) for variable in _variables(model)]
     try:

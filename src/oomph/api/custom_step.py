@@ -14,14 +14,14 @@ from oomph.keras_bridge.names.row import Global
 
 
 class Loop:
-    """Stands in for the model when the step is not a model's `train_step`.
+    """Takes the place of the model if the step is not a model's `train_step`.
 
-    The variables that the traced graph writes show which optimizers, metrics and layers the step uses.
+    The variables that the traced graph writes reveal which optimizers, metrics and layers the step uses.
 
     Args:
         step: the guarded Python function.
-        batch: an example of its batched arguments.
-        jit_compile: whether XLA compiles the step.
+        batch: an example of the step's batched arguments.
+        jit_compile: True if XLA compiles the step.
     """
 
     run_eagerly = False
@@ -31,7 +31,7 @@ class Loop:
     def __init__(self, step: Callable[[Any], Any], batch: Any, jit_compile: bool) -> None:
         self.jit_compile = jit_compile
         untouched = tf.autograph.experimental.do_not_convert(step)
-        concrete = tf.function(untouched).get_concrete_function(batch)  # everything exists by now
+        concrete = tf.function(untouched).get_concrete_function(batch)  # all objects exist by now
         written = {id(slot.handle) for slot in written_slots(concrete, [])}
         self.optimizers = _that_write(written, KERAS.optimizer)
         inner = [optimizer.inner_optimizer for optimizer in self.optimizers if hasattr(optimizer, "inner_optimizer")]
@@ -41,12 +41,12 @@ class Loop:
 
     @property
     def distribute_strategy(self) -> Any:
-        """The strategy in whose scope the step is called."""
+        """The strategy of the scope that the step is called in."""
         return tf.distribute.get_strategy()
 
     @property
     def trainable_variables(self) -> list[Any]:
-        """The weights of all optimizers."""
+        """The weights that all optimizers train."""
         return [variable for optimizer in self.optimizers for variable in KERAS.optimizer_variables.of(optimizer)]
 
     @property
@@ -59,23 +59,23 @@ class Loop:
         """The variables of the metrics that the step updates."""
         return [variable for metric in self.metrics for variable in metric.variables]
 
-    def _flatten_layers(self) -> list[Any]:  # named as in a Keras model (`KERAS.flatten_layers`)
+    def _flatten_layers(self) -> list[Any]:  # has the same name as in a Keras model (`KERAS.flatten_layers`)
         return self._layers
 
 
 def steps_before(optimizers: Sequence[Any], applied: bool) -> int:
-    """Return how many steps the script's own checkpoint already had when this process began the loop."""
+    """Return the step count that the script restored from its own checkpoint before this process started the loop."""
     try:
         return max(0, max(int(optimizer.iterations) for optimizer in optimizers) - applied)
-    except Exception:  # not a Keras optimizer, or its count cannot be read here
+    except Exception:  # it isn't a Keras optimizer, or its step count cannot be read here
         return 0
 
 
 def _that_write(written: set[int], kind: Global) -> list[Any]:
-    """Use the garbage collector to find the live objects of a Keras class that own one of these variables."""
+    """Find the live instances of a Keras class that own one of these variables, using the garbage collector."""
     cls, found = kind.value(), []
     for thing in gc.get_objects():
-        # Not isinstance, which reads `__class__`: a lazy proxy in the script may do anything then.
+        # isinstance would read `__class__`, and a lazy proxy in the script might do anything then.
         if issubclass(type(thing), cls) and not written.isdisjoint(handles_of(_variables(thing))):
             found.append(thing)
     return found

@@ -1,4 +1,4 @@
-"""guard: the exact step for a custom training step."""
+"""guard: applies the exact step to a custom training step."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COMBINE = ("mean", "sum")
 def guard(
     step: Callable[..., Any] | None = None, *, batched: Sequence[str] | None = None, combine: str | None = None
 ) -> Any:
-    """Make a training step survive running out of memory: it splits the batch into micro-batches but updates only once.
+    """Make a training step survive running out of memory: split the batch into micro-batches, but update only once.
 
         @oomph.guard(batched=("images", "labels"))
         @tf.function
@@ -46,21 +46,23 @@ def guard(
             optimizer.apply_gradients(zip(gradients, model.trainable_variables))
             return loss
 
-    The step must work in `tf.function`, with one forward pass and one call of `apply` or `apply_gradients` for each
-    optimizer. Nothing is assigned before all gradients exist. Before a batch is split for the first time, a probe
-    compares a few samples as a whole with the same samples in two micro-batches. If the results differ, nothing is
-    split and the error reaches the caller. Without an out-of-memory error the step runs as one function, as before.
+    The step must work in `tf.function`, with one forward pass, and one call to `apply` or `apply_gradients` for each
+    optimizer. Variables are not assigned until all gradients have been computed. Before a batch is split for the first
+    time, a probe compares the results for a few samples as a whole and in two micro-batches. If they differ, batches
+    are not split, and the error reaches the caller. As long as memory suffices, the step runs as one function, as
+    before.
 
     Args:
-        step: the step; usually a `tf.function`, whose `jit_compile` is kept.
-        batched: the names of the arguments with one entry for each sample; by default all. The others must be plain
-            Python values, as for `tf.function`.
-        combine: how the numbers that the step returns combine over micro-batches, "mean" or "sum"; by default the probe
-            finds out. Results with one entry for each sample are concatenated; metric results are read at the end.
+        step: the step, usually a `tf.function`, whose `jit_compile` setting is kept.
+        batched: the names of the arguments with one entry per sample; all arguments by default. The others must be
+            plain Python values, as for `tf.function`.
+        combine: how to combine the numbers that the step returns for each micro-batch, "mean" or "sum"; determined by
+            the probe by default. Results with one entry per sample are concatenated; metric results are read at the
+            end.
 
     Raises:
-        TypeError: at once, if `batched` names an argument that the step does not have.
-        tf.errors.ResourceExhaustedError: if one sample does not fit, or if the step cannot be split.
+        TypeError: immediately, if `batched` contains the name of an argument that the step does not have.
+        tf.errors.ResourceExhaustedError: if a single sample does not fit, or if the step cannot be split.
     """
     if step is None:
         return functools.partial(guard, batched=batched, combine=combine)
@@ -71,7 +73,7 @@ def guard(
 
 
 class _GuardedLoop:
-    """The callable that replaces the user's step."""
+    """A callable that replaces the user's step."""
 
     def __init__(self, step: Callable[..., Any], batched: Sequence[str] | None, combine: str | None) -> None:
         self.python = python_of(step)
@@ -110,12 +112,12 @@ class _GuardedLoop:
         return self.call(self.python, {**rest, **batch})
 
     def call(self, function: Callable[..., Any], values: dict[str, Any]) -> Any:
-        """Call a function with the signature of the step."""
+        """Call a function that has the same signature as the step."""
         bound = inspect.BoundArguments(self._signature, OrderedDict((n, values[n]) for n in self._signature.parameters))
         return function(*bound.args, **bound.kwargs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Return the step as a bound method, guarded separately for each object."""
+        """Return the step as a bound method, which is guarded separately for each object."""
         if instance is None:
             return self
         if instance not in self._bound:
@@ -151,10 +153,10 @@ def _step_of(loop: _GuardedLoop, batch: dict[str, Any], rest: dict[str, Any]) ->
 
 
 class LoopWatch:
-    """Reports on a guarded step: on stderr, and in the journal of a run.
+    """Reports on a guarded step to stderr and to the run's journal.
 
     Args:
-        name: the name of the step.
+        name: the step's name.
         optimizers: the optimizers that the step applies.
     """
 
@@ -171,7 +173,7 @@ class LoopWatch:
 
     def after_step(self) -> None:
         joined = session.current()
-        if joined is None or loops.running() is not None:  # a resumable loop counts its steps itself
+        if joined is None or loops.running() is not None:  # a resumable loop counts its own steps
             return
         restored = 0 if self._told else steps_before(self._optimizers, applied=True)
         if joined.board is not None:

@@ -1,4 +1,4 @@
-"""map_batches: applies a function to all samples, batch by batch, in smaller calls if a batch does not fit."""
+"""map_batches: applies a function to all samples, batch by batch, with smaller calls if a batch does not fit."""
 
 from __future__ import annotations
 
@@ -19,28 +19,30 @@ from oomph.script import session
 
 
 def map_batches(fn: Callable[[Any], Any], dataset: Any, batch_size: SupportsIndex) -> Iterator[Any]:
-    """Apply `fn` to the samples of `dataset` in batches, or in smaller calls if a batch does not fit in memory.
+    """Apply `fn` to the samples in `dataset` in batches, or in smaller calls if a batch does not fit in memory.
 
-    Yields what `fn` returns, call by call, in the order of the samples. Each sample counts exactly once: a call that
-    runs out of memory yields nothing, its samples are retried in smaller calls, and completed calls are not repeated.
-    The size that fits is kept; a size that failed is not tried again. Without an out-of-memory error the calls are the
-    same as in a loop over `dataset.batch(batch_size)`. Nothing runs before the first result is requested.
+    Yields the return value of each call, in the order of the samples. Each sample counts exactly once: a call that runs
+    out of memory does not yield anything, and its samples are retried in smaller calls; completed calls are not
+    repeated. A size that fits is kept, and a size that failed is not tried again. As long as memory suffices, the calls
+    are the same as in a loop over `dataset.batch(batch_size)`. Nothing runs until the first result is requested.
 
         predictions = np.concatenate(list(oomph.map_batches(lambda x: model(x).numpy(), images, 256)))
 
     Results that stay on the device leave less memory for later calls, hence the `.numpy()`.
 
     Args:
-        fn: called with a batch, with the structure of the elements, as tensors on the host; returns anything. It must
-            accept 1 to `batch_size` samples. It must have no effect (no weights changed, nothing written) before it can
-            run out of memory, since it is then called again for the same samples.
-        dataset: read once, `batch_size` samples at a time: a tf.data.Dataset of single elements; an array or tensor, or
-            a tuple or dict of them with the same first dimension; a list, generator or other iterable of elements.
-        batch_size: the most samples in one call.
+        fn: a function that is called with a batch, which has the structure of the elements, as tensors on the host. It
+            may return anything, and must accept 1 to `batch_size` samples. It must not have any effects (such as
+            changing weights or writing files) before a point where it might run out of memory, since it is then called
+            again for the same samples.
+        dataset: a tf.data.Dataset of single elements; an array or tensor, or a tuple or dict of them with the same
+            first dimension; or a list, generator or other iterable of elements. It is read once, `batch_size` samples
+            at a time.
+        batch_size: the maximum number of samples per call.
 
     Raises:
-        TypeError, ValueError: at once, if an argument is invalid.
-        Exception: whatever `fn` or `dataset` raises, unchanged; out of memory only if a single sample does not fit.
+        TypeError, ValueError: immediately, if an argument is invalid.
+        Exception: any error from `fn` or `dataset`, unchanged; out of memory only if a single sample does not fit.
     """
     if not callable(fn):
         raise TypeError(f"fn must be callable, not {type(fn).__name__}")
@@ -66,7 +68,7 @@ def _results(calls: _Calls, whole_batches: Iterator[Any]) -> Iterator[Any]:
 
 
 class _Calls:
-    """The calls of `fn`, and what they have revealed about their memory."""
+    """Calls `fn`, and keeps track of which sizes fit in memory."""
 
     def __init__(self, fn: Callable[[Any], Any]) -> None:
         self._fn = fn
@@ -75,7 +77,7 @@ class _Calls:
         """The number of samples in the completed batches."""
 
     def on(self, batch: Any) -> Iterator[Any]:
-        """Yield the results for one batch, each as soon as it is available."""
+        """Yield the results for one batch, each one as soon as it is available."""
         size, done, failures = _size(batch), 0, _Failures()
         while done < size:
             part, started = min(self._search.known.micro_batch(size), size - done), time.monotonic()
@@ -85,9 +87,9 @@ class _Calls:
                 failures.note(outcome.oom, self._before + done, part, seconds)
                 if part == 1:
                     raise outcome.error
-                failed = replace(outcome, error=MemoryError())  # release what its causes and their frames hold
+                failed = replace(outcome, error=MemoryError())  # release what its causes keep alive
                 del outcome
-                gc.collect()  # cycles may keep alive what the failed call held
+                gc.collect()  # cycles may keep the failed call's objects alive
                 self._search.learn(failed, part, seconds)
                 continue
             done += part
@@ -98,19 +100,19 @@ class _Calls:
         self._before += size
 
     def _call(self, batch: Any, start: int, part: int) -> Any:
-        """Return the result of `fn` for a slice of the batch."""
+        """Call `fn` with a slice of the batch."""
         return self._fn(batches.part_of(batch, start, start + part))
 
 
 @dataclass
 class _Failures:
-    """The failed calls for one batch, reported on stderr and in the journal of a run."""
+    """Reports the failed calls for one batch to stderr and to the run's journal."""
 
     ooms: int = 0
     seconds: float = 0.0
 
     def note(self, oom: DeviceOutOfMemory, first: int, part: int, seconds: float) -> None:
-        """Record that a call for `part` samples from `first` ran out of memory."""
+        """Report that a call with `part` samples, starting at sample `first`, ran out of memory."""
         self.ooms, self.seconds = self.ooms + 1, self.seconds + seconds
         session.note(
             Oom(phase="map_batches", first=first, piece=part,
@@ -123,7 +125,7 @@ class _Failures:
             session.say(f"out of memory in map_batches with {where}; retrying the same elements in smaller calls")
 
     def note_recovered(self, batch: int, piece: int) -> None:
-        """Report the recovery of a completed batch, if any of its calls failed."""
+        """Report that a batch has recovered, if any of its calls failed."""
         if self.ooms:
             session.note(Recovered(batch=batch, piece=piece, ooms=self.ooms, seconds=round(self.seconds, 3)))
             session.say(

@@ -1,4 +1,4 @@
-"""plan: predicts the memory that a compiled model needs in training, before it is trained."""
+"""plan: predicts how much memory training a compiled model will need."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def plan(
     batches: Sequence[int] = (),
     gpu: str | None = None,
 ) -> Plan:
-    """Predict the memory needed to train this model, and the batch size that fits a GPU. Nothing is trained.
+    """Predict how much memory training this model needs, and which batch size fits a GPU. Nothing is trained.
 
         print(oomph.plan(model, images, labels, batch_size=64, gpu="RTX 4090").max_batch)
 
-    The model is built and its training step is traced, as `fit` would; its weights stay as they are.
+    The model is built and its training step is traced, as in `fit`; its weights don't change.
 
     Args:
         model: a compiled Keras model.
         x, y, sample_weight, batch_size: as for `fit`; one batch is read.
-        batches: the batch sizes to plan, in samples; by default the data's.
-        gpu: a GPU by its name, an amount of memory such as "24GiB", or "auto"; by default the GPU here, if any.
+        batches: the batch sizes to plan, in samples; the batch size of the data by default.
+        gpu: the name of a GPU, an amount of memory such as "24GiB", or "auto"; the local GPU, if any, by default.
 
     Returns:
-        The plan; all sizes are in bytes.
+        The plan. All sizes are in bytes.
 
     Raises:
-        UsageError: if no GPU has this name.
-        ExamineError: if the training cannot be planned; the message says why.
+        UsageError: if there is no GPU with this name.
+        ExamineError: if training cannot be planned; the message contains the reason.
         ValueError: if a batch size is below 1.
     """
     if any(size < 1 for size in batches):

@@ -1,8 +1,8 @@
-"""Reads and writes one checkpoint: the state of a training in a folder, with checksums of every byte.
+"""Reads and writes one checkpoint: the state of a fit or loop in a folder, with checksums of every byte.
 
-The folder contains `manifest.json` (metadata and the tensor table), `tensors.bin` (the bytes of the tensors, one after
-the other), any files of the input pipeline, `SHA256SUMS` over all of them in the format of `sha256sum -c`, and a seal
-(`origin.py`). Nothing is ever unpickled. Runs in the script process; the supervisor reads manifests only. Standard
+The folder contains `manifest.json` (metadata and the tensor table), `tensors.bin` (the tensors' bytes, one tensor after
+another), any files of the input pipeline, `SHA256SUMS` for all of these in the format of `sha256sum -c`, and a seal
+(`origin.py`). Nothing is ever unpickled. Runs in the script process; the supervisor only reads manifests. Standard
 library only.
 """
 
@@ -41,22 +41,22 @@ _MANIFEST = "manifest.json"
 TENSORS = "tensors.bin"
 _CHUNK = 1 << 20
 _MOST_OF_MANIFEST, _MOST_PARTS = 64 << 20, 1 << 21
-"""The limits of a manifest, in bytes and JSON values: parsing may take 20 times its size in memory."""
+"""The limits on a manifest, in bytes and JSON values: parsing one may take 20 times its size in memory."""
 _MOST_OF_SUMS = 1 << 22
 _SURELY_THERE = 1 << 30
-"""Manifests of up to this many bytes are parsed without checking the free memory."""
+"""Contents of up to this many bytes are read without checking the available memory."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _NO_FLUSH_OF_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EISDIR)
-"""The errors of fsync on a folder that are ignored, as on network file systems; its files are already flushed."""
+"""The errors to ignore when fsync fails on a folder, as on network file systems: its files are already flushed."""
 
 
 class FormatError(CheckpointError):
-    """The checkpoint has a format that this oomph cannot read; another version may."""
+    """Raised for a checkpoint in a format that this version of oomph cannot read; another version might."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """The next step of a run: its fit, epoch and step in the epoch, and the number of steps before it in the run."""
+    """The position of a run's next step: fit, epoch, step in the epoch, and the number of earlier steps in the run."""
 
     fit: int
     epoch: int = 0
@@ -66,7 +66,7 @@ class Position:
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """One array in `tensors.bin`: row-major bytes of `dtype` (NumPy's name for it), starting at `offset`."""
+    """One array in `tensors.bin`: its bytes in row-major order start at `offset`; `dtype` is its NumPy dtype's name."""
 
     name: str
     dtype: str
@@ -77,7 +77,7 @@ class TensorEntry:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One verified checkpoint on disk."""
+    """A verified checkpoint on disk."""
 
     path: Path
     position: Position
@@ -90,7 +90,7 @@ class Checkpoint:
         return self.path.name
 
     def read(self, tensors: Iterable[TensorEntry] | None = None) -> Iterator[tuple[TensorEntry, bytes]]:
-        """Yield each of these tensors (default: all) with its bytes. Raises CheckpointError if they cannot be read."""
+        """Yield each of these tensors, or all by default, with its bytes. Raises CheckpointError if reading fails."""
         try:
             with _reading(self.path, TENSORS) as file:
                 for entry in self.tensors if tensors is None else tensors:
@@ -101,7 +101,7 @@ class Checkpoint:
 
 
 class CheckpointWriter:
-    """The open folder of a checkpoint that is being written."""
+    """Writes a checkpoint's tensors to its folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -110,7 +110,7 @@ class CheckpointWriter:
         self._offset = 0
 
     def add(self, name: str, dtype: str, shape: tuple[int, ...], data: bytes | memoryview) -> None:
-        """Append one array; only one is in memory at a time."""
+        """Append an array; only one array is in memory at a time."""
         injector = testing.active()
         if injector is not None:
             injector.writes_tensor()
@@ -125,7 +125,7 @@ class CheckpointWriter:
 
 
 def write_manifest(folder: Path, at: Position, meta: Meta, entries: list[TensorEntry]) -> None:
-    """Write the manifest of the folder."""
+    """Write the manifest of the checkpoint in a folder."""
     document = {"schema": SCHEMA, "oomph": __version__, "position": asdict(at), "meta": meta.as_data()}
     document["tensors"] = [asdict(entry) for entry in entries]
     text = json.dumps(document, separators=(",", ":"))
@@ -136,7 +136,7 @@ def write_manifest(folder: Path, at: Position, meta: Meta, entries: list[TensorE
 
 
 def _manifest_in(folder: Path) -> Any:
-    """Read the manifest as JSON, verified by its checksum; raises OSError or ValueError."""
+    """Read the manifest as JSON, and verify its checksum. Raises OSError or ValueError."""
     content = read_own(folder, _MANIFEST, _MOST_OF_MANIFEST)
     if _sums_in(folder).get(_MANIFEST) != hashlib.sha256(content).hexdigest():
         raise ValueError(f"{_MANIFEST} does not match its checksum")
@@ -147,7 +147,7 @@ def _manifest_in(folder: Path) -> Any:
 
 
 def _too_much(manifest: bytes) -> str | None:
-    """Return why a manifest should not be parsed, or None; parsing may take many times its size in memory."""
+    """Return why a manifest is too large to parse, or None if it isn't: parsing may take many times its size."""
     if len(manifest) > _MOST_OF_MANIFEST:
         return f"{_MANIFEST} has {len(manifest)} bytes"
     parts = sum(map(manifest.count, (b",", b"[", b"{")))
@@ -155,7 +155,7 @@ def _too_much(manifest: bytes) -> str | None:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read the checkpoint in a folder and verify the checksum of every byte; raises CheckpointError."""
+    """Read the checkpoint in a folder, and verify the checksums of all its files. Raises CheckpointError."""
     try:
         _compare_sums(path)
         manifest = _manifest_in(path)
@@ -169,7 +169,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def _what_it_says(manifest: dict[str, Any]) -> tuple[Position, Meta]:
-    """Read the position and metadata of a checkpoint; raises ValueError if they are invalid."""
+    """Read a checkpoint's position and metadata from its manifest. Raises ValueError if they are invalid."""
     position, meta = manifest["position"], manifest["meta"]
     trouble = position_trouble(position) or meta_trouble(meta, position.get("steps", 0))
     if trouble is not None:
@@ -178,7 +178,7 @@ def _what_it_says(manifest: dict[str, Any]) -> tuple[Position, Meta]:
 
 
 def _tensors_in(manifest: dict[str, Any], folder: Path) -> tuple[TensorEntry, ...]:
-    """Read the tensor table; raises ValueError for a tensor that is invalid or outside the file."""
+    """Read the tensor table. Raises ValueError for a tensor that is invalid or outside the file."""
     entries = manifest["tensors"]
     trouble = tensors_trouble(entries, (folder / TENSORS).stat().st_size)
     if trouble is not None:
@@ -196,8 +196,8 @@ def seal(folder: Path, key: bytes | None = None) -> tuple[int, dict[str, str]]:
     """Write the checksums and flush everything to disk; return the files' total size in bytes and their checksums.
 
     Args:
-        folder: the folder of the checkpoint.
-        key: the key of its seal (`origin.py`); None for a checkpoint without one.
+        folder: the checkpoint's folder.
+        key: the key for its seal (`origin.py`), or None for a checkpoint without a seal.
     """
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name not in _PROOFS)
     digests = {path.name: _digest(path) for path in files}
@@ -213,7 +213,7 @@ def seal(folder: Path, key: bytes | None = None) -> tuple[int, dict[str, str]]:
 
 
 def is_sealed_with(folder: Path, key: bytes) -> bool:
-    """True if a checkpoint's seal was made with this key: it was written beside that key."""
+    """True if a checkpoint's seal was made with this key, which means that the checkpoint was written here."""
     try:
         own = seal_of(read_own(folder, _SUMS, _MOST_OF_SUMS), key)
         return hmac.compare_digest(own, read_own(folder, _SEAL, _SEAL_BYTES).decode("ascii"))
@@ -222,7 +222,7 @@ def is_sealed_with(folder: Path, key: bytes) -> bool:
 
 
 def _sums_in(folder: Path) -> dict[str, str]:
-    """Read the checksum of each file in `SHA256SUMS`, by name."""
+    """Read the checksums of the files in `SHA256SUMS`, by file name."""
     listed = {}
     for line in read_own(folder, _SUMS, _MOST_OF_SUMS).decode().splitlines():
         digest, separator, name = line.partition("  ")
@@ -280,7 +280,7 @@ def _flush_folder(path: Path) -> None:
 
 
 def replace(folder: Path, target: Path) -> None:
-    """Give the folder its final name, first moving away any older checkpoint of that name."""
+    """Give the folder its final name, after moving any older checkpoint with that name out of the way."""
     older = target.with_name(f"tmp-older-{target.name}-{os.getpid()}")
     if target.exists():
         os.rename(target, older)
@@ -295,7 +295,7 @@ def replace(folder: Path, target: Path) -> None:
 
 
 def read_manifest(folder: Path) -> tuple[Position, Meta]:
-    """Read the position and metadata of a checkpoint, unverified; raises CheckpointError."""
+    """Read a checkpoint's position and metadata without verifying its other files. Raises CheckpointError."""
     try:
         manifest = _manifest_in(folder)
         return _what_it_says(manifest)
@@ -304,9 +304,9 @@ def read_manifest(folder: Path) -> tuple[Position, Meta]:
 
 
 def format_trouble(folder: Path) -> str | None:
-    """Return the reason this oomph cannot read a checkpoint's format, from its manifest alone; None if it can.
+    """Return why this version of oomph cannot read a checkpoint's format, or None if it can. Reads only the manifest.
 
-    Raises CheckpointError when the manifest cannot be read.
+    Raises CheckpointError if the manifest cannot be read.
     """
     try:
         manifest = _manifest_in(folder)

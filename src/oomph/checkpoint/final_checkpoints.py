@@ -1,4 +1,4 @@
-"""Messages about the end states of fits: their size on disk, and checkpoints that cannot be read. Pure."""
+"""Messages about the size of end states on disk, and about checkpoints that cannot be read. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ _FIRST_BYTES = 200 << 20
 
 
 class FinalCheckpoints:
-    """Adds up the end states of finished fits; reports their total at 200 MiB and at each doubling."""
+    """Adds up the sizes of finished fits' end states, and reports the total at 200 MiB and each time it doubles."""
 
     def __init__(self) -> None:
         self._count = self._bytes = 0
         self._next_bytes = _FIRST_BYTES
 
     def add(self, nbytes: int) -> str:
-        """Add the bytes of one end state; return a message about the total, usually empty."""
+        """Add the size of one end state; return a message about the total, which is usually empty."""
         self._count += 1
         self._bytes += nbytes
         if self._bytes < self._next_bytes:
@@ -30,15 +30,15 @@ class FinalCheckpoints:
 
 
 Refusal = tuple[str, str]
-"""The name of a checkpoint, and why it cannot be used: "tensors.bin does not match its checksum"."""
+"""A checkpoint's name, and why it cannot be used, such as "tensors.bin does not match its checksum"."""
 
 
 def of_steps(refusals: Sequence[Refusal], used: str | None) -> list[str]:
-    """Return the message lines about refused checkpoints within a fit.
+    """Return the lines of the message about refused checkpoints within a fit.
 
     Args:
         refusals: the refused checkpoints, newest first.
-        used: the name of the checkpoint used instead; None when none is left.
+        used: the name of the checkpoint used instead, or None if none is left.
     """
     if not refusals:
         return []
@@ -54,5 +54,5 @@ def of_steps(refusals: Sequence[Refusal], used: str | None) -> list[str]:
 
 
 def of_end_states(refusals: Sequence[Refusal]) -> list[str]:
-    """Return the message lines about the refused end state of a finished fit."""
+    """Return a message line for each refused end state of a finished fit."""
     return [f"end state {name} cannot be read ({reason}): that fit trains again" for name, reason in refusals]

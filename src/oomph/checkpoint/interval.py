@@ -1,16 +1,16 @@
-"""Decides when the next checkpoint is due: after the user's number of steps or seconds, or when it pays.
+"""Decides when the next checkpoint is due: after the user's number of steps or seconds, or when it pays off.
 
-A checkpoint pays when it costs less time than the work that a fault would lose without it. The best interval between
-two checkpoints is taken from J. W. Young, "A first order approximation to the optimum checkpoint interval",
+A checkpoint pays off if it costs less time than the work that would otherwise be lost to a fault. The best interval
+between two checkpoints is taken from J. W. Young, "A first order approximation to the optimum checkpoint interval",
 Communications of the ACM 17(9), 1974, with the higher-order estimate of J. T. Daly, "A higher order estimate of the
 optimum checkpoint interval for restart dumps", Future Generation Computer Systems 22(3), 2006. Both inputs are
-measured: how long a checkpoint stalls the training, and how often this run is interrupted.
+measured: how long a checkpoint stalls training, and how often this run is interrupted.
 
-A run that has just begun has little to lose and few measurements. Its first checkpoint's stall includes one-time work:
-imports, tracing. So the second one comes early, and its stall is used: at once if all checkpoints together stay within
-their share of the time, otherwise within the first half minute. Time spent beyond the share is made up for later, but
-no single wait for this exceeds the best interval or the duration of the run. Until the best interval is reached, the
-next checkpoint comes after a fraction of the time trained so far.
+A run that has just started has little to lose and few measurements. Its first checkpoint's stall includes one-time
+work: imports, tracing. The second checkpoint therefore comes early, and its stall is used. It is taken right away if
+all checkpoints together stay within their share of the time, and within the first half minute otherwise. Time spent
+beyond that share is made up for later, but no single wait for this exceeds the best interval or the duration of the
+run. Until the best interval is reached, the next checkpoint comes after a fraction of the time trained so far.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from math import inf, sqrt
 from statistics import median
 
 SHARE = 0.02
-"""The default share of the time that checkpoints may stall the training."""
+"""The share of the time for which checkpoints may stall training by default."""
 WRITING_SHARE = 0.25
-"""The share of the time that the background writer may be busy."""
+"""The share of the time for which the background writer may be busy."""
 SHORTEST_SECONDS = 5.0
 YOUNG_SECONDS = 30.0
 """A run is assumed to train for at least this many seconds, so that an early checkpoint can stay within its share."""
 EARLY_SECONDS = 25.0
-"""The most seconds before each of a run's first two checkpoints, even if they exceed their share of the time."""
+"""The longest wait, in seconds, for each of a run's first two checkpoints, even if they exceed their share."""
 _MOST_OF_EARLY = 0.1
 """The largest share of the time trained so far that an early checkpoint may take."""
 _PART_AT_RISK = 0.25
-"""The largest fraction of the training time that a fault may cost, if such short intervals are affordable."""
+"""The largest fraction of training time that a fault may cost, if intervals that short are affordable."""
 ASSUMED_SECONDS = 3600.0
-"""A new run is assumed to have one fault in this many seconds; observations soon outweigh the assumption."""
+"""A new run is assumed to have one fault in this many seconds, until observations outweigh the assumption."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,17 @@ class Cost:
     """The measured cost of checkpoints and faults in this run."""
 
     stall_seconds: float = 0.0
-    """The time, in seconds, that a checkpoint stalls the training."""
+    """How long a checkpoint stalls training, in seconds."""
     write_seconds: float = 0.0
-    """The time, in seconds, that the checkpoint was then written in the background."""
+    """How long, in seconds, it then took to write the checkpoint in the background."""
     between_faults: float = ASSUMED_SECONDS
-    """Mean time between two faults, in seconds."""
+    """The mean time between two faults, in seconds."""
     trained_seconds: float = inf
-    """The time, in seconds, that the run had trained by the last checkpoint."""
+    """How long the run had trained by the last checkpoint, in seconds."""
     spent_seconds: float = 0.0
-    """The part of that time, in seconds, taken by all checkpoints."""
+    """How much of that time all checkpoints took, in seconds."""
     is_rough: bool = False
-    """True if at most one checkpoint has been measured; the first stall includes one-time work."""
+    """True if at most one checkpoint has been measured, since the first stall includes one-time work."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class CheckpointInterval:
     seconds: float | None = None
 
     def due(self, steps: int, seconds: float, cost: Cost) -> bool:
-        """True if a checkpoint is due, this many steps and seconds after the last one."""
+        """True if a checkpoint is due this many steps and seconds after the last one."""
         if steps <= 0:
             return False
         if self.steps is not None:
@@ -89,14 +89,14 @@ class CheckpointInterval:
         """True if the end state of a fit should be kept.
 
         Args:
-            seconds: the training time of the run.
-            spent: the part of it taken by checkpoints and end states.
-            expected: the time that this end state will take.
+            seconds: the run's training time.
+            spent: the part of that time taken by checkpoints and end states.
+            expected: the time that this end state is expected to take.
         """
         return self.steps is not None or self.seconds is not None or spent + expected <= SHARE * seconds
 
     def describe(self, cost: Cost) -> str:
-        """Describe the rule in words, for the user."""
+        """Describe the rule to the user."""
         if self.steps is not None:
             return f"every {self.steps} steps"
         if self.seconds is not None:
@@ -107,12 +107,12 @@ class CheckpointInterval:
 
 
 def typical(stalls: Sequence[float]) -> float:
-    """Return the median of the measured stalls in seconds, without the first if there are others."""
+    """Return the median of the measured stalls, in seconds, ignoring the first if there are others."""
     return median(stalls[1:] or stalls) if stalls else 0.0
 
 
 def optimal_seconds(cost_seconds: float, between_faults: float) -> float:
-    """Return Daly's optimum: the training time, in seconds, between checkpoints that cost `cost_seconds` each."""
+    """Compute Daly's optimal training time, in seconds, between checkpoints that cost `cost_seconds` each."""
     if cost_seconds >= 2 * between_faults:
         return between_faults
     ratio = cost_seconds / (2 * between_faults)
@@ -120,8 +120,8 @@ def optimal_seconds(cost_seconds: float, between_faults: float) -> float:
 
 
 def seconds_between_faults(faults: int, seconds: float) -> float:
-    """Return the mean time, in seconds, between faults in a run that has trained for `seconds`.
+    """Estimate the mean time, in seconds, between faults in a run that has trained for `seconds`.
 
-    Averages the observations with one assumed fault in ASSUMED_SECONDS, the starting point of a run without faults.
+    The observations are averaged with one assumed fault in ASSUMED_SECONDS, which applies to a run without faults.
     """
     return (ASSUMED_SECONDS + seconds) / (1 + faults)

@@ -1,6 +1,7 @@
-"""The manifest of a checkpoint: its metadata and their validation, since a checkpoint may come from anyone.
+"""A checkpoint's manifest: its metadata, and how it is validated, since a checkpoint may come from anyone.
 
-The script process writes and reads it. A field that is None was not saved: loops and fits save different fields.
+The script process writes and reads the manifest. A field that is None was not saved: loops and fits save different
+fields.
 """
 
 from __future__ import annotations
@@ -17,108 +18,108 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Meta:
-    """The `meta` of a manifest (`manifest.py` checks it before it is read)."""
+    """The `meta` part of a manifest, which `manifest.py` validates before it is read."""
 
-    # -- which training it belongs to
+    # -- the fit or loop that it belongs to
     site: str | None = None
-    """The file and line at which the fit or the loop is called."""
+    """The file and line where the script calls the fit or loop."""
     key: str | None = None
     """The key of the fit or loop: its place in the script and its occurrence there."""
     outline: str | None = None
-    """The place of the fit or loop in the script, without constants."""
+    """A digest of the place in the script where the fit or loop is called, without constants."""
     fingerprint: str | None = None
-    """Digest of the structure of the model and its optimizer."""
+    """A digest of the structure of the model and its optimizer."""
     made_by: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The script, its arguments and its environment, as digests and words."""
+    """The facts about the script, its arguments and its environment, as digests and text."""
     guard: str | None = None
-    """The guarantee given for its steps, such as "exact"."""
+    """The guarantee given for the steps, such as "exact"."""
     finished: bool = False
     """True for the end state of a fit."""
-    # -- state besides tensors
+    # -- state other than tensors
     random: dict[str, Any] | None = None
     """The states of the random generators."""
     optimizers: list[list[int]] = field(default_factory=list)
-    """For each optimizer, the indices of the weights that it was built for."""
+    """The indices of the weights that each optimizer was built for."""
     learning_rate: float | None = None
     learning_rates: dict[str, float] = field(default_factory=dict)
-    """The learning rate of each optimizer of a loop, by the path to the optimizer."""
+    """The learning rate of each optimizer in a loop, by the path to the optimizer."""
     history: dict[str, Any] | None = None
     callbacks: list[dict[str, Any]] | None = None
-    """The class and the counters of each callback."""
+    """The class and counters of each callback."""
     objects: dict[str, Any] | None = None
-    """Changes to the script's own objects."""
+    """The changes to the script's own objects."""
     own: Any = None
     """The state that a loop's objects returned from their own `get_state()` or `state_dict()`."""
     made: Any = None
-    """The data from which a new process recreates the variables that a loop created."""
+    """The information from which a new process recreates the variables that a loop created."""
     trained: Any = None
-    """The trainable layers, and other settings of `compile`."""
+    """Which layers are trainable, and the settings that callbacks changed."""
     stop_training: bool | None = None
     draws: list[int] = field(default_factory=list)
-    """For each guarded step of a loop, the number of random operations that keep a count."""
+    """The number of random operations that keep a count, for each guarded step in a loop."""
     hidden: list[dict[str, Any]] = field(default_factory=list)
-    """The reasons some state cannot be saved, as JSON."""
+    """The reasons why parts of the state cannot be saved, as JSON."""
     logs: dict[str, float] = field(default_factory=dict)
     """The logs of the last step."""
     # -- the position in the data
     taken: int | None = None
-    """The number of batches taken from the current iterator."""
+    """The number of batches read from the current iterator."""
     iterators_made: int | None = None
     iterators_used: list[int] | None = None
-    """The numbers of the iterators that batches were taken from, counted from 1."""
+    """The numbers of the iterators that batches were read from, counted from 1."""
     iterator_of_dataset: bool | None = None
-    """True if the seeds of the dataset's own shuffling are saved (end states)."""
+    """True if the dataset's shuffle seeds are saved (only in end states)."""
     moment: dict[str, Any] | None = None
-    """The state that the current iterator started from, if its batches may have to be read again."""
+    """The state that the current iterator started from, if its batches may have to be replayed."""
     told: dict[str, Any] | None = None
-    """The position reported by the current iterator."""
+    """The position that the current iterator reported."""
     steps_seen: int | None = None
     loop_steps: int | None = None
     validated: bool | None = None
-    """True if a validation had begun."""
+    """True if a validation had started."""
     validated_after: list[list[int]] = field(default_factory=list)
-    """For each validation iterator, the training iterators before it, and whether it was used."""
+    """For each validation iterator, the number of training iterators created before it, and 1 if it was used."""
     # -- files
     opened: list[dict[str, Any]] = field(default_factory=list)
-    """Files that the fit writes, and their lengths."""
+    """The files that the fit writes, and their lengths."""
     files: list[dict[str, Any]] = field(default_factory=list)
-    """Files that a finished fit wrote as a whole."""
-    # -- its cost and its proof
+    """The files that a finished fit wrote in full."""
+    # -- cost and proof
     seconds: float | None = None
-    """The training time of the run so far, in seconds."""
+    """The run's training time so far, in seconds."""
     fit_seconds: float | None = None
     taken_at: float | None = None
-    """The time of the checkpoint, in seconds since 1970."""
+    """The time at which the checkpoint was taken, in seconds since 1970."""
     fingerprint_of_state: Any = None
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Meta:
-        """Read the metadata in a manifest; unknown fields are ignored."""
+        """Read the metadata from a manifest, ignoring unknown fields."""
         known = {each.name for each in fields(cls)}
         return cls(**{name: value for name, value in data.items() if name in known and value is not None})
 
     def as_data(self) -> dict[str, Any]:
-        """Return the fields that are set, for JSON."""
+        """Return the fields that are set, as JSON values."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
 
 def said(value: T | None) -> T:
-    """Return the value of a required field; raises KeyError if it is None."""
+    """Return the value of a required field. Raises KeyError if it is None."""
     if value is None:
         raise KeyError("the checkpoint lacks this field")
     return value
 
 
 _MOST = 1 << 53
-"""The largest integer accepted: exact in every JSON implementation, and beyond the counts of any training."""
+"""Integers must be below this limit, which is exact in every JSON implementation and beyond the counts of any run."""
 _TOLD = {"class", "bytes", "state"}
 _SCALARS = (bool, int, float, str, type(None))
 Check = Callable[[Any], bool]
 
 
 def position_trouble(position: Any) -> str | None:
-    """Describe the first defect of a checkpoint's position; None if it is sound."""
+    """Describe the first defect in a checkpoint's position, or return None if the position is valid."""
     if not isinstance(position, Mapping):
         return "its position is not an object"
     wrong = [name for name, value in position.items() if not _is_count(value)]
@@ -126,10 +127,10 @@ def position_trouble(position: Any) -> str | None:
 
 
 def meta_trouble(meta: Any, steps: int) -> str | None:
-    """Describe the first defect of a checkpoint's metadata; None if they are sound.
+    """Describe the first defect in a checkpoint's metadata, or return None if the metadata is valid.
 
     Args:
-        steps: the number of steps of the run when it was taken.
+        steps: the run's step count when the checkpoint was taken.
     """
     if not isinstance(meta, Mapping):
         return "its metadata is not an object"
@@ -142,7 +143,7 @@ def meta_trouble(meta: Any, steps: int) -> str | None:
 
 
 def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
-    """Describe the first defect of a checkpoint's tensor table; None if it is sound."""
+    """Describe the first defect in a checkpoint's tensor table, or return None if the table is valid."""
     if not conforms(entries, list[Mapping[str, Any]]):
         return "its tensors are not a table"
     for entry in entries:
@@ -164,7 +165,7 @@ def tensors_trouble(entries: Any, file_bytes: int) -> str | None:
 
 
 def bytes_read_at_once(entries: Sequence[Mapping[str, Any]]) -> int:
-    """Return the memory, in bytes, needed for arrays that are read whole, not into existing variables."""
+    """Return the memory, in bytes, needed for arrays that are read as a whole, not into existing variables."""
     sizes: list[int] = [entry["nbytes"] for entry in entries if entry["name"].startswith((*_OF_OBJECTS, *_COPIES))]
     return sum(sizes) + max(sizes, default=0)
 
@@ -174,10 +175,10 @@ def _bytes_of(entries: Sequence[Mapping[str, Any]], under: tuple[str, ...]) -> i
 
 
 def missing_tensor(meta: Mapping[str, Any], names: Container[str]) -> str | None:
-    """Return the first tensor that the metadata refer to but the table lacks; None if nothing is missing.
+    """Return the first tensor that the metadata refers to but the table lacks, or None if no tensor is missing.
 
     Args:
-        meta: metadata that passed `meta_trouble`.
+        meta: metadata that `meta_trouble` found valid.
     """
     opened = (number for number, each in enumerate(meta.get("opened") or ()) if each["copied"])
     copied = (each.get("copy") for each in meta.get("files") or ())
@@ -191,11 +192,11 @@ def missing_tensor(meta: Mapping[str, Any], names: Container[str]) -> str | None
 
 _MOST_ARRAYS = 10**6
 _LARGEST_ITEM = 16
-"""The size in bytes of the largest item of a dtype that only TensorFlow knows."""
+"""The largest item size, in bytes, of the dtypes that only TensorFlow supports."""
 _OF_OBJECTS, _MOST_OF_OBJECTS = ("object/", "data/", "file/", "own/"), 8 << 30
-"""Name prefixes of objects' tensors, and the most bytes for them: twice the largest amount that is ever saved."""
+"""The name prefixes of objects' tensors, and the limit on their total size in bytes, twice the most ever saved."""
 _COPIES, _MOST_COPIES, _SMALL_COPIES = ("callback", "layer/", "history/", "draws/", "validation/"), 16, 1 << 30
-"""Name prefixes of other state, and the most bytes for it: a multiple of the variables' bytes, plus a fixed amount."""
+"""The name prefixes of other state, and the limits on its size: a multiple of the variables' bytes, plus a constant."""
 _ENTRY = {"name": str, "dtype": str, "shape": list[int], "offset": int, "nbytes": int}
 
 
@@ -224,7 +225,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_reason(value: Any) -> bool:
-    """True if a value is the code and values of a reason; its text is never taken from the file."""
+    """True if a value consists of a reason's code and values; its text is never taken from the file."""
     return (
         isinstance(value, dict)
         and _is_text(value.get("code"))
@@ -272,7 +273,7 @@ def _record(**checks: Check) -> Check:
 
 
 def _is_made_anew(value: Any) -> bool:
-    """True if a value records a new object that can be recreated: its kind and content."""
+    """True if a value describes a new object that can be recreated, by its kind and content."""
     return isinstance(value, list) and len(value) == 2 and _is_text(value[0])
 
 
@@ -297,7 +298,7 @@ def _is_random(value: Any) -> bool:
 
 
 def _is_build_config(value: Any) -> bool:
-    """True if a value is a layer's build config: nested shapes and words, with no dimension beyond 32 bits."""
+    """True if a value is a layer's build config: nested shapes and strings, with no dimension of 2**31 or more."""
     if isinstance(value, dict):
         return all(map(_is_build_config, value.values()))
     if isinstance(value, list):
@@ -331,7 +332,7 @@ _RANDOM: dict[str, Check] = {
     "tensorflow_seed": _optional(lambda value: _is_whole(value) and abs(value) < 1 << 63),
     "tensorflow_unseeded": _is_count,
 }
-"""Maps each global generator to the check of its state; the states of all others are lists of numbers."""
+"""Maps each global generator's name to the check for its state; the states of all others are lists of numbers."""
 _OBJECTS = _record(
     changed=lambda value: isinstance(value, dict), new=_mapping_of(_is_made_anew), lost=_list_of(_is_reason)
 )
@@ -379,4 +380,4 @@ _CHECKS: dict[str, Check] = {
     "files": _list_of(_record(path=_is_text, size=_is_count, digest=_is_text)),
     "draws": _list_of(_is_count),
 }
-"""Maps each field name to a check of its value; fields without a check are accepted."""
+"""Maps each field's name to the check for its value; fields without a check are accepted."""

@@ -1,10 +1,11 @@
-"""Tells the checkpoints that were written here from those of elsewhere, by a key that lies beside the run directory.
+"""Distinguishes checkpoints that were written here from foreign ones, using a key stored next to the run directory.
 
-Checksums show damage, and anybody can make them anew. So each checkpoint also gets a seal over its checksums, made with
-a key that is never inside the run directory: whoever hands over, or plants, a run directory does not have it.
+Checksums reveal damage, but anyone can recompute them. Each checkpoint therefore also has a seal over its checksums,
+made with a key that is never inside the run directory: someone who passes on, or plants, a run directory doesn't have
+the key.
 
-What a checkpoint without the right seal may do is decided where its state is restored (`may_be_restored`, `admitted`).
-Standard library only.
+The code that restores a checkpoint's state decides what a checkpoint without the right seal is allowed to do
+(`may_be_restored`, `admitted`). Standard library only.
 """
 
 from __future__ import annotations
@@ -20,37 +21,37 @@ from pathlib import Path
 from oomph.files.opening import FILE_MODE, open_own
 
 KEY = ".oomph-key"
-"""The name of the key, without the user's number: some folders, such as /tmp, hold the runs of several users."""
+"""The key's file name, to which the user ID is appended: folders such as /tmp may contain several users' runs."""
 _KEY_BYTES = 32
 _READ_TRIES, _READ_PAUSE_SECONDS = 3, 0.05
 
 
 def key_name() -> str:
-    """Return the name of this user's key."""
+    """Return the file name of this user's key."""
     return f"{KEY}-{os.geteuid()}"
 
 
 def key_of(run_dir: Path, entropy: str) -> bytes | None:
-    """Return the key for the seals of this run: a checkpoint of another run beside it does not fit either.
+    """Return the key for this run's seals, which also differs from the keys of other runs in the same folder.
 
-    Returns None if the folder above cannot hold a key: then nobody else has put the run directory there either.
+    Returns None if a key cannot be kept in the parent folder, in which case nobody else put the run directory there.
 
     Args:
-        run_dir: the run directory; the key beside it is made if there is none.
-        entropy: the run's own, which differs from that of other runs.
+        run_dir: the run directory; if there is no key next to it, one is created.
+        entropy: the run's own entropy, which no other run shares.
     """
     key = _key_beside(run_dir)
     return None if key is None else hmac.digest(key, entropy.encode(), "sha256")
 
 
 def _key_beside(run_dir: Path) -> bytes | None:
-    """Return the key beside a run directory. One that others may know fits nothing, and is replaced next time."""
+    """Return the key next to a run directory. One that others may know is not used, and is replaced next time."""
     parent = Path(os.path.realpath(run_dir)).parent
     try:
         with os.fdopen(open_own(parent, key_name(), os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             key = secrets.token_bytes(_KEY_BYTES)
             file.write(key)
-            return key if _is_for_us_alone(file.fileno()) else None  # a file system without modes keeps no key
+            return key if _is_for_us_alone(file.fileno()) else None  # a file system without modes can't protect a key
     except FileExistsError:
         return _read(parent)
     except OSError:
@@ -70,7 +71,7 @@ def _read(parent: Path) -> bytes | None:
                         return None
                 elif len(key) == _KEY_BYTES:
                     return key
-                elif not key:  # another process has just made it
+                elif not key:  # another process has just created it
                     time.sleep(_READ_PAUSE_SECONDS)
                     continue
             break
@@ -85,5 +86,5 @@ def _is_for_us_alone(fd: int) -> bool:
 
 
 def seal_of(sums: bytes, key: bytes) -> str:
-    """Return the seal of a checkpoint with these checksums, in hexadecimal."""
+    """Compute the seal of a checkpoint with these checksums, in hexadecimal."""
     return hmac.new(key, sums, hashlib.sha256).hexdigest()

@@ -1,9 +1,9 @@
-"""CheckpointStore: writes the checkpoints of a run atomically, and verifies each before it is used.
+"""CheckpointStore: writes a run's checkpoints atomically, and verifies each one before it is used.
 
-A checkpoint is written under a temporary name, flushed to disk, and renamed. It is never removed in favour of a
-training with fewer steps, even if it is unused. Runs in the script process. The supervisor writes none: it
-looks, by `foreign_format`, `unused`, `newest_number` and `steps_saved_after`, and sets one aside that fails again.
-Standard library only.
+A checkpoint is written under a temporary name, flushed to disk, and renamed. It is never removed in favour of a state
+with fewer steps, even if it is unused. Runs in the script process. The supervisor does not write checkpoints: it
+inspects them with `foreign_format`, `unused`, `newest_number` and `steps_saved_after`, and sets aside a checkpoint that
+fails again. Standard library only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from oomph.files.opening import FOLDER_MODE, make_own_folder, reached
 
 T = TypeVar("T")
 KEEP = 2
-"""The number of checkpoints kept within a fit, and the number of refused checkpoints kept."""
+"""The number of checkpoints to keep within a fit, and the number of refused checkpoints to keep."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_TRIES = 3
 _READ_PAUSE_SECONDS = 0.2
@@ -49,12 +49,12 @@ _STEP = re.compile(r"step-(\d{6,})-fit(\d+)-epoch(\d+)-step(\d+)")
 
 @dataclass(frozen=True)
 class Saved:
-    """A checkpoint that has just been written."""
+    """A checkpoint that was just written."""
 
     name: str
     nbytes: int
     digest: str = ""
-    """SHA-256 of its tensors in hexadecimal: equal digests mean bitwise equal states."""
+    """The SHA-256 digest of its tensors in hexadecimal. Equal digests mean that the states are bitwise equal."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ class Record:
 
 
 class CheckpointStore:
-    """The checkpoints of one run. The only writer is the owner process of the attempt that holds the run's lock.
+    """The checkpoints of one run, written only by the owner process of the attempt that holds the run's lock.
 
     Args:
         root: `DIR/checkpoints`.
-        refused: called with the name and the reason for every checkpoint that fails verification.
-        key: the key of the checkpoints' seals (`origin.py`); None to neither make nor compare any.
-        from_elsewhere: called with the name of each checkpoint to be used that was not sealed with that key.
+        refused: called with the name of each checkpoint that fails verification, and the reason.
+        key: the key for the checkpoints' seals (`origin.py`), or None to neither make nor verify seals.
+        from_elsewhere: called with the name of each checkpoint about to be used that was not sealed with that key.
     """
 
     def __init__(
@@ -90,15 +90,15 @@ class CheckpointStore:
         self.key = key
         self._number = 0
         self._steps_of: dict[str, int] = {}
-        """Maps a checkpoint's name to the run's step count when it was taken."""
+        """Maps each checkpoint's name to the run's step count when the checkpoint was taken."""
 
     @property
     def _root(self) -> Path:
-        """The folder, whatever has taken its name since the run began."""
+        """The path to the original folder, even if something else has its name now."""
         return reached(self._named)
 
     def open(self) -> None:
-        """Create the folder and remove anything that a killed writer left; raises CheckpointError."""
+        """Create the folder and remove anything that a killed writer left behind. Raises CheckpointError."""
         try:
             make_own_folder(self._named.parent, self._named.name)
             for leftover in self._root.glob("tmp-*"):
@@ -108,7 +108,7 @@ class CheckpointStore:
             raise CheckpointError(f"{self._named}: {error.strerror}") from error
 
     def _last_number(self) -> int:
-        """Return the newest checkpoint's number, after renumbering any above the largest valid number."""
+        """Return the latest checkpoint's number, after renumbering checkpoints that exceed the largest valid number."""
         numbers = [int(match[1]) for path in self._root.iterdir() if (match := _STEP.search(path.name))]
         last = max((number for number in numbers if number <= _MOST_NUMBER), default=0)
         beyond = [path for path in self._steps() if _number(path.name) > _MOST_NUMBER]
@@ -117,12 +117,12 @@ class CheckpointStore:
         return last + len(beyond)
 
     def draft_step(self, at: Position) -> Draft:
-        """Begin a checkpoint within a fit. Raises CheckpointError."""
+        """Start a checkpoint within a fit. Raises CheckpointError."""
         self._number += 1
         return Draft(self, _step_name(self._number, at), at)
 
     def draft_finished(self, at: Position) -> Draft:
-        """Begin the end state of a fit, which is kept while the run may restart. Raises CheckpointError."""
+        """Start the end state of a fit, which is kept as long as the run may restart. Raises CheckpointError."""
         return Draft(self, _end_name(at.fit), at)
 
     def records(self) -> list[Record]:
@@ -134,13 +134,13 @@ class CheckpointStore:
             try:
                 position, meta = read_manifest(path)
             except CheckpointError:
-                continue  # it is refused and reported when it is used
+                continue  # it will be refused and reported when it is to be used
             self._steps_of[path.name] = position.steps
             records.append(Record(path, position, meta, is_end))
         return records
 
     def latest_step(self, fit: int | None = None) -> Checkpoint | None:
-        """Return the newest checkpoint that verifies, of one fit or of all; set aside and report any newer ones."""
+        """Return the latest valid checkpoint of one fit, or of all fits; report newer ones and set them aside."""
         for path in reversed(self._steps(fit)):
             checkpoint = self._verified(path)
             if checkpoint is not None:
@@ -148,29 +148,29 @@ class CheckpointStore:
         return None
 
     def step_before(self, newer: Checkpoint) -> Checkpoint | None:
-        """Return the previous checkpoint of the same fit that verifies, if any."""
+        """Return the latest valid checkpoint of the same fit that is older than `newer`, if there is one."""
         older = [path for path in self._steps(newer.position.fit) if _number(path.name) < _number(newer.name)]
         found = (self._verified(path) for path in reversed(older))
         return next((checkpoint for checkpoint in found if checkpoint is not None), None)
 
     def finished(self, fit: int) -> Checkpoint | None:
-        """Return the end state of a fit that an earlier attempt finished, if it exists and verifies."""
+        """Return the end state of a fit that an earlier attempt finished, if it exists and is valid."""
         path = self._root / _end_name(fit)
         return self._verified(path) if path.is_dir() else None
 
     def drop_steps(self, end: Position) -> None:
-        """Remove the checkpoints within a fit, now that its end state is saved."""
+        """Remove the checkpoints within a fit, now that the fit's end state is saved."""
         self._forget(self._outdone(self._steps(end.fit), end.steps))
 
     def keep_newest_step(self, fit: int) -> None:
-        """Remove the checkpoints within a fit before the newest: the run never resumes from an older one."""
+        """Remove all but the latest checkpoint within a fit, since the run never resumes from an older one."""
         *older, newest = self._steps(fit) or [self._root]
         self._forget(self._outdone(older, self._held(newest)))
 
     def set_aside(self, after_steps: int, reason: str) -> None:
-        """Refuse the checkpoints within a fit taken after this many steps of the run, except the oldest that verifies.
+        """Refuse the checkpoints taken within fits after this many steps of the run, except for the oldest valid one.
 
-        A possibly wrong checkpoint is better than none.
+        A checkpoint that may be wrong is better than none.
         """
         good = [path for path in self._steps() if self._verified(path) is not None]
         for path in good[1:]:
@@ -178,17 +178,17 @@ class CheckpointStore:
             if checkpoint is not None and checkpoint.position.steps > after_steps:
                 self._refuse(path, reason)
 
-    # -- on disk --------------------------------------------------------------------------------------------------
+    # -- files and folders ----------------------------------------------------------------------------------------
 
     def folder_for(self, name: str) -> Path:
-        """Create a folder under a temporary name."""
+        """Create a folder with a temporary name."""
         folder = self._root / f"tmp-{name}-{os.getpid()}"
         folder.mkdir()
-        folder.chmod(FOLDER_MODE)  # whatever the umask
+        folder.chmod(FOLDER_MODE)  # regardless of the umask
         return folder
 
     def put(self, folder: Path, name: str, at: Position) -> None:
-        """Give a complete folder its name, and remove what is no longer needed."""
+        """Give a complete folder its final name, and remove checkpoints that are no longer needed."""
         replace(folder, self._root / name)
         self._steps_of[name] = at.steps
         if _STEP.fullmatch(name) is not None:
@@ -196,7 +196,7 @@ class CheckpointStore:
         self._forget(sorted(self._root.glob("refused-*"), key=_modified)[:-KEEP])
 
     def make_room(self) -> bool:
-        """Remove each fit's checkpoints that are no further than its newest; return True if there were any."""
+        """Remove each fit's older checkpoints that got no further than its latest; return True if there were any."""
         fits = {int(match[2]) for path in self._steps() if (match := _STEP.fullmatch(path.name))}
         each = [self._steps(fit) for fit in fits]
         older = [path for steps in each for path in self._outdone(steps[:-1], self._held(steps[-1]))]
@@ -204,7 +204,7 @@ class CheckpointStore:
         return bool(older)
 
     def _outdone(self, folders: list[Path], steps: int) -> list[Path]:
-        """Return the folders whose checkpoints were taken after at most this many steps of the run."""
+        """Return the folders of the checkpoints that were taken after at most this many steps of the run."""
         return [folder for folder in folders if self._held(folder) <= steps]
 
     def _held(self, folder: Path) -> int:
@@ -212,11 +212,11 @@ class CheckpointStore:
             try:
                 self._steps_of[folder.name] = read_manifest(folder)[0].steps
             except CheckpointError:
-                self._steps_of[folder.name] = 0  # nothing could resume from it
+                self._steps_of[folder.name] = 0  # the run could not resume from it anyway
         return self._steps_of[folder.name]
 
     def _forget(self, folders: list[Path]) -> None:
-        """Remove folders, renaming each first, since a half-deleted folder would look like a damaged checkpoint."""
+        """Remove folders, renaming each one first, since a half-deleted folder would look like a damaged checkpoint."""
         for folder in folders:
             leaving = folder.with_name(f"tmp-leaving-{folder.name}-{os.getpid()}")
             try:
@@ -226,7 +226,7 @@ class CheckpointStore:
             shutil.rmtree(leaving, ignore_errors=True)
 
     def _steps(self, fit: int | None = None) -> list[Path]:
-        """Return the folders of the checkpoints within one fit, or within all, oldest first."""
+        """Return the folders of the checkpoints within one fit, or within all fits, oldest first."""
         try:
             found = [(match, path) for path in self._root.iterdir() if (match := _STEP.fullmatch(path.name))]
         except OSError:
@@ -241,7 +241,7 @@ class CheckpointStore:
                 self._from_elsewhere(path.name)
             return found
         except FormatError as error:
-            self._refused(path.name, str(error))  # it stays for an oomph that can read it
+            self._refused(path.name, str(error))  # keep it for a version of oomph that can read it
         except CheckpointError as error:
             if _may_come_back(error):
                 self._refused(path.name, str(error))
@@ -254,13 +254,13 @@ class CheckpointStore:
         try:
             path.rename(path.with_name(f"refused-{path.name}"))
         except OSError:
-            pass  # it stays, and is refused again next time
+            pass  # it stays in place, and will be refused again next time
 
 
 class Draft:
     """A checkpoint being written, in a folder that nothing else reads.
 
-    State that must be captured while the training pauses goes into `folder`; `complete` may run in another thread.
+    State that must be captured while training pauses goes into `folder`; `complete` may run in another thread.
     """
 
     def __init__(self, store: CheckpointStore, name: str, at: Position) -> None:
@@ -271,17 +271,19 @@ class Draft:
             raise _failed(error, name) from error
 
     def complete(self, meta: Meta, write: Callable[[CheckpointWriter], None]) -> Saved:
-        """Write the tensors, seal the folder and name it. On failure, raises CheckpointError and leaves nothing behind.
+        """Write the tensors, seal the folder, and give it its final name.
+
+        If that fails, removes the folder and raises CheckpointError.
 
         Args:
-            write: appends the tensors; called again if the disk was full and an older checkpoint could be removed.
+            write: appends the tensors; called again if the disk was full and older checkpoints could be removed.
         """
         return self.filled(lambda: self._completed(meta, write))
 
     def filled(self, work: Callable[[], T]) -> T:
-        """Run `work`, which fills the folder. On failure, raises CheckpointError and leaves nothing behind.
+        """Run `work`, which writes to the folder. If that fails, removes the folder and raises CheckpointError.
 
-        If the disk is full, `work` runs again once older checkpoints have been removed.
+        If the disk is full, older checkpoints are removed, and `work` runs once more.
         """
         try:
             try:
@@ -298,7 +300,7 @@ class Draft:
             raise
 
     def abandon(self) -> None:
-        """Give up the checkpoint and remove its folder."""
+        """Discard the checkpoint by removing its folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _completed(self, meta: Meta, write: Callable[[CheckpointWriter], None]) -> Saved:
@@ -323,7 +325,7 @@ def _end_name(fit: int) -> str:
 
 
 def _as_named(checkpoint: Checkpoint) -> Checkpoint:
-    """Return the checkpoint; raises CheckpointError if its folder has the name of another one, as a copy would."""
+    """Return the checkpoint. Raises CheckpointError if its folder has another checkpoint's name, as a copy may have."""
     at, is_end = checkpoint.position, checkpoint.meta.finished
     own = _end_name(at.fit) if is_end else _step_name(_number(checkpoint.name), at)
     if checkpoint.name != own:
@@ -333,7 +335,7 @@ def _as_named(checkpoint: Checkpoint) -> Checkpoint:
 
 
 def _read_patiently(path: Path) -> Checkpoint:
-    """Read a checkpoint, retrying file system errors such as those of NFS (ESTALE, EIO, ETIMEDOUT)."""
+    """Read a checkpoint, retrying after file system errors such as those from NFS (ESTALE, EIO, ETIMEDOUT)."""
     for _ in range(_READ_TRIES - 1):
         try:
             return read_checkpoint(path)
@@ -354,30 +356,30 @@ def _failed(error: OSError, name: str) -> CheckpointError:
 
 
 def foreign_format(root: Path) -> str | None:
-    """Return why this oomph cannot read the newest checkpoint below `root`; None if it can, or if there is none."""
+    """Return why this version of oomph can't read the latest checkpoint in `root`, or None if it can or none exists."""
     for path in sorted([*root.glob("step-*"), *root.glob("finished-*")], key=_modified, reverse=True):
         try:
             trouble = format_trouble(path)
             return None if trouble is None else f"its checkpoints were {trouble}"
         except CheckpointError:
-            continue  # damaged: the script process reports it and uses the previous one
+            continue  # damaged: the script process will report it and use the previous one
     return None
 
 
 def unused(root: Path, reached: Mapping[int, int]) -> list[Record]:
-    """Return the checkpoints with more steps than the training of a finished run has reached, newest first.
+    """Return a finished run's checkpoints that have more steps than their fits reached in the end, newest first.
 
     Args:
-        reached: maps each finished fit's number to the run's step count when it ended.
+        reached: maps each finished fit's number to the run's step count when the fit ended.
     """
     found = CheckpointStore(root).records()
     return [each for each in found if each.position.steps > reached.get(each.position.fit, -1)]
 
 
 def newest_number(root: Path) -> int:
-    """Return the highest number of a checkpoint within a fit, refused ones included; 0 if there is none.
+    """Return the highest number of any checkpoint within a fit, including refused ones, or 0 if there is none.
 
-    Numbers only grow during a run, so a checkpoint with a higher number is a later one.
+    Numbers only increase during a run, so a checkpoint with a higher number was taken later.
     """
     try:
         numbers = [int(match[1]) for path in root.iterdir() if (match := _STEP.search(path.name))]
@@ -387,13 +389,13 @@ def newest_number(root: Path) -> int:
 
 
 def steps_saved_after(root: Path, number: int) -> int:
-    """Return the steps of the run in the newest readable checkpoint within a fit above this number; 0 if none is."""
+    """Return the run's step count in the latest readable checkpoint numbered above `number`, or 0 if there is none."""
     later = [each for each in CheckpointStore(root).records() if number < _number(each.path.name) <= _MOST_NUMBER]
     return later[0].position.steps if later else 0
 
 
 def _number(name: str) -> int:
-    """Return the number of a checkpoint within a fit, from its name."""
+    """Parse the number of a checkpoint within a fit from its name; return 0 for any other name."""
     match = _STEP.fullmatch(name)
     return 0 if match is None else int(match[1])
 

@@ -1,6 +1,6 @@
 """The `oomph` command. A verb is a module with SUMMARY, add_arguments(parser) and run(args) -> exit code.
 
-A verb's module is imported only when the verb is used, so each pays only for its own imports.
+A verb's module is imported only when the verb is used, so that each verb only pays for its own imports.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ COMMANDS = {
         "put a small training through an out-of-memory error and a kill, and compare the results (a few minutes)",
     ),
 }
-"""The module and the purpose of each verb."""
+"""The module and purpose of each verb."""
 
 
 _HEADS = dict.fromkeys(("usage:", "positional arguments:", "options:", "example:", "examples:", "exit codes:"), BOLD)
 _OPTION_CUTOFF = 0.8
-"""The minimum similarity for an option to count as mistyped: the similarity of script options such as --lr and --model
-to --color and --help is two thirds."""
+"""The minimum similarity for an option to count as mistyped. Script options such as --lr and --model have a similarity
+of two thirds to --color and --help."""
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""The number of new objects between garbage collections (Python's default is 700): startup creates tens of thousands,
-and none of them are garbage."""
+"""The number of new objects between garbage collections (700 by default in Python): startup creates tens of thousands,
+none of which are garbage."""
 
 
 _COMMAND = lazy_pattern(r"(?P<whole> *(?:examples?: )?(?P<words>(?:oomph|python|eval)(?: \S+)+)) *")
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """argparse's formatter, except that it does not break words at hyphens."""
+    """argparse's formatter, but without breaking words at hyphens."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=output.width())
@@ -63,7 +63,7 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def fitting(text: str) -> str:
-    """Wrap a help text to the width, but keep the commands in its examples on one line, for pasting."""
+    """Wrap help text to the output's width, but keep each command in its examples on one line, for pasting."""
     width = output.width()
     before, mark, after = text.partition("\nexample")
     examples, blank, after = after.partition("\n\n")
@@ -80,10 +80,10 @@ def _fitting(line: str, width: int) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose output fits the terminal, and works even if it is closed."""
+    """An ArgumentParser whose output fits the terminal, and that works even if the output is closed."""
 
     about_unknown = ""
-    """The hint for an unknown option that is unlike any of oomph's."""
+    """The hint to print for an unknown option that does not resemble any of oomph's options."""
 
     def print_help(self, file: object = None) -> None:
         output.write(fitting(self.format_help()), _HEADS)
@@ -98,10 +98,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def command() -> int:
-    """Run the `oomph` command as a separate process, and return the exit code."""
+    """Run the `oomph` command in a process of its own, and return the exit code."""
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     code = main()
-    gc.freeze()  # all of them go with the process: Python need not look for garbage again
+    gc.freeze()  # the process is about to exit, so Python need not look for garbage once more
     return code
 
 
@@ -139,7 +139,7 @@ def _dispatch(words: list[str]) -> int:
     if verb not in COMMANDS:
         raise UsageError(_unknown(verb))
     module = importlib.import_module(COMMANDS[verb][0])
-    count = getattr(module, "count_options", len)  # for verbs with a script: what follows it is not oomph's
+    count = getattr(module, "count_options", len)  # verbs with a script: options after the script aren't oomph's
     screen.choose(_colour(rest[: count(rest)]))
     if verb != "run":  # a script may run without standard output; the other verbs exist to print
         output.check()
@@ -155,7 +155,7 @@ def _dispatch(words: list[str]) -> int:
     parser.add_argument(
         "--color", choices=screen.CHOICES, default="auto", help="colour (auto: on a terminal, unless NO_COLOR is set)"
     )
-    parse = getattr(module, "parse_arguments", None)  # for verbs with a script: its arguments are not argparse's
+    parse = getattr(module, "parse_arguments", None)  # verbs with a script: argparse must not see its arguments
     args = parser.parse_args(rest) if parse is None else parse(parser, rest)
     screen.choose(args.color)
     code: int = module.run(args)
@@ -163,12 +163,12 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _colour(options: Sequence[str]) -> str:
-    """Return the value of --color, needed early: argparse prints help and errors before it has read all options."""
+    """Return the value of --color early, since argparse prints help and errors before it has read all options."""
     said = "auto"
     for word, following in zip(options, [*options, ""][1:], strict=True):
         name, equals, value = word.partition("=")
         value = value if equals else following
-        if name == "--color" and value in screen.CHOICES:  # argparse refuses other values
+        if name == "--color" and value in screen.CHOICES:  # argparse rejects other values
             said = value
     return said
 
@@ -191,8 +191,8 @@ def _unknown(verb: str) -> str:
 
 
 def _similar(word: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.6) -> str:
-    """Suggest what a mistyped word may mean, as a question; empty if nothing is close."""
-    import difflib  # for a mistyped word only
+    """Ask whether a similar word was meant instead of a mistyped one; return "" if there is no similar word."""
+    import difflib  # only for a mistyped word
 
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f": did you mean {prefix}{close[0]}?" if close else ""

@@ -1,4 +1,4 @@
-"""oomph check: finds mistakes in the data or the model before GPU hours are spent."""
+"""oomph check: finds mistakes in the data or the model before any GPU hours are spent."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def count_options(words: Sequence[str]) -> int:
 
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """Parse the options of oomph, and put everything after them, untouched, into `words`."""
+    """Parse oomph's own options, and put everything after them into `words` unchanged."""
     return run_verb.with_script(parser, words, _WITH_VALUE)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the check. Returns 1 if the training will fail or cannot learn. Raises ExamineError if there is no result."""
+    """Run the check. Returns 1 if training will fail or cannot learn. Raises ExamineError if there is no result."""
     know_secrets(args.words, os.environ)
     request = check_request(args.words, args.python, args.fit, full=args.full, tune=args.tune)
     try:
@@ -84,7 +84,7 @@ def _print(found: Checked, python: str) -> None:
 
 
 def _machine(python: str) -> str:
-    """Return the doctor's one-line verdict on this machine. Fails open."""
+    """Return the doctor's one-line verdict on this machine, or a note that it could not be examined."""
     from oomph.doctor import examine
     from oomph.doctor.examine import verdict
     from oomph.doctor.observe import observe

@@ -1,4 +1,4 @@
-"""oomph demo: demonstrates oomph on a small training and checks its claims."""
+"""oomph demo: demonstrates oomph on a small training run and checks its claims."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ exit codes: 0 every claim held; 1 one did not, or a training failed; 2 a package
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command line of the verb."""
+    """Declare the verb's command line."""
     parser.epilog = _EPILOG
     parser.add_argument(
         "--keep", metavar="DIR", help="work in DIR, a new or empty directory, and leave everything there"

@@ -1,4 +1,4 @@
-"""oomph doctor: says whether this machine can train and, if not, the one thing to do."""
+"""oomph doctor: reports whether this machine can train and, if not, the one thing to do about it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ exit codes: 0 nothing stops training (warnings allowed), 1 something does, 2 an 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command line of the verb."""
+    """Declare the verb's command line."""
     parser.epilog = _EPILOG
     add = parser.add_argument
     add(

@@ -1,4 +1,4 @@
-"""Examines a training in the script's process, for `oomph check`, `oomph plan` and their forms of `oomph run`."""
+"""Examines training in the script's own process, for `oomph check`, `oomph plan`, and these options of `oomph run`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 class EndedWhileExaminedError(ExamineError):
-    """The script's process ended while being examined; `doing` is the examiner's current activity."""
+    """Raised if the script's process exits while it is being examined.
+
+    Args:
+        doing: what the examiner was doing.
+    """
 
     def __init__(self, said: str, doing: str) -> None:
         super().__init__(said)
@@ -28,7 +32,7 @@ def _request(
     verb: str, words: Sequence[str], python: str | None, arguments: Mapping[str, Any], fit: int,
     examiner: str, environ: Mapping[str, str],
 ) -> ReachRequest:  # fmt: skip
-    """Return the request for a script; `arguments` are the examiner's. Raises UsageError for a bad command."""
+    """Build a request for a script; `arguments` are passed to the examiner. Raises UsageError for a bad command."""
     from oomph.process.command import parse_command
     from oomph.reach.guards import hiding_option
     from oomph.reach.request import ReachRequest
@@ -44,7 +48,11 @@ def _request(
 
 
 def examined(request: ReachRequest, verb: str, done: str) -> TrainingReached:
-    """Run the script up to its training and examine it. Raises ExamineError if nothing was `done`."""
+    """Run the script up to its training and examine it. Raises ExamineError if that fails.
+
+    Args:
+        done: what would have been done, for the error message: "checked" or "planned".
+    """
     from oomph.reach.reach import reach
     from oomph.reach.request import NotReached
 
@@ -56,7 +64,7 @@ def examined(request: ReachRequest, verb: str, done: str) -> TrainingReached:
 
 
 def _why(found: NotReached, request: ReachRequest, verb: str, done: str) -> str:
-    """Return the reason that nothing was done, and a Python to use if the script's lacks TensorFlow."""
+    """Return the reason why nothing was done, and a Python to use instead if the script's Python lacks TensorFlow."""
     from oomph.run.supervisor.interpreter import advise, module_in
 
     missing, python = module_in(found.reason), request.python
@@ -73,12 +81,12 @@ _CHECKER = "oomph.preflight.live.examine:examine"
 def check_request(
     words: Sequence[str], python: str | None, fit: int = 1, *, full: bool = False, tune: bool = False
 ) -> ReachRequest:
-    """Build the request to check a script. Raises UsageError if it cannot be reached.
+    """Build a request to check a script. Raises UsageError if its training cannot be reached.
 
     Args:
         words: the script and its arguments.
-        python: the Python that the user names.
-        fit: the number of the training.
+        python: the Python that the user specified, if any.
+        fit: which fit to check, counted from 1.
         full: whether to read all of the data.
         tune: whether to try changes to the pipeline.
     """
@@ -90,7 +98,10 @@ def check_request(
 
 
 def checked(request: ReachRequest) -> tuple[dict[str, Any], Checked]:
-    """Run the script up to its training and check it. Returns a document and values. Raises ExamineError."""
+    """Run the script up to its training and check it. Returns the findings as JSON and as values.
+
+    Raises ExamineError.
+    """
     from oomph.preflight.document import checked_of
 
     found = examined(request, "check", "checked")
@@ -101,7 +112,7 @@ def checked(request: ReachRequest) -> tuple[dict[str, Any], Checked]:
 
 
 def show_findings(words: Sequence[str], python: str | None) -> None:
-    """Start the script once to check its first training, and print a line for each finding. Never stops the run."""
+    """Run the script up to its first training to check it, and print a line for each finding. Never stops the run."""
     try:
         _, found = checked(check_request(words, python))
     except OomphError as error:
@@ -118,12 +129,12 @@ def show_findings(words: Sequence[str], python: str | None) -> None:
 
 
 _IDLE_BYTES = 1 << 30
-"""The most bytes in use on an idle GPU: the driver and a desktop use less."""
+"""The most bytes that may be in use on an idle GPU; the driver and a desktop use less than that."""
 _PLANNER = "oomph.planning.live.examine:examine"
 
 
 def plan_request(words: Sequence[str], python: str | None, arguments: dict[str, Any], fit: int) -> ReachRequest:
-    """Return the request to plan a script; `arguments` are the examiner's. Raises UsageError for a bad command."""
+    """Build a request to plan a script; `arguments` are passed to the examiner. Raises UsageError for a bad command."""
     from oomph.planning.device import counting_environ
 
     device, is_idle = arguments["device"], False
@@ -135,8 +146,8 @@ def plan_request(words: Sequence[str], python: str | None, arguments: dict[str, 
 def planned(request: ReachRequest) -> Plan:
     """Run the script up to its training and plan it. Raises ExamineError.
 
-    A step on the GPU may end the script's process, for instance if a library does not fit the driver. The plan is then
-    repeated without such steps.
+    A step on the GPU may crash the script's process, for example if a library is incompatible with the driver. The plan
+    is then repeated without such steps.
     """
     from oomph.planning.batch_sizes import PROBING
     from oomph.planning.plan import plan_of
@@ -158,7 +169,7 @@ def planned(request: ReachRequest) -> Plan:
 
 
 def _is_idle() -> bool:
-    """True if nobody is training on a GPU of this machine."""
+    """True if this machine has GPUs, and none of them appears to be in use."""
     from oomph.gpu.question import installed
 
     found, _ = installed(os.environ)
@@ -166,7 +177,7 @@ def _is_idle() -> bool:
 
 
 def _kept(gpu: str) -> list[dict[str, Any]]:
-    """Return the measurements of earlier plans on GPUs of this kind, as JSON."""
+    """Return the measurements from earlier plans on this kind of GPU, as JSON."""
     from oomph.cli.kept_probes import kept_for
     from oomph.planning.probe_record import as_document
 
@@ -185,10 +196,10 @@ def _keep(probed: object) -> None:
 
 
 def planned_micro_batch(words: Sequence[str], python: str | None) -> int | None:
-    """Return the largest micro-batch that fits the device of this run, for the script's first training.
+    """Return the largest micro-batch size that fits this run's device, for the script's first training.
 
-    None, with a message, if the full batch fits or planning is impossible: the run then starts as if there were no
-    plan.
+    If the full batch fits or planning is impossible, prints a message and returns None, and the run starts as if there
+    were no plan.
     """
     from oomph.planning.device import device_of, pool_of
 

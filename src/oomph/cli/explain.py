@@ -1,4 +1,4 @@
-"""oomph explain: names the fault in a log or a run, or prints the page of a fault."""
+"""oomph explain: identifies the fault in a log or a run, or prints a fault's page."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _EPILOG = """examples:
   oomph explain *.log                      several, each under its name
   oomph explain OOM101                     the page of a fault, a check (DOC204) or an exception"""
 _WITHOUT_EFFECT = ("--exit-status", "--kernel-log", "--full", "--exit-code")
-"""The options that have no effect on a page or a list of runs; --exit-code also applies to --decisions."""
+"""The options that do not affect a page or a list of runs. Only --exit-code affects --decisions."""
 _LAST_SIGNAL, _LAST_EXIT_CODE = 64, 255
-_BREAKS = {ord("\n"): "\\n", ord("\t"): "\\t"}  # in the name of a file
+_BREAKS = {ord("\n"): "\\n", ord("\t"): "\\t"}  # in a file name
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command line of the verb."""
+    """Declare the verb's command line."""
     parser.epilog = _EPILOG
     parser.add_argument(
         "target",
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_each(args: argparse.Namespace, targets: Sequence[str]) -> int:
-    """Explain the targets one by one, and list those that cannot be explained. Returns the highest exit code."""
+    """Explain the targets one by one, reporting those that cannot be explained. Returns the highest exit code."""
     if args.json:
         raise UsageError("--json prints one document: name one target")
     for option in ("exit_status", "kernel_log"):
@@ -120,7 +120,7 @@ def _run_one(args: argparse.Namespace) -> int:
 
         if foreign := written_by_another(Path(args.target)):
             raise RunDirectoryError(foreign)
-        with JournalReader(Path(args.target)):  # the journal is read once, and not by each part of the answer
+        with JournalReader(Path(args.target)):  # read the journal only once, not for each part of the answer
             return _answer(args)
     return _answer(args)
 
@@ -151,7 +151,7 @@ def _answer(args: argparse.Namespace) -> int:
 
 
 def _runs(target: str | None) -> list[Path]:
-    """Return the runs in a folder of runs, or in the folder where a script was started; none for other targets."""
+    """Return the runs in a folder of runs, or in the folder a script was started in; empty for other targets."""
     if target in (None, "-") or not os.path.isdir(str(target)) or is_run(Path(str(target))):
         return []
     from oomph.cli.runs import runs_in
@@ -160,7 +160,7 @@ def _runs(target: str | None) -> list[Path]:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse empty or impossible arguments."""
+    """Reject empty or impossible arguments."""
     if args.target is None and args.exit_status is None and args.kernel_log is None:
         raise UsageError("give a log, a run, a fault, --exit-status or --kernel-log; see oomph explain --help")
     if args.exit_status is not None and not -_LAST_SIGNAL <= args.exit_status <= _LAST_EXIT_CODE:
@@ -207,12 +207,12 @@ def _heads(diagnoses: Sequence[Diagnosis]) -> Heads:
 
 
 def _directory(target: str | None) -> Path | None:
-    """Return the target as a run directory; None for other targets."""
+    """Return the target if it is a directory, and therefore a run, or None for other targets."""
     return None if not target or not os.path.isdir(target) else Path(target)
 
 
 def _with_command(run: Path | None, diagnoses: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
-    """Return the diagnoses, with the run's command and what it gave up on, for their remedies; unchanged for a log."""
+    """Add the run's command and the fault that made it give up to the diagnoses, for their remedies; not for a log."""
     if run is None:
         return diagnoses
     from oomph.cli.runs import command_of_run, given_up_on
@@ -230,7 +230,7 @@ def _story(run: Path | None) -> Story | None:
 
 
 def _of_status(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> str:
-    """Explain the exit status, if neither it nor the log shows a fault; empty otherwise."""
+    """Explain the exit status if neither it nor the log shows a fault; return "" otherwise."""
     if diagnoses or args.exit_status is None:
         return ""
     said = meaning(args.exit_status)
@@ -245,12 +245,12 @@ def _subject(args: argparse.Namespace) -> str:
 
 
 def _file(args: argparse.Namespace, problem: OSError) -> str:
-    """Return the name of the file that could not be read: the log, or the kernel log."""
+    """Return the name of the file that could not be read, which is the log or the kernel log."""
     return str(problem.filename) if isinstance(problem.filename, str | Path) else _subject(args)
 
 
 def _machine(run: Path | None, diagnoses: Sequence[Diagnosis]) -> tuple[dict[str, Any], str]:
-    """Return the machine's problems at the start of the run, for JSON and as text; empty for a log."""
+    """Return the machine's problems at the start of the run, for JSON and as text, both empty for a log."""
     if run is None:
         return {}, ""
     from oomph.doctor import recorded
@@ -260,7 +260,7 @@ def _machine(run: Path | None, diagnoses: Sequence[Diagnosis]) -> tuple[dict[str
 
 
 def _unfinished(target: str | None) -> Unfinished | None:
-    """Return the state of a run that is not over; None for other targets."""
+    """Return the state of a run that is not over, or None for other targets."""
     run = _directory(target)
     if run is None:
         return None
@@ -273,7 +273,7 @@ def _unfinished(target: str | None) -> Unfinished | None:
 
 
 def _check_alone(args: argparse.Namespace, why: str, options: Sequence[str] = _WITHOUT_EFFECT) -> None:
-    """Refuse options that would have no effect."""
+    """Reject options that would not have any effect."""
     for option in options:
         value = getattr(args, option[2:].replace("-", "_"))
         if value is not None and value is not False:
@@ -281,7 +281,7 @@ def _check_alone(args: argparse.Namespace, why: str, options: Sequence[str] = _W
 
 
 def _explain_decisions(args: argparse.Namespace) -> int:
-    """Replay the journal. With --exit-code, returns 1 if a recomputed decision differs from the recorded one."""
+    """Recompute the decisions in the journal. With --exit-code, returns 1 if any differs from the recorded one."""
     from oomph.explain.reading.run import why_nothing_is_known
     from oomph.journal.journal import read_journal
     from oomph.run.policy import decisions
@@ -303,7 +303,7 @@ def _explain_decisions(args: argparse.Namespace) -> int:
 
 
 def _reinterpret(args: argparse.Namespace) -> None:
-    """Treat an unknown target as an exit status or as text. Raises if it can be neither."""
+    """Treat an unknown target as an exit status or as text. Raises an error if it is neither."""
     status = status_of(args.target) if args.exit_status is None else None
     if status is not None:
         args.target, args.exit_status = None, status
@@ -314,7 +314,7 @@ def _reinterpret(args: argparse.Namespace) -> None:
 
 
 def _prints_page(args: argparse.Namespace) -> bool:
-    """Print the page that the target names; False if it names none."""
+    """Print the page that the target names; return False if there isn't one."""
     from oomph.cli.page import heads_of, page_of
 
     page = page_of(args.target, width())

@@ -1,6 +1,6 @@
-"""Records how much memory real steps took on this user's GPUs, for later plans: one small JSON file per training.
+"""Records how much memory real steps used on this user's GPUs, for later plans: one small JSON file per training run.
 
-The folder belongs to this user alone. Files that are unreadable or belong to somebody else are skipped with a message.
+The folder is private to this user. Files that cannot be read or belong to someone else are skipped with a message.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Say = Callable[[str], None]
 
 
 def folder(environ: Mapping[str, str]) -> Path:
-    """Return the probe folder, `oomph/probes` in the user's cache directory."""
+    """Return the folder for these records, `oomph/probes` in the user's cache directory."""
     named = environ.get("XDG_CACHE_HOME", "")
     base = Path(named) if os.path.isabs(named) else Path(os.path.expanduser("~")) / ".cache"
     return base / "oomph" / "probes"
 
 
 def kept_for(gpu: str, environ: Mapping[str, str], say: Say) -> list[ProbeRecord]:
-    """Return the records of this kind of GPU, newest first; none if the folder cannot be trusted."""
+    """Return the records for this kind of GPU, newest first, or an empty list if the folder cannot be trusted."""
     where = folder(environ)
     try:
         if not where.is_dir():
@@ -57,7 +57,7 @@ def kept_for(gpu: str, environ: Mapping[str, str], say: Say) -> list[ProbeRecord
 
 
 def keep(record: ProbeRecord, environ: Mapping[str, str], say: Say) -> None:
-    """Keep a record, replacing an older one of the same training."""
+    """Save a record, replacing any older one for the same training run."""
     where = folder(environ)
     try:
         where.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
@@ -71,13 +71,13 @@ def keep(record: ProbeRecord, environ: Mapping[str, str], say: Say) -> None:
 
 
 def _name(record: ProbeRecord) -> str:
-    """Return the name of the file for all measurements of a training on one kind of GPU."""
+    """Return the name of the file with all measurements for a training run on one kind of GPU."""
     told = (record.gpu, record.tensorflow, record.engine, str(record.xla), record.training)
     return hashlib.sha256("\0".join(told).encode()).hexdigest()[:32] + _ENDING
 
 
 def _newest(where: Path, after: int = 0) -> list[str]:
-    """Return the file names, newest first: without the first `after`, or if that is 0, as many as are read."""
+    """Return the file names, newest first: those after the first `after`, or, if that is 0, as many as will be read."""
     with os.scandir(where) as entries:
         ours = [entry for entry in entries if entry.name.endswith(_ENDING)]
         dated = [(entry.stat(follow_symlinks=False).st_mtime, entry.name) for entry in ours]

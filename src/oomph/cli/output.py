@@ -1,4 +1,4 @@
-"""Prints the output of a verb to descriptors that may be closed or full, or have lost their reader."""
+"""Prints a verb's output to descriptors that may be closed or full, or whose reader may be gone."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from oomph.terminal.wrapping import reflowed
 
 
 def check() -> None:
-    """Raise OutputError if there is no standard output. Called first, so that no work is wasted."""
+    """Raise OutputError if standard output is closed. Called first, to avoid wasting any work."""
     if sys.stdout is None:
         raise OutputError("standard output is closed: there is nowhere to print to")
 
 
 def write(text: str, heads: Heads = MappingProxyType({})) -> None:
-    """Print to standard output, at once. Raises OutputError if it fails, BrokenPipeError if the reader is gone.
+    """Print to standard output and flush. Raises OutputError if that fails, BrokenPipeError if the reader is gone.
 
-    Characters that it cannot encode (a log may contain any) and terminal control characters are escaped. Lines that
-    start with one of the `heads` get its colour.
+    Terminal control characters, and characters that cannot be encoded (a log may contain anything), are escaped. The
+    beginning of a line is coloured if it is one of the `heads`.
     """
     _print(coloured(shown(text), screen_of_stream(sys.stdout), heads))
 
@@ -36,18 +36,18 @@ def width() -> int:
 
 
 def width_of_told() -> int:
-    """Return the width of a line that `tell` prints, in columns."""
+    """Return the width, in columns, of lines printed by `tell`."""
     return screen_of_stream(sys.stderr).width
 
 
 def one_event(line: str) -> str:
-    """Format a line of progress for `write`: wrapped on a terminal, but one line on a pipe."""
+    """Format a progress line for `write`: wrapped on a terminal, but a single line on a pipe."""
     screen = screen_of_stream(sys.stdout)
     return reflowed(shown(line), screen.width) if screen.terminal else line
 
 
 def write_json(document: dict[str, Any]) -> None:
-    """Print one JSON document to standard output. Raises like `write`."""
+    """Print a JSON document to standard output. Raises the same errors as `write`."""
     _print(escaped(json.dumps(redacted_data(document), indent=2) + "\n"))
 
 
@@ -66,12 +66,12 @@ def _print(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Write one message from oomph to stderr."""
+    """Write a message from oomph to stderr."""
     tell(f"{PREFIX}{text}\n")
 
 
 def tell(text: str, heads: Heads = MappingProxyType({})) -> None:
-    """Print to standard error, wrapped on a terminal. Never raises, since nothing could report it."""
+    """Print to standard error, wrapped on a terminal. Never raises, since there is nowhere to report an error."""
     clear_line()
     try:
         sys.stderr.write(laid_out(shown(text), screen_of_stream(sys.stderr), heads))

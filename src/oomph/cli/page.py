@@ -1,4 +1,4 @@
-"""The output of `oomph explain` for a name that is not a file: a fault's page, a doctor check or an exception."""
+"""Builds the output of `oomph explain` for a name that isn't a file: a fault, a check, a rule or an exception."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SURE = 0.5
 
 
 def page_of(word: str, width: int) -> tuple[str, dict[str, Any]] | None:
-    """Return the page for this word, as text and as a document; None for an unknown word."""
+    """Return the page for this word, as text and as a JSON document, or None for an unknown word."""
     fault = find(word)
     if fault is not None:
         return render.page_text(fault, width), render.page_document(fault)
@@ -41,7 +41,7 @@ def page_of(word: str, width: int) -> tuple[str, dict[str, Any]] | None:
 
 
 def heads_of(word: str, width: int) -> Heads:
-    """Return the bold beginnings of that page's lines."""
+    """Return the line beginnings to print in bold on the page for this word."""
     fault = find(word)
     if fault is not None:
         titles = (line for title in fault.sections for line in wrapped(title, width).split("\n"))
@@ -52,7 +52,7 @@ def heads_of(word: str, width: int) -> Heads:
 
 
 def faults_of(exception: str) -> tuple[Fault, ...]:
-    """Return the faults diagnosed from this exception alone, then those whose pages name it most often."""
+    """Return the faults diagnosed from this exception alone, then those whose pages mention it most often."""
     name = re.compile(rf"(?<!\w){re.escape(exception)}(?!\w)")
     alone = diagnose_log(f"Traceback (most recent call last):\n{exception}: \n".encode())
     sure = [each.fault for each in alone[:1] if each.confidence >= _SURE and each.fault.code != "PYT002"]
@@ -85,7 +85,7 @@ def _document_of_exception(name: str, found: Sequence[Fault]) -> dict[str, Any]:
 
 
 def _check(word: str) -> Check | None:
-    from oomph.doctor.checks import CHECKS  # for a word that is no fault
+    from oomph.doctor.checks import CHECKS  # only for a word that isn't a fault
 
     return next((check for check in CHECKS if word.casefold() in (check.code.casefold(), check.name)), None)
 
@@ -108,7 +108,7 @@ def _document_of_check(check: Check) -> dict[str, Any]:
 
 
 def _rule(word: str) -> Rule | None:
-    from oomph.preflight.rules import RULES  # for a word that is no fault
+    from oomph.preflight.rules import RULES  # only for a word that isn't a fault
 
     return next((rule for rule in RULES if word.casefold() in (rule.code.casefold(), rule.name)), None)
 

@@ -1,4 +1,4 @@
-"""oomph plan: predicts, before a training starts, how much memory it needs and which batch fits."""
+"""oomph plan: predicts, before training starts, how much memory it needs and which batch size fits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ script's own, does not fit; 2 an invalid command line; 3 nothing could be planne
 training, or has none"""
 _WITH_VALUE = ("--fit", "--batch", "--gpu", "--policy", "--optimizer", "--python", "--html", "--color")
 _OWN = ("--gpu", "--html", "--json")
-"""Options that are probably meant for oomph even if they follow the script; others often belong to the script."""
+"""The options that are probably meant for oomph even after the script; other options are often the script's own."""
 _MOST_BATCHES = 32
 _NEGATIVE = re.compile(r"-[\d.]")
 _POLICIES = ("float32", "float64", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
@@ -65,12 +65,12 @@ def count_options(words: Sequence[str]) -> int:
 
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """Parse the options of oomph, and put everything after them, untouched, into `words`."""
+    """Parse oomph's own options, and put everything after them into `words` unchanged."""
     return run_verb.with_script(parser, _with_negative_values(words), _WITH_VALUE)
 
 
 def _with_negative_values(words: Sequence[str]) -> list[str]:
-    """Return the words with "--gpu -1GiB" as "--gpu=-1GiB", because argparse would read the value as an option."""
+    """Turn "--gpu -1GiB" into "--gpu=-1GiB", because argparse would otherwise treat the value as an option."""
     joined: list[str] = []
     count = count_options(words)
     for word in words[:count]:
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _request(args: argparse.Namespace) -> ReachRequest:
-    """Build the request. Refuses everything that can be refused before the script starts."""
+    """Build the request, after rejecting any options that can be rejected before the script starts."""
     from oomph.planning.device import device_of, pool_of
 
     fit = _fit(args.fit)
@@ -120,14 +120,14 @@ def _request(args: argparse.Namespace) -> ReachRequest:
 
 
 def _tell_late_options(words: Sequence[str]) -> None:
-    """Report options of this verb that come after the script and are therefore passed to it."""
+    """Warn about options of this verb that come after the script and are therefore passed to the script."""
     late = [word for word in words[1:] if word.split("=")[0] in _OWN]
     if late:
         say(f"{late[0].split('=')[0]} comes after the script, so the script gets it; put options of oomph plan first")
 
 
 def _batches(text: str | None) -> list[int]:
-    """Parse the sizes of --batch, in increasing order. Raises UsageError for anything else."""
+    """Parse the sizes given with --batch, and sort them. Raises UsageError for anything else."""
     if text is None:
         return []
     words = [word.strip() for word in text.split(",")]
@@ -139,7 +139,7 @@ def _batches(text: str | None) -> list[int]:
 
 
 def _fit(text: str) -> int:
-    """Parse the number of --fit. Raises UsageError for anything but a plausible number."""
+    """Parse the number given with --fit. Raises UsageError for anything but a plausible number."""
     from oomph.reach.channel import MOST_FITS
 
     if not text.isdecimal() or not 1 <= int(text) <= MOST_FITS:

@@ -64,7 +64,7 @@ def count_options(words: Sequence[str]) -> int:
 
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """Parse the options of oomph, and put everything after them, untouched, into `words`."""
+    """Parse oomph's own options, and put everything after them into `words` unchanged."""
     return run_verb.with_script(parser, words, _WITH_VALUE)
 
 
@@ -98,14 +98,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _checked(args: argparse.Namespace) -> Command:
-    """Refuse, before the first run, anything that every run would refuse."""
+    """Reject, before the first run, any arguments that every run would reject."""
     from oomph.process.command import parse_command
     from oomph.run.supervisor.interpreter import python_of
 
     command = parse_command(args.words, "rehearse")
     python = python_of(command, args.python, say)
     if args.python is None and command.form != "command" and python != sys.executable:
-        args.python = python  # every run uses it, and none has to say so again
+        args.python = python  # every run will use it, without having to report it again
     every(args.checkpoint_every)
     return command
 

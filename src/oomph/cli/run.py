@@ -131,7 +131,7 @@ def _add_what_alters_the_mathematics(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """Parse the options of oomph, and put everything after them, untouched, into `words`."""
+    """Parse oomph's own options, and put everything after them into `words` unchanged."""
     count = count_options(words)
     options = words[:count]
     empty = next((word for word in options if word.startswith("--") and word.endswith("=")), None)
@@ -145,15 +145,15 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the script, and return the exit code of `oomph run`."""
+    """Run the script, and return the exit code for `oomph run`."""
     from oomph.run.supervisor.launch import Request, launch
 
     _check_guarded(args)
-    if args.check and args.resume is None:  # a resumed run has been checked, or begun without
+    if args.check and args.resume is None:  # a resumed run was checked when it started, or never
         from oomph.cli.examining import show_findings
 
         show_findings(args.words, args.python)
-    if args.plan and args.micro_batch is None and args.resume is None:  # a resumed run knows its size
+    if args.plan and args.micro_batch is None and args.resume is None:  # a resumed run knows its micro-batch size
         from oomph.cli.examining import planned_micro_batch
 
         args.micro_batch = planned_micro_batch(args.words, args.python)
@@ -174,7 +174,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_summary(document: str) -> None:
-    """Print the summary. If that fails, the exit code is still the script's."""
+    """Print the summary. If that fails, oomph still exits with the script's exit code."""
     try:
         write(document)
     except (OutputError, BrokenPipeError) as error:
@@ -199,7 +199,7 @@ def _guarding(args: argparse.Namespace) -> Guarding:
 
 
 def with_script(parser: argparse.ArgumentParser, words: Sequence[str], with_value: Sequence[str]) -> argparse.Namespace:
-    """Parse the options of a verb that runs a script, and put the script and the rest, untouched, into `words`."""
+    """Parse the options of a verb that runs a script, and put the script and its arguments into `words` unchanged."""
     count = count_options(words, with_value)
     args = parser.parse_args(words[:count])
     args.words = list(words[count:])
@@ -218,7 +218,7 @@ def count_options(words: Sequence[str], with_value: Sequence[str] = _WITH_VALUE)
 
 
 def _check_guarded(args: argparse.Namespace) -> None:
-    """Refuse or report options that need the guard if --no-guard is given."""
+    """Reject or report options that require the guard if --no-guard is given."""
     if not args.no_guard:
         return
     for name in ("verify", "recheck"):
@@ -230,7 +230,7 @@ def _check_guarded(args: argparse.Namespace) -> None:
 
 
 def every(text: str | None) -> tuple[int | None, float | None]:
-    """Parse `--checkpoint-every` into steps or seconds. Raises UsageError for anything else."""
+    """Parse the value of `--checkpoint-every` into steps or seconds. Raises UsageError for anything else."""
     if text is None:
         return None, None
     found = _EVERY.match(text)

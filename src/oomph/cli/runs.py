@@ -1,4 +1,4 @@
-"""A run, or the runs of a folder, as `oomph explain` shows them."""
+"""Formats a run, or the runs in a folder, for `oomph explain`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MORE = "the evidence of every fault, and what to do about it"
 
 
 def story_of_run(run: Path) -> Story | None:
-    """Return the story of a run; None if its journal has none."""
+    """Return a run's story, or None if no attempt is recorded in its journal."""
     events = read_journal(run)
     if not facts(events, AttemptStarted):
         return None
@@ -34,13 +34,13 @@ def story_of_run(run: Path) -> Story | None:
 
 
 def command_of_run(run: Path) -> OwnCommand:
-    """Return the command that started the run; empty if its record cannot be read."""
+    """Return the command that started the run, or an empty one if the run's record cannot be read."""
     record = read_record(run)
     return OwnCommand() if record is None else OwnCommand(tuple(options_without_a_run(record.options)), record.command)
 
 
 def given_up_on(run: Path) -> str:
-    """Return the name of the fault on which oomph gave up at the end of the run; empty if it did not."""
+    """Return the name of the fault that made oomph give up at the end of the run, or "" if it didn't."""
     decided = last(read_journal(run), Decided)
     if decided is None or decided.action != "give-up":
         return ""
@@ -59,13 +59,13 @@ def run_as_text(
     full: bool,
     width: int,
 ) -> str:
-    """Format the story, what ended the run (with `full`: every fault in it), and the next command.
+    """Format the story, the fault that ended the run (or with `full`, every fault in it), and the next command.
 
     Args:
-        run: the run directory, as the user named it.
-        state: words that follow the outcome of a run that is not over.
+        run: the run directory, as given by the user.
+        state: the words to append to the outcome of a run that is not over.
         following: the next command to suggest for such a run.
-        section: what was wrong with the machine.
+        section: a description of the machine's problems.
     """
     shown = list(diagnoses) if full else _of_the_end(story, diagnoses)
     told = as_text(story, run, state, headline, width)
@@ -87,13 +87,13 @@ def _of_the_end(story: Story, diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]
 
 
 def headline(fault: str) -> str:
-    """Return the name of a fault, with the code of its page if it has one."""
+    """Return a fault's name, with the code of its page if it has one."""
     page = find(fault)
     return fault if page is None else render.headline(page)
 
 
 def _exit_code(events: Sequence[Event]) -> int | None:
-    """Return the exit code of the newest call of oomph; None if it has not ended, even if earlier calls have."""
+    """Return the latest oomph invocation's exit code, or None if it has not exited, even if earlier ones have."""
     newest = max((event.attempt for event in events), default=0)
     ended = [each.exit_code for each in facts((event for event in events if event.attempt == newest), RunEnded)]
     return ended[-1] if ended and isinstance(ended[-1], int) else None
@@ -104,14 +104,14 @@ _MOST_SHOWN = 20
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """Return all run directories of a folder, newest first: those named by --run-dir, and those below `.oomph`."""
+    """Return all run directories in a folder, newest first, including those named with --run-dir and in `.oomph`."""
     places = (folder, folder / "runs", folder / ".oomph" / "runs", *_inside(folder, ".oomph/runs"))
     runs = {run: at for place in places for run in _inside(place) if (at := _changed(run)) is not None}
     return sorted(sorted(runs), key=lambda run: runs[run], reverse=True)
 
 
 def _inside(folder: Path, name: str = "") -> list[Path]:
-    """Return the entries of a folder, or the path `name` in each of them; empty if it cannot be read."""
+    """Return a folder's entries, or the path `name` inside each; an empty list if the folder cannot be read."""
     try:
         return [path / name for path in folder.iterdir()]
     except OSError:
@@ -119,7 +119,7 @@ def _inside(folder: Path, name: str = "") -> list[Path]:
 
 
 def _changed(run: Path) -> float | None:
-    """Return the Unix time of a run's last change; None if the folder is not a run. A missing run.json is allowed."""
+    """Return when a run last changed, as Unix time, even if run.json is missing; None if the folder is not a run."""
     for name in ("run.json", "journal"):
         try:
             found = (run / name).stat()
@@ -131,7 +131,7 @@ def _changed(run: Path) -> float | None:
 
 
 def list_as_text(runs: Sequence[Path], width: int) -> str:
-    """Format one line for each run, and the command that explains the newest."""
+    """Format one line for each run, and the command that explains the newest run."""
     lines = []
     for path in runs[:_MOST_SHOWN]:
         record = read_record(path)
@@ -148,7 +148,7 @@ def list_as_text(runs: Sequence[Path], width: int) -> str:
 
 
 def list_as_document(runs: Sequence[Path]) -> dict[str, Any]:
-    """Return the runs as a JSON document."""
+    """Return a JSON document that lists the runs."""
     records = [(path, read_record(path)) for path in runs]
     entries = [
         {
@@ -163,6 +163,6 @@ def list_as_document(runs: Sequence[Path]) -> dict[str, Any]:
 
 
 def _state(path: Path, record: RunRecord) -> str:
-    """Return the state that `oomph explain RUN --json` reports; for a run that is over, the state in run.json."""
+    """Return the state as in `oomph explain RUN --json` or, for a run that is over, the status in run.json."""
     left = unfinished(path)
     return record.status if left is None else left.name

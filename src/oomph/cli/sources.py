@@ -1,4 +1,4 @@
-"""Reads the sources of `oomph explain`: a log, standard input, a run directory, the kernel log, an exit status."""
+"""Reads the sources for `oomph explain`: a log, standard input, a run directory, the kernel log, an exit status."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from oomph.files.opening import open_regular
 
 LINE_END = b"\n"
 THIS_MACHINE = ""
-"""The target that stands for the kernel log of this machine, instead of a file."""
+"""The value of `kernel_log` that means this machine's kernel log rather than a file."""
 
 
 def evidence(
     target: str | None, kernel_log: str | None, exit_status: int | None, *, is_text: bool = False
 ) -> Iterator[Evidence]:
-    """Yield all evidence, the kernel log first, because it shows the causes of what a program prints.
+    """Yield all evidence, starting with the kernel log, which shows the causes of the errors that a program prints.
 
     Args:
-        target: a file, "-" or a run directory; if `is_text`, the log itself.
+        target: a file, "-" or a run directory, or the log itself if `is_text` is True.
         kernel_log: a file, or THIS_MACHINE.
-        exit_status: how the program ended.
-        is_text: True if the target is text.
+        exit_status: the program's exit status.
+        is_text: True if the target is the text of a log.
     """
     parts: list[Iterator[Evidence]] = []
     if kernel_log is not None:
@@ -59,7 +59,7 @@ def _kernel(where: str) -> Iterator[Evidence]:
 
 
 def tell_what_the_kernel_shows(diagnoses: Sequence[Diagnosis]) -> None:
-    """Report that the kernel log was read without result, unless it is the evidence of a fault."""
+    """Report if none of the evidence comes from the kernel log."""
     from oomph.explain.reading.kernel_log import ORIGIN
 
     if not any(fact.origin == ORIGIN for diagnosis in diagnoses for fact in diagnosis.evidence):
@@ -92,13 +92,13 @@ def _is_script(target: str) -> str:
 
 
 def check_may_be_entered(path: Path) -> None:
-    """Raise ExamineError for a folder that this user may not enter, of which nothing can be said."""
+    """Raise ExamineError for a folder that this user is not allowed to enter, since it cannot be examined."""
     if os.path.isdir(path) and not os.access(path, os.R_OK | os.X_OK):
         raise ExamineError(f"{path} cannot be read: permission denied")
 
 
 def _check_file(name: str) -> None:
-    """Refuse devices, which have no end, and announce the wait for a FIFO."""
+    """Reject devices, which may never end, and announce that a FIFO may keep the user waiting."""
     mode = Path(name).stat().st_mode
     if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not _is_terminal(Path(name))):
         raise ExamineError(f"{name} is a device, not a log")
@@ -107,13 +107,13 @@ def _check_file(name: str) -> None:
 
 
 def _is_terminal(path: Path) -> bool:
-    """True if somebody can type a log into this device; devices such as /dev/null are empty or endless."""
+    """True if someone can type a log into this device. Other devices, such as /dev/null, are empty or endless."""
     with path.open("rb") as device:
         return device.isatty()
 
 
 def _read_run(path: Path) -> Iterator[Evidence]:
-    from oomph.explain.reading.run import read_run  # a log needs no journal
+    from oomph.explain.reading.run import read_run  # not needed for a log
 
     yield from read_run(path, words())
     tell_what_is_missing(path)
@@ -134,7 +134,7 @@ _FINISHED = re.compile(rb"^oomph: the end {1,20}the script finished(?:, (\d{1,12
 
 
 def survived(target: str | None) -> str:
-    """Say how a log's run ended, as a clause; empty unless oomph's last closing lines in it say that it finished."""
+    """Return a clause saying that the log's run finished, if oomph's last closing lines in the log say so, or ""."""
     if target is None or not os.path.isfile(target):
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Interprets the target of `oomph explain`: a file of a run, an exit status, text, or an unknown word."""
+"""Interprets the target of `oomph explain`: a run's file, an exit status, text, or an unknown word."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_piped() -> bool:
     try:
         mode = os.fstat(0 if sys.stdin is None else sys.stdin.fileno()).st_mode
     except (OSError, ValueError):
-        return False  # closed
+        return False  # standard input is closed
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
@@ -46,7 +46,7 @@ def exists(path: Path) -> bool:
 
 
 def run_of(target: str) -> str:
-    """Return the run directory if the target is a document or a journal of a run; otherwise the target itself."""
+    """Return the run directory if the target is one of a run's documents or journals, or else the target itself."""
     path = Path(target)
     of_journal = path.parent.name == "journal" and path.suffix == ".jsonl"
     if path.name not in _DOCUMENTS and not of_journal:
@@ -59,17 +59,17 @@ def run_of(target: str) -> str:
 
 
 def status_of(target: str) -> int | None:
-    """Return the exit status that the target means: a possible number, or the name of a signal."""
+    """Return the exit status if the target is a valid number or the name of a signal, or None otherwise."""
     if _STATUS.match(target) and int(target) < 256:
         return int(target)
-    import signal  # only for signal names
+    import signal  # only for the name of a signal
 
     number = getattr(signal, target.upper(), None) if target.upper().startswith("SIG") else None
     return 128 + number.value if isinstance(number, signal.Signals) else None
 
 
 def is_text(target: str) -> bool:
-    """True if the target is a line of a log: a signature matches it, and it does not look like a file name."""
+    """True if the target is a line from a log: a signature matches it, and it does not look like a file name."""
     if _FILE_NAME.search(target) or (_PATH.search(target) and not _BLANK.search(target)):
         return False
     found = diagnose_log(target.encode(errors="replace"))
@@ -77,7 +77,7 @@ def is_text(target: str) -> bool:
 
 
 def unknown(target: str) -> UsageError | ExamineError:
-    """Return the error for a target that is not a file, run or fault."""
+    """Return the error for a target that is neither a file nor a run nor a fault."""
     if _CODE.match(target):
         return UsageError(f"unknown fault {target}; {_codes_beside(target)}")
     shown = target if len(target) <= _SHOWN else target[:_SHOWN] + "..."
@@ -94,14 +94,14 @@ def _hint(target: str) -> str:
     codes = [fault.code for fault in load() if fault.code.startswith(target.upper())]
     if codes:
         return f"; did you mean one of {', '.join(codes)}?"
-    import difflib  # for a mistyped word only
+    import difflib  # only for a mistyped word
 
     close = difflib.get_close_matches(target, [fault.name for fault in load()], n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
 def _codes_beside(code: str) -> str:
-    """Name the codes that start like this one, or describe how codes start."""
+    """List the codes with the same prefix as this one, or else the prefixes of all codes."""
     codes = [fault.code for fault in load()]
     beside = [each for each in codes if each[:3] == code[:3].upper()]
     if beside:
@@ -110,8 +110,8 @@ def _codes_beside(code: str) -> str:
 
 
 def _page_of_xid(code: int) -> str:
-    """Return a hint that names the fault of this Xid; empty if there is none."""
-    from oomph.explain.reading.kernel_log import ORIGIN  # which can start processes
+    """Return a hint with the fault code for this Xid, or "" if there isn't one."""
+    from oomph.explain.reading.kernel_log import ORIGIN  # imported late, since it can start processes
 
     line = f"NVRM: Xid (PCI:0000:01:00): {code}, pid=1, name=python\n".encode()
     found = diagnose_log(line, origin=ORIGIN)
@@ -137,10 +137,10 @@ _NOT_WHY = "The number says that the program failed, not why.\nNext: oomph expla
 
 
 def meaning(status: int) -> str:
-    """Explain the exit status, with the next command if there is one; empty for success.
+    """Explain an exit status, and suggest the next command if there is one; return "" for success.
 
     Args:
-        status: an exit code, or −n for death by signal n.
+        status: an exit code, or −n if signal n killed the program.
     """
     if status == 0:
         return ""

@@ -1,4 +1,4 @@
-"""oomph watch: shows GPUs, this folder's runs and their problems: live, once, or for Prometheus."""
+"""oomph watch: shows the GPUs, and this folder's runs and their problems: live, once, or for Prometheus."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DUMB = ("", "dumb", "unknown")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command line of the verb."""
+    """Declare the verb's command line."""
     parser.epilog = _EPILOG
     parser.add_argument("--run", metavar="DIR", help="show this run, or this folder of oomph.Monitor")
     form = parser.add_mutually_exclusive_group()
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the view. Raises UsageError or ExamineError."""
+    """Show the live view or a snapshot, or serve metrics. Raises UsageError or ExamineError."""
     if args.serve is not None and args.json:
         raise UsageError("--serve has its own format: drop --json")
     from oomph.watch.feed import Feed
@@ -71,7 +71,7 @@ def _asked(run: str | None) -> Path | None:
 
 
 def _is_screen() -> bool:
-    """True if standard output is a terminal that can be redrawn; prints a message if it is not."""
+    """True if standard output is a terminal that can be redrawn. Prints a message otherwise."""
     if not os.isatty(sys.stdout.fileno()):
         say("standard output is not a terminal: printing one snapshot, as with --once")
         return False

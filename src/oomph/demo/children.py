@@ -1,4 +1,4 @@
-"""Runs the demonstration's child processes, one at a time, and kills the script when the scenario says so."""
+"""Runs the demonstration's child processes one at a time, and kills the script when the scenario says so."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from oomph.terminal.console import Ticking
 from oomph.terminal.message import PREFIX
 
 LONGEST_SECONDS = 240.0
-"""The time, in seconds, after which a child is considered stuck; no child normally takes that long."""
+"""The time, in seconds, after which a child counts as stuck; normally, none takes that long."""
 _POLL_SECONDS = 0.01
 _GRACE_SECONDS = 10.0
 
@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 
 class DemoError(OomphError):
-    """The demonstration could not be completed, so it neither confirms nor refutes the claims."""
+    """Raised if the demonstration could not be completed, so that it neither confirms nor refutes the claims."""
 
 
 def run_plain(words: Sequence[str], environ: Mapping[str, str], log: Path, python: str = sys.executable) -> ChildEnding:
@@ -46,7 +46,7 @@ def run_plain(words: Sequence[str], environ: Mapping[str, str], log: Path, pytho
 def run_killed(
     command: Sequence[str], run_dir: Path, kill_at: int, environ: Mapping[str, str], log: Path, say: Say
 ) -> tuple[ChildEnding, bool]:
-    """Run a command of `oomph run`, and kill the script after `kill_at` steps; also return whether it was killed."""
+    """Run an `oomph run` command, and kill the script after `kill_at` steps; also return whether it was killed."""
     started, killed = time.monotonic(), False
     with (
         _started(command, isolated_environ(environ), log) as child,
@@ -73,7 +73,7 @@ def under_oomph(python: str, run_dir: Path, every: int, words: Sequence[str]) ->
 
 
 def compare(first: Path, second: Path, python: str = sys.executable) -> Compared:
-    """Compare two results in a child process, since that needs NumPy."""
+    """Compare two results in a child process, since the comparison needs NumPy."""
     script = Path(__file__).parent / "live" / "weights.py"
     done = subprocess.run(
         [python, str(script), str(first), str(second)], capture_output=True, text=True, timeout=LONGEST_SECONDS
@@ -86,13 +86,13 @@ def compare(first: Path, second: Path, python: str = sys.executable) -> Compared
 
 
 class _Tail:
-    """Passes on oomph's lines from a growing log."""
+    """Passes oomph's lines on from a growing log."""
 
     def __init__(self, readline: Callable[[], str], say: Say) -> None:
         self._readline, self._say, self._half = readline, say, ""
 
     def show(self) -> None:
-        """Pass on oomph's lines written since the last call."""
+        """Pass on the lines from oomph that were written since the last call."""
         while piece := self._readline():
             self._half += piece
             if not self._half.endswith("\n"):
@@ -103,7 +103,7 @@ class _Tail:
 
 
 def _due(run_dir: Path, kill_at: int, supervisor: int) -> int | None:
-    """Return the pid to kill now; None before `kill_at`, without a checkpoint, or without steps after it."""
+    """Return the PID to kill now, or None before `kill_at` steps or if no step has followed a checkpoint."""
     progress = read_progress(run_dir)
     if progress is None or progress.steps < kill_at or not 0 < progress.saved < progress.steps:
         return None
@@ -111,7 +111,7 @@ def _due(run_dir: Path, kill_at: int, supervisor: int) -> int | None:
     try:
         ours = {process.pid for process in psutil.Process(supervisor).children(recursive=True)}
     except psutil.Error:
-        return None  # the run has just ended
+        return None  # the run has just finished
     return next((pid for pid in pids if pid in ours), None)
 
 
@@ -119,12 +119,12 @@ def _kill(pid: int) -> bool:
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
-        return False  # it has just ended by itself
+        return False  # the process has just exited on its own
     return True
 
 
 def _started(command: Sequence[str], environ: Mapping[str, str], log: Path) -> Child:
-    """Start a process whose output goes into a file. It stays in oomph's session, so that Ctrl-C reaches it."""
+    """Start a process with its output going to a file. It stays in oomph's session, so that Ctrl-C reaches it."""
     with log.open("wb") as output:
         return Child(
             command, environ, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent,
@@ -133,7 +133,7 @@ def _started(command: Sequence[str], environ: Mapping[str, str], log: Path) -> C
 
 
 def _wait(child: Child, started: float, watch: Callable[[], None]) -> int:
-    """Wait for the exit code of a child; raises DemoError if it takes too long."""
+    """Wait for a child and return its exit code. Raises DemoError if it takes too long."""
     with Ticking() as ticking:
         while not child.wait(_POLL_SECONDS):
             ticking.tick("training")
@@ -144,7 +144,7 @@ def _wait(child: Child, started: float, watch: Callable[[], None]) -> int:
 
 
 def _error_in(log: Path) -> str:
-    """Return the log line that names the child's error, with the size of the failed allocation."""
+    """Return the line in the log that names the child's error, with the size of the failed allocation."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     name = next((line for line in lines if OUT_OF_MEMORY in line), "")
     request = next((line.strip().split(" on /job:")[0] for line in lines if "OOM when allocating" in line), "")

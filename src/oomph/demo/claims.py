@@ -1,4 +1,4 @@
-"""The claims of the demonstration, and whether the measurements support them. Pure."""
+"""The demonstration's claims, and whether the measurements support them. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oomph.demo.scenario import BATCH, CHECKPOINT_EVERY, STEPS
 
 OUT_OF_MEMORY = "ResourceExhaustedError"
 LEARNED = 0.9
-"""The minimum test accuracy: below it the training has failed, and equal results prove nothing."""
+"""The minimum test accuracy: below it, training has failed, and equal results prove nothing."""
 NOISE_FACTOR = 10
 """The largest difference allowed in the float32 result, as a multiple of the effect of summation order."""
 NOISE_LIMIT = 1e-3
@@ -20,17 +20,17 @@ FLOAT64_LIMIT = 1e-12
 
 @dataclass(frozen=True)
 class ChildEnding:
-    """A child's outcome."""
+    """The outcome of a child process."""
 
     returncode: int
     seconds: float
     error: str = ""
-    """The line of its output that names its error; empty if it succeeded."""
+    """The line in its output that names the error; empty if it succeeded."""
 
 
 @dataclass(frozen=True)
 class Survived:
-    """The result of a run under oomph, from its own summary."""
+    """The result of a run under oomph, taken from the run's summary."""
 
     ended: ChildEnding
     killed: bool
@@ -62,10 +62,10 @@ class Compared:
     """The comparison of a result with the undisturbed one."""
 
     accuracies: tuple[float, float]
-    """The test accuracies of the undisturbed training and of the one compared with it."""
+    """The test accuracies of the undisturbed training run and of the one compared with it."""
     dtypes: tuple[str, ...]
     difference: float
-    """The largest difference between two weights."""
+    """The largest difference between two corresponding weights."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class DemoTrial:
     name: str
     survived: Survived
     compared: Compared | None
-    """The comparison; None if the run under oomph left no result."""
+    """The comparison, or None if the run under oomph left no result."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,12 @@ class Measured:
     single: DemoTrial
     double: DemoTrial
     noise: float
-    """The largest difference between weights due to summation order alone."""
+    """The largest difference between weights that summation order alone causes."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim and its measurement."""
+    """One claim, and the measurement that supports or refutes it."""
 
     text: str
     measured: str

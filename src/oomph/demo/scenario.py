@@ -1,4 +1,4 @@
-"""The runs of the demonstration: script, memory limit, time of the kill. Pure, except for locating the script."""
+"""The demonstration's runs: the script, the memory limit, when to kill it. Pure, except for locating the script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oomph.protocol.handover import VARIABLE
 EPOCHS = 15
 BATCH = 256
 STEPS = 90
-"""The number of steps in the whole training: 1536 samples in batches of 256, 15 times."""
+"""The total number of training steps: 1536 samples in batches of 256, 15 times."""
 CHECKPOINT_EVERY = 10
 """The number of steps between two checkpoints, and therefore the most that a kill can cost."""
 KILL_AT = 45
@@ -22,7 +22,7 @@ _COMMON = {
     "CUDA_VISIBLE_DEVICES": "-1",  # the limit applies to CPU memory only
     "TF_ENABLE_ONEDNN_OPTS": "0",  # oneDNN allocates outside the limit
     "TF_CPP_MIN_LOG_LEVEL": "2",
-    "TF_NUM_INTRAOP_THREADS": "2",  # the number of threads decides the peak memory
+    "TF_NUM_INTRAOP_THREADS": "2",  # the number of threads determines the peak memory
     "TF_NUM_INTEROP_THREADS": "2",
     "KERAS_BACKEND": "tensorflow",
     "PYTHONUNBUFFERED": "1",
@@ -53,13 +53,13 @@ def script_path() -> Path:
 
 
 def script_words(script: Path, precision: Precision, out: Path, order: str = "forward") -> list[str]:
-    """Return the script and its arguments."""
+    """Return the script and its arguments as a command line."""
     words = [str(script), "--epochs", str(EPOCHS), "--batch", str(BATCH), "--order", order, "--out", str(out)]
     return [*words, *precision.options]
 
 
 def environment(inherited: Mapping[str, str], limit_mb: int | None) -> dict[str, str]:
-    """Build the environment of a child process; with a limit, TensorFlow's allocator refuses to exceed it."""
+    """Build the environment for a child process; with a limit, TensorFlow's allocator refuses to exceed it."""
     kept = {name: value for name, value in inherited.items() if not name.startswith("TF_") and name != VARIABLE}
     if limit_mb is None:
         return kept | _COMMON

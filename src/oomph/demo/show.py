@@ -39,19 +39,20 @@ class Shown:
         return all(claim.held for claim in self.claims)
 
     def as_document(self) -> dict[str, Any]:
-        """Return the document of `oomph demo --json`."""
+        """Return the document that `oomph demo --json` prints."""
         claims = [asdict(claim) for claim in self.claims]
         return {"schema": SCHEMA, "held": self.held, "seconds": round(self.seconds, 1), "claims": claims}
 
 
 def show(keep: str | None, say: Say, width: int) -> Shown:
-    """Run the whole demonstration and report progress; raises UsageError or DemoError if that fails."""
+    """Run the whole demonstration and report progress. Raises UsageError or DemoError if it cannot be completed."""
     python = choose_python(None, lambda line: say(f"{PREFIX}{line}"))
     check_installed(python)
     source = scenario.script_path()
     started = time.monotonic()
     with work_folder(keep, "oomph-demo-") as folder:
-        # A copy: in a wheel the original is a file of oomph's, whose lines are never named as the script's.
+        # A copy: in a wheel, the original is one of oomph's own files, and no message would name its lines as the
+        # script's.
         script = Path(shutil.copy(source, folder))
         measured = _Demo(python, script, folder, say).run()
         claims = tuple(judge(measured))
@@ -63,7 +64,7 @@ def show(keep: str | None, say: Say, width: int) -> Shown:
 
 
 def check_installed(python: str) -> None:
-    """Raise UsageError for missing packages before anything runs."""
+    """Raise UsageError if packages are missing, before anything runs."""
     has = has_itself if python == sys.executable else partial(has_module, python)
     missing = [package for package in _NEEDED if not has(package)]
     if missing:
@@ -71,7 +72,7 @@ def check_installed(python: str) -> None:
 
 
 class _Demo:
-    """The runs, in order. Each leaves NAME.npz and NAME.log in the folder."""
+    """Runs everything in order. Each run leaves NAME.npz and NAME.log in the folder."""
 
     def __init__(self, python: str, script: Path, folder: Path, say: Say) -> None:
         self._python, self._script, self._folder, self._say = python, script, folder, say
@@ -128,7 +129,7 @@ class _Demo:
         return Survived.of(ended, killed, read_summary(run_dir))
 
     def _said(self, line: str) -> None:
-        if not line.startswith(f"{PREFIX}next"):  # the directory that it names is deleted after the demonstration
+        if not line.startswith(f"{PREFIX}next"):  # it names a directory that is deleted after the demonstration
             self._say(f"   {line}")
 
     def _trial(self, precision: Precision, name: str, reference: str, survived: Survived) -> DemoTrial:

@@ -1,4 +1,4 @@
-"""Check and Finding: one question about a snapshot, and its answer. Pure: the same snapshot gives the same finding.
+"""Check and DoctorFinding: a question about a snapshot, and its answer. Pure: the same snapshot gives the same finding.
 
 `@check("DOC101", why=...)` turns the decorated function into a Check.
 """
@@ -16,43 +16,43 @@ PASS, WARN, FAIL, SKIP = "pass", "warn", "fail", "skip"
 
 @dataclass(frozen=True)
 class DoctorFinding:
-    """The answer of a check."""
+    """The result of a check."""
 
     status: str
     """The outcome: "pass", "warn", "fail", or "skip" if the question does not apply or could not be answered."""
     message: str
-    """One or two factual sentences on what was found."""
+    """One or two factual sentences about the result."""
     remedies: tuple[Remedy, ...] = ()
-    """The remedies for this machine, best first."""
+    """The remedies for this machine, the best one first."""
     fault: str = ""
-    """The name of the fault to which this leads; its page says more. Empty if all is well."""
+    """The name of the fault that this leads to, whose page has the details; empty if all is well."""
     note: bool = False
-    """True if the finding is worth a line even though nothing is wrong."""
+    """True if the finding is worth mentioning even though nothing is wrong."""
     blind: bool = False
-    """True if the check could not run because something that it needs could not be observed."""
+    """True if the check could not run because a part of the snapshot that it needs could not be observed."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that stops or slows training, and how to detect it."""
+    """A problem that stops or slows training, and how to detect it."""
 
     code: str
     name: str
     why: str
-    """The reason that it matters: its effect on training, in one or two sentences."""
+    """The reason why the problem matters: its effect on training, in one or two sentences."""
     look: Callable[[Snapshot], DoctorFinding]
     faults: tuple[str, ...] = ()
-    """Every fault that its findings can name."""
+    """All faults that its findings can lead to."""
     needs: tuple[str, ...] = ()
     """The parts of the snapshot without which the check cannot run."""
     source: str = ""
-    """The source that documents it: a TensorFlow file, an NVIDIA page, an issue."""
+    """The source that documents the problem: a TensorFlow file, an NVIDIA page, an issue."""
     shown: str = ""
-    """The test result that shows TensorFlow behaving this way; empty if there is none."""
+    """The test result that shows this behaviour in TensorFlow; empty if there is none."""
 
     @property
     def summary(self) -> str:
-        """The first line of the docstring of its function."""
+        """The first line of the docstring of the check's function."""
         return (self.look.__doc__ or "").strip().partition("\n")[0]
 
 
@@ -65,7 +65,7 @@ def check(
     source: str = "",
     shown: str = "",
 ) -> Callable[[Callable[[Snapshot], DoctorFinding]], Check]:
-    """Turn the decorated function into a check with its name; its docstring starts with what the check finds."""
+    """Turn the decorated function into a check named after it. Its docstring starts with what the check finds."""
     return lambda look: Check(code, look.__name__.replace("_", "-"), why, look, faults, needs, source, shown)
 
 
@@ -75,25 +75,25 @@ def passed(message: str) -> DoctorFinding:
 
 
 def noted(message: str, *remedies: Remedy) -> DoctorFinding:
-    """Return the finding that all is well, but something is worth knowing."""
+    """Return the finding that all is well, but that something is worth knowing."""
     return DoctorFinding(PASS, message, remedies, note=True)
 
 
 def warned(fault: str, message: str, *remedies: Remedy) -> DoctorFinding:
-    """Return the finding that training works, but worse than it could, or may fail later."""
+    """Return the finding that training works, but not as well as it could, or that it may fail later."""
     return DoctorFinding(WARN, message, remedies, fault)
 
 
 def failed(fault: str, message: str, *remedies: Remedy) -> DoctorFinding:
-    """Return the finding that training on the GPU cannot work like this."""
+    """Return the finding that training on the GPU cannot work in this state."""
     return DoctorFinding(FAIL, message, remedies, fault)
 
 
 def skipped(reason: str) -> DoctorFinding:
-    """Return the finding that the question does not apply to this machine."""
+    """Return the finding that the check does not apply to this machine."""
     return DoctorFinding(SKIP, reason)
 
 
 def blind(reason: str) -> DoctorFinding:
-    """Return the finding that the question applies, but cannot be answered."""
+    """Return the finding that the check applies, but could not run."""
     return DoctorFinding(SKIP, f"could not check: {reason}", blind=True)

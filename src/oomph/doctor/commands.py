@@ -1,4 +1,4 @@
-"""The exact commands for this machine: pip, environment, container flag."""
+"""Builds the exact commands for this machine: pip installs, environment variables, container flags."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from oomph.doctor.snapshot import Library, Snapshot
 
 
 def install(snapshot: Snapshot, *requirements: str) -> str:
-    """Return the command that installs these requirements into the script's Python.
+    """Return the command that installs these requirements for the script's Python.
 
-    It uses pip or uv, or installs pip first.
+    The command uses pip, or uv if pip is missing. Without either, it installs pip first.
     """
     wanted = " ".join(map(_quoted, requirements))
     python = _quoted(snapshot.python.executable)
@@ -24,7 +24,7 @@ def install(snapshot: Snapshot, *requirements: str) -> str:
 
 
 def reinstall(snapshot: Snapshot, remove: Iterable[str], add: str) -> str:
-    """Return the command that uninstalls these distributions and installs `add`."""
+    """Return the command that uninstalls the distributions in `remove` and installs `add`."""
     python, names = _quoted(snapshot.python.executable), " ".join(remove)
     if not snapshot.python.pip and snapshot.python.uv:
         return f"uv pip uninstall --python {python} {names} && {install(snapshot, add)}"
@@ -32,7 +32,7 @@ def reinstall(snapshot: Snapshot, remove: Iterable[str], add: str) -> str:
 
 
 def tensorflow_with_cuda(snapshot: Snapshot) -> str:
-    """Return the requirement for the installed version of TensorFlow together with its CUDA libraries."""
+    """Return the requirement for the installed TensorFlow version, including its CUDA libraries."""
     if snapshot.tensorflow is None:
         return "tensorflow[and-cuda]"
     name = "tf-nightly" if snapshot.tensorflow.distribution == "tf-nightly" else "tensorflow"
@@ -40,7 +40,7 @@ def tensorflow_with_cuda(snapshot: Snapshot) -> str:
 
 
 def nvidia_wheel(snapshot: Snapshot, soname: str) -> str:
-    """Return the wheel that contains this library, as the installed TensorFlow requires it; empty if it names none."""
+    """Return TensorFlow's own requirement for the wheel that contains this library; empty if it has none."""
     name = WHEELS.get(soname.split(".")[0])
     package = snapshot.packages.get(snapshot.tensorflow.distribution) if snapshot.tensorflow else None
     for line in package.requires if package else ():
@@ -51,32 +51,32 @@ def nvidia_wheel(snapshot: Snapshot, soname: str) -> str:
 
 
 def without_entry(snapshot: Snapshot, folder: str) -> str:
-    """Return the shell line that removes one folder from LD_LIBRARY_PATH."""
+    """Return the shell command that removes a folder from LD_LIBRARY_PATH."""
     entries = snapshot.environment.get("LD_LIBRARY_PATH", "").split(":")
     left = [entry for entry in entries if entry and entry != folder]
     return export("LD_LIBRARY_PATH", ":".join(left)) if left else "unset LD_LIBRARY_PATH"
 
 
 def export(name: str, value: str) -> str:
-    """Return the line that sets a variable in a shell."""
+    """Return the shell command that sets a variable."""
     return f"export {name}={_quoted(value)}"
 
 
 def driver_branch(snapshot: Snapshot) -> str:
-    """Return the branch of the installed driver, 550 for 550.54.15, to which its other parts must belong."""
+    """Return the branch of the installed driver (550 for 550.54.15), which the driver's other parts must match."""
     version = snapshot.nvml.driver or snapshot.host.kernel_driver
     return version.partition(".")[0] or "550"
 
 
 def driver_upgrade(snapshot: Snapshot, wanted: str) -> str:
-    """Return the command that installs a newer NVIDIA driver; empty if no single command does."""
+    """Return the command that installs a newer NVIDIA driver; empty if no single command can do so."""
     if snapshot.host.wsl or snapshot.host.container:
         return ""
     return f"sudo apt-get install -y nvidia-driver-{wanted} && sudo reboot"
 
 
 def container_run(snapshot: Snapshot) -> str:
-    """Return the command or setting that gives a container its GPUs."""
+    """Return the command or setting that gives a container access to the GPUs."""
     return {
         "kubernetes": "resources: {limits: {nvidia.com/gpu: 1}}",
         "podman": "podman run --device nvidia.com/gpu=all ...",
@@ -86,7 +86,7 @@ def container_run(snapshot: Snapshot) -> str:
 
 
 def describe(library: Library) -> str:
-    """Describe the file that is loaded for the library, and why it is chosen."""
+    """Describe the file that is loaded for the library, and why it is the one chosen."""
     winner = library.winner
     if winner is None:
         return f"{library.soname}: not found"

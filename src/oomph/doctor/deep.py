@@ -1,4 +1,4 @@
-"""`oomph doctor --deep`: tries each GPU with TensorFlow itself, in child processes, where a crash is a finding."""
+"""`oomph doctor --deep`: tries out each GPU with TensorFlow, in child processes, so that a crash becomes a finding."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ _FAULTS = {
     "bandwidth": "hardware-fault",
     "all-reduce": "nccl-failure",
 }
-"""The fault that a failed trial points to if its log names none."""
+"""The fault that a failed trial suggests if its log does not show a more specific one."""
 
 
 def try_devices(
     snapshot: Snapshot, say: Say, trials: Sequence[str] = _EACH, limits: SilenceLimits | None = None
 ) -> tuple[DoctorResult, ...]:
-    """Run every trial on every GPU, one after another. Trials on one GPU share a process until it dies."""
+    """Run every trial on every GPU, one after another. Trials on the same GPU share a process until it dies."""
     count = len(snapshot.driver.devices)
     if snapshot.tensorflow is None or not count:
         reason = "TensorFlow is not installed" if snapshot.tensorflow is None else "no GPU to try"
@@ -69,7 +69,7 @@ def try_devices(
 
 
 def _environ(snapshot: Snapshot) -> dict[str, str]:
-    """Return the script's environment as under `oomph run`, with the repairs."""
+    """Return the script's environment with the repairs applied, as under `oomph run`."""
     environ = without_own_variables(os.environ)
     for repair in repairs(snapshot):
         if repair.value is None:
@@ -82,7 +82,7 @@ def _environ(snapshot: Snapshot) -> dict[str, str]:
 def _device(
     snapshot: Snapshot, device: str, trials: Sequence[str], environ: Mapping[str, str], say: Say, limits: SilenceLimits
 ) -> Iterator[DoctorResult]:
-    """Run all trials on one device; if a child dies, the next one continues with the rest."""
+    """Run all trials on one device. If a child dies, a new one continues with the remaining trials."""
     left = list(trials)
     first = True
     while left:
@@ -122,13 +122,13 @@ def _death(device: str, trial: str, life: Life) -> DoctorFinding:
 
 
 def _last_words(life: Life) -> str:
-    """Return the fatal line of the child's log; empty if there is none."""
+    """Return the last fatal line in the child's log; empty if there is none."""
     lines = [line for line in life.stderr.decode(errors="replace").splitlines() if line[:1] == "F" and "] " in line]
     return f" Its log: {lines[-1].partition('] ')[2][:200]}" if lines else ""
 
 
 def _fault(trial: str, life: Life, detail: str) -> str:
-    """Return the fault that `oomph explain` finds in the child's log, otherwise the trial's own."""
+    """Return the fault that `oomph explain` finds in the child's log, or the trial's default fault otherwise."""
     named = _diagnosed(life, detail)
     return named if named and not named.startswith("un") else _FAULTS.get(trial, "hardware-fault")
 
@@ -154,7 +154,7 @@ def _check(trial: str) -> Check:
     return Check(f"DOC{number}", f"deep-{trial}", _WHY[trial], lambda snapshot: passed(""), (fault,))
 
 
-# -- the process of a trial -------------------------------------------------------------------------------------------
+# -- the process that runs trials -------------------------------------------------------------------------------------
 
 Say = Callable[[str], None]
 _LOOK_SECONDS, _REAP_SECONDS = 0.1, 10.0
@@ -162,7 +162,7 @@ _LOOK_SECONDS, _REAP_SECONDS = 0.1, 10.0
 
 @dataclass(frozen=True)
 class SilenceLimits:
-    """Limits for the silence of a child, in seconds."""
+    """How long a child may stay silent, in seconds."""
 
     importing: float = 120.0
     trial: float = 90.0
@@ -170,7 +170,7 @@ class SilenceLimits:
 
 @dataclass
 class Life:
-    """The known facts about a child: its finished trials, the current one, and how it died."""
+    """What is known about a child: its finished trials, the current one, and how it died."""
 
     rows: list[Mapping[str, Any]] = field(default_factory=list)
     begun: str = ""
@@ -178,7 +178,7 @@ class Life:
     stderr: bytes = b""
 
     def hear(self, line: bytes, say: Say) -> None:
-        """Process a line that the child printed, and report when a trial starts."""
+        """Process a line that the child printed. Report each trial that starts."""
         facts, rows = parse(line)
         self.rows += rows
         begun = str(facts.get("begun") or "")
@@ -188,7 +188,7 @@ class Life:
 
 
 def live(command: Sequence[str], environ: Mapping[str, str], limits: SilenceLimits, say: Say) -> Life:
-    """Run a child to completion, or until it is silent for too long. Its output on stderr is kept."""
+    """Run a child until it exits or has been silent for too long. Its stderr is kept."""
     life = Life()
     with tempfile.TemporaryFile() as log:
         with Child(command, environ, stderr=log) as child:
@@ -201,7 +201,7 @@ def live(command: Sequence[str], environ: Mapping[str, str], limits: SilenceLimi
 
 
 def _listen(child: Child, life: Life, limits: SilenceLimits, say: Say) -> None:
-    """Read the child's lines as they arrive, until its output ends or it is silent for too long."""
+    """Read the child's lines as they arrive, until its output ends or it has been silent for too long."""
     heard, ticking = time.monotonic(), Ticking()
     while child.is_open:
         for line in child.lines(_LOOK_SECONDS):

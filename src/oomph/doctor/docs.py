@@ -1,4 +1,4 @@
-"""Write the reference of the checks: `python -m oomph.doctor.docs docs/reference/doctor-checks.md`."""
+"""Generates the reference for the checks: `python -m oomph.doctor.docs docs/reference/doctor-checks.md`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""examine(snapshot): every check's finding, in order, and the verdict in one line.
+"""Runs the checks on a snapshot, in order, and sums up their findings in a one-line verdict.
 
-A check that raises counts as one that could not run.
+A check that raises an exception counts as one that could not run.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ class DoctorResult:
 
     @property
     def wrong(self) -> bool:
-        """True if the check failed or warns."""
+        """True if the finding is a failure or a warning."""
         return self.finding.status in (FAIL, WARN)
 
 
 def examine(snapshot: Snapshot, checks: Sequence[Check] = CHECKS) -> tuple[DoctorResult, ...]:
-    """Return the result of each check on the snapshot."""
+    """Run each check on the snapshot, and return the results."""
     return tuple(DoctorResult(check, _look(check, snapshot)) for check in checks)
 
 
 def choose(only: Sequence[str] | None = None, skip: Sequence[str] | None = None) -> tuple[Check, ...]:
-    """Return the checks that `--only` and `--skip` leave. Raises UsageError for an unknown check.
+    """Return the checks selected by `--only` and `--skip`. Raises UsageError if a check is unknown or none is left.
 
-    Each word contains codes or names, separated by commas.
+    Each argument contains codes or names, separated by commas.
     """
     wanted = _named(only) if only is not None else set(CHECKS)
     unwanted = _named(skip) if skip is not None else set()
@@ -75,7 +75,7 @@ def _named(words: Sequence[str]) -> set[Check]:
 
 
 def verdict(snapshot: Snapshot, results: Sequence[DoctorResult]) -> str:
-    """Return the verdict, as one line."""
+    """Return the verdict as one line."""
     failures = [result for result in results if result.finding.status == FAIL]
     if failures:
         count = "1 problem stops" if len(failures) == 1 else f"{len(failures)} problems stop"

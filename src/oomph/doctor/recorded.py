@@ -1,4 +1,4 @@
-"""The doctor's findings for the start of a run, from the snapshot in its journal."""
+"""The doctor's findings at the start of a run, based on the snapshot in its journal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oomph.journal.journal import last, read_journal
 
 
 def recorded(run_dir: Path) -> Snapshot | None:
-    """Return the snapshot of the run's last start; None if there is none."""
+    """Return the snapshot from the last start of the run, or None if there is none."""
     seen = last(read_journal(run_dir), MachineSeen)
     try:
         return None if seen is None else Snapshot.from_document(seen.snapshot or {})
@@ -24,7 +24,7 @@ def recorded(run_dir: Path) -> Snapshot | None:
 
 
 def behind(run_dir: Path, faults: Iterable[str]) -> tuple[DoctorResult, ...]:
-    """Return the machine's problems: all failures, and the warnings that lead to one of these faults."""
+    """Return the problems of the machine: all failures, and any warnings that lead to one of these faults."""
     snapshot = recorded(run_dir)
     if snapshot is None:
         return ()
@@ -38,12 +38,12 @@ def behind(run_dir: Path, faults: Iterable[str]) -> tuple[DoctorResult, ...]:
 
 
 def as_document(results: Sequence[DoctorResult]) -> dict[str, Any]:
-    """Return the machine's part of `oomph explain RUN --json`; empty if nothing was wrong with it."""
+    """Return the machine section of `oomph explain RUN --json`; empty if nothing was wrong with the machine."""
     return {"machine": [entry(result) for result in results]} if results else {}
 
 
 def as_section(results: Sequence[DoctorResult], width: int) -> str:
-    """Return the machine's part of `oomph explain RUN` as text; empty if nothing was wrong with it."""
+    """Return the machine section of `oomph explain RUN` as text; empty if nothing was wrong with the machine."""
     if not results:
         return ""
     lines = [line for result in results for line in problem(result, width)]

@@ -1,7 +1,8 @@
 """The build targets of each TensorFlow release's wheels, for wheels that do not state them.
 
-Read from the METADATA and build_info.py of the manylinux x86-64 wheels on PyPI; the cuDNN column is the table of tested
-configurations (https://www.tensorflow.org/install/source#gpu). A release not listed here is unknown, not assumed.
+The data comes from METADATA and build_info.py in the manylinux x86-64 wheels on PyPI. The cuDNN column comes from the
+table of tested configurations (https://www.tensorflow.org/install/source#gpu). Nothing is assumed about releases that
+are not listed here.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Release:
-    """One minor release of TensorFlow."""
+    """A minor release of TensorFlow."""
 
     series: tuple[int, int]
     cuda: tuple[int, ...]
     cudnn: tuple[int, int]
     capabilities: tuple[str, ...]
     pythons: tuple[int, int]
-    """The first and the last minor version of Python 3 with a wheel."""
+    """The first and last minor versions of Python 3 that have a wheel."""
 
 
 _KEPLER = ("sm_35", "sm_50", "sm_60", "sm_70", "sm_75", "compute_80")
@@ -43,28 +44,28 @@ RELEASES = (
 
 
 def release_of(numbers: tuple[int, ...]) -> Release | None:
-    """Return the row for a version such as (2, 21, 0); None if there is none."""
+    """Return the release for a version such as (2, 21, 0), or None if it is not listed."""
     return next((release for release in RELEASES if release.series == numbers[:2]), None)
 
 
 def last_for(capability: tuple[int, int]) -> Release | None:
-    """Return the newest release whose wheel contains machine code for a GPU too old for current ones."""
+    """Return the newest release whose wheel contains machine code for this GPU, or None if there is none."""
     fitting = [release for release in RELEASES if runs_on(release.capabilities, capability)]
     return fitting[-1] if fitting else None
 
 
 def runs_on(capabilities: tuple[str, ...], capability: tuple[int, int]) -> bool:
-    """True if any of this machine code runs on the GPU: it has the same major version, and no newer minor one."""
+    """True if any of this machine code runs on the GPU: the same major and the same or an older minor version."""
     return any(code[0] == capability[0] and code[1] <= capability[1] for code in machine_code(capabilities))
 
 
 def machine_code(capabilities: tuple[str, ...]) -> list[tuple[int, int]]:
-    """Return the architectures for which a wheel has machine code; compute_90 stands for PTX and machine code."""
+    """Return the architectures for which a wheel has machine code. compute_90 means both PTX and machine code."""
     return sorted(_pair(name) for name in capabilities)
 
 
 def ptx(capabilities: tuple[str, ...]) -> list[tuple[int, int]]:
-    """Return the architectures for which a wheel has PTX; the driver compiles it for newer GPUs."""
+    """Return the architectures for which a wheel has PTX, which the driver compiles for newer GPUs."""
     return sorted(_pair(name) for name in capabilities if name.startswith("compute_"))
 
 

@@ -1,4 +1,4 @@
-"""The findings as text, and as the JSON document of `oomph doctor --json`."""
+"""Formats the findings as text, and as the JSON document for `oomph doctor --json`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEADS: Heads = {"FAIL": RED, "WARN": YELLOW, "?": YELLOW, "note": CYAN, "Ready:"
 
 
 def as_text(snapshot: Snapshot, results: Sequence[DoctorResult], width: int = USUAL_WIDTH) -> str:
-    """Format problems, warnings, checks that could not run, notes and, last, the verdict."""
+    """Format the problems, warnings, checks that could not run, and notes, followed by the verdict."""
     lines: list[str] = []
     for status in (FAIL, WARN):
         for result in results:
@@ -38,7 +38,7 @@ def as_text(snapshot: Snapshot, results: Sequence[DoctorResult], width: int = US
 
 
 def as_document(snapshot: Snapshot, results: Sequence[DoctorResult]) -> dict[str, Any]:
-    """Return the findings as a JSON document; its shape is a public contract."""
+    """Return the findings as a JSON document. Its structure is part of the public interface."""
     return {
         "schema": SCHEMA,
         "checks": [entry(result) for result in results],
@@ -50,7 +50,7 @@ def as_document(snapshot: Snapshot, results: Sequence[DoctorResult]) -> dict[str
 
 
 def as_exports(mended: Sequence[Repair], snapshot: Snapshot) -> str:
-    """Format the repairs as lines for a shell to evaluate: `eval "$(oomph doctor --fix-env)"`."""
+    """Format the repairs as shell commands to evaluate: `eval "$(oomph doctor --fix-env)"`."""
     if not mended:
         return "# nothing to repair by environment variables\n"
     lines: list[str] = []
@@ -62,7 +62,7 @@ def as_exports(mended: Sequence[Repair], snapshot: Snapshot) -> str:
 
 
 def _preload(snapshot: Snapshot) -> list[str]:
-    """Return commented Python lines that load the libraries in a notebook, whose environment is already set."""
+    """Return commented-out Python lines that load the libraries in a notebook, which starts too late for variables."""
     lost = [
         copy.path
         for library in snapshot.libraries
@@ -76,7 +76,7 @@ def _preload(snapshot: Snapshot) -> list[str]:
 
 
 def entry(result: DoctorResult) -> dict[str, Any]:
-    """Return one check and its finding, as JSON."""
+    """Return a check and its finding as JSON values."""
     check, finding = result.check, result.finding
     return {
         "code": check.code,
@@ -92,7 +92,7 @@ def entry(result: DoctorResult) -> dict[str, Any]:
 
 
 def problem(result: DoctorResult, width: int = USUAL_WIDTH) -> Iterator[str]:
-    """Yield the lines of one problem: what was found, why it matters, what to do."""
+    """Yield the lines that describe a problem: what was found, why it matters, and what to do."""
     check, finding = result.check, result.finding
     yield _wrapped(f"{finding.status.upper():5} {check.name} ({check.code}): {finding.message}", width, "      ")
     yield _wrapped(f"      why   {check.why}", width, " " * 12)
@@ -131,23 +131,23 @@ def _took(snapshot: Snapshot, results: Sequence[DoctorResult]) -> str:
 
 
 def _counted(results: Sequence[DoctorResult]) -> str:
-    """Return the number of checks and of each outcome, in words; the numbers add up."""
+    """Describe how many checks there were, and how many had each outcome. The numbers add up."""
     became = Counter("blind" if result.finding.blind else result.finding.status for result in results)
     words = ", ".join(f"{became[how]} {_BECAME[how]}" for how in _BECAME if became[how])
     return f"{counted(len(results), 'check')}: {words}"
 
 
 def has_page(fault: str) -> bool:
-    """True if the catalogue has a page for this fault; looked up without reading the pages."""
+    """True if the catalogue has a page for this fault. The pages themselves are not read."""
     return any(PAGES.glob(f"*/*-{fault}.md"))
 
 
 def _first_command(results: Sequence[DoctorResult]) -> str:
-    """Return the first command among the remedies, for the verdict; empty if there is none."""
+    """Return the command of the first failure's first remedy, for the verdict; empty if there is none."""
     remedies = [result.finding.remedies for result in results if result.finding.status == FAIL]
     return remedies[0][0].command if remedies and remedies[0] else ""
 
 
 def _wrapped(text: str, width: int, indent: str, command: str = "") -> str:
-    """Wrap a text. It is cleaned first, since it may contain anything, and wrapping could split a key from its name."""
+    """Wrap text. Clean it first: it may contain anything, and wrapping could separate a key from its name."""
     return wrapped(shown_line(text), width, indent, command=shown_line(command))

@@ -1,6 +1,6 @@
-"""repairs(snapshot): what environment variables alone can fix for one run, without installing anything. Pure.
+"""Finds the repairs that environment variables alone can make for a run, without installing anything. Pure.
 
-`oomph doctor --fix-env` prints them; `oomph run` applies them to the script's environment and reports it.
+`oomph doctor --fix-env` prints them. `oomph run` applies them to the script's environment, and reports that it did.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from dataclasses import dataclass
 from oomph.doctor.snapshot import Candidate, Snapshot, numbers_in
 
 ALLOCATORS = ("cuda_malloc_async", "cuda_malloc", "memory_guard")
-"""Accepted values of TF_GPU_ALLOCATOR (gpu_process_state.cc and process_state.cc)."""
+"""The accepted values of TF_GPU_ALLOCATOR (gpu_process_state.cc and process_state.cc)."""
 GROWTH_WORDS = ("true", "false")
-"""Accepted values of TF_FORCE_GPU_ALLOW_GROWTH (gpu_bfc_allocator.cc)."""
+"""The accepted values of TF_FORCE_GPU_ALLOW_GROWTH (gpu_bfc_allocator.cc)."""
 _YES = ("yes", "y", "on", "1", "t")
 
 
 @dataclass(frozen=True)
 class Repair:
-    """A variable of the script's environment, and its corrected value."""
+    """A variable in the script's environment, and its corrected value."""
 
     variable: str
     value: str | None
-    """The corrected value; None to unset the variable."""
+    """The corrected value, or None to unset the variable."""
     why: str
 
 
 def repairs(snapshot: Snapshot) -> tuple[Repair, ...]:
-    """Return every repair that this machine needs; empty if it needs none."""
+    """Return all repairs that this machine needs."""
     return (*_library_path(snapshot), *_growth(snapshot), *_allocator(snapshot))
 
 
 def lost_in_wheels(snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the wheel folders that contain a required library which the loader does not find."""
+    """Return the wheel folders that contain required libraries that the loader does not find."""
     lost = [library for library in snapshot.libraries if library.required and library.winner is None]
     return tuple(dict.fromkeys(copy.folder for library in lost for copy in library.in_wheels[:1]))
 
 
 def better_copy(snapshot: Snapshot) -> Candidate | None:
-    """Return the wheel's cuDNN if TensorFlow accepts it but rejects the one that the loader picks."""
+    """Return the cuDNN from a wheel if TensorFlow accepts it, but rejects the one that the loader picks."""
     library = snapshot.library("libcudnn.so")
     built = snapshot.tensorflow.cudnn_version if snapshot.tensorflow else ()
     if library is None or library.winner is None or not built or not library.winner.version:
@@ -51,7 +51,7 @@ def better_copy(snapshot: Snapshot) -> Candidate | None:
 
 
 def repaired_path(snapshot: Snapshot) -> str:
-    """Return the corrected LD_LIBRARY_PATH; unchanged if nothing is wrong with it."""
+    """Return the corrected LD_LIBRARY_PATH, or the same value if nothing is wrong with it."""
     entries = [entry for entry in snapshot.environment.get("LD_LIBRARY_PATH", "").split(":") if entry]
     foreign = _foreign_driver(snapshot)
     better = better_copy(snapshot)
@@ -62,13 +62,13 @@ def repaired_path(snapshot: Snapshot) -> str:
 
 
 def _accepted(version: str, built: tuple[int, ...]) -> bool:
-    """True if cuDNN's version passes TensorFlow's rule: same major version, no older minor one (cuda_dnn.cc)."""
+    """True if TensorFlow accepts this cuDNN: the same major and the same or a newer minor version (cuda_dnn.cc)."""
     numbers = numbers_in(version)
     return numbers[:1] == built[:1] and numbers[:2] >= built[:2]
 
 
 def _foreign_driver(snapshot: Snapshot) -> str:
-    """Return the LD_LIBRARY_PATH entry with a stub libcuda.so.1, or one of a cuda-compat that this machine rejects."""
+    """Return the LD_LIBRARY_PATH entry whose libcuda.so.1 is a stub, or a cuda-compat that this machine rejects."""
     library = snapshot.library("libcuda.so")
     if library is None or library.winner is None or snapshot.driver.init not in (34, 803, 804):
         return ""

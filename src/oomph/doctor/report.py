@@ -1,4 +1,4 @@
-"""The block to paste into an issue: a description of the machine without home folders, names and UUIDs."""
+"""Builds the block to paste into an issue: a description of the machine without home folders, names or UUIDs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _SHOWN = ("CUDA_", "TF_", "XLA_FLAGS", "LD_", "NVIDIA_", "NCCL_", "KERAS_")
 
 
 def as_report(snapshot: Snapshot, results: Sequence[DoctorResult]) -> str:
-    """Return the report, in a Markdown fence."""
+    """Return the report in a Markdown code fence."""
     lines = ["```text", *_facts(snapshot), "", *_findings(results), "", verdict(snapshot, results), "```"]
     return redact("\n".join(lines)) + "\n"
 
 
 def redact(text: str) -> str:
-    """Remove the home folder, the names of user and host, GPU UUIDs and internet addresses from the text."""
+    """Remove the home folder, the user and host names, GPU UUIDs and IP addresses from the text."""
     home = os.path.expanduser("~")
     if len(home) > 1:
         text = text.replace(home, "~")
@@ -41,7 +41,7 @@ def redact(text: str) -> str:
 
 
 def _is_version(text: str) -> bool:
-    """True if this is a version such as cuDNN's 9.3.0.75, not an address."""
+    """True if this is a version number, such as 9.3.0.75 for cuDNN, not an address."""
     return int(text.split(".")[0]) < 10 or text.startswith(("11.", "12.", "13."))
 
 

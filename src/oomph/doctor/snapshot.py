@@ -1,17 +1,17 @@
-"""Snapshot: a machine as TensorFlow finds it, as frozen values. The journal of every run contains one.
+"""Snapshot: frozen values that describe a machine as TensorFlow sees it. The journal of every run contains one.
 
 Snapshot
  ├── python         Python            the Python that runs the script
- ├── host           Host              system, container, memory, disk, PCI, kernel modules, /dev
+ ├── host           HostFacts         system, container, memory, disk, PCI, kernel modules, /dev
  ├── packages       Packages          the distributions that matter, as their metadata describes them
  ├── tensorflow     TensorFlow        what its wheel was built for, and where it looks for libraries
- ├── libraries      (Library, ...)    what TensorFlow will load, which file wins, and why
+ ├── libraries      (Library, ...)    the libraries that TensorFlow will load, which file wins, and why
  ├── toolchain      Toolchain         ptxas and libdevice, for XLA
  ├── driver         Driver            libcuda's answers, from a child process
- ├── nvml           Nvml              NVML's answers, from another one
- └── environment    variables that change what TensorFlow or CUDA do
+ ├── nvml           NvmlAnswers       NVML's answers, from a second child process
+ └── environment    the variables that affect TensorFlow or CUDA
 
-A part that could not be observed keeps its defaults, and `unread` says why.
+A part that could not be observed keeps its default values, and `unread` gives the reason.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Python:
     prefix: str = ""
     base_prefix: str = ""
     path: tuple[str, ...] = ()
-    """Its sys.path, where it finds packages."""
+    """The sys.path of this Python, on which it finds packages."""
     tag: str = ""
-    """The tag of wheels made for it: cp311."""
+    """The tag of wheels built for this Python, such as cp311."""
     pip: bool = True
     uv: bool = False
-    """True if `uv` is on PATH, for environments without pip."""
+    """True if `uv` is on PATH, which helps in environments without pip."""
     moved_from: str = ""
-    """The place where this virtual environment was created, if it has moved."""
+    """The folder in which this virtual environment was created, if it has been moved."""
 
     @property
     def version_text(self) -> str:
@@ -55,7 +55,7 @@ class PciDevice:
 
     address: str
     vendor: str
-    """The vendor's number in hexadecimal: 10de for NVIDIA, 1002 for AMD."""
+    """The vendor ID in hexadecimal: 10de for NVIDIA, 1002 for AMD."""
     device: str
 
 
@@ -66,36 +66,37 @@ class DeviceNode:
     path: str
     readable: bool
     owner: str = ""
-    """The owner and the mode, as `ls -l` shows them: user:group mode."""
+    """The owner and mode, as "user:group mode", with the mode in the format of `ls -l`."""
 
 
 @dataclass(frozen=True)
 class HostFacts:
-    """The machine, and the container around oomph."""
+    """The machine, and the container that oomph runs in, if any."""
 
     system: str = ""
     machine: str = ""
     release: str = ""
     libc: str = ""
-    """The C library: "glibc 2.36", "musl" or empty."""
+    """The C library: "glibc 2.36", "musl" or an empty string."""
     wsl: bool = False
     container: str = ""
-    """The kind of container: "docker", "podman", "kubernetes", "apptainer", "lxc", "container"; empty outside one."""
+    """The kind of container: "docker", "podman", "kubernetes", "apptainer", "lxc" or "container"; empty outside a
+    container."""
     memory_bytes: int | None = None
     memory_limit_bytes: int | None = None
-    """The memory limit of the control group, in bytes; None if there is none."""
+    """The memory limit of the control group, in bytes, or None if there is none."""
     shm_bytes: int | None = None
     disk_path: str = ""
     disk_free_bytes: int | None = None
     cache_path: str = ""
-    """The folder with the kernels that the driver has compiled from PTX."""
+    """The folder where the driver caches kernels compiled from PTX."""
     cache_writable: bool = True
     pci: tuple[PciDevice, ...] = ()
     nodes: tuple[DeviceNode, ...] = ()
     kernel_driver: str = ""
-    """The version of the loaded NVIDIA kernel module; empty if none is loaded."""
+    """The version of the NVIDIA kernel module; empty if it is not loaded."""
     modules: tuple[str, ...] = ()
-    """The relevant kernel modules that are loaded."""
+    """The loaded kernel modules that are relevant."""
 
 
 _WHEEL_FOLDER = re.compile(r"/nvidia/[^/]+/lib\Z")
@@ -111,51 +112,51 @@ class Package:
     folder: str
     """The folder on sys.path that contains the distribution."""
     problem: str = ""
-    """The sign of a broken installation: "no METADATA", "no RECORD", "tensorflow/__init__.py is gone"; empty
-    otherwise."""
+    """The sign of a broken installation, such as "no METADATA", "no RECORD" or "tensorflow/__init__.py is gone"; empty
+    if there is none."""
     requires: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
-    """The tags of its wheel: cp311-cp311-manylinux_2_27_x86_64."""
+    """The tags of its wheel, such as cp311-cp311-manylinux_2_27_x86_64."""
 
 
 @dataclass(frozen=True)
 class Packages:
-    """The distributions that matter to TensorFlow on a GPU."""
+    """The distributions that matter for TensorFlow on a GPU."""
 
     found: tuple[Package, ...] = ()
     leftovers: tuple[str, ...] = ()
-    """Folders left behind by an interrupted pip: ~ensorflow."""
+    """The folders left behind by an interrupted pip, such as ~ensorflow."""
 
     def get(self, name: str) -> Package | None:
-        """Return the package that an import would find: the first on sys.path."""
+        """Return the package that an import would find, which is the first one on sys.path."""
         return next((package for package in self.found if package.name == name), None)
 
 
 @dataclass(frozen=True)
 class TensorFlow:
-    """The installed TensorFlow and its build targets, from its wheel or a table of releases."""
+    """The installed TensorFlow and its build targets, from its wheel or the table of releases."""
 
     version: str
     distribution: str
     folder: str
-    """The package's folder: .../site-packages/tensorflow."""
+    """The folder of the package: .../site-packages/tensorflow."""
     cuda: bool | None = None
-    """True if the package was built for CUDA; None if unknown."""
+    """True if the package was built for CUDA, or None if unknown."""
     rocm: bool = False
     cuda_version: tuple[int, ...] = ()
     cudnn_version: tuple[int, ...] = ()
-    """The major and minor version that TensorFlow compares with the loaded cuDNN's."""
+    """The major and minor versions that TensorFlow compares with those of the loaded cuDNN."""
     capabilities: tuple[str, ...] = ()
-    """The architectures for which it has code: sm_80 is machine code; compute_90 is PTX, and for most kernels also
-    machine code."""
+    """The architectures for which it contains code. A name such as sm_80 means machine code; compute_90 means PTX and,
+    for most kernels, machine code as well."""
     source: str = "unknown"
-    """The source of these facts: "build_info.py", "the table of releases" or "unknown"."""
+    """The source of these facts, such as "build_info.py", "the table of releases" or "unknown"."""
     loader: str = ""
-    """The library that loads CUDA's, libtensorflow_framework.so.2; empty if it was not found."""
+    """The library that loads the CUDA libraries, libtensorflow_framework.so.2; empty if it was not found."""
     runpath: tuple[str, ...] = ()
-    """The folders that this library searches after LD_LIBRARY_PATH."""
+    """The folders that `loader` searches after LD_LIBRARY_PATH."""
     unknown_flags: tuple[str, ...] = ()
-    """The names in XLA_FLAGS that this build does not know."""
+    """The flags in XLA_FLAGS that this build does not know."""
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -165,17 +166,18 @@ class TensorFlow:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A file that the loader could use for a library."""
+    """A file that the loader may choose for a library."""
 
     path: str
     where: str
-    """The way it was found: "LD_LIBRARY_PATH", "RUNPATH", "ld.so.cache", "default folder", "wheel"."""
+    """How the file was found: "LD_LIBRARY_PATH", "RUNPATH", "ld.so.cache", "default folder" or "wheel"."""
     folder: str
     """The entry of the search path that led to the file."""
     problem: str = ""
-    """The reason that the loader cannot use it: "broken link", "not an ELF file", "made for another machine"."""
+    """The reason why the loader cannot use it, such as "broken link", "not an ELF file" or "made for another
+    machine"."""
     version: str = ""
-    """The version, from the file's wheel, its name or the library itself; empty if unknown."""
+    """The version, according to the file's wheel, its name or the library itself; empty if unknown."""
 
 
 @dataclass(frozen=True)
@@ -185,44 +187,44 @@ class Library:
     soname: str
     required: bool
     candidates: tuple[Candidate, ...] = ()
-    """The candidates in the loader's search order; wheel copies that it never searches come last."""
+    """The candidates in the loader's search order, followed by copies in wheels that it never searches."""
 
     @property
     def winner(self) -> Candidate | None:
-        """The file that will be loaded; None if the loader finds none."""
+        """The file that will be loaded, or None if the loader cannot find any."""
         return next((c for c in self.candidates if c.where != "wheel" and not c.problem), None)
 
     @property
     def in_wheels(self) -> tuple[Candidate, ...]:
-        """The usable copies in wheel folders, whether or not the loader looks there."""
+        """The usable copies in wheel folders, whether or not the loader searches them."""
         return tuple(c for c in self.candidates if _WHEEL_FOLDER.search(c.folder) and not c.problem)
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """Tools and files that XLA may need to compile for a GPU."""
+    """The tools and files that XLA may need to compile for a GPU."""
 
     ptxas: str = ""
     libdevice: str = ""
     data_dir: str = ""
-    """The folder that XLA_FLAGS names with --xla_gpu_cuda_data_dir."""
+    """The folder given by --xla_gpu_cuda_data_dir in XLA_FLAGS."""
     data_dir_exists: bool = True
 
 
 def numbers_in(version: str) -> tuple[int, ...]:
-    """Return the numbers between the dots of a version: (9, 3, 0, 75) for 9.3.0.75."""
+    """Return the numeric parts of a version, such as (9, 3, 0, 75) for 9.3.0.75."""
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version: (2, 22, 0) for 2.22.0rc0."""
+    """Return the leading numbers of a version, such as (2, 22, 0) for 2.22.0rc0."""
     found = _NUMBERS.match(version)
     return tuple(map(int, found[0].split("."))) if found else ()
 
 
 @dataclass(frozen=True)
 class CudaDevice:
-    """A GPU as libcuda shows it to this environment."""
+    """A GPU that libcuda reports in this environment."""
 
     index: int
     name: str = ""
@@ -235,13 +237,13 @@ class CudaDevice:
 
     @property
     def capability(self) -> tuple[int, int] | None:
-        """The compute capability, such as (8, 6); None if the driver did not report it."""
+        """The compute capability, such as (8, 6), or None if the driver did not report it."""
         return None if self.major is None or self.minor is None else (self.major, self.minor)
 
 
 @dataclass(frozen=True)
 class Driver:
-    """libcuda's answers."""
+    """The answers from libcuda."""
 
     asked: bool = False
     """False if there is no libcuda to query."""
@@ -249,11 +251,12 @@ class Driver:
     load_error: str = ""
     cuda_version: int | None = None
     init: int | None = None
-    """The result of cuInit; None if it did not return."""
+    """The return code of cuInit, or None if it did not return."""
     init_seconds: float | None = None
     devices: tuple[CudaDevice, ...] = ()
     problem: str = ""
-    """The reason for an incomplete answer: "no answer within 5 s", "ended by SIGSEGV"; empty otherwise."""
+    """The reason for an incomplete answer, such as "no answer within 5 s" or "ended by SIGSEGV"; empty if it is
+    complete."""
 
 
 @dataclass(frozen=True)
@@ -267,7 +270,7 @@ class HoldingProcess:
 
 @dataclass(frozen=True)
 class NvmlDevice:
-    """A GPU as NVML shows it. NVML shows all GPUs, whatever CUDA_VISIBLE_DEVICES says."""
+    """A GPU that NVML reports. NVML reports all GPUs, regardless of CUDA_VISIBLE_DEVICES."""
 
     index: int
     name: str | None = None
@@ -282,8 +285,8 @@ class NvmlDevice:
     mig: bool | None = None
     ecc_uncorrected: int | None = None
     remapped_rows: tuple[int, ...] | None = None
-    """The numbers of rows remapped for correctable and for uncorrectable errors, then 1 if remapping is pending, then 1
-    if it failed."""
+    """The number of rows remapped for correctable errors, the number for uncorrectable errors, 1 if remapping is
+    pending, and 1 if it failed."""
     retired_pending: bool | None = None
     celsius: int | None = None
     slowdown_celsius: int | None = None
@@ -295,16 +298,16 @@ class NvmlDevice:
 
 @dataclass(frozen=True)
 class NvmlAnswers:
-    """NVML's answers."""
+    """The answers from NVML."""
 
     asked: bool = False
     """False if there is no libnvidia-ml to query."""
     unavailable: str = ""
-    """The reason that oomph could not query it; TensorFlow may still be able to."""
+    """The reason why oomph could not query NVML. TensorFlow may still be able to."""
     init: int | None = None
     error: str = ""
     driver: str = ""
-    """The driver's version: 550.54.15."""
+    """The driver version, such as 550.54.15."""
     cuda_version: int | None = None
     devices: tuple[NvmlDevice, ...] = ()
     problem: str = ""
@@ -315,7 +318,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The whole machine at one moment."""
+    """A whole machine at one moment."""
 
     python: Python = field(default_factory=Python)
     host: HostFacts = field(default_factory=HostFacts)
@@ -327,9 +330,9 @@ class Snapshot:
     nvml: NvmlAnswers = field(default_factory=NvmlAnswers)
     environment: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
-    """The reason that each part of the snapshot named here could not be observed."""
+    """For each part of the snapshot that could not be observed, the reason why."""
     seconds: float = 0.0
-    """The duration of the observation in seconds, cuInit included."""
+    """How long the observation took, in seconds, including cuInit."""
 
     def library(self, stem: str) -> Library | None:
         """Return the library whose name starts with `stem`, such as "libcudnn.so"."""
@@ -337,21 +340,21 @@ class Snapshot:
 
     @property
     def visible(self) -> tuple[NvmlDevice, ...]:
-        """The GPUs shown by NVML that CUDA also shows to this environment; all of them if that is unknown."""
+        """The GPUs reported by NVML that CUDA can also see in this environment, or all of them if that is unknown."""
         shown = {_place(device.pci) for device in self.driver.devices}
         found = tuple(device for device in self.nvml.devices if _place(device.pci or "") in shown)
         return found or self.nvml.devices
 
     @property
     def nvidia_hardware(self) -> bool:
-        """True if anything on this machine reveals an NVIDIA GPU without the driver's help."""
+        """True if there are signs of an NVIDIA GPU on this machine, even without querying the driver."""
         host = self.host
         on_bus = any(device.vendor == "10de" for device in host.pci)
         return on_bus or bool(host.nodes) or bool(host.kernel_driver)
 
     @property
     def gpu_wanted(self) -> bool:
-        """True if questions about GPUs make sense here: there is a GPU, or at least a driver for one."""
+        """True if checking for GPU problems makes sense here: there is a GPU, or at least a driver for one."""
         return self.nvidia_hardware or self.driver.asked
 
     @property
@@ -360,12 +363,12 @@ class Snapshot:
         return self.environment.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1", "NoDevFiles")
 
     def as_document(self) -> dict[str, Any]:
-        """Return the snapshot as plain values for JSON."""
+        """Return the snapshot as plain JSON values."""
         return {"schema": SCHEMA, **asdict(self)}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Snapshot:
-        """Read the snapshot from a document. Raises ValueError if the document has a different schema."""
+        """Read a snapshot from a document. Raises ValueError if the document has a different schema."""
         if document.get("schema") != SCHEMA:
             raise ValueError("not a snapshot of this schema")
         snapshot: Snapshot = _decode(cls, document)
@@ -373,12 +376,12 @@ class Snapshot:
 
 
 def _place(pci: str) -> str:
-    """Return the part of a PCI address shared by CUDA and NVML: :01:00.0 for both 0000:01:00.0 and 00000000:01:00.0."""
+    """Return the part of a PCI address common to CUDA and NVML: :01:00.0 for both 0000:01:00.0 and 00000000:01:00.0."""
     return pci.lower().lstrip("0") or pci
 
 
 def _decode(kind: Any, value: Any) -> Any:
-    """Build a frozen value of this type from plain JSON values: dataclasses, tuples, optionals."""
+    """Build a frozen value of this type (a dataclass, tuple or optional) from plain JSON values."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(kind, type) and is_dataclass(kind):
         if not isinstance(value, Mapping):

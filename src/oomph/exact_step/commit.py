@@ -1,25 +1,26 @@
-"""The commit of a step: whatever must not happen early waits until the step is certain to succeed.
+"""Holds back a step's assignments until the step is certain to succeed.
 
-TensorFlow's graph optimizer rewrites what it can: it computes a product of three factors in the order that broadcasts
-least, unless another operation uses the intermediate value. So the gradients stay untouched. All values to assign pass
-through one `IdentityN`, which runs once all of them exist. Before it, the optimizer sees the same expressions as in
-Keras' own graph, so the step has the same bits.
+TensorFlow's graph optimizer rewrites expressions: it computes a product of three factors in whichever order broadcasts
+least, unless another operation uses the intermediate value. The gradients must therefore stay untouched. All values to
+assign pass through a single `IdentityN`, which runs once all of them exist. Upstream of it, the optimizer sees the same
+expressions as in Keras' own graph, so the step produces the same bits.
 
-If weights, data or other models fill most of the device, there is no room for a second value of each weight. Then
-nothing is held back, as in Keras' own step: after an out-of-memory error some assignments may be done, and only a
-checkpoint helps. The same is true after the first step wherever TensorFlow knows no memory limit, as on a CPU: there,
-holding values back costs up to 5 % of the time, and the system kills the process before an update could run out of
-memory.
+If weights, data or other models fill most of the device, there is no room for a second copy of each weight. In that
+case nothing is held back, as in Keras' own step: after an out-of-memory error, some assignments may already have been
+made, and only a checkpoint helps. The same goes for every step after the first wherever TensorFlow has no memory limit,
+as on a CPU: holding values back there costs up to 5 % of the time, and the system kills the process before an update
+could run out of memory.
 
 Source: `MinimizeBroadcasts` and `ArithmeticNodesGroupOptimizerStage` in
-tensorflow/core/grappler/optimizers/arithmetic_optimizer.cc, which do not rewrite what drives a control dependency.
+tensorflow/core/grappler/optimizers/arithmetic_optimizer.cc, which do not rewrite a node that drives a control
+dependency.
 
 Keras' own graph applies each gradient as soon as it exists, so a step that runs out of memory in its backward pass has
-already changed the last layers. While a step is traced, `apply` of that one optimizer object is replaced: either by the
-same apply behind a barrier (no assignment before every gradient exists), or by a collector that only hands out the
+already changed the last layers. While a step is traced, the `apply` method of that optimizer object is replaced, either
+by the same method behind a barrier (no assignment before every gradient exists) or by a collector that only returns the
 gradients. The user's train step does not change.
 
-Keras takes the batch from the iterator inside the compiled function, so a failed step would lose it. Staging areas
+Keras fetches the batch from the iterator inside the compiled function, so a failed step would lose it. Staging areas
 (TensorFlow's StagingArea ops) keep references to the batch and to the values of the variables that the step writes
 before its commit. Nothing is copied while the step runs, and nothing is passed to Python.
 """
@@ -43,11 +44,11 @@ _ONLY_READ = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableS
 def hold_back(
     apply: Callable[[], Any], commits: tf.Variable, room_bytes: Callable[[], int | None] = lambda: None
 ) -> Any:
-    """Trace `apply` and hold back its assignments. Returns what `apply` returns.
+    """Trace `apply` and hold back its assignments. Returns the result of `apply`.
 
     Args:
-        commits: incremented before the first assignment, once all values to assign first have been computed.
-        room_bytes: returns how many bytes may be held on the device, or None for any amount; called once all variables
+        commits: incremented before the first assignment, once all values to be assigned first have been computed.
+        room_bytes: returns how many bytes may be held on the device, or None for no limit; called once all variables
             exist. If the values need more, nothing is held, and `commits` is incremented once the step has its batch.
     """
     graph = TENSORFLOW.default_graph.value()()
@@ -75,10 +76,10 @@ def hold_back(
 
 
 def one_by_one(apply: Callable[[], None]) -> None:
-    """Trace `apply` so that the inputs of each assignment are computed after the previous one, in code order.
+    """Trace `apply` so that the inputs of each assignment are computed after the previous assignment, in code order.
 
-    TensorFlow would otherwise compute them in parallel and hold the intermediate values of all variables at once.
-    Memory is short when a divided batch is committed.
+    TensorFlow would otherwise compute the inputs in parallel and hold the intermediate values of all variables at once,
+    and memory is short when a divided batch is committed.
     """
     graph = TENSORFLOW.default_graph.value()()
     before = len(graph.get_operations())
@@ -89,13 +90,13 @@ def one_by_one(apply: Callable[[], None]) -> None:
     writers, _ = _writers(operations)
     for earlier, writer in zip([None, *writers], writers, strict=False):
         for operation in _needed(writer, number, taken):
-            # Only forward in code order, like TensorFlow's own edges between reads and writes.
+            # Add edges only forward in code order, as TensorFlow itself does between reads and writes.
             if earlier is not None and number[id(operation)] > number[id(earlier)]:
                 TENSORFLOW.add_control_input.call(operation, earlier)
 
 
 def _needed(writer: Any, among: dict[int, int], taken: set[int]) -> list[Any]:
-    """Collect a writer and all operations that must run before it, except those in `taken`, and add them to `taken`."""
+    """Return a writer and every operation that must run before it, skipping those in `taken`; add them to `taken`."""
     found, remaining = [], [writer]
     while remaining:
         operation = remaining.pop()
@@ -112,9 +113,9 @@ def held_bytes(graph: Any) -> int:
 
 
 def without_barriers(graph: Any) -> Any:
-    """Return the GraphDef of a traced step whose assignments wait only for the batch and their own values.
+    """Return the GraphDef of a traced step in which each assignment waits only for the batch and its own value.
 
-    The batch comes first, so that nothing has been assigned when Keras' step finds the end of the data.
+    The batch comes first, so nothing has been assigned if Keras' step finds that the data is exhausted.
     """
     definition = graph.as_graph_def(add_shapes=True)
     nodes = {node.name: node for node in definition.node}
@@ -130,24 +131,24 @@ def without_barriers(graph: Any) -> Any:
 
 
 def _barriers(graph: Any) -> list[tuple[Any, Any]]:
-    """List each operation that holds values back, paired with the increment of `commits` that waits for it."""
+    """Return each operation that holds values back, paired with the increment of `commits` that waits for it."""
     held = [operation for operation in graph.get_operations() if operation.type == "IdentityN"]
     users = [(operation, user) for operation in held for user in operation.outputs[-1].consumers()]
     return [(operation, user) for operation, user in users if user.type == "AssignAddVariableOp"]
 
 
 def _reference(tensor: Any) -> str:
-    """Return a tensor's name in the form used for an input of a node."""
+    """Return a tensor's name in the form used for node inputs."""
     return str(tensor.name).removesuffix(":0")
 
 
 def _nbytes(value: Any) -> int:
-    """Return the size of a tensor in bytes; 0 if its shape is unknown."""
+    """Return the size of a tensor in bytes, or 0 if its shape is unknown."""
     return int(value.shape.num_elements() or 0) * int(value.dtype.size)
 
 
 def _writers(operations: list[Any]) -> tuple[list[Any], list[tuple[Any, int]]]:
-    """Return the operations that may write a variable, and their inputs that depend on no such write."""
+    """Return the operations that may write a variable, and those of their inputs that do not depend on such a write."""
     written: set[int] = set()
     late: set[int] = set()
     writers: list[Any] = []
@@ -177,16 +178,15 @@ def behind_barrier(
     compiled_by_xla: bool = False,
     room_bytes: Callable[[], int | None] = lambda: None,
 ) -> Apply:
-    """Return the optimizer's apply, held back until all gradients exist and `commits` has been incremented.
+    """Return a version of the optimizer's `apply` that waits until every gradient exists.
 
-    `commits` is incremented after the last gradient and before the first assignment. A step that fails without
-    incrementing it has changed neither weights nor slots. A step that fails after incrementing it may have changed
-    them.
+    `commits` is incremented after the last gradient is computed and before the first assignment. A step that fails
+    before the increment has changed neither weights nor slots. A step that fails after it may have changed them.
 
     Args:
-        commits: counts the calls of its `apply`.
+        commits: counts the calls to the optimizer's `apply`.
         compiled_by_xla: whether XLA compiles the traced step.
-        room_bytes: returns how many bytes may be held on the device, if nothing else decides (`hold_back`).
+        room_bytes: returns how many bytes may be held on the device, if nothing else decides (see `hold_back`).
     """
     original = optimizer.apply
 
@@ -194,7 +194,8 @@ def behind_barrier(
         grads = list(grads)
         if not optimizer.built and trainable_variables is not None:
             trainable_variables = list(trainable_variables)
-            # Outside the barrier: variables must not depend on a step's tensors. Slots get the names Keras gives them.
+            # Outside the barrier: variables must not depend on a step's tensors. Slots get the names that Keras gives
+            # them.
             with KERAS.name_scope.value()(optimizer.name, caller=optimizer):
                 optimizer.build(trainable_variables)
         rest = () if trainable_variables is None else (trainable_variables,)
@@ -210,7 +211,7 @@ def behind_barrier(
 
 
 def _counted(strategy: Any, commits: tf.Variable, gradients: list[Any]) -> Any:
-    """Count a commit once the gradients of every replica exist; return a tensor that exists once it is counted."""
+    """Count a commit once every replica's gradients exist; return a tensor that exists once the commit is counted."""
     everywhere = [own for gradient in gradients for own in strategy.experimental_local_results(gradient)]
     with tf.control_dependencies(everywhere):
         return tf.identity(commits.assign_add(1))
@@ -225,7 +226,7 @@ _names = itertools.count()
 
 
 class _Area:
-    """One staging area on one device, for one list of dtypes."""
+    """A staging area on one device for a fixed list of dtypes."""
 
     def __init__(self, device: str, dtypes: Sequence[tf.DType]) -> None:
         self._device, self._dtypes = device, list(dtypes)
@@ -236,7 +237,7 @@ class _Area:
             return TENSORFLOW.stage.value()(values=list(values), shared_name=self._name)
 
     def take(self) -> list[tf.Tensor] | None:
-        """Remove and return the oldest item held; None if there is none. Eager mode only."""
+        """Remove and return the oldest item held, or None if there is none. Eager mode only."""
         with tf.device(self._device):
             if int(TENSORFLOW.stage_size.value()(dtypes=self._dtypes, shared_name=self._name)) == 0:
                 return None
@@ -248,12 +249,12 @@ class _Area:
 
 
 class Hold:
-    """The batch and state that one compiled step function holds while it runs.
+    """The batch and state that a compiled step function holds while it runs.
 
     Args:
-        batch_dtypes: the dtypes of its batch, which stays on the host, where tf.data created it.
-        state: variables to roll back when the step fails.
-        pinned: variables whose buffers must stay alive when the step fails (see `full_batch_step.py` on XLA).
+        batch_dtypes: the dtypes of the batch, which stays on the host, where tf.data created it.
+        state: variables to roll back if the step fails.
+        pinned: variables whose buffers must stay alive if the step fails (see `full_batch_step.py` on XLA).
     """
 
     def __init__(self, batch_dtypes: Sequence[tf.DType], state: Sequence[Slot], pinned: Sequence[Slot] = ()) -> None:
@@ -262,8 +263,8 @@ class Hold:
         self._pinned = _areas_of(pinned)
 
     def put(self, batch: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Hold the batch and the state; return the tensors of the batch, usable only once both are held."""
-        with tf.control_dependencies(list(batch)):  # at the end of the data, nothing must stay held
+        """Hold the batch and the state; return the batch's tensors, which become usable only once both are held."""
+        with tf.control_dependencies(list(batch)):  # once the data is exhausted, nothing must stay held
             held = [area.put([slot.read() for slot in slots]) for area, slots in [*self._state, *self._pinned]]
         if self._batch_area is not None:
             held.append(self._batch_area.put(batch))
@@ -271,23 +272,23 @@ class Hold:
             return [_identity_where_it_is(tensor) for tensor in batch]
 
     def clear(self) -> list[tf.Operation]:
-        """Add operations that release everything held, and return them."""
+        """Add operations that release everything that is held, and return them."""
         areas = [area for area, _ in [*self._state, *self._pinned]]
         return [area.clear() for area in [*areas, *([self._batch_area] if self._batch_area else [])]]
 
     def take_batch(self) -> list[tf.Tensor] | None:
-        """Remove and return the batch of the failed step; None if the step failed before it had a batch."""
+        """Remove and return the failed step's batch, or None if the step failed before it had one."""
         return self._batch_area.take() if self._batch_area is not None else None
 
     def roll_back(self) -> None:
-        """Restore the small state to its values before the failed step."""
+        """Restore the small state to its values from before the failed step."""
         for area, slots in self._state:
             for slot, value in zip(slots, area.take() or [], strict=False):
                 slot.assign(value)
 
 
 def _areas_of(slots: Sequence[Slot]) -> list[tuple[_Area, list[Slot]]]:
-    """Create one staging area for each device with slots, paired with those slots."""
+    """Create one staging area for each device that has slots, paired with those slots."""
     by_device: dict[str, list[Slot]] = defaultdict(list)
     for slot in slots:
         by_device[slot.device].append(slot)

@@ -1,1 +1,1 @@
-"""Faults as data, and the pure function that names them from evidence."""
+"""The catalogue of faults as data, and the function that diagnoses them from evidence."""

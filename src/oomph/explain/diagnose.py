@@ -1,4 +1,4 @@
-"""diagnose(evidence): names what went wrong. Pure: the same evidence always leads to the same diagnoses."""
+"""Diagnoses faults from evidence. Pure: the same evidence always leads to the same diagnoses."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from oomph.explain.matching.systems import Systems
 from oomph.explain.reading.log import Readable, Words, read_log
 
 ABORT, MEMORY_LEAK = "abort", "memory-leak"
-_EXACT = frozenset({"Xid"})  # its number decides the fault
+_EXACT = frozenset({"Xid"})  # the Xid's number determines the fault
 _CERTAIN, _DOUBTFUL = 0.9, 0.5
 _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 
 
 def words() -> Words:
-    """Return the words of the lines that `diagnose` needs; `read_log` of faults/reading can skip the others."""
+    """Return the words that mark the lines `diagnose` needs, so that `read_log` can skip all others."""
     filed = index(load())
     others = (tracebacks.WORDS, fallback.WORDS, memory.MAP_WORDS, memory.TREND_WORDS, systems.WORDS)
     wanted = filed.words("log").union(HELP_WORDS, own_account.WORDS, *others)
@@ -55,11 +55,11 @@ def words() -> Words:
 def diagnose(
     evidence: BaseException | Iterable[Evidence], faults: Sequence[Fault] | None = None
 ) -> tuple[Diagnosis, ...]:
-    """Return every fault that the evidence shows, best first: causes before consequences, then by confidence.
+    """Return every fault that the evidence shows, most relevant first: causes before consequences, then by confidence.
 
     `evidence` is a caught exception, or facts in the order of observation, which are read once and in constant memory.
-    An unknown error results in one diagnosis named "unrecognised" or, for a plain Python error, "unrelated". Benign
-    noise results in none. Raises TypeError for anything else, such as a string.
+    An unknown error leads to a single diagnosis named "unrecognised" or, for a plain Python error, "unrelated". Benign
+    noise does not lead to any. Raises TypeError if `evidence` is anything else, such as a string.
     """
     catalogue = load() if faults is None else tuple(faults)
     reading = _Reading(catalogue)
@@ -69,12 +69,12 @@ def diagnose(
 
 
 def diagnose_log(log: bytes | Readable, others: Iterable[Evidence] = (), origin: str = "") -> tuple[Diagnosis, ...]:
-    """Return every fault that a log and later facts show, in constant memory.
+    """Return every fault that a log and any later facts show, using constant memory.
 
     Args:
-        log: its bytes, or a stream of them.
+        log: the log, as bytes or as a binary stream.
         others: later facts, such as the exit status, in order.
-        origin: the source of the log, in words.
+        origin: a description of where the log comes from.
     """
     lines = read_log(io.BytesIO(log) if isinstance(log, bytes) else log, origin, words())
     return diagnose(itertools.chain(lines, others))
@@ -95,7 +95,7 @@ def _not_evidence(given: object) -> TypeError:
 
 
 class _Reading:
-    """The evidence read so far."""
+    """Collects what is known from the evidence read so far."""
 
     def __init__(self, catalogue: tuple[Fault, ...]) -> None:
         self._catalogue = catalogue
@@ -130,13 +130,13 @@ class _Reading:
         self._hits.see(fact, (self._last.story, self._position))
 
     def verdict(self) -> tuple[Diagnosis, ...]:
-        """Return the diagnoses from all facts, for the systems they come from."""
+        """Return the diagnoses from all facts, with the systems that the facts come from."""
         return tuple(diagnosis._replace(systems=self._systems.names) for diagnosis in self._diagnoses())
 
     def _diagnoses(self) -> tuple[Diagnosis, ...]:
         for conclusion in (self._map.conclusion(), self._trend.conclusion()):
             if conclusion is not None:
-                self._hits.see(conclusion, (self._last.story, 0))  # it describes the state before the failure
+                self._hits.see(conclusion, (self._last.story, 0))  # 0: it describes the state before the failure
         in_training = not self._hits.asks_for_training or self._tells_of_training()
         found = self._hits.found(self._went_on, in_training, bool(self._last.inside))
         ranked, general = self._ranked(found)
@@ -152,12 +152,12 @@ class _Reading:
         return (*told, *suspicions(ranked, found, self._catalogue, guesses))
 
     def _tells_of_training(self) -> bool:
-        """True if the evidence is from training; exceptions and exit statuses always are."""
+        """True if the evidence comes from training. Exceptions and exit statuses always count as such."""
         facts = self._sample.facts
         return self._went_on > 0 or any(fact.source != "log" for fact in facts) or tells_of_training(facts)
 
     def _ranked(self, found: Found) -> tuple[list[Diagnosis], list[Diagnosis]]:
-        """Return the faults and the error that ended the program, best first; then those with only a general name."""
+        """Return all diagnoses, best first, including the fatal error, and those with only a general name."""
         places = {fault: place(hits) for fault, hits in found.items()}
         follow = consequences(places)
         behind, checked = self._behind_peers(found), self._behind_check(found)
@@ -171,18 +171,18 @@ class _Reading:
         return sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places)), general
 
     def _set_aside(self, found: Found) -> frozenset[str]:
-        """Return the names of faults that signatures have ruled out, even if the words of the log suggest them."""
+        """Return the names of faults that signatures have ruled out, even if the words in the log suggest them."""
         return self._hits.set_aside(found) | ({MEMORY_LEAK} if self._trend.levels_off else set())
 
     def _diagnosis(self, fault: Fault, hits: Sequence[Hit], follows: bool) -> Diagnosis:
         captured: dict[str, str] = {"inside": self._last.inside} if self._last.inside else {}
         surest = _surest(fault, hits)
         for hit in surest:
-            captured = {**hit.captured, **captured}  # the surest signature decides a value
+            captured = {**hit.captured, **captured}  # the surest signature determines a value
         if fault.domain == "memory":
             captured = {**captured, **_more(captured, self._map)}
         if "xid" in captured:
-            from oomph.explain.catalogue.xid import described  # most logs do not need this table
+            from oomph.explain.catalogue.xid import described  # imported here because most logs do not need this table
 
             captured = {**captured, **described(captured["xid"])}
         facts = dict.fromkeys(hit.fact for hit in hits if hit.signature.confidence > 0)
@@ -191,11 +191,11 @@ class _Reading:
         return Diagnosis(fault, role, round(confidence(hits), 3), tuple(facts), captured, signatures)
 
     def _has_advice(self, error: Evidence) -> bool:
-        """True if the page of plain Python errors has a wording for this error."""
+        """True if the page for plain Python errors has a wording that matches this error."""
         return any(self._narrowed(fault, (error,))[1] for fault in self._catalogue if fault.name == UNRELATED)
 
     def _behind_peers(self, found: Found) -> Diagnosis | None:
-        """Return the plain Python error of one rank, if the others only report that they lost a peer."""
+        """Return the diagnosis of a rank's plain Python error if the other ranks only report that they lost a peer."""
         error, fault = self._last.first_ordinary, next((f for f in self._catalogue if f.name == UNRELATED), None)
         speakers = {hit.fact.origin for hits in found.values() for hit in hits}
         if error is None or fault is None or not found or error.origin in speakers:
@@ -204,14 +204,14 @@ class _Reading:
         return Diagnosis(fault, CAUSE, 0.9, (error,), *self._narrowed(fault, (error,))) if is_behind else None
 
     def _fallback(self, found: Found) -> list[Diagnosis]:
-        """Return the last error under its general name, unless the catalogue explains it or something followed it."""
+        """Return the last error under a general name, unless the catalogue explains it or a fault followed it."""
         verdict = self._last.verdict()
         if verdict is None:
             return []
         fatal = [f for f in found if not f.passes or _speaks_of_device(verdict.evidence)]
         pending = [hit.last[1] for f in fatal for hit in found[f] if hit.last[0] == self._last.story]
         if any(hit.last[1] == verdict.position and hit.signature.alone for hits in found.values() for hit in hits):
-            return []  # the words of the error itself are known
+            return []  # a page already matches the error's own words
         if pending and (verdict.name != UNRELATED or verdict.position <= max(pending)):
             return []
         role = CONSEQUENCE if pending else CAUSE
@@ -225,7 +225,7 @@ class _Reading:
         return [Diagnosis(fault, role, sure, evidence, *self._narrowed(fault, evidence)) for fault, sure in chosen]
 
     def _with_borrowed_advice(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
-        """Add advice from other pages to a first diagnosis that is doubtful or general and has none itself."""
+        """Add advice from other pages to the first diagnosis if it is doubtful or general and lacks its own."""
         error = self._last.error
         doubtful = ranked and (ranked[0].confidence <= _DOUBTFUL or ranked[0].name in GENERAL)
         if error is None or not doubtful or ranked[0].is_advised:
@@ -239,11 +239,11 @@ class _Reading:
         return [first, *ranked[1:]]
 
     def _narrowed(self, fault: Fault, facts: Sequence[Evidence]) -> tuple[dict[str, str], tuple[Signature, ...]]:
-        """Return the wordings of a page that match these facts, or the last error's message after its first line."""
+        """Return the wordings on a page that match these facts, or the later lines of the last error's message."""
         return narrowed(fault, (*facts, *self._last.details), self._hits.ids(fault), self._last.inside)
 
     def _behind_check(self, found: Found) -> list[Diagnosis]:
-        """Return likely causes of a failed check in GPU code, if only the abort itself is known."""
+        """Return the likely causes of a failed check in GPU code if nothing but the abort is known."""
         if [fault.name for fault in found] != [ABORT]:
             return []
         facts = next(tuple(hit.fact for hit in hits) for hits in found.values())
@@ -253,14 +253,14 @@ class _Reading:
         return []
 
     def _with_last_error(self, ranked: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
-        """Add the last error line to the evidence, unless a diagnosis already has it: people look for it first."""
+        """Add the last error line, which people look for first, to the evidence, unless a diagnosis already has it."""
         error = self._last.error or self._end.error(self._went_on)
         if not ranked or error is None or any(error in diagnosis.evidence for diagnosis in ranked):
             return ranked
         return [ranked[0]._replace(evidence=(*ranked[0].evidence, error)), *ranked[1:]]
 
     def _with_place_in_code(self, ranked: Sequence[Diagnosis], general: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
-        """Add the user's own line and the graph node of the last traceback to the diagnosis to which it belongs."""
+        """Add the user's own line and the graph node from the last traceback to the diagnosis that they belong to."""
         where, node = self._last.where, self._last.tracebacks.node
         is_live = any(fact.source == "exception" for diagnosis in ranked[:1] for fact in diagnosis.evidence)
         last = 0 if is_live else next((place for place, each in enumerate(ranked) if each in general), 0)
@@ -272,7 +272,7 @@ class _Reading:
 
 
 def _sure_before_doubtful(ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
-    """Move guesses behind certain faults, unless those only say how the program ended; keep the order otherwise."""
+    """Move guesses behind certain faults, unless those only say how the program ended. The order is otherwise kept."""
     certain = any(diagnosis.confidence >= _CERTAIN and not diagnosis.fault.follows_any for diagnosis in ranked)
     return sorted(ranked, key=lambda diagnosis: certain and diagnosis.confidence <= _DOUBTFUL)
 
@@ -287,7 +287,7 @@ def _rank(
 
 
 def _explains_end(fault: Fault, found: Found, story: int) -> bool:
-    """True if the fault may have ended the process: it is in the last story, and no exit status rules it out."""
+    """True if the fault may have ended the process: it is in the last story, and the exit status allows it."""
     if max(hit.last for hit in found[fault])[0] < story:
         return False
     seen_at_exit = {
@@ -299,7 +299,7 @@ def _explains_end(fault: Fault, found: Found, story: int) -> bool:
 
 
 def _more(captured: Mapping[str, str], dump: MemoryMap) -> dict[str, str]:
-    """Return additional values: some derived from the captured ones, some from the allocator's dump."""
+    """Return additional values, derived from the captured ones or taken from the allocator's dump."""
     first, _, rest = captured.get("shape", "").strip("([ ").partition(",")
     batch = {"first_dimension": first} if first and rest.strip(",") else {}
     return {**dump.captured(), **batch}
@@ -314,7 +314,7 @@ def _bytes(filed: Iterable[str]) -> frozenset[bytes]:
 
 
 def _surest(fault: Fault, hits: Sequence[Hit]) -> list[Hit]:
-    """Sort the hits, surest first; equally sure ones in the order observed, then in page order."""
+    """Sort the hits, surest first. Ties are sorted by order of observation, then by page order."""
     observed = {fact: place for place, fact in enumerate(dict.fromkeys(hit.fact for hit in hits))}
     pages = {id(signature): place for place, signature in enumerate(fault.signatures)}
     return sorted(hits, key=lambda hit: (-hit.signature.confidence, observed[hit.fact], pages[id(hit.signature)]))

@@ -1,4 +1,4 @@
-"""Renders the Markdown of a fault page as plain text for a terminal. Pure."""
+"""Renders the Markdown of a fault page as plain text for the terminal. Pure."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _STRONG = re.compile(r"(?<![\w*])(\*\*?)(?=\S)([^*\n]{1,200}?)(?<=\S)\1(?![\w*])
 _ITEM = re.compile(r" *(?:[-*+]|\d{1,2}[.)]) +")
 _HEADING = re.compile(r"#{1,6} +")
 _TYPED = ("sh", "bash", "shell", "console", "python", "py")
-"""The languages of fences whose code is to be pasted; their lines are not wrapped."""
+"""The languages of code fences that users may paste from, so their lines are not wrapped."""
 _INSET = "    "
 
 
 def plain(markdown: str, width: int) -> Iterator[str]:
-    """Yield the lines of the text at a width: paragraphs, lists, tables, headings and fences, without their markup."""
+    """Yield the lines of the text at a given width: paragraphs, lists, tables, headings and fences, without markup."""
     for block in _blocks(markdown.split("\n")):
         yield from _block(block, width)
 
 
 def inline(text: str) -> str:
-    """Return the text of one paragraph without the markup of code, links and emphasis."""
-    pieces = _CODE.split(text)  # code at the odd places
+    """Return the text of a paragraph without the markup for code, links and emphasis."""
+    pieces = _CODE.split(text)  # the odd pieces are code
     return "".join(_quoted(piece) if place % 2 else _unmarked(piece) for place, piece in enumerate(pieces))
 
 
@@ -78,7 +78,7 @@ def _fence(language: str, lines: Sequence[str], width: int) -> Iterator[str]:
 
 
 def _table(block: Sequence[str], width: int) -> Iterator[str]:
-    """Yield the rows in columns; the last column takes the rest of the width."""
+    """Yield the rows, aligned in columns. The last column fills the rest of the width."""
     rows = [[inline(cell.strip()) for cell in _cells(line)] for line in block]
     rows = [row for row in rows if any(cell.strip("-: ") for cell in row)]
     count = max(map(len, rows), default=0)
@@ -90,7 +90,7 @@ def _table(block: Sequence[str], width: int) -> Iterator[str]:
 
 
 def _cells(row: str) -> list[str]:
-    """Split a row into its cells; bars in code are text."""
+    """Split a row into its cells. Bars inside code do not separate cells."""
     apart = _CODE.sub(lambda code: code[0].replace("|", "\0"), row.strip().strip("|")).split("|")
     return [cell.replace("\0", "|") for cell in apart]
 
@@ -100,7 +100,7 @@ def _is_row(line: str) -> bool:
 
 
 def _quoted(code: str) -> str:
-    """Quote code of several words, to show where it ends."""
+    """Quote code that consists of several words, to show where it ends."""
     if " " not in code.strip():
         return code
     return f"'{code}'" if '"' in code else f'"{code}"'

@@ -1,4 +1,4 @@
-"""Diagnoses and pages as plain text for people, and as the JSON document of `oomph explain --json`."""
+"""Formats diagnoses and pages as plain text for people, and as the JSON document for `oomph explain --json`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA = 1
 _USUAL_WIDTH = 80
 _PAGE_FIELDS = ("code", "name", "title", "summary", "domain", "severity", "sticky", "since", "versions")
 _NEXT = "Next: "
-_SHOWN = 300  # characters of a line of evidence, but for the last; --json has the whole line
+_SHOWN = 300  # characters to show of each line of evidence except the last; --json has the whole line
 
 
 def as_text(
@@ -31,12 +31,12 @@ def as_text(
     width: int = _USUAL_WIDTH,
     section: str = "",
 ) -> str:
-    """Format the faults found in `subject`: facts, causes, evidence, remedies, the next command.
+    """Format the faults found in `subject`: facts, causes, evidence, remedies, and the next command to run.
 
     Args:
-        state: words that follow the number of faults.
-        following: lines from the caller instead of the next command.
-        section: a section from the caller, before the next command.
+        state: text that follows the number of faults.
+        following: lines to show instead of the next command.
+        section: an additional section to show before the next command.
     """
     told = [d for place, d in enumerate(diagnoses) if place == 0 or d.confidence > SUSPICION]
     found = counted(len(told), "fault") if told else "no fault"
@@ -50,28 +50,28 @@ def as_text(
 
 
 def heads(names: Iterable[str]) -> Heads:
-    """Return the beginnings of lines in bold: the numbered names of faults, and the headings below them."""
+    """Return the line beginnings to print in bold: the numbered names of faults, and the headings below them."""
     numbered = {f"{number}. {name}": BOLD for number, name in enumerate(names, 1)}
     return {"   evidence": BOLD, "   what to do": BOLD, _NEXT.rstrip(): BOLD, **numbered}
 
 
 def headline(fault: Fault) -> str:
-    """Return the name and the code of a fault."""
+    """Return the name and code of a fault."""
     return f"{fault.name} ({fault.code})"
 
 
 def last_lines(text: str, width: int) -> str:
-    """Wrap the lines that end a text, such as "Next: oomph run train.py  (why)", but keep a command whole."""
+    """Wrap closing lines, such as "Next: oomph run train.py  (why)", without splitting their commands."""
     return "".join(f"{_last(line, width)}\n" for line in text.split("\n"))
 
 
 def as_document(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
-    """Return the diagnoses as a JSON document; its shape is a public contract."""
+    """Return the diagnoses as a JSON document. Its structure is part of the public interface."""
     return {"schema": SCHEMA, "diagnoses": [_entry(diagnosis) for diagnosis in diagnoses]}
 
 
 def page_text(fault: Fault, width: int = _USUAL_WIDTH) -> str:
-    """Format a page of the catalogue for reading in a terminal."""
+    """Format a page of the catalogue for the terminal."""
     from oomph.explain.markdown import plain  # diagnoses are not Markdown
 
     lines = [wrapped(f"{headline(fault)}: {fault.title}", width), wrapped(fault.summary, width), ""]
@@ -88,7 +88,7 @@ def page_text(fault: Fault, width: int = _USUAL_WIDTH) -> str:
 
 
 def page_document(fault: Fault) -> dict[str, Any]:
-    """Return a page of the catalogue for programs."""
+    """Return a page of the catalogue as a JSON document."""
     fields: dict[str, Any] = {key: getattr(fault, key) for key in _PAGE_FIELDS}
     fields["remedies"] = [remedy.as_document() for remedy in fault.remedies]
     fields["sections"] = dict(fault.sections)
@@ -123,14 +123,14 @@ def _diagnosis(rank: int, diagnosis: Diagnosis, width: int) -> Iterator[str]:
 
 
 def _otherwise(first: Fault, others: Sequence[Fault]) -> str:
-    """Describe other faults that fit the same evidence, and how to distinguish them."""
+    """Describe the other faults that fit the same evidence, and how to tell them apart."""
     apart = neighbours(first)
     told = (f"{headline(fault)}: {apart.get(fault.code, fault.summary).rstrip('.')}" for fault in others)
     return f"If that does not fit: {'; '.join(told)}."
 
 
 def _quoted(text: str, width: int, hang: str) -> str:
-    """Wrap and clean a text from elsewhere, such as a log."""
+    """Clean and wrap text from elsewhere, such as a log."""
     return wrapped(_clean(text), width, f"     {hang}", "     ")
 
 
@@ -149,7 +149,7 @@ def _advice(number: int, remedy: Remedy, width: int, by_oomph: str = _BY_ITSELF)
 
 
 def _clean(text: str) -> str:
-    """Put text from a log on one line. It is cleaned before wrapping, which could split a key from its name."""
+    """Put text from a log on one line. It is cleaned before wrapping, which could separate a key from its name."""
     return shown_line(text.replace("\n", " "))
 
 
@@ -165,7 +165,7 @@ def _shortened(text: str, signatures: Sequence[Signature] = (), most: int = _SHO
 
 
 def _last(line: str, width: int) -> str:
-    """Wrap a last line, but keep the command in it whole."""
+    """Wrap a closing line without splitting its command."""
     command = line.removeprefix(_NEXT).partition("  (")[0] if line.startswith(_NEXT) else ""
     return wrapped(line, width, "  ", command=command)
 
@@ -179,20 +179,20 @@ def _next(diagnoses: Sequence[Diagnosis]) -> str:
 
 
 _HEAD = 4
-"""The divisor for the part of the excerpt that shows the beginning of the line, which names the speaker."""
+"""One in this many characters of the excerpt is for the beginning of the line, which names the speaker."""
 _CONTEXT = 24
 _GAP = " ... "
-# Compilers name the file, the line and the command first; what went wrong stands after one of these.
+# Compilers start with the file, the line and the command. The actual error follows one of the words in `_VERDICT`.
 _COMPILERS = ("ptxas", "nvlink", "xla", "Xla", "XLA", "HLO", "hlo", "MLIR", "mlir", "LLVM", "compil")
 _VERDICT = lazy_pattern(r"\b(?:fatal|error) {0,8}: |\b[Ff]ailed\b")
 
 
 def excerpt(text: str, signatures: Sequence[Signature], most: int) -> str:
-    """Cut the text to `most` characters, and mark each omission.
+    """Shorten the text to `most` characters, marking each omission.
 
     Args:
         text: one line.
-        signatures: the signatures whose words are kept if there is room, the most important first.
+        signatures: the signatures whose words are kept if there is room, most important first.
         most: the maximum number of characters to show.
     """
     if len(text) <= most:
@@ -206,7 +206,7 @@ def excerpt(text: str, signatures: Sequence[Signature], most: int) -> str:
 
 
 def _decisive(text: str, signatures: Sequence[Signature]) -> Iterator[tuple[int, int]]:
-    """Yield the spans of the decisive words, likeliest first."""
+    """Yield the spans of the decisive words, the most likely first."""
     places = [place for signature in signatures if (place := _span(text, signature)) is not None]
     if places and any(name in text for name in _COMPILERS):
         verdict = _VERDICT.search(text, places[0][0])
@@ -216,7 +216,7 @@ def _decisive(text: str, signatures: Sequence[Signature]) -> Iterator[tuple[int,
 
 
 def _span(text: str, signature: Signature) -> tuple[int, int] | None:
-    """Return the span of the signature's match, or of its literal if the match is long; None without the literal."""
+    """Return the span of the signature's match, or of its literal if the match is long, or None without a literal."""
     start = text.find(signature.literal)
     if start < 0:
         return None

@@ -1,4 +1,4 @@
-"""Reads the time a file was created from the kernel's `statx`, which Python does not offer. Standard library only."""
+"""Reads a file's creation time through the kernel's `statx`, which Python does not expose. Standard library only."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _SECOND_NS = 1_000_000_000
 
 
 def born_at(path: str | os.PathLike[str]) -> int | None:
-    """Return the creation time in nanoseconds since 1970; None if there is no file or the file system lacks it.
+    """Return the creation time in nanoseconds since 1970, or None if there is no file or no time is recorded.
 
-    Follows no links. Neither the owner of a file nor an archive can set it.
+    Does not follow links. Neither a file's owner nor an archive can set this time.
     """
     import ctypes
 

@@ -1,6 +1,6 @@
 """Checks whether a JSON value has the type that its reader relies on: conforms(value, kind) -> bool.
 
-Pure; both processes.
+Pure. Used in both processes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _NOT_FINITE = ("nan", "inf", "-inf")
 
 
 def conforms(value: object, kind: Any) -> bool:
-    """True if a JSON value and all its parts have this type.
+    """True if a JSON value and all of its parts have this type.
 
     Args:
-        value: as `json.loads` returns it; a list counts as a tuple.
+        value: a value as returned by `json.loads`; a list counts as a tuple.
         kind: `bool`, `str`, `int` (64 bits, not a bool), `float` (any number, or a word for a non-finite one), `None`,
-            a union of them, or `list`, `tuple`, `Sequence` and `Mapping` of them. Raises TypeError for others.
+            a union of these, or `list`, `tuple`, `Sequence` and `Mapping` of these. Raises TypeError for other types.
     """
-    plain = _PLAIN.get(kind)  # nearly all are
+    plain = _PLAIN.get(kind)  # nearly all types are plain
     if plain is not None:
         return plain(value)
     origin, parts = get_origin(kind), get_args(kind)

@@ -1,8 +1,9 @@
 """Opens files so that nobody can misdirect oomph: only regular files, and never through a link in a run directory.
 
 A run directory may come from somebody else: unpacked from an archive, or planted where a run will look for it. A link
-in it could make oomph overwrite any file of the user, and reading a FIFO would never end. Files of a run directory are
-opened from its descriptor, for this user alone. Both processes; standard library only.
+in it could make oomph overwrite any of the user's files, and reading a FIFO would never finish. The files in a run
+directory are opened relative to its descriptor, with access for this user alone. Used in both processes; standard
+library only.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from oomph.files.own_descriptor import OwnDescriptor
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open the file for reading. Raises OSError for anything unreadable or not a regular file."""
+    """Open the file for reading. Raises OSError if it is unreadable or not a regular file."""
     if "\0" in os.fspath(path):
         raise OSError(errno.EINVAL, "not a file name", os.fspath(path))
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # does not wait for the writer of a FIFO
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # does not wait for a FIFO's writer
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
@@ -32,7 +33,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_regular(path: Path, most: int | None = None) -> bytes:
-    """Read the whole file; raises what `open_regular` raises, and OSError if it has more than `most` bytes."""
+    """Read the whole file. Raises the same errors as `open_regular`, and OSError if it exceeds `most` bytes."""
     with open_regular(path) as file:
         content = file.read() if most is None else file.read(most + 1)
     if most is not None and len(content) > most:
@@ -42,21 +43,21 @@ def read_regular(path: Path, most: int | None = None) -> bytes:
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 MOST_READ = 64 << 20
-"""The most bytes read at once from one of oomph's small files."""
+"""The most bytes to read at once from one of oomph's small files."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITING = os.O_WRONLY | os.O_RDWR
 _reaching = threading.local()
 _pinned: dict[str, tuple[OwnDescriptor, tuple[int, int]]] = {}
-"""Maps a path to the descriptor through which the folder is reached, and the identity of the folder."""
+"""Maps a path to the descriptor through which the folder is accessed, and the folder's identity."""
 
 
 def pin(root: Path, expected: tuple[int, int] | None = None) -> tuple[int, int]:
-    """Reach everything below `root` through a descriptor of the folder that has this name now.
+    """Access everything below `root` through a descriptor of the folder that has this name now.
 
     Returns the folder's identity: device and inode.
 
     Args:
-        expected: the identity that the folder must have; raises OSError if it differs.
+        expected: the identity that the folder must have. Raises OSError if it differs.
     """
     fd = os.open(root, _FOLDER)
     found = os.fstat(fd)
@@ -70,16 +71,17 @@ def pin(root: Path, expected: tuple[int, int] | None = None) -> tuple[int, int]:
 
 
 def unpin(root: Path) -> None:
-    """Reach `root` by its name again, not through a descriptor."""
+    """Go back to accessing `root` by name rather than through a descriptor."""
     before = _pinned.pop(os.fspath(root), None)
     if before is not None:
         before[0].close()
 
 
 def reached(folder: Path) -> Path:
-    """Return a path to a folder below a pinned one that leads there even if another folder takes the pinned one's name.
+    """Return a path to a folder below a pinned one that stays valid even if another folder takes the pinned one's name.
 
-    For what works with paths alone, such as TensorFlow. Returns the path itself if nothing above it is pinned.
+    For libraries that accept only paths, such as TensorFlow. If nothing above the folder is pinned, returns it
+    unchanged.
     """
     wanted = os.fspath(folder)
     for path, (own, _) in _pinned.items():
@@ -96,25 +98,25 @@ class OwnFile(NamedTuple):
     """The path relative to the root, such as `stderr/1.log`."""
 
     def open(self, flags: int) -> int:
-        """Open the file and return a descriptor. See `open_own`."""
+        """Open the file and return a descriptor (see `open_own`)."""
         return open_own(self.root, self.name, flags)
 
 
 def open_own(root: Path, name: str, flags: int) -> int:
-    """Open the regular file `name` below `root`; return a descriptor. With O_CREAT, creates missing folders.
+    """Open the regular file `name` below `root` and return a descriptor. With O_CREAT, missing folders are created.
 
     Raises:
-        OSError: the file cannot be opened, is a link or is reached through one, or is not a regular file; a file opened
-            for writing has a second hard link.
+        OSError: the file cannot be opened, is a link or is reached through one, is not a regular file, or is opened for
+            writing and has a second hard link.
     """
     with _in_folder_of(root, name, make=bool(flags & os.O_CREAT)) as (folder, own):
         return _open_at(folder, own, flags)
 
 
 def read_own(root: Path, name: str, most: int = MOST_READ) -> bytes:
-    """Read a whole file; raises what `open_own` raises, and OSError if it has more than `most` bytes.
+    """Read a whole file. Raises the same errors as `open_own`, and OSError if it exceeds `most` bytes.
 
-    A file with a hole can have any size without taking up disk space.
+    A sparse file can have any size without taking up disk space.
     """
     with os.fdopen(open_own(root, name, os.O_RDONLY), "rb") as file:
         if os.fstat(file.fileno()).st_size > most:
@@ -123,14 +125,14 @@ def read_own(root: Path, name: str, most: int = MOST_READ) -> bytes:
 
 
 def replace_own(root: Path, name: str, content: bytes) -> None:
-    """Replace a file atomically: readers see either the old content or the new, even after a crash of the machine.
+    """Replace a file atomically: readers see either the old content or the new, even after the machine has crashed.
 
-    Raises OSError.
+    Raises OSError if that fails.
     """
     with _in_folder_of(root, name, make=True) as (folder, own):
         partial = f"{own}.partial"
         try:
-            os.unlink(partial, dir_fd=folder)  # left by a killed writer, or a link
+            os.unlink(partial, dir_fd=folder)  # left by a killed writer, or planted as a link
         except FileNotFoundError:
             pass
         with os.fdopen(_open_at(folder, partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
@@ -141,13 +143,13 @@ def replace_own(root: Path, name: str, content: bytes) -> None:
 
 
 def make_own_folder(root: Path, name: str) -> None:
-    """Create a folder below `root`, unless it exists; raises OSError if it is a link, or not a folder."""
+    """Create a folder below `root` unless it exists. Raises OSError if it is a link or not a folder."""
     with _in_folder_of(root, f"{name}/.", make=True):
         pass
 
 
 def is_own_folder(root: Path, name: str) -> bool:
-    """True if a folder of that name, not a link, exists below `root`."""
+    """True if a folder with that name, not a link, exists below `root`."""
     try:
         with _in_folder_of(root, f"{name}/.", make=False):
             return True
@@ -156,10 +158,10 @@ def is_own_folder(root: Path, name: str) -> bool:
 
 
 def set_aside(folder: int, name: str) -> None:
-    """Rename an entry of an open folder of oomph, so that nothing reads it; raises RunDirectoryError if that fails."""
+    """Rename an entry in one of oomph's open folders, so that nothing reads it. Raises RunDirectoryError on failure."""
     try:
         os.rename(name, f"{name}.refused", src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError as error:  # the new name is too long, or a folder
+    except OSError as error:  # the new name is too long, or belongs to a folder
         raise RunDirectoryError(
             f"{name[:80]} does not belong to this run, and cannot be renamed: {error.strerror}"
         ) from error
@@ -172,7 +174,7 @@ def is_reaching() -> bool:
 
 @contextmanager
 def _in_folder_of(root: Path, name: str, make: bool) -> Iterator[tuple[int, str]]:
-    """Yield the folder of a file, as a descriptor, and the last part of the file's name."""
+    """Yield a descriptor of the file's folder, and the last part of the file's name."""
     *folders, own = name.split("/")
     before, _reaching.now = is_reaching(), True
     try:
@@ -190,10 +192,10 @@ def _in_folder_of(root: Path, name: str, make: bool) -> Iterator[tuple[int, str]
 
 
 def open_folder(root: Path, links: int = os.O_NOFOLLOW) -> int:
-    """Open a folder, from its descriptor if it or a folder above it is pinned; return a descriptor.
+    """Open a folder and return a descriptor, using a pinned descriptor for it or for a folder above it if there is one.
 
     Args:
-        links: how a link in its place is treated; by default, it raises an OSError.
+        links: what to do with a link in the folder's place; by default, it raises OSError.
     """
     wanted = os.fspath(root)
     for path, (own, identity) in _pinned.items():
@@ -211,7 +213,7 @@ def open_folder(root: Path, links: int = os.O_NOFOLLOW) -> int:
 
 
 def _open_again(path: str, identity: tuple[int, int]) -> int:
-    """Reopen a pinned folder whose descriptor the script has closed; raises OSError if it was replaced."""
+    """Reopen a pinned folder whose descriptor the script has closed. Raises OSError if the folder was replaced."""
     fd = os.open(path, _FOLDER)
     found = os.fstat(fd)
     if (found.st_dev, found.st_ino) != identity:

@@ -1,4 +1,4 @@
-"""One of oomph's file descriptors in the script process, guarded against reuse of its number by the script.
+"""One of oomph's file descriptors in the script's process, guarded in case the script reuses its number.
 
 Daemons call `os.closerange(3, 256)` and then open their own files under the same numbers. Without a check, oomph would
 write into the script's data. Standard library only.
@@ -27,13 +27,13 @@ class OwnDescriptor:
         return self._identity is not None and _identity(self.fd) == self._identity
 
     def write(self, data: bytes) -> int:
-        """Write to the file; raises OSError, with EBADF if the descriptor no longer belongs to oomph."""
+        """Write to the file. Raises OSError, with EBADF if the descriptor no longer belongs to oomph."""
         if not self.is_ours:
             raise OSError(errno.EBADF, "the descriptor was closed by the script")
         return os.write(self.fd, data)
 
     def close(self) -> None:
-        """Close the descriptor, if it still belongs to oomph."""
+        """Close the descriptor if it still belongs to oomph."""
         if self.is_ours:
             os.close(self.fd)
         self._identity = None

@@ -1,6 +1,6 @@
-"""Regular expressions compiled at their first use. Used in both processes.
+"""Regular expressions that are compiled on first use. Used in both processes.
 
-Compiling every pattern that oomph knows takes longer than the rest of startup, and most logs need few of them.
+Compiling every pattern that oomph knows takes longer than the rest of startup, and most logs need only a few of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, AnyStr, cast
 
 
 class LazyPattern:
-    """Stands in for the compiled pattern: has its text and flags, and compiles on first use."""
+    """Stands in for a compiled pattern: has its text and flags, and compiles it on first use."""
 
     def __init__(self, pattern: str | bytes, flags: int) -> None:
         self.pattern, self.flags = pattern, flags
@@ -20,10 +20,10 @@ class LazyPattern:
 
     def __getattr__(self, method: str) -> Any:
         found = getattr(re.compile(self.pattern, self.flags), method)
-        setattr(self, method, found)  # from now on it costs what the pattern's own does
+        setattr(self, method, found)  # from now on, access is as fast as on the pattern itself
         return found
 
 
 def lazy_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Return a stand-in for the result of `re.compile`, with its methods."""
+    """Return a stand-in for the result of `re.compile`, with the same methods."""
     return cast("re.Pattern[AnyStr]", LazyPattern(pattern, flags))

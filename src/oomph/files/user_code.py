@@ -1,7 +1,8 @@
-"""Tells the user's code from oomph's, Python's and installed packages' code. Both processes; standard library only.
+"""Distinguishes the user's code from that of oomph, Python and installed packages.
 
-This module judges files of the Python that runs it. `protocol/python_stacks.py` and `explain/evidence/tracebacks.py`
-read paths of other Pythons, perhaps on other machines, and recognise them by their words.
+Used in both processes; standard library only. This module judges only files that belong to the Python installation
+running it. `protocol/python_stacks.py` and `explain/evidence/tracebacks.py` read paths from other installations,
+perhaps on other machines, and recognise them by the words in the paths.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OURS = PACKAGE + os.sep
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
 STANDARD = (_LIBRARY + os.sep, os.path.join(sys.exec_prefix, sys.platlibdir, os.path.basename(_LIBRARY), ""))
-"""Python's own folders: `stdlib` and `platstdlib` of `sysconfig`, whose import every script would wait for."""
+"""Python's own folders, `stdlib` and `platstdlib` in `sysconfig`, whose import would delay every script."""
 GENERATED = os.sep + "__autograph_generated_file"
-"""The file name prefix of code that AutoGraph generates from functions, which does not count as the user's."""
+"""The prefix of the file names of code that AutoGraph generates from functions, which is not the user's own."""
 _INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
 
 def is_installed(path: str) -> bool:
-    """True for a file of an installed package."""
+    """True for a file in an installed package."""
     return any(folder in path for folder in _INSTALLED)
 
 
 def is_users(path: str) -> bool:
-    """True for a file that belongs neither to oomph, nor to Python, nor to an installed package."""
+    """True for a file that belongs neither to oomph nor to Python nor to an installed package."""
     return not (path.startswith((OURS, *STANDARD)) or is_installed(path))

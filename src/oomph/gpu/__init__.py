@@ -1,6 +1,6 @@
-"""Everything that touches libcuda and NVML, in processes that may hang, crash or keep state behind.
+"""Everything that touches libcuda and NVML, in processes that may hang, crash or leave state behind.
 
-`oomph doctor` and `oomph run` query once, in a small process for each question (`ask_*.py`), which prints its answers
-line by line; whatever it printed before it died is kept. The monitor's sampler queries every second, in a thread of its
-process (`gpus.py`).
+`oomph doctor` and `oomph run` query once, in a small separate process for each question (`ask_*.py`). The process
+prints its answers line by line; if it dies, anything it has printed is kept. The monitor's sampler queries every
+second, in a thread of its own process (`gpus.py`).
 """

@@ -1,6 +1,6 @@
-"""Queries libcuda: whether it loads, what cuInit returns and which GPUs it shows. Takes no GPU memory.
+"""Queries libcuda: whether it loads, what cuInit returns, and which GPUs it reports. Does not use GPU memory.
 
-Runs in a child process (`python -I -S ask_cuda.py`), with only the standard library.
+Runs in a child process (`python -I -S ask_cuda.py`) with only the standard library.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ def _say(**facts: object) -> None:
 
 
 def _loaded_from(name: str) -> str:
-    """Return the path of the file that the kernel has mapped for the library."""
+    """Return the path of the file that was mapped into memory for the library."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
             return next((line.split(maxsplit=5)[5].strip() for line in maps if "/" + name in line), "")

@@ -1,6 +1,6 @@
-"""Queries CUDA libraries for their versions: `ask_library.py cudnn /path/to/libcudnn.so.9 ...`. Needs no GPU.
+"""Queries CUDA libraries for their versions: `ask_library.py cudnn /path/to/libcudnn.so.9 ...`. Does not need a GPU.
 
-Runs in a child process, with only the standard library.
+Runs in a child process with only the standard library.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ def _ask(kind: str, path: str) -> None:
 
 
 def _main() -> None:
-    """Query each file in a separate process: two versions of a library define the same symbols, and may crash."""
+    """Query each file in a separate process, since two versions of a library define the same symbols and may crash."""
     for kind, path in zip(sys.argv[1::2], sys.argv[2::2]):  # noqa: B905 (strict needs Python 3.10)
         pid = os.fork()
         if pid == 0:

@@ -1,6 +1,6 @@
-"""Queries NVML for the driver's version and each GPU's memory, processes, health and clocks. Changes nothing.
+"""Queries NVML for the driver version and each GPU's memory, processes, health and clocks. Read-only.
 
-Runs in a child process (`python ask_nvml.py`), with nvidia-ml-py. Queries that a GPU does not answer are null.
+Runs in a child process (`python ask_nvml.py`) with nvidia-ml-py. If a GPU does not answer a query, the value is null.
 """
 
 import json
@@ -25,7 +25,7 @@ def _command(pid: int) -> str:
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as comm:
             return comm.read().strip()
     except OSError:
-        return ""  # in another container, or gone
+        return ""  # in a different container, or it has exited
 
 
 def _processes(nvml: Any, handle: Any) -> list[dict[str, object]]:
@@ -38,7 +38,7 @@ def _processes(nvml: Any, handle: Any) -> list[dict[str, object]]:
 
 
 def _device(nvml: Any, index: int) -> dict[str, object]:
-    """Return the row of one GPU; `lost` contains the reason if the driver has lost it."""
+    """Return the row for a GPU. If the driver has lost it, `lost` contains the reason."""
     row: dict[str, object] = {"index": index}
 
     def ask(name: str, query: Callable[[], Any]) -> None:
@@ -49,7 +49,7 @@ def _device(nvml: Any, index: int) -> dict[str, object]:
             if error.value in (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED):
                 row["lost"] = str(error)
         except Exception:
-            row[name] = None  # an old driver without the function, or an answer that pynvml cannot read
+            row[name] = None  # an old driver without the function, or an answer that pynvml cannot decode
 
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     ask("name", lambda: _text(nvml.nvmlDeviceGetName(handle)))
@@ -76,7 +76,7 @@ def _ask_memory(nvml: Any, handle: Any, row: dict[str, object], ask: Callable[[s
         try:
             info = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
         except nvml.NVMLError_FunctionNotFound:
-            info = nvml.nvmlDeviceGetMemoryInfo(handle)  # a driver before 510 counts what it reserves as used
+            info = nvml.nvmlDeviceGetMemoryInfo(handle)  # drivers before 510 count reserved memory as used
         return [int(info.total), int(info.used), int(info.free)]
 
     ask("memory", memory)

@@ -1,4 +1,4 @@
-"""Gpus: the GPUs of this machine through NVML or, if it cannot be loaded, through `nvidia-smi`."""
+"""Gpus: reads the GPUs of this machine through NVML or, if it cannot be loaded, through `nvidia-smi`."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from oomph.gpu.smi import POLL_SECONDS, Smi
 
 
 class Gpus:
-    """All GPUs that this process may see. A call may block for as long as the driver is stuck."""
+    """Reads all GPUs that this process may see. A call may block for as long as the driver is stuck."""
 
     def __init__(self) -> None:
         self._nvml, self._smi = Nvml(), Smi()
 
     @property
     def asking(self) -> str:
-        """The source being queried at this moment, such as "GPU 3"; empty between two readings."""
+        """The source being queried right now, such as "GPU 3"; empty between readings."""
         return self._nvml.asking or self._smi.asking
 
     @property
     def problem(self) -> str:
-        """The reason that values are missing, in words."""
+        """The reason for missing values, in words."""
         if self._nvml.is_missing and not self._smi.problem:
             return f"{self._nvml.problem}: nvidia-smi is queried instead, every {POLL_SECONDS:g} s"
         return self._nvml.problem
 
     def read(self, now: float) -> list[Reading]:
-        """Read every GPU; `now` is a monotonic time in seconds."""
+        """Read every GPU. `now` is a monotonic time in seconds."""
         readings = self._nvml.read(now)
         return self._smi.read(now) if self._nvml.is_missing else readings
 

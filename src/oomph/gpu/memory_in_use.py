@@ -1,8 +1,8 @@
-"""The memory in use on each GPU of this machine, queried through NVML with ctypes in a forked child of the supervisor.
+"""Finds the memory in use on each GPU, by querying NVML with ctypes in a forked child of the supervisor.
 
-A faulty driver can block or crash its caller. A child that does not answer is killed, and the result is empty. No
-package is needed, unlike in `ask_nvml.py`: a run is supervised whether or not nvidia-ml-py is installed.
-Source: NVIDIA, NVML API reference, https://docs.nvidia.com/deploy/nvml-api/.
+A faulty driver can block or crash its caller. If the child does not answer, it is killed, and the result is empty.
+Unlike `ask_nvml.py`, this module does not need any package, since a run is supervised whether or not nvidia-ml-py is
+installed. Source: NVIDIA, NVML API reference, https://docs.nvidia.com/deploy/nvml-api/.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TEXT_BYTES = 96
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU as NVML sees it."""
+    """A GPU as reported by NVML."""
 
     index: int
     uuid: str
@@ -32,13 +32,13 @@ class Gpu:
 
 
 class _Memory(ctypes.Structure):
-    """NVML's structure nvmlMemory_t."""
+    """NVML's nvmlMemory_t struct."""
 
     _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
 
 
 class _Pci(ctypes.Structure):
-    """NVML's structure nvmlPciInfo_t."""
+    """NVML's nvmlPciInfo_t struct."""
 
     _fields_ = (
         ("bus_id_legacy", ctypes.c_char * 16),
@@ -48,7 +48,7 @@ class _Pci(ctypes.Structure):
 
 
 def memory_in_use() -> list[Gpu]:
-    """Return every GPU that answers; none without a driver."""
+    """Return all GPUs that answer; empty without a driver."""
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
@@ -73,11 +73,11 @@ def _gpu(nvml: ctypes.CDLL, index: int) -> Gpu | None:
 _ANSWER_SECONDS = 10.0
 _REAP_SECONDS = 0.5
 _BACK_BYTES = 512 << 20
-"""The bytes that may still be in use when memory counts as free, since contexts of other processes come and go."""
+"""The number of bytes by which memory use may exceed the earlier value, since other processes' contexts come and go."""
 
 
 class PendingReading:
-    """A pending NVML query, started at once so that nobody waits for it."""
+    """An NVML query that starts immediately, so that the answer is ready when it is needed."""
 
     def __init__(self) -> None:
         self._fd, write_fd = os.pipe()
@@ -89,7 +89,7 @@ class PendingReading:
         self._data = b""
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """Return the answer; empty without a GPU or a driver, and on timeout."""
+        """Wait for the answer and return it; empty on timeout, or without a GPU or driver."""
         while self._pid:
             self.listen(max(0.0, self._until - time.monotonic()))
         try:
@@ -98,7 +98,7 @@ class PendingReading:
             return ()
 
     def listen(self, seconds: float = 0.0) -> None:
-        """Receive NVML's answer so far. Call this while waiting elsewhere, or the child stays a zombie."""
+        """Receive NVML's answer so far. Call this while waiting for something else, or the child remains a zombie."""
         if not self._pid:
             return
         heard = readable([self._fd], seconds)
@@ -118,7 +118,7 @@ class PendingReading:
 
 
 def reap(pid: int, seconds: float) -> bool:
-    """Reap a child if it ends in time, since a child blocked in the kernel may never end."""
+    """Reap a child. Returns False if it does not exit in time, since a child blocked in the kernel may never do so."""
     until = time.monotonic() + seconds
     try:
         while os.waitpid(pid, os.WNOHANG)[0] == 0:
@@ -126,12 +126,12 @@ def reap(pid: int, seconds: float) -> bool:
                 return False
             time.sleep(0.005)
     except ChildProcessError:
-        pass  # SIGCHLD was ignored when oomph started: the kernel has reaped it, and its PID may be reused
+        pass  # SIGCHLD was ignored when oomph started, so the kernel reaped the child, and its PID may be reused
     return True
 
 
 def visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES leaves to the script; its numbers are treated as NVML's."""
+    """Return the GPUs that CUDA_VISIBLE_DEVICES leaves to the script. Its numbers are assumed to be NVML's."""
     wanted = environ.get("CUDA_VISIBLE_DEVICES")
     if wanted is None:
         return tuple(gpus)
@@ -139,19 +139,19 @@ def visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
     for word in (part.strip() for part in wanted.split(",")):
         one = [gpu for gpu in gpus if str(gpu.index) == word or (word.startswith("GPU-") and gpu.uuid.startswith(word))]
         if len(one) != 1:
-            break  # CUDA stops at the first name it does not know
+            break  # CUDA stops at the first entry it does not recognise
         found += one
     return tuple(found)
 
 
 def memory_is_back(before: Iterable[Gpu], now: Iterable[Gpu]) -> bool:
-    """True if every GPU has about as much memory free as before."""
+    """True if every GPU has about as much free memory as before."""
     used = {gpu.uuid: gpu.used_bytes for gpu in before}
     return all(gpu.used_bytes <= used.get(gpu.uuid, gpu.used_bytes) + _BACK_BYTES for gpu in now)
 
 
 def _answer(write_fd: int) -> None:
-    """Query NVML, write the answer, and exit; runs in the child."""
+    """Query NVML, write the answer, and exit. Runs in the child."""
     try:
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(signum, signal.SIG_DFL)

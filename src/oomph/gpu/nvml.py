@@ -1,7 +1,7 @@
-"""Nvml: the GPUs of this machine, queried in process through nvidia-ml-py. Used by the sampler, in a separate thread.
+"""Nvml: queries the GPUs of this machine in process, through nvidia-ml-py. The sampler uses it in a separate thread.
 
-A call may block for as long as the driver is stuck, and NVML does not work in a process that was forked after it was
-started. `ask_nvml.py` instead queries in a child, for callers that query once.
+A call may block for as long as the driver is stuck, and NVML does not work in a process forked after NVML was started.
+For callers that query only once, `ask_nvml.py` does so in a child process instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from oomph.gpu.nvml_device import SLOW_SECONDS, ListedGpu
 from oomph.gpu.reading import DriverEvent, Reading
 
 _RETRY_SECONDS = 60.0
-"""The time, in seconds, between retries after a failure or a lost GPU; starting NVML may take seconds."""
+"""The time, in seconds, between retries after a failure or a lost GPU. Starting NVML may take seconds."""
 _PROBLEMS = {
     4: "this user is not allowed to query the NVIDIA driver",
     9: "the NVIDIA driver is not loaded",
@@ -26,15 +26,15 @@ _NO_PERMISSION, _LIBRARY_NOT_FOUND = 4, 12
 
 
 class Nvml:
-    """All GPUs that NVML shows to this process. The first `read` starts NVML."""
+    """Reads all GPUs that NVML shows to this process. The first `read` starts NVML."""
 
     def __init__(self) -> None:
         self.problem = ""
-        """The reason that no GPU is read, in words; empty while GPUs are read."""
+        """The reason why no GPU is read, in words; empty while GPUs are read."""
         self.is_missing = False
-        """True if NVML cannot be loaded here at all; `nvidia-smi` may still answer."""
+        """True if NVML cannot be loaded here at all. `nvidia-smi` may still answer."""
         self.asking = ""
-        """The name of what is being queried, such as "GPU 3", for a report if the call does not return."""
+        """The name of the device being queried, such as "GPU 3", to report if the call does not return."""
         self._nvml: Any = None
         self._open_at = float("-inf")
         self._devices: list[ListedGpu] = []
@@ -42,7 +42,7 @@ class Nvml:
         self._events: Events | None = None
 
     def read(self, now: float) -> list[Reading]:
-        """Read every GPU; `now` is a monotonic time in seconds. Empty if there is none, or NVML does not start."""
+        """Read every GPU. `now` is a monotonic time in seconds. Empty if there are none, or if NVML does not start."""
         try:
             if now >= self._open_at and (self.problem or self._lost or self._nvml is None):
                 self._open(now)
@@ -51,7 +51,7 @@ class Nvml:
             self.asking = ""
 
     def close(self) -> None:
-        """Shut NVML down."""
+        """Shut down NVML."""
         if self._nvml is not None:
             try:
                 self._nvml.nvmlShutdown()
@@ -60,7 +60,7 @@ class Nvml:
         self._devices, self._events = [], None
 
     def _open(self, now: float) -> None:
-        """Start or restart NVML: only a restart finds a lost GPU again after a reset."""
+        """Start or restart NVML. Only a restart can find a lost GPU again after it has been reset."""
         self.asking, self._open_at = "NVML", now + _RETRY_SECONDS
         self.close()
         self.problem = self._start()
@@ -104,7 +104,7 @@ class Nvml:
                 devices += [ListedGpu(nvml, handle, index, slow_at), *_mig_instances(nvml, handle, index, slow_at)]
             except nvml.NVMLError as error:
                 if error.value == _NO_PERMISSION:
-                    self.problem = _PROBLEMS[_NO_PERMISSION]  # a container may see a part of the GPUs only
+                    self.problem = _PROBLEMS[_NO_PERMISSION]  # a container may see only some of the GPUs
                 elif not any(reading.index == index for reading in self._lost.values()):
                     self._lost[f"GPU {index}"] = Reading(index, "", problem=str(error))
         if devices:
@@ -131,7 +131,7 @@ class Nvml:
         return [*readings, *(reading for uuid, reading in self._lost.items() if uuid not in read)]
 
     def _note_lost(self, reading: Reading, now: float) -> tuple[DriverEvent, ...]:
-        """List a lost GPU as before. Returns the event that reports the loss, once."""
+        """Keep a lost GPU in the list. Return the event that reports the loss, but only the first time."""
         is_known = reading.uuid in self._lost
         self._lost[reading.uuid], self._open_at = reading, now + _RETRY_SECONDS
         return () if is_known else (DriverEvent("lost"),)
@@ -142,7 +142,7 @@ def _in_words(error: Any) -> str:
 
 
 def _mig_instances(nvml: Any, handle: Any, index: int, slow_at: float) -> Iterator[ListedGpu]:
-    """Yield the MIG instances of a GPU that can be identified."""
+    """Yield the MIG instances of a GPU, skipping any that cannot be identified."""
     try:
         current, _ = nvml.nvmlDeviceGetMigMode(handle)
         count = nvml.nvmlDeviceGetMaxMigDeviceCount(handle) if current else 0
@@ -157,15 +157,15 @@ def _mig_instances(nvml: Any, handle: Any, index: int, slow_at: float) -> Iterat
 
 _XID = 0x8
 _EVENT_KINDS = {_XID: "xid", 0x2: "ecc-double-bit", 0x4000: "unavailable"}
-"""The kind of event for each of NVML's event type numbers (nvmlEventType*)."""
+"""The kind of event for each NVML event type number (nvmlEventType*)."""
 _MOST_EVENTS = 64
-"""The maximum number of events to read at once: a GPU that never stops reporting must not block the thread."""
+"""The maximum number of events to read at once, since a GPU that never stops reporting must not block the thread."""
 
 
 class Events:
-    """Events that the driver has reported for some GPUs since this was created: Xids, double-bit memory errors, ...
+    """Collects the events that the driver reports for some GPUs from now on: Xids, double-bit memory errors, …
 
-    A GPU or driver without events has none.
+    If a GPU or driver does not support events, there are none.
     """
 
     def __init__(self, nvml: Any, devices: Iterable[ListedGpu]) -> None:
@@ -182,16 +182,16 @@ class Events:
                     nvml.nvmlDeviceRegisterEvents(device.handle, wanted, self._set)
                     self._uuids[_address(device.handle)] = device.uuid
             except nvml.NVMLError:
-                pass  # this GPU has none, such as a MIG instance
+                pass  # this device does not support events, e.g. a MIG instance
 
     def new(self) -> dict[str, tuple[DriverEvent, ...]]:
-        """Return the events since the last call, by the UUID of their GPU. Does not wait."""
+        """Return the events since the last call, by GPU UUID. Does not wait."""
         found: dict[str, tuple[DriverEvent, ...]] = {}
         for _ in range(_MOST_EVENTS if self._uuids else 0):
             try:
                 data = self._nvml.nvmlEventSetWait_v2(self._set, 0)
             except self._nvml.NVMLError:
-                break  # nothing more, or a GPU is lost, which its queries tell
+                break  # no more events, or a GPU is lost, which its queries will report
             uuid = self._uuids.get(_address(data.device), "")
             event = DriverEvent(
                 _EVENT_KINDS.get(data.eventType, "unknown"), data.eventData if data.eventType == _XID else 0

@@ -1,4 +1,4 @@
-"""One GPU or MIG instance behind NVML. Runs the queries that are due, and never repeats one that the GPU refused."""
+"""A GPU or MIG instance behind NVML. Runs the queries that are due, and never repeats one that the GPU refused."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from oomph.gpu.reading import Holder, Reading
 
 SLOW_SECONDS = 10.0
 _HOLDERS_SECONDS = 2.0
-"""The time, in seconds, between queries for memory holders while the memory in use changes."""
+"""The time, in seconds, between queries for memory holders while the memory in use is changing."""
 _CHANGED_BYTES = 64 << 20
 _REFUSED = {2, 3, 4, 13, 25, 26}
-"""The NVML errors after which a query is never repeated: invalid argument (to a driver that does not know it yet), not
-supported, no permission, function not found, version of an argument, deprecated."""
+"""The NVML errors after which a query is never repeated: invalid argument (the driver does not know it yet), not
+supported, no permission, function not found, argument version mismatch, deprecated."""
 _GONE = {1: "NVML was shut down", 15: "GPU is lost", 16: "the GPU needs a reset", 28: "the GPU is gone"}
 
 
 class Gone(Exception):
-    """The GPU no longer answers; the text says why."""
+    """Raised if the GPU no longer answers. The message gives the reason."""
 
 
 class _Asked:
-    """A query, and the first way of making it that this GPU does not refuse."""
+    """A query, and the first of its variants that this GPU does not refuse."""
 
     def __init__(self, nvml: Any, handle: Any, query: Query) -> None:
         self._nvml, self._handle = nvml, handle
@@ -32,7 +32,7 @@ class _Asked:
         self.problem = ""
 
     def ask(self, values: dict[str, float]) -> None:
-        """Add the values that the query returns. Raises Gone."""
+        """Run the query, and add the values that it returns. Raises Gone if the GPU no longer answers."""
         while self._ways:
             try:
                 if self._ask is None:
@@ -54,10 +54,10 @@ class ListedGpu:
     """A GPU that NVML lists.
 
     Args:
-        nvml: the module pynvml.
-        handle: NVML's handle for it.
-        index: as in `Reading`.
-        slow_at: when to run the slow queries for the second time; GPUs take turns.
+        nvml: the `pynvml` module.
+        handle: NVML's handle for the GPU.
+        index: the index of the GPU, as in `Reading`.
+        slow_at: when to run the slow queries for the second time. The GPUs take turns.
     """
 
     def __init__(self, nvml: Any, handle: Any, index: int, slow_at: float) -> None:
@@ -70,7 +70,7 @@ class ListedGpu:
         self._slow_at, self._second_slow_at = float("-inf"), slow_at
         self._holders = _Holders(nvml, handle)
         self.gone = ""
-        """The reason that the GPU no longer answers; empty while it does."""
+        """The reason why the GPU no longer answers; empty while it does."""
 
     def read(self, now: float) -> Reading:
         """Run every query that is due at `now`, a monotonic time in seconds."""
@@ -95,7 +95,7 @@ class ListedGpu:
 
 
 class _Holders:
-    """The memory holders of a GPU, queried every 10 seconds and soon after the memory in use has changed."""
+    """Queries the memory holders of a GPU, every 10 seconds and soon after the memory in use has changed."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml, self._handle = nvml, handle
@@ -103,7 +103,7 @@ class _Holders:
         self._asked_at, self._used = float("-inf"), 0.0
 
     def new(self, now: float, used: float) -> tuple[Holder, ...] | None:
-        """Return the processes, if queried and answered now. Raises Gone."""
+        """Return the processes, or None if not queried or not answered. Raises Gone if the GPU no longer answers."""
         since = now - self._asked_at
         changed = abs(used - self._used) >= _CHANGED_BYTES
         if since < (_HOLDERS_SECONDS if changed else SLOW_SECONDS):
@@ -128,7 +128,7 @@ def _bus(nvml: Any, handle: Any) -> str:
     try:
         return _text(nvml.nvmlDeviceGetPciInfo(handle).busId)
     except nvml.NVMLError:
-        return ""  # a MIG instance has none of its own
+        return ""  # a MIG instance has no PCI address of its own
 
 
 def _text(value: Any) -> str:

@@ -1,10 +1,10 @@
-"""The queries to each GPU through NVML, one row each, prepared once and made every second.
+"""The NVML queries for each GPU, in one row each. They are prepared once and run every second.
 
-Where drivers differ, a query has several variants; a GPU keeps to the first that it answers. NVML takes the driver's
-global lock for every call, so slowly changing values are queried every 10 seconds. pynvml looks up the
-library's function and allocates its answer at every call, which is three quarters of the cost: the queries here keep
-both; names, structures and errors are pynvml's.
-Source: NVIDIA, NVML API reference, https://docs.nvidia.com/deploy/nvml-api/.
+Where drivers differ, a query has several variants, and the first one that a GPU answers is used from then on. NVML
+takes the driver's global lock for every call, so slowly changing values are queried only every 10 seconds. pynvml looks
+up the library function and allocates its answer in every call, which is three quarters of the cost. The queries here
+keep both, but use pynvml's names, structures and errors. Source: NVIDIA, NVML API reference,
+https://docs.nvidia.com/deploy/nvml-api/.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from dataclasses import dataclass
 from typing import Any
 
 Ask = Callable[[dict[str, float]], bool]
-"""A function that adds the current values to a mapping; False if there are none. Raises pynvml.NVMLError."""
+"""A function that adds the current values to a dict. It returns False if there are none, and raises
+pynvml.NVMLError."""
 Bind = Callable[[Any, Any], Ask]
-"""A function of the module pynvml and a GPU's handle; raises NVMLError if this driver lacks NVML's function."""
+"""A function of the `pynvml` module and a GPU handle that prepares a query. Raises NVMLError if the driver lacks NVML's
+function."""
 
 _FIELD_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-"""The member of the union that holds a value, by NVML_VALUE_TYPE_*."""
+"""The union member that contains the value, by NVML_VALUE_TYPE_*."""
 
 
 def number(key: str, symbol: str, *words: int, kind: Any = ctypes.c_uint, scale: float = 1) -> Bind:
-    """Bind an NVML function that answers with a single number."""
+    """Bind an NVML function that returns a single number."""
 
     def bind(nvml: Any, handle: Any) -> Ask:
         function, answer = _function(nvml, symbol), kind()
@@ -43,14 +45,14 @@ def number(key: str, symbol: str, *words: int, kind: Any = ctypes.c_uint, scale:
 
 
 def structure(symbol: str, kind: str, members: Mapping[str, str], version: str = "", scale: float = 1) -> Bind:
-    """Bind an NVML function that fills a structure.
+    """Bind an NVML function that fills in a structure.
 
     Args:
-        symbol: its name in the library.
-        kind: the structure's name in pynvml.
-        members: the structure's member for each key.
-        version: the name of its version in pynvml, if it has one.
-        scale: the value of one unit of each member.
+        symbol: the name of the function in the library.
+        kind: the name of the structure in pynvml.
+        members: the member of the structure for each key.
+        version: the name of the structure's version in pynvml, if it has one.
+        scale: the factor that converts the members to base units.
     """
 
     def bind(nvml: Any, handle: Any) -> Ask:
@@ -58,7 +60,7 @@ def structure(symbol: str, kind: str, members: Mapping[str, str], version: str =
         if version:
             answer.version = getattr(nvml, version)
         arguments = (handle, ctypes.byref(answer))
-        # pynvml's structures look at each member that is read by its name whether it is text; their fields do not
+        # reading a member by name makes pynvml check whether it is text; reading its field descriptor does not
         readers = [(key, getattr(type(answer), member).__get__) for key, member in members.items()]
 
         def ask(values: dict[str, float]) -> bool:
@@ -74,7 +76,7 @@ def structure(symbol: str, kind: str, members: Mapping[str, str], version: str =
 
 
 def field(key: str, number: int, least: float = float("-inf")) -> Bind:
-    """Bind a value that NVML returns by number (NVML_FI_DEV_*); a value below `least` means that there is none."""
+    """Bind a field that NVML identifies by number (NVML_FI_DEV_*). A value below `least` means that there is none."""
 
     def bind(nvml: Any, handle: Any) -> Ask:
         function, answers = _function(nvml, "nvmlDeviceGetFieldValues"), (nvml.c_nvmlFieldValue_t * 1)()
@@ -96,7 +98,7 @@ def field(key: str, number: int, least: float = float("-inf")) -> Bind:
 
 
 def through_pynvml(read: Callable[[Any, Any], Mapping[str, float]]) -> Bind:
-    """Bind a query to pynvml's own functions: good enough for rare queries."""
+    """Bind a query to pynvml's own functions, which are fast enough for rare queries."""
 
     def bind(nvml: Any, handle: Any) -> Ask:
         def ask(values: dict[str, float]) -> bool:
@@ -127,11 +129,12 @@ _SHUTDOWN_MARGIN, _SLOWDOWN_MARGIN = 193, 194  # NVML_FI_DEV_TEMPERATURE_*_TLIMI
 
 
 def _limits_from_margin(nvml: Any, handle: Any) -> dict[str, float]:
-    """Return the temperatures at which a GPU slows down and shuts down, from its margin; none unless it is positive.
+    """Return the temperatures at which a GPU slows down and shuts down, from its margin; empty unless that is positive.
 
-    GPUs since Ada report a margin, the degrees left to the highest operating temperature, and limits relative to it:
-    a slowdown at -2 starts two degrees above it. Older ones report degrees. Some of either kind report a margin of 0 or
-    less at any temperature, just like a hot GPU, so a first margin must be positive.
+    Since Ada, GPUs report a margin, which is the number of degrees left to the highest operating temperature, and
+    limits relative to it: a slowdown limit of -2 lies two degrees above it. Older GPUs report absolute temperatures.
+    Some of either kind report a margin of 0 or less at any temperature, just as a hot GPU does, so the first margin
+    must be positive.
     """
     margin = nvml.nvmlDeviceGetMarginTemperature(handle)
     if margin <= 0:
@@ -149,9 +152,9 @@ _add_slowdown, _add_shutdown = field("slowdown", _SLOWDOWN_MARGIN), field("shutd
 
 
 def _limits_from_thresholds(nvml: Any, handle: Any) -> dict[str, float]:
-    """Return the temperatures at which an older GPU slows down and shuts down, in degrees.
+    """Return the temperatures at which an older GPU slows down and shuts down, in degrees Celsius.
 
-    It may report only one of them.
+    The GPU may report only one of them.
     """
     limits, refused = {}, None
     for name, threshold in (("slowdown", _SLOWDOWN), ("shutdown", _SHUTDOWN)):
@@ -169,7 +172,7 @@ def _limits_from_thresholds(nvml: Any, handle: Any) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Query:
-    """One query."""
+    """A query, with its variants."""
 
     keys: tuple[str, ...]
     """The keys of the metrics that the query provides."""
@@ -201,7 +204,7 @@ QUERIES: tuple[Query, ...] = (
             structure("nvmlDeviceGetMemoryInfo_v2", "c_nvmlMemory_v2_t", _MEMORY_2, "nvmlMemory_v2"),
             structure(
                 "nvmlDeviceGetMemoryInfo", "c_nvmlMemory_t", _MEMORY
-            ),  # before driver 510: reserved counts as used
+            ),  # drivers before 510 count reserved as used
         ),
     ),
     Query(
@@ -211,7 +214,7 @@ QUERIES: tuple[Query, ...] = (
     _number("temperature_celsius", "nvmlDeviceGetTemperature", _GPU_SENSOR),
     Query(
         ("memory_temperature_celsius",),
-        (field("memory_temperature_celsius", _MEMORY_TEMPERATURE, least=1),),  # 0: memory without a sensor
+        (field("memory_temperature_celsius", _MEMORY_TEMPERATURE, least=1),),  # 0 means that there is no sensor
         slow=True,
     ),
     _number("power_watts", "nvmlDeviceGetPowerUsage", scale=_MILLI),
@@ -248,4 +251,4 @@ QUERIES: tuple[Query, ...] = (
     _number("fan_ratio", "nvmlDeviceGetFanSpeed", scale=_PERCENT, slow=True),
     Query(("recovery_action",), (field("recovery_action", _RECOVERY_ACTION),), slow=True),
 )
-"""All queries. To add one, add a row here and in `monitor/metrics.py`."""
+"""All queries. To add one, add a row both here and in `monitor/metrics.py`."""

@@ -1,4 +1,4 @@
-"""Question: queries a driver or library in a small process, which may hang or die. For `oomph doctor` and `run`."""
+"""Question: queries a driver or library in a small process that may hang or die, for `oomph doctor` and `oomph run`."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ _SILENT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a child process, and how the child ended."""
+    """The answer of a child process, and any problem with the process."""
 
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """The last value of each key; repeated `row` keys are collected in `rows`."""
+    """The last value for each key. Repeated `row` keys are collected in `rows` instead."""
     rows: tuple[Mapping[str, Any], ...] = ()
-    """The rows that the child printed: one for each GPU or library."""
+    """The rows that the child printed, one for each GPU or library."""
     problem: str = ""
-    """The reason for an incomplete answer: "no answer within 5 s", "ended by SIGSEGV"; empty otherwise."""
+    """The reason for an incomplete answer, such as "no answer within 5 s" or "ended by SIGSEGV"; empty if it is
+    complete."""
 
 
 class Question:
-    """A question in a separate process, which is killed if there is no answer in time."""
+    """A question that runs in a separate process, which is killed if it does not answer in time."""
 
     def __init__(self, script: str, words: Sequence[str], environ: Mapping[str, str], bare: bool = True) -> None:
-        """Start the process; `bare` runs Python without site-packages, for a script on the standard library alone."""
+        """Start the process. `bare` runs Python without site-packages, for scripts that do not need them."""
         python, environ = [sys.executable, "-I", "-S", str(_HERE / script)], without_own_variables(environ)
         if not bare:
             python, environ = isolated_command(f"{__package__}.{Path(script).stem}"), isolated_environ(environ)
@@ -47,9 +48,9 @@ class Question:
             self._refused = f"could not be started: {error.strerror}"
 
     def answer(self, deadline: float, limit: float, slow: Callable[[], None] = lambda: None) -> Answer:
-        """Return the child's answer up to the deadline (of time.monotonic). Never raises; `limit` is for the text.
+        """Return the child's answer up to the deadline (in `time.monotonic` time). Never raises.
 
-        `slow` is called if it takes longer than `_SILENT_SECONDS`.
+        `limit` is only used in messages. `slow` is called if the answer takes longer than `_SILENT_SECONDS`.
         """
         if self._child is None:
             return Answer(problem=self._refused)
@@ -66,14 +67,14 @@ class Question:
 
 
 def parse(said: bytes) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
-    """Parse the facts and the rows in a child's output."""
+    """Parse the facts and rows in a child's output."""
     facts: dict[str, Any] = {}
     rows: list[Mapping[str, Any]] = []
     for line in said.decode("utf-8", "replace").splitlines():
         try:
             document = json.loads(line)
         except ValueError:
-            continue  # half a line from a child that died, or a library's output
+            continue  # an incomplete line from a child that died, or output from a library
         if isinstance(document, dict):
             row = document.pop("row", None)
             facts |= document
@@ -86,16 +87,16 @@ _LIMIT_SECONDS = 5.0
 
 
 class Installed(NamedTuple):
-    """One GPU of this machine."""
+    """A GPU in this machine."""
 
     name: str
     total_bytes: int
     used_bytes: int = 0
-    """The memory, in bytes, that all processes and the driver hold now."""
+    """The memory, in bytes, that all processes and the driver currently hold."""
 
 
 def installed(environ: Mapping[str, str]) -> tuple[tuple[Installed, ...], str]:
-    """Return the GPUs that the script may see, and the reason for a missing answer; empty if all answered."""
+    """Return the GPUs that the script may see, and the reason for a missing answer (empty if all answered)."""
     answer = Question("ask_nvml.py", (), environ, bare=False).answer(time.monotonic() + _LIMIT_SECONDS, _LIMIT_SECONDS)
     found = [
         Installed(str(row["name"]), int(row["total_bytes"]), int(row.get("used_bytes") or 0))
@@ -107,7 +108,7 @@ def installed(environ: Mapping[str, str]) -> tuple[tuple[Installed, ...], str]:
 
 
 def _visible(found: list[Installed], visible: str | None) -> list[Installed]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES lists by number; all if it is unset or identifies them differently."""
+    """Return the GPUs that CUDA_VISIBLE_DEVICES lists by number, or all if it is unset or does not use numbers."""
     if visible is None:
         return found
     numbers = [each.strip() for each in visible.split(",")]
@@ -117,12 +118,12 @@ def _visible(found: list[Installed], visible: str | None) -> list[Installed]:
 
 
 def cuda_version(number: int) -> tuple[int, int]:
-    """Decode (12, 5) from 12050: cuDriverGetVersion, cudaRuntimeGetVersion."""
+    """Decode a version number from cuDriverGetVersion or cudaRuntimeGetVersion: 12050 is (12, 5)."""
     return number // 1000, number % 1000 // 10
 
 
 def cudnn_version(number: int) -> tuple[int, int, int]:
-    """Decode (9, 3, 0) from 90300, (8, 9, 7) from 8907: cudnnGetVersion; its formula changed with cuDNN 9."""
+    """Decode a number from cudnnGetVersion, whose formula changed in cuDNN 9: 90300 is (9, 3, 0), 8907 is (8, 9, 7)."""
     if number >= 90000:
         return number // 10000, number // 100 % 100, number % 100
     return number // 1000, number // 100 % 10, number % 100

@@ -1,4 +1,4 @@
-"""Reading: the answer of one GPU at one moment, from whichever source. Pure."""
+"""Reading: the answer of a GPU at one moment, from any source. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 
 class Holder(NamedTuple):
-    """A process that holds memory of a GPU."""
+    """A process that holds memory on a GPU."""
 
     pid: int
     memory_bytes: int | None
-    """The memory, in bytes, that the process holds; None if the driver does not say."""
+    """The memory, in bytes, that the process holds, or None if the driver does not report it."""
 
 
 class DriverEvent(NamedTuple):
@@ -20,24 +20,24 @@ class DriverEvent(NamedTuple):
 
     kind: str
     code: int = 0
-    """The number of the Xid; 0 for other kinds."""
+    """The Xid number, or 0 for other kinds of events."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One GPU, or one MIG instance. Values that it does not answer are absent."""
+    """A reading of a GPU or MIG instance. Values that it does not report are absent."""
 
     index: int
-    """NVML's index; for a MIG instance, the index of its GPU. It changes when an earlier GPU disappears."""
+    """The NVML index of the GPU or, for a MIG instance, of its GPU. It changes when an earlier GPU disappears."""
     uuid: str
     """The UUID of the GPU; empty if it was lost before reporting one."""
     name: str = ""
     bus: str = ""
     """The PCI address, as in 00000000:3B:00.0; empty if unknown."""
     values: Mapping[str, float] = field(default_factory=dict)
-    """Values by the keys of the scope "gpu" in `monitor/metrics.py`. Slow ones are present only when read."""
+    """The values, by the keys of the "gpu" scope in `monitor/metrics.py`. Slow ones are present only when read."""
     processes: tuple[Holder, ...] | None = None
-    """The processes that hold memory; None if not requested this time, or not answered."""
+    """The processes that hold memory, or None if they were not requested this time or the GPU did not answer."""
     events: tuple[DriverEvent, ...] = ()
     problem: str = ""
-    """The reason that the GPU does not answer; it then has no values."""
+    """The reason why the GPU does not answer. There are then no values."""

@@ -1,7 +1,7 @@
-"""Smi: the GPUs of this machine, queried through `nvidia-smi` if NVML cannot be loaded into this process.
+"""Smi: queries the GPUs of this machine through `nvidia-smi` if NVML cannot be loaded into this process.
 
-Field names changed between driver versions, and an unknown field makes a version refuse the whole query. A refused
-field is therefore replaced by its older name, or dropped. Source: `nvidia-smi --help-query-gpu`.
+Field names have changed between driver versions, and an unknown field makes `nvidia-smi` refuse the whole query. A
+refused field is therefore replaced with its older name, or dropped. Source: `nvidia-smi --help-query-gpu`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from oomph.gpu.reading import Reading
 from oomph.process.child import run
 
 POLL_SECONDS = 5.0
-"""The time, in seconds, between two polls: each is a process that takes a tenth of a second or more of a core."""
+"""The time, in seconds, between polls. Each one is a process that takes at least a tenth of a second of CPU time."""
 _LIMIT_SECONDS = 10.0
 _IDENTITY = ("index", "uuid", "name")
 _REFUSED = re.compile(r'Field "([^"\n]{1,100})" is not a valid field')
@@ -28,7 +28,7 @@ _MEBI, _MEGA, _PERCENT = float(1 << 20), 1e6, 1e-2
 
 @dataclass(frozen=True)
 class _Field:
-    """A metric, the names that its field has had, newest first, and the value of one unit of it."""
+    """A metric, the names that its field has had, newest first, and the factor that converts it to base units."""
 
     key: str
     names: tuple[str, ...]
@@ -59,7 +59,7 @@ _FIELDS = (
 
 
 class Smi:
-    """All GPUs that `nvidia-smi` shows, with the interface of `Nvml`."""
+    """Reads all GPUs that `nvidia-smi` shows. Has the same interface as `Nvml`."""
 
     def __init__(self) -> None:
         self.problem = ""
@@ -69,7 +69,7 @@ class Smi:
         self._known: list[Reading] = []
 
     def read(self, now: float) -> list[Reading]:
-        """Read every GPU; between two polls, return the GPUs without values."""
+        """Read every GPU. Between polls, the GPUs are returned without values."""
         if now < self._due:
             return self._known
         self._due = now + POLL_SECONDS
@@ -82,7 +82,7 @@ class Smi:
         return readings
 
     def close(self) -> None:
-        """Do nothing: no resource is held between two polls."""
+        """Do nothing, since no resources are held between polls."""
 
     def _poll(self) -> list[Reading]:
         program = shutil.which("nvidia-smi")
@@ -99,7 +99,7 @@ class Smi:
     def _replace(self, name: str) -> bool:
         """Replace a rejected field name with an older one, or drop the field.
 
-        False if it was not requested.
+        Returns False if the field was not requested.
         """
         if name not in (field.names[0] for field in self._fields):
             return False
@@ -127,7 +127,7 @@ class Smi:
 
 
 def _run(command: list[str]) -> tuple[str, str]:
-    """Run a command. Returns its output, and the reason that the output is not an answer."""
+    """Run a command. Return its output, and the reason if the output is not an answer."""
     try:
         done = run(command, {**os.environ, "LC_ALL": "C"}, _LIMIT_SECONDS, stderr=subprocess.STDOUT)
     except TimeoutError:
@@ -142,7 +142,7 @@ def _run(command: list[str]) -> tuple[str, str]:
 
 
 def _number(cell: str) -> float | None:
-    """Parse the number in a cell; None for "[N/A]", "[Not Supported]" and other words."""
+    """Parse the number in a cell, or return None for "[N/A]", "[Not Supported]" and other words."""
     try:
         return float(int(cell, 16)) if cell.startswith("0x") else float(cell)
     except ValueError:

@@ -18,7 +18,7 @@ from oomph.script.session import Session
 
 
 def make(session: Session) -> None:
-    """Make the changes of this attempt before the script builds anything; report any that are not possible."""
+    """Make this attempt's changes before the script builds anything, and report any that are not possible."""
     for name, (needs, change) in _CHANGES.items():
         if session.handover.changed(name):
             lacking = support.lacks(needs) if needs else ""
@@ -30,7 +30,7 @@ def make(session: Session) -> None:
 
 
 def _prefetch_one_batch_at_most() -> None:
-    """Limit `Dataset.prefetch(n)` and AUTOTUNE to one batch, since each further batch takes up host memory."""
+    """Limit `Dataset.prefetch(n)` and AUTOTUNE to one batch, since each additional batch takes up host memory."""
     cls = tf.data.Dataset
     prefetch = cls.prefetch
 
@@ -42,7 +42,7 @@ def _prefetch_one_batch_at_most() -> None:
 
 
 def _set_precision() -> None:
-    """Use bfloat16, which needs no loss scaling: optimizer variables and checkpoints keep their format."""
+    """Use bfloat16, which needs no loss scaling, so optimizer variables and checkpoints keep their format."""
     KERAS.set_dtype_policy.value()("mixed_bfloat16")
 
 

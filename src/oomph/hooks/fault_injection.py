@@ -1,7 +1,7 @@
 """Injects, in the script process, the fault that `oomph rehearse` requests, at the requested step.
 
-The faults are as real as possible without breaking the machine: real signals, a real refusal by TensorFlow's
-allocator, a real flipped bit in a checkpoint. Only the full disk and the lost GPU are simulated.
+The faults are as real as possible without harming the machine: real signals, a real refusal by TensorFlow's allocator,
+a real flipped bit in a checkpoint. Only the full disk and the lost GPU are simulated.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def install(fits: Fits) -> None:
 
 
 class _FaultInjection(testing.Injector):
-    """The fault of one rehearsal, and whether it has struck."""
+    """Injects the fault of one rehearsal, and tracks whether it has struck."""
 
     def __init__(self, fits: Fits, injection: Injection, run_dir: Path) -> None:
         self._fits, self._injection, self._run_dir = fits, injection, run_dir
         self._room: int | None = None
-        """The most samples that fit into the simulated memory; None until it has run out."""
+        """The maximum number of samples that fit into the simulated memory; None until it has run out."""
         self._is_full = self._is_full_disk = False
 
     def steps_committed(self, steps: int) -> None:
@@ -58,7 +58,7 @@ class _FaultInjection(testing.Injector):
             _AT_A_BORDER[injection.fault](self)
 
     def refuses_full_batch(self, samples: int | None) -> bool:
-        """True if this step must run out of memory; micro-batches larger than half of its batch then also fail."""
+        """True if this step must run out of memory; then micro-batches larger than half of its batch also fail."""
         is_due = self._injection.fault == "oom" and self.fit is not None and self._is_time(self._fits.steps)
         if is_due:
             self._fire()
@@ -72,7 +72,7 @@ class _FaultInjection(testing.Injector):
         return self._room is not None and samples > self._room
 
     def refuses_plain_step(self) -> bool:
-        """True if a plain step must run out of memory, from the requested step on."""
+        """True if a plain step must run out of memory, as the requested step and all later ones must."""
         if self._injection.fault == "oom" and self._is_time(self._fits.steps):
             self._fire()
             self._is_full = True
@@ -107,7 +107,7 @@ class _FaultInjection(testing.Injector):
         self._fits.say(f"rehearsal: {self._injection.fault} now")
 
     def _stop(self) -> NoReturn:
-        """Record the training state, and exit the completed rehearsal with 0."""
+        """Record the training state, and exit the completed rehearsal with code 0."""
         fit = self.fit
         facts: dict[str, Any] = {} if fit is None else {"state": _digest(fit.model), "loss": _loss(fit.model)}
         self._fits.note(RehearsalEnded(**facts))
@@ -145,7 +145,7 @@ def _fill_disk(rehearsed: _FaultInjection) -> None:
 
 
 def _corrupt_checkpoint(rehearsed: _FaultInjection) -> None:
-    """Flip a bit of the newest checkpoint, then die, so that a restart reads it."""
+    """Flip a bit of the latest checkpoint, then die, so that a restart reads it."""
     if rehearsed.fit is not None:
         rehearsed.fit.checkpoints.settle(wait=True)
     found = sorted((rehearsed.run_dir / "checkpoints").glob("step-*"))
@@ -177,7 +177,7 @@ def _hide_a_gpu() -> None:
     try:
         tf.config.set_visible_devices(tf.config.list_physical_devices("GPU")[1:], "GPU")
     except (RuntimeError, ValueError):
-        pass  # the script used it before importing Keras' trainer
+        pass  # the script used the GPU before importing Keras' trainer
 
 
 def _digest(model: Any) -> str:
@@ -189,10 +189,10 @@ def _digest(model: Any) -> str:
 
 
 def _loss(model: Any) -> float | None:
-    """Return the loss of this epoch so far, or of the last epoch if no step of this one is done."""
+    """Return the loss of this epoch so far, or the last epoch's loss if no step of this one is done."""
     try:
         trackers = [metric for metric in model.metrics if metric.name == "loss"]
-        if any(int(tracker.count) == 0 for tracker in trackers):  # reset for the new epoch: its result would be 0
+        if any(int(tracker.count) == 0 for tracker in trackers):  # reset for the new epoch, so its result would be 0
             return float(model.history.history["loss"][-1])
         return float(model.get_metrics_result()["loss"])
     except Exception:  # a custom train_step may report anything

@@ -1,6 +1,7 @@
 """Replaces a few methods of Keras' TensorFlow trainer in the script process, when the script imports Keras.
 
-Keras is probed for features, not for its version. If a probe fails, nothing is replaced, and oomph says so in one line.
+Keras is probed for features, not for its version. If a probe fails, nothing is replaced, and oomph reports this in one
+line.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def install(trainer: Any, session: Session) -> None:
 
 
 def _probe() -> None:
-    """Raise UnsupportedError, naming what is missing, unless Keras has what the guard needs."""
+    """Raise UnsupportedError with the missing name unless Keras has everything that the guard needs."""
     try:
         cls = KERAS.trainer.value()
     except ImportError:
@@ -124,19 +125,19 @@ def _replace_fit(trainer: Any, fits: Fits, tell_left_out: Callable[[], None]) ->
         finally:
             try:
                 _fail_open(fits, running.leave)
-            finally:  # also if Ctrl-C comes again
+            finally:  # even if Ctrl-C is pressed again
                 _end(fits, running.arguments["callbacks"])
                 fits.preemption.disarm()
         return history
 
-    # Keras' own decorator around ours: the traceback of an error in fit looks as under plain Keras.
+    # Wrapped in Keras' own decorator, so that the traceback of an error in fit looks as in plain Keras.
     patch(cls, "fit", trainer.traceback_utils.filter_traceback(fit) if public is not inner else fit)
 
 
 def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
     """Train and return the result. If a checkpoint cannot be restored, try the previous one, or end the run.
 
-    In that case all checkpoints stay intact, so that the user can fix the cause.
+    If the run ends, all checkpoints stay intact, so that the user can fix the cause.
     """
     while True:
         try:
@@ -154,11 +155,11 @@ def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
 
 
 def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwargs: Any) -> Fit | None:
-    """Return the guarded fit that starts now; None if it must run as plain Keras: nested, miscalled or unsupported."""
+    """Return the guarded fit that starts now, or None to run a nested, invalid or unsupported call in plain Keras."""
     try:
         bound = signature.bind(model, *args, **kwargs)
     except TypeError:
-        return None  # a wrong call: Keras reports it itself
+        return None  # an invalid call, which Keras itself reports
     if not getattr(model, "compiled", False) or not fits.claim(model):
         return None
     bound.apply_defaults()
@@ -184,7 +185,7 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
         fits.note(GuardFailed(reason=f"{type(error).__name__}: {error}"))
         fits.say(f"{type(error).__name__}: {error}; this fit runs unguarded")
         return None
-    except BaseException:  # the checkpoint was refused, which ends the script
+    except BaseException:  # the checkpoint was refused, so the script exits
         _end(fits, arguments["callbacks"])
         fits.preemption.disarm()
         raise
@@ -233,7 +234,7 @@ def _with_ours(callbacks: Any, fit: Fit) -> Any:
             fit.fits.beat(Phase.EPOCH_END)
 
     if isinstance(callbacks, keras.callbacks.CallbackList):
-        callbacks.callbacks.append(FitCallback())  # not every Keras 3 has `append`
+        callbacks.callbacks.append(FitCallback())  # not every Keras 3 version has `append`
         return callbacks
     if callbacks is None:
         return [FitCallback()]

@@ -1,7 +1,7 @@
-"""Names the records that `--skip-corrupt` left out, after a fit and at the end of the script.
+"""Reports which records `--skip-corrupt` left out, after a fit and when the script exits.
 
-TensorFlow writes a line to stderr for each element that it leaves out, but does not name its file. So if there are such
-lines, or if the script hides them, the data are read once more, for at most a minute.
+TensorFlow writes a line to stderr for each element that it leaves out, but does not mention the file. So if there are
+such lines, or if the script hides them, the data is read once more, for at most a minute.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from oomph.script.session import Session
 
 _SECONDS = 60.0
 _SECONDS_OF_THE_SUPERVISOR = 0.3
-"""The time, in seconds, that stderr may take to reach the run's log."""
+"""The maximum time, in seconds, for stderr to reach the run's log."""
 _MARK = b"ignore_errors_dataset_op"
 _MOST_RECORDED = 1000
 _HIDES_WARNINGS = 2
@@ -40,11 +40,11 @@ class LeftOut:
         atexit.register(self._tell_at_exit)
 
     def tell(self) -> None:
-        """Name the records left out by the stages that have not been searched yet."""
+        """Report the records left out by the stages that have not been searched yet."""
         self._tell(_was_told(self._session))
 
     def _tell_at_exit(self) -> None:
-        """Report at exit for pipelines used outside fit, except after Ctrl-C, so that nobody has to wait."""
+        """Report at exit on pipelines used outside fit, except after Ctrl-C, so that nobody has to wait."""
         if getattr(sys, "last_type", None) is not KeyboardInterrupt:
             self._tell(bool(_was_told(self._session)))
 
@@ -67,7 +67,7 @@ class LeftOut:
 
 
 def _was_told(session: Session) -> bool | None:
-    """True if TensorFlow logged that it left an element out; None if unknown."""
+    """True if TensorFlow logged that it left out an element; None if unknown."""
     hidden = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "0")
     if (hidden.isdigit() and int(hidden) >= _HIDES_WARNINGS) or session.run_dir is None:
         return None

@@ -20,7 +20,7 @@ from oomph.resume.loop import loops
 
 _SAMPLES = 8
 _FEWER_SAMPLES = 2
-"""The number of samples for a second probe if there was no memory for the usual number."""
+"""The number of samples in a second probe, used if there was not enough memory for the usual number."""
 _ROUNDING = {"float64": 1e-9, "float32": 1e-3, "bfloat16": 0.1, "float16": 0.05}
 
 
@@ -31,7 +31,7 @@ class GuardedPredict:
         plain: Keras' own function, which expects a list of batches and returns their joined outputs.
         replicas: the replicas of the model's strategy; the outputs of a batch are in replica order.
         watch: is notified of failures and recoveries.
-        promise: what is known of the model; exact if it treats each sample independently.
+        promise: what is known about the model; exact if it treats each sample independently.
         inexact: "allow" to split batches even if a sample's outputs depend on its neighbours.
     """
 
@@ -54,7 +54,7 @@ class GuardedPredict:
             return self._executed(data)
 
     def _executed(self, data: Any) -> Any:
-        loops.note_called(self._plain)  # guarded calls are not noted elsewhere
+        loops.note_called(self._plain)  # guarded calls are not recorded elsewhere
         if not self._search.is_whole and not self._judged(data[0]).refused:
             return _joined([self._in_parts(batch, None, time.monotonic()) for batch in data])
         started = time.monotonic()
@@ -127,7 +127,7 @@ class GuardedPredict:
                 found = attempt(partial(self._probed, batch, samples))
                 if not isinstance(found, Failed):
                     return cast("ProbeFinding", found)
-        except Exception as error:  # of the model, on fewer samples than it is used to
+        except Exception as error:  # raised by the model, on fewer samples than usual
             lines = str(error).strip().splitlines() or [type(error).__name__]
             return ProbeFinding(0, conclusive=False, obstacle=f"predict fails on part of a batch ({lines[0][:160]})")
         return ProbeFinding(0, conclusive=False, no_memory=True)

@@ -1,9 +1,9 @@
-"""`--skip-corrupt`: a tf.data stage that fails on an element continues with the next one.
+"""`--skip-corrupt`: makes a tf.data stage that fails on an element continue with the next one.
 
-`Dataset.ignore_errors` follows each stage that calls a function, and each source that reads files, so that one record
-is left out, not its whole batch. It changes nothing if nothing fails. After an unreadable record, TensorFlow continues
-with the next file (`TFRecordDatasetOp` in tensorflow/core/kernels/data/tf_record_dataset_op.cc), but a Python generator
-ends at its first error. So a pipeline from a generator keeps its errors.
+`Dataset.ignore_errors` is added after each stage that calls a function, and after each source that reads files, so that
+a single record is left out, not its whole batch. It changes nothing if nothing fails. After an unreadable record,
+TensorFlow continues with the next file (`TFRecordDatasetOp` in tensorflow/core/kernels/data/tf_record_dataset_op.cc),
+but a Python generator stops at its first error. So a pipeline that starts with a generator keeps its errors.
 
 This module is loaded while TensorFlow is being imported, so it imports no part of it.
 """
@@ -38,7 +38,7 @@ guarded: WeakSet[Any] = WeakSet()
 
 
 def install(module: Any) -> None:
-    """Replace the methods of `tensorflow.python.data.ops.dataset_ops`, a freshly imported module."""
+    """Replace methods in `tensorflow.python.data.ops.dataset_ops`, a freshly imported module."""
     cls = module.DatasetV2
     for name in _CALL_A_FUNCTION:
         patch(cls, name, _going_on(getattr(cls, name)))
@@ -67,7 +67,7 @@ def _behind_files(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _as_if_none_failed(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `cardinality` to look past oomph's stages, whose length TensorFlow does not know.
+    """Wrap `cardinality` to ignore oomph's stages, whose length TensorFlow does not know.
 
     Keras uses it to count steps, and creating more or fewer iterators would change shuffle orders.
     """
@@ -75,7 +75,7 @@ def _as_if_none_failed(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def cardinality(self: Any) -> Any:
         found = original(self)
-        is_known = not hasattr(found, "numpy") or int(found) != _UNKNOWN  # in a trace it has no value
+        is_known = not hasattr(found, "numpy") or int(found) != _UNKNOWN  # it has no value while being traced
         return found if is_known or not guarded or _is_counting else _counted(self, found)
 
     return cardinality
@@ -83,14 +83,14 @@ def _as_if_none_failed(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _counted(dataset: Any, unknown: Any) -> Any:
     global _is_counting
-    import tensorflow as tf  # complete by now
+    import tensorflow as tf  # completely imported by now
 
     from oomph.keras_bridge.pipelines.elements import length
 
     _is_counting = True
     try:
         return tf.constant(length(dataset, guarded), tf.int64)
-    except Exception:  # Keras counts the batches then, as of any other data of unknown length
+    except Exception:  # Keras then counts the batches, as for any other data of unknown length
         return unknown
     finally:
         _is_counting = False
@@ -109,7 +109,7 @@ def _ignoring(dataset: Any) -> Any:
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Let new pipelines fail on their errors within the block."""
+    """Within the block, let new pipelines raise their errors."""
     global _is_paused
     _is_paused = True
     try:
@@ -119,7 +119,7 @@ def paused() -> Iterator[None]:
 
 
 def _is_asked_for() -> bool:
-    """True if the code two frames up, which creates the pipeline, is neither TensorFlow nor Keras' trainer."""
+    """True if the code that creates the pipeline, two frames up, is neither TensorFlow's nor Keras' trainer's."""
     if _is_paused:
         return False
     frame = sys._getframe(2)

@@ -2,9 +2,9 @@
 
 TensorFlow writes a cache as files NAME_0.index, NAME_0.data-00000-of-00001, ..., with a NAME_0.lockfile, and refuses to
 start another cache while any of them exists (`FileWriterIterator` in tensorflow/core/kernels/data/cache_dataset_ops.cc;
-the names in core/util/tensor_bundle). The process that wrote them is dead, and no other can complete them. So oomph
-removes them before a restarted script uses the cache. It leaves alone files that have other names, are older than the
-run directory here, have no TensorFlow lock next to them, or are open in a process.
+the names in core/util/tensor_bundle). The process that wrote them is dead, and no other process can complete them. So
+oomph removes them before a restarted script uses the cache. It leaves files alone that have other names, are older than
+the run directory on this machine, have no TensorFlow lock next to them, or are open in a process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_READ = 64
 
 
 def watch(session: Session) -> None:
-    """Make `Dataset.cache` remove what earlier attempts of this run left unfinished at its file."""
+    """Make `Dataset.cache` remove the unfinished files that earlier attempts of this run left at its path."""
     began = _began(session.run_dir)
     if session.handover.attempt == 1 or not session.owner or began is None:
         return
@@ -48,7 +48,7 @@ def watch(session: Session) -> None:
 
 
 def _began(run_dir: Path | None) -> int | None:
-    """Return the start of the run's first attempt, in nanoseconds since 1970, by the kernel's clock.
+    """Return the start time of the run's first attempt, in nanoseconds since 1970, by the kernel's clock.
 
     For a run directory copied from elsewhere, that is the time when it was copied.
     """
@@ -59,9 +59,9 @@ def _began(run_dir: Path | None) -> int | None:
 
 
 def _remove_parts(session: Session, filename: str, began: int) -> None:
-    """Remove the files created since the run began: older ones belong to another program."""
+    """Remove the files created since the run started: older ones belong to another program."""
     if os.path.exists(f"{filename}.index"):
-        return  # it is complete
+        return  # the cache is complete
     parts = [part for part in _parts(filename) if _is_file_since(part, began)]
     if not any(map(_is_lock, parts)) or _are_open(parts):
         return
@@ -70,7 +70,7 @@ def _remove_parts(session: Session, filename: str, began: int) -> None:
             os.unlink(part)
             session.journal.write(CreatedBefore(kind="cache", path=part, site=""))
         except OSError:
-            pass  # TensorFlow reports what is wrong with it
+            pass  # TensorFlow will report the problem with the file
 
 
 def _parts(filename: str) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""Watches, in the script process, what happens outside guarded fits: errors, custom loops, `evaluate` and the like.
+"""Watches, in the script process, everything outside guarded fits: errors, custom loops, `evaluate` and the like.
 
-Nothing is repaired here, and no exception is changed. Errors are named in the journal, including those that the script
-catches itself. Custom loops are detected where they call `optimizer.apply`: in Python for eager loops; for others,
-while a `tf.function` is traced, whose calls are counted from then on.
+Nothing is repaired here, and exceptions are not changed. Errors are recorded in the journal, including those that the
+script catches itself. Custom loops are detected where they call `optimizer.apply`: for eager loops, in Python; for
+others, while a `tf.function` is being traced, whose calls are counted from then on.
 
 Source: tensorflow/python/eager/core.py, where every error of TensorFlow's runtime becomes a Python exception;
 `Function.__call__` in tensorflow/python/eager/polymorphic_function/polymorphic_function.py; tracing_compilation.py next
@@ -47,7 +47,7 @@ _STEPPING = (Phase.FIRST_STEP, Phase.STEP, Phase.EPOCH_START)
 
 
 def watch(session: Session) -> None:
-    """Watch this process; each of the three watches is skipped if TensorFlow or Keras lacks the names it needs."""
+    """Watch this process; each of the three watchers is skipped if TensorFlow or Keras lacks the names it needs."""
     seen = _Seen(session)
     for feature, install in _WATCHES.items():
         if not support.lacks(feature):
@@ -55,14 +55,14 @@ def watch(session: Session) -> None:
 
 
 class _Seen:
-    """Events outside guarded steps: each is reported once on stderr, and always in the journal."""
+    """Reports events outside guarded steps: once each on stderr, and every time in the journal."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._said: set[str] = set()
 
     def out_of_memory(self, error: BaseException) -> None:
-        """Report an exception from TensorFlow's runtime, if it is about memory."""
+        """Report an exception from TensorFlow's runtime if it is about memory."""
         oom = as_out_of_memory(error)
         if (
             oom is None
@@ -76,7 +76,7 @@ class _Seen:
         self._say(f"out of memory at {site}, outside a guarded step: left to the script")
 
     def step_of_a_loop(self, optimizer: Any, applied: bool) -> None:
-        """Count a custom loop's step, outside other trainings, that applies or, if `applied`, has applied gradients."""
+        """Count a custom loop's step outside other training; `applied` is True once its gradients have been applied."""
         if loops.within_a_training():
             return
         session = self._session.in_this_process()
@@ -97,7 +97,7 @@ class _Seen:
             session.pulse.beat(Phase.LOOP)
 
     def trace(self, create: Callable[[], Any]) -> Any:
-        """Trace a `tf.function`; the step that needs it may take as long as a first step."""
+        """Trace a `tf.function`. The step that triggers the tracing may take as long as a first step."""
         pulse = self._session.in_this_process().pulse
         if pulse.phase not in _STEPPING:
             return create()
@@ -131,7 +131,7 @@ def _watch_loops(seen: _Seen) -> None:
     apply, call = optimizer.apply, function.__call__
     running = threading.local()
     appliers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-    """Maps each function that applies gradients to a reference to the optimizer."""
+    """Maps each function that applies gradients to a reference to its optimizer."""
 
     @functools.wraps(apply)
     def watched_apply(self: Any, *args: Any, **kwargs: Any) -> Any:

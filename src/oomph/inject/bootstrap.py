@@ -1,7 +1,7 @@
 """Joins the run at the start of the script process, then waits for Keras.
 
 The owner joins at once. Its children join only when they import Keras: most never do, and by then TensorFlow has
-imported the modules needed.
+already imported the modules needed.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def start() -> None:
-    """Join the run that OOMPH_HANDOVER names, and guard Keras when the script imports it.
+    """Join the run described by OOMPH_HANDOVER, and guard Keras when the script imports it.
 
-    With OOMPH_REACH, wait for the training to examine instead, even within a run.
+    With OOMPH_REACH, wait for the training call to examine instead, even within a run.
     """
     if os.environ.get("OOMPH_REACH"):
         from oomph.inject import reaching
@@ -51,13 +51,13 @@ def _at_import(join: hook.Join) -> dict[str, hook.Act]:
 
 
 def _join_to_guard() -> Session | None:
-    """Return the session of this process; None if there is nothing to guard."""
+    """Return this process's session, or None if there is nothing to guard."""
     session = _join()
     return session if session is not None and session.handover.guarding.guard else None
 
 
 def _join() -> Session | None:
-    """Return the session of this process; None outside a run."""
+    """Return this process's session, or None outside a run."""
     from oomph.protocol.handover import Handover
     from oomph.script.session import current, join
 

@@ -1,8 +1,8 @@
 """The import hook: installs the guard right after the script imports Keras' TensorFlow trainer.
 
-oomph never imports TensorFlow or Keras on its own, so a script that uses neither pays nothing, and one that uses them
-keeps its import order. The hook waits for one Keras module, which both `keras` and `tf.keras` import, and for modules
-whose training oomph cannot guard or that keep a random state.
+oomph never imports TensorFlow or Keras on its own, so a script that uses neither pays nothing, and a script that uses
+them keeps its import order. The hook waits for one Keras module, which both `keras` and `tf.keras` import, and for
+modules whose training oomph cannot guard or that keep a random state.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def guarding(join: Join) -> dict[str, Act]:
 
 
 def skipping() -> dict[str, Act]:
-    """Return the action that leaves out corrupt data once the module with `tf.data.Dataset`'s methods is imported."""
+    """Return the action that lets pipelines skip corrupt data, taken when the `tf.data.Dataset` module is imported."""
     return {DATASETS: lambda datasets: _act("oomph.hooks.skip_corrupt", datasets)}
 
 
@@ -49,10 +49,10 @@ def after_import(actions: Mapping[str, Act]) -> None:
 class AwaitingFinder:
     """A finder on sys.meta_path that acts on each of its modules once.
 
-    It is never removed, since no script imports all its modules. It costs one dict look-up per import.
+    It is never removed, since no script imports all of these modules. It costs one dict look-up per import.
 
     Args:
-        actions: by module name, the action to take right after its import.
+        actions: the action to take right after a module's import, keyed by module name.
     """
 
     def __init__(self, actions: dict[str, Act]) -> None:
@@ -70,7 +70,7 @@ class AwaitingFinder:
         return spec
 
     def _act(self, name: str, module: ModuleType) -> None:
-        """Act on the module once, since a spec may be requested without an import, as TensorFlow does for Keras."""
+        """Act on the module only once: a spec may be requested without an import, as TensorFlow does for Keras."""
         act = self._actions.pop(name, None)
         if act is not None:
             act(module)
@@ -117,7 +117,7 @@ def _install(trainer: ModuleType, join: Join) -> None:
 
 
 def _act(module: str, imported: ModuleType) -> None:
-    """Let one of oomph's modules act on an imported one; a failure there must not reach the script."""
+    """Let one of oomph's modules act on an imported module; a failure there must not reach the script."""
     try:
         import_module(module).install(imported)
     except Exception as error:
@@ -128,4 +128,4 @@ def _report(error: Exception) -> None:
     try:
         sys.stderr.write(f"oomph: {type(error).__name__}: {error}; the script runs unguarded\n")
     except Exception:
-        pass  # no stderr
+        pass  # there is no stderr

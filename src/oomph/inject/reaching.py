@@ -1,6 +1,6 @@
-"""Waits, at the start of every Python process of the script, for the training that the parent wants examined.
+"""Waits, from the start of each of the script's Python processes, for the training call that the parent wants examined.
 
-Unlike the guard, it fails closed: if a training cannot be examined, the script ends without training.
+Unlike the guard, it fails closed: if a training call cannot be examined, the script is stopped before it trains.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def start() -> None:
-    """Report that this process runs, and wait for a training; raises RuntimeError if the handover is damaged."""
+    """Report that this process runs, and wait for a training call. Raises RuntimeError if the handover is damaged."""
     handover = ReachHandover.read()
     if handover is None:
         raise RuntimeError("the handover is damaged")
@@ -31,7 +31,7 @@ def start() -> None:
     installed: list[Any] = []
     awaited = {
         hook.TRAINER: lambda trainer: installed.append(_install(trainer, channel)),
-        "keras": lambda keras: _listen(installed),  # is complete later than its trainer
+        "keras": lambda keras: _listen(installed),  # is fully imported later than its trainer
     }
     hook.after_import({**others, **awaited})
 

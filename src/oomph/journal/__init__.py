@@ -1,1 +1,1 @@
-"""The journal of a run: one JSON object per event, written by several processes, read as a stream."""
+"""The journal of a run, with one JSON object per event. Several processes write it, and it is read as a stream."""

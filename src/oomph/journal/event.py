@@ -1,4 +1,4 @@
-"""Event: one line of a journal. Both processes."""
+"""Converts events to lines of a journal and back. Used in both processes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from oomph.journal.fact import BY_NAME, Fact
 
 SCHEMA = 1
 _SMALL = 2**62
-"""The size above which numbers are checked more closely, like all values that are not numbers."""
+"""The magnitude above which numbers are checked more closely, as values of other types always are."""
 _MOST_FIELDS, _LONGEST_NAME = 200, 200
 _MOST_UNKNOWN = 10_000
-"""The most memory, in bytes, that a field of an unknown event may take."""
+"""The most memory, in bytes, that a field of an unknown event may use."""
 _OBJECT, _PLACE = 64, 16
-"""The approximate memory, in bytes, of an object, and of a place for an object in another."""
+"""The approximate memory, in bytes, of an object, and of a reference to it in a container."""
 
 
 class _Type(NamedTuple):
-    """A field of a fact."""
+    """One field of a fact, with its type and default."""
 
     name: str
     kind: Any
@@ -32,10 +32,10 @@ class _Type(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One event: its fact, and its position in the order of its writer.
+    """One event: its fact, who wrote it, and its number among that writer's events.
 
     Args:
-        fact: an instance of a class in `events.py`.
+        fact: an instance of one of the classes in `events.py`.
     """
 
     fact: Fact
@@ -56,7 +56,7 @@ class Event(NamedTuple):
         return fields_of(self.fact)
 
     def to_json(self) -> str:
-        """Format the event as one line of JSON, without the newline."""
+        """Return the event as one line of JSON, without the newline."""
         document = {"schema": SCHEMA, "event": self.name, "attempt": self.attempt, "rank": self.rank}
         document |= {"role": self.role, "sequence": self.sequence, "time": self.time, "data": self.data}
         try:
@@ -66,17 +66,17 @@ class Event(NamedTuple):
 
     @classmethod
     def named(cls, name: str, data: Mapping[str, Any], *place: Any, **places: Any) -> Event:
-        """Return the event with that name and these journal fields. Damaged fields get their default."""
+        """Build an event from its name and its fields in the journal. Damaged fields are set to their defaults."""
         return cls(fact_of(name, data), *place, **places)
 
     @classmethod
     def from_json(cls, line: str) -> Event:
-        """Parse the event on one journal line. Raises ValueError if the line is not an event."""
+        """Parse one line of a journal. Raises ValueError if it is not an event."""
         return event_of(json.loads(line))
 
 
 def event_of(document: Any) -> Event:
-    """Parse an event from a document. Raises ValueError if it is not an event."""
+    """Parse an event from a JSON document. Raises ValueError if it is not an event."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError("not an event of this schema")
     if not _has_frame(document):
@@ -100,7 +100,7 @@ def _has_frame(document: Mapping[str, Any]) -> bool:
 
 
 def fields_of(fact: Fact) -> Mapping[str, Any]:
-    """Return the fields of a fact by name, without those that are None by default."""
+    """Return a fact's fields by name, omitting those that are None by default and have not been set."""
     if isinstance(fact, UnknownEvent):
         return fact.fields
     defaults = type(fact).defaults
@@ -108,7 +108,7 @@ def fields_of(fact: Fact) -> Mapping[str, Any]:
 
 
 def fact_of(name: str, data: Mapping[str, Any]) -> Fact:
-    """Build the fact with these fields; a fact with an unknown name keeps only small fields."""
+    """Build a fact from its name and fields. If the name is unknown, only small fields are kept."""
     kind = BY_NAME.get(name)
     if kind is None:
         has_too_many = len(data) > _MOST_FIELDS
@@ -123,7 +123,7 @@ def _values(types: Sequence[_Type], data: Mapping[str, Any]) -> Iterator[Any]:
         if value is default:
             yield default
         elif type(value) is plain and (plain is str or plain is bool or -_SMALL < value < _SMALL):
-            yield value  # most values are plain words and small numbers, and a journal has millions of them
+            yield value  # a journal has millions of values, and most are plain words and small numbers
         elif conforms(value, kind):
             yield float(value) if type(value) is str and plain is float else value
         else:
@@ -132,13 +132,13 @@ def _values(types: Sequence[_Type], data: Mapping[str, Any]) -> Iterator[Any]:
 
 @functools.cache
 def _types_of(kind: type[Fact]) -> tuple[_Type, ...]:
-    """Return the fields of a fact, with their types."""
+    """Return a fact's fields with their types."""
     hints = get_type_hints(kind)
     return tuple(_Type(name, hints[name], _plain(hints[name]), default) for name, default in kind.defaults.items())
 
 
 def _plain(kind: Any) -> Any:
-    """Return the plain type of a field: `int` for `int` and `int | None`, likewise for str, bool and float; or None."""
+    """Return the plain type of a field (`int` for `int` or `int | None`, likewise str, bool and float), or None."""
     found = [each for each in (int, str, bool, float) if kind in (each, each | None)]
     return found[0] if found else None
 
@@ -148,7 +148,7 @@ def _is_small(name: str, value: object) -> bool:
 
 
 def weight_of(value: Any, most: int = 1 << 62) -> int:
-    """Estimate the memory of a value from `json.loads`, in bytes; stop counting above `most`."""
+    """Estimate the memory that a value from `json.loads` uses, in bytes. Counting stops above `most`."""
     weight, waiting = 0, [value]
     while waiting and weight <= most:
         each = waiting.pop()
@@ -173,7 +173,7 @@ def _plain_json(value: Any) -> Any:
 
 
 def _without_nan(value: Any) -> Any:
-    """Replace NaN and infinity by words, since JSON cannot express them."""
+    """Replace NaN and infinity with words, since JSON cannot represent them."""
     if isinstance(value, Mapping):
         return {key: _without_nan(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

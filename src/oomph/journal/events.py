@@ -1,7 +1,7 @@
-"""The events of a journal: one frozen class for each, read by `match`. Both processes.
+"""Defines the events of a journal, with one frozen class for each, to be used with `match`. Used in both processes.
 
-A field that does not apply or was not measured is None, and not in the journal. A missing or damaged field has its
-default. `docs/reference/run-directory.md` says what each field means.
+A field that does not apply or was not measured is None, and is not written to the journal. A missing or damaged field
+is set to its default. `docs/reference/run-directory.md` explains what each field means.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ from oomph.journal.fact import Fact
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 ReasonData = Mapping[str, Any] | str
-"""A reason as JSON: its code and its values (`protocol/reasons.py`), or words."""
+"""A reason as JSON: its code and values (`protocol/reasons.py`), or plain words."""
 Loops = Sequence[tuple[str, int, int]]
-"""File, first line and last line of each training loop around a step."""
+"""The file, first line and last line of each training loop around a step."""
 
 
 class AtStep(Fact):
-    """The position in a training; None outside any training."""
+    """The position in training. The fields are None outside of training."""
 
     fit: int | None = None
     epoch: int | None = None
     step: int | None = None
 
 
-# -- of the supervisor ------------------------------------------------------------------------------------------------
+# -- from the supervisor ----------------------------------------------------------------------------------------------
 
 
 class RunStarted(Fact, event="run-started"):
-    """A call of `oomph run` starts."""
+    """An `oomph run` invocation has started."""
 
     oomph: str = ""
     start_over: bool = False
 
 
 class MachineSeen(Fact, event="machine"):
-    """The machine as `oomph doctor` sees it, and the variables set for the script."""
+    """The machine as `oomph doctor` sees it, and the environment variables that were set for the script."""
 
     snapshot: Mapping[str, Any] | None = None
     repairs: Mapping[str, Any] = _NOTHING
 
 
 class AttemptStarted(Fact, event="attempt-started"):
-    """The script is started."""
+    """The script is about to be started."""
 
     python: str = ""
     command: Sequence[str] = ()
@@ -53,7 +53,7 @@ class AttemptStarted(Fact, event="attempt-started"):
 
 
 class AttemptEnded(Fact, event="attempt-ended"):
-    """The script's process has ended. A return code of None means that the supervisor was also ended, and missed it."""
+    """The script's process has exited. The return code is None if the supervisor was killed too, and never saw it."""
 
     returncode: int | None = 0
     seconds: float = 0.0
@@ -66,7 +66,7 @@ class AttemptEnded(Fact, event="attempt-ended"):
 
 
 class Diagnosed(Fact, event="diagnosed"):
-    """The fault that ended an attempt, and others that it also shows."""
+    """The fault that ended an attempt, and other faults for which there is evidence."""
 
     fault: str = ""
     code: str = ""
@@ -74,7 +74,7 @@ class Diagnosed(Fact, event="diagnosed"):
 
 
 class Decided(Fact, event="decided"):
-    """The action after an attempt, with all facts on which the decision is based."""
+    """The action taken after an attempt, with all the facts that the decision is based on."""
 
     action: str = ""
     reason: str = ""
@@ -88,7 +88,7 @@ class Decided(Fact, event="decided"):
 
 
 class Hung(Fact, event="hang"):
-    """The script made no progress for longer than the limit of its phase."""
+    """The script made no progress for longer than its phase allows."""
 
     phase: str = ""
     fit: int | None = None
@@ -105,7 +105,7 @@ class KernelLogRead(Fact, event="kernel-log"):
 
 
 class GpuMemoryHeld(Fact, event="gpu-memory-held"):
-    """GPU memory is still in use after the script has ended."""
+    """GPU memory is still in use although the script has exited."""
 
 
 class GpuMemoryBack(Fact, event="gpu-memory-back"):
@@ -121,7 +121,7 @@ class Unkillable(Fact, event="unkillable"):
 
 
 class FindingMade(Fact, event="finding"):
-    """A finding by the monitor, or by the script's process about its data."""
+    """A finding of the monitor, or of the script's process about its own data."""
 
     fault: str = ""
     code: str = ""
@@ -145,12 +145,12 @@ class FindingOver(Fact, event="finding-ended"):
 
 
 class RunEnded(Fact, event="run-ended"):
-    """A call of `oomph run` ends."""
+    """An `oomph run` invocation is about to exit."""
 
     exit_code: int | None = None
 
 
-# -- of the script: the process ---------------------------------------------------------------------------------------
+# -- from the script: the process -------------------------------------------------------------------------------------
 
 
 class ProcessStarted(Fact, event="process-started"):
@@ -163,32 +163,32 @@ class ProcessStarted(Fact, event="process-started"):
 
 
 class VariablesRead(Fact, event="environment-read"):
-    """The names of the environment variables that the script has read and found set."""
+    """The names of the environment variables that the script read and found set."""
 
     variables: Sequence[str] = ()
 
 
 class GuardInstalled(Fact, event="guard-installed"):
-    """Keras is guarded."""
+    """Keras is now guarded."""
 
     keras: str = ""
 
 
 class GuardFailed(AtStep, event="guard-failed"):
-    """A part of oomph failed; the training continues without it."""
+    """A part of oomph failed, and training continues without it."""
 
     reason: str = ""
 
 
 class FeatureOff(Fact, event="feature-off"):
-    """A feature is off because a private name of Keras or TensorFlow is missing."""
+    """A feature is turned off because a private name in Keras or TensorFlow is missing."""
 
     name: str = ""
     feature: str = ""
 
 
 class NoWitnesses(AtStep, event="no-witnesses"):
-    """The records with which a resume is compared could not be created."""
+    """The witnesses with which a resume would be compared could not be created."""
 
     reason: str = ""
 
@@ -201,7 +201,7 @@ class UncaughtException(Fact, event="uncaught-exception"):
 
 
 class CreatedBefore(Fact, event="created-before"):
-    """A thing created by an earlier attempt counts as created by this one."""
+    """Something that an earlier attempt created counts as created by this one."""
 
     kind: str = ""
     path: str = ""
@@ -216,7 +216,7 @@ class AppendedAgain(Fact, event="appended-again"):
 
 
 class StoppedAt(Fact, event="stopped-at"):
-    """The line that ended the script at a second or later start."""
+    """The line at which the script ended, recorded only if it was not the script's first start."""
 
     type: str = ""
     message: str = ""
@@ -227,7 +227,7 @@ class StoppedAt(Fact, event="stopped-at"):
 
 
 class Preempted(AtStep, event="preempted"):
-    """A signal requested the end; the process ends right after it."""
+    """A signal asked the process to stop, and it exits right after this event."""
 
     signal: str = ""
     steps: int = 0
@@ -235,21 +235,21 @@ class Preempted(AtStep, event="preempted"):
 
 
 class Interrupted(AtStep, event="interrupted"):
-    """A KeyboardInterrupt ended a fit; the script may continue."""
+    """A KeyboardInterrupt ended a fit, but the script may continue."""
 
     steps: int = 0
     saved: int = 0
 
 
 class ContextLost(Fact, event="context-lost"):
-    """The GPU's context is lost: nothing more is saved from this process."""
+    """The GPU context is lost, so nothing more can be saved from this process."""
 
     fault: str = ""
     reason: str = ""
 
 
 class GaveUp(Fact, event="gave-up"):
-    """The script's process cannot continue, nor could a new one."""
+    """The script's process cannot continue, and a new one could not either."""
 
     fault: str = ""
     reason: str = ""
@@ -257,18 +257,18 @@ class GaveUp(Fact, event="gave-up"):
 
 
 class RestartRequested(Fact, event="restart-requested"):
-    """The script's process cannot continue, and ends right after this."""
+    """The script's process cannot continue, and exits right after this event."""
 
     fault: str = ""
     reason: str = ""
     micro_batch: int | None = None
 
 
-# -- of the script: the training --------------------------------------------------------------------------------------
+# -- from the script: training ----------------------------------------------------------------------------------------
 
 
 class FitStarted(Fact, event="fit-started"):
-    """A fit, or a loop over `oomph.steps`, starts."""
+    """A fit, or a loop over `oomph.steps`, has started."""
 
     fit: int | None = None
     key: str | None = None
@@ -286,7 +286,7 @@ class FitStarted(Fact, event="fit-started"):
 
 
 class FitFinished(Fact, event="fit-finished"):
-    """A fit, or a loop over `oomph.steps`, has returned."""
+    """A fit, or a loop over `oomph.steps`, has finished."""
 
     fit: int | None = None
     key: str | None = None
@@ -306,13 +306,13 @@ class FitFinished(Fact, event="fit-finished"):
 
 
 class DataEnded(AtStep, event="data-ended"):
-    """The data of an epoch ran out before its `wanted` steps."""
+    """The data ran out before the epoch had run its `wanted` steps."""
 
     wanted: int = 0
 
 
 class ProbeFailed(AtStep, event="probe-failed"):
-    """A probe of micro-batches ran out of memory with this many samples: a step later, or within one that recovers."""
+    """A probe of micro-batches ran out of memory at `samples`, either within a step that recovers or a step later."""
 
     during: str | None = None
     samples: int = 0
@@ -322,7 +322,7 @@ class ProbeFailed(AtStep, event="probe-failed"):
 
 
 class Oom(AtStep, event="oom"):
-    """A step, or a call of `oomph.map_batches`, ran out of memory."""
+    """A step, or a call to `oomph.map_batches`, ran out of memory."""
 
     phase: str = ""
     message: str = ""
@@ -337,7 +337,7 @@ class Oom(AtStep, event="oom"):
 
 
 class Recovered(AtStep, event="recovered"):
-    """A batch that ran out of memory was processed in parts."""
+    """A batch that had run out of memory was processed in parts."""
 
     batch: int | None = None
     micro_batch: int | None = None
@@ -349,7 +349,7 @@ class Recovered(AtStep, event="recovered"):
 
 
 class MicroBatchesProbed(AtStep, event="probed"):
-    """Micro-batches were compared with the whole batch before they were used."""
+    """Micro-batches were compared with the undivided batch before they were used."""
 
     kind: str = ""
     reason: str = ""
@@ -363,7 +363,7 @@ class MicroBatchesProbed(AtStep, event="probed"):
 
 
 class StepsVerified(AtStep, event="verified"):
-    """Steps of the guard were compared with steps of plain Keras."""
+    """The guard's steps were compared with those of plain Keras."""
 
     steps: int = 0
     weights: float = 0.0
@@ -377,7 +377,7 @@ class StepsVerified(AtStep, event="verified"):
 
 
 class GradientsDiffer(AtStep, event="inconsistent"):
-    """Two computations of the same gradients differ: a silent fault of the device."""
+    """Two computations of the same gradients differ, which indicates silent data corruption on the device."""
 
     device: str = ""
     variable: str = ""
@@ -386,7 +386,7 @@ class GradientsDiffer(AtStep, event="inconsistent"):
 
 
 class StepsRechecked(AtStep, event="rechecked"):
-    """Steps whose gradients were computed twice."""
+    """The gradients of some steps were computed twice."""
 
     steps: int = 0
     seconds: float = 0.0
@@ -398,14 +398,14 @@ class BatchSkipped(AtStep, event="batch-skipped"):
 
 
 class RecordsLeftOut(Fact, event="records-left-out"):
-    """Corrupt records of the data that were left out, as `--skip-corrupt` allows."""
+    """Corrupt records in the data were left out, as `--skip-corrupt` allows."""
 
     records: Sequence[str] = ()
     complete: bool = False
 
 
 class LoopSeen(Fact, event="loop-seen"):
-    """A custom loop trains; `guarded` under `oomph.guard`."""
+    """A custom loop trains. It is `guarded` if its step is under `oomph.guard`."""
 
     site: str = ""
     loops: Loops = ()
@@ -414,32 +414,32 @@ class LoopSeen(Fact, event="loop-seen"):
 
 
 class TrainedOutsideFit(Fact, event="trained-outside-fit"):
-    """The script takes its first step outside any fit or loop."""
+    """The script took its first step outside any fit or loop."""
 
     site: str = ""
 
 
 class UnguardedTraining(Fact, event="unguarded"):
-    """A training that oomph only supervises."""
+    """The script trains in a way that oomph only supervises."""
 
     kind: str = ""
     site: str = ""
 
 
 class RehearsedFault(Fact, event="injected"):
-    """The fault of a rehearsal happens now."""
+    """A rehearsal is injecting its fault."""
 
     fault: str = ""
 
 
 class RehearsalEnded(Fact, event="rehearsal-ended"):
-    """A rehearsal is complete: a digest of the weights, and the loss."""
+    """A rehearsal is complete. Contains a digest of the weights, and the loss."""
 
     state: str | None = None
     loss: float | None = None
 
 
-# -- of the script: checkpoints and resumes ---------------------------------------------------------------------------
+# -- from the script: checkpoints and resumes -------------------------------------------------------------------------
 
 
 class CheckpointSaved(AtStep, event="checkpoint"):
@@ -455,7 +455,7 @@ class CheckpointSaved(AtStep, event="checkpoint"):
 
 
 class CheckpointSkipped(AtStep, event="checkpoint-skipped"):
-    """A state that was not finite was not saved."""
+    """A state was not saved because it was not finite."""
 
     reason: str = ""
     why: ReasonData | None = None
@@ -463,7 +463,7 @@ class CheckpointSkipped(AtStep, event="checkpoint-skipped"):
 
 
 class CheckpointRefused(AtStep, event="checkpoint-refused"):
-    """An existing checkpoint was not used; without a name, the whole folder."""
+    """An existing checkpoint was not used, or, if the name is empty, the whole folder."""
 
     name: str = ""
     reason: str = ""
@@ -513,7 +513,7 @@ class RepeatCompared(AtStep, event="compared"):
 
 
 class TrainsAgain(Fact, event="trains-again"):
-    """A finished fit trains again, since it has changed or some effects are missing."""
+    """A finished fit trains again because it has changed or some of its effects are missing."""
 
     key: str | None = None
     fit: int | None = None
@@ -522,7 +522,7 @@ class TrainsAgain(Fact, event="trains-again"):
 
 
 class AnotherWay(Fact, event="another-way"):
-    """The script reached this fit by a different path than before."""
+    """The script reached this fit on a different path than before."""
 
     key: str | None = None
     fit: int | None = None
@@ -531,7 +531,7 @@ class AnotherWay(Fact, event="another-way"):
 
 
 class PassedOn(Fact, event="passed-on"):
-    """A fit gets its data from a generator that an earlier fit has used."""
+    """A fit receives its data from a generator that an earlier fit already used."""
 
     key: str | None = None
     fit: int | None = None
@@ -548,13 +548,13 @@ class TrustedResult(Fact, event="trusted"):
 
 
 class ResumePostponed(Fact, event="resume-postponed"):
-    """An intact checkpoint could not be restored for now; the process ends right after it."""
+    """An intact checkpoint could not be restored for the moment, and the process exits right after this event."""
 
     reason: str = ""
 
 
 class UnknownEvent(Fact):
-    """An event from a later version."""
+    """An event from a later version of oomph."""
 
     name: str = ""
     fields: Mapping[str, Any] = _NOTHING

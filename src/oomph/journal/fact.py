@@ -1,6 +1,7 @@
-"""Fact: the frozen value that an event of the journal carries. Both processes.
+"""Defines `Fact`, the frozen value that each journal event carries. Used in both processes.
 
-Not a dataclass: creating sixty of those would take a third of the time that a script needs to join a run.
+A `Fact` is not a dataclass, because creating sixty dataclasses would take a third of the time that a script needs to
+join a run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ else:
 
 _Fact = TypeVar("_Fact", bound="Fact")
 BY_NAME: dict[str, type[Fact]] = {}
-"""The class of each event, by its name in the journal."""
+"""The class of each event, by the event's name in the journal."""
 
 
 def _place(at: int) -> property:
@@ -27,12 +28,12 @@ def _place(at: int) -> property:
 
 
 _PLACES = tuple(map(_place, range(20)))
-"""Properties for as many fields as any event has. All classes share them, since creating them takes the longest."""
+"""Properties for as many fields as any event has. All classes share them, as creating properties takes the longest."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class _FactType(type):
-    """Creates a property for each annotated name of a class; each has a default."""
+    """Creates a property for each annotated name in a class body. Every such name needs a default."""
 
     defaults: Mapping[str, Any]
     event: str
@@ -53,14 +54,14 @@ class _FactType(type):
 
 class _Values:
     __slots__ = ("_values",)
-    if TYPE_CHECKING:  # in a class of the other type it would be a field
+    if TYPE_CHECKING:  # in a class created by the metaclass, it would be a field
 
         @property
         def _values(self) -> tuple[Any, ...]: ...
 
 
 class Fact(_Values, metaclass=_FactType):
-    """The content of an event. Its class is declared with the event's name in the journal."""
+    """The contents of an event. Each subclass is declared with the event's name in the journal."""
 
     def __init__(self, **values: Any) -> None:
         made = {**type(self).defaults, **values}
@@ -70,17 +71,17 @@ class Fact(_Values, metaclass=_FactType):
 
     @classmethod
     def of_values(cls: type[_Fact], values: Iterable[Any]) -> _Fact:
-        """Return the fact with these values, one for each field."""
+        """Build a fact from its values, one for each field."""
         fact = object.__new__(cls)
         object.__setattr__(fact, "_values", tuple(values))
         return fact
 
     def with_fields(self: _Fact, **values: Any) -> _Fact:
-        """Return a copy of the fact with new values for these fields."""
+        """Return a copy of the fact in which these fields have new values."""
         return type(self)(**{**dict(self.items()), **values})
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Yield its fields by name, in the order of the class."""
+        """Yield the name and value of each field, in the order of the class definition."""
         return zip(type(self).defaults, self._values, strict=True)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -1,8 +1,8 @@
-"""Journal: the append-only record of a run, from which every decision can be recomputed. Both processes.
+"""Writes the journal: the append-only record of a run, from which every decision can be recomputed.
 
-There is one folder per run and one file per writer, `<attempt>-<rank>-<role>.jsonl`, so no two processes write to
-the same file. A line is one event, written with a single `write`: a killed process leaves at most one half line at
-the end of its file, which the reader drops.
+Used in both processes. There is one folder per run and one file per writer, `<attempt>-<rank>-<role>.jsonl`, so no two
+processes write to the same file. Each line is one event, written with a single `write`. A killed process therefore
+leaves at most one incomplete line at the end of its file, which the reader drops.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _OF_ATTEMPT = re.compile(r"([0-9]{1,9})-.*\.jsonl")
 
 
 class Journal:
-    """The writer of one journal file. If the file cannot be written, events are dropped and training continues."""
+    """Writes one journal file. If the file cannot be written, events are dropped and training continues."""
 
     def __init__(self, run_dir: Path | None, attempt: int, role: str, rank: int = 0) -> None:
         self.attempt, self.role, self.rank = attempt, role, rank
         self._sequence = 0
         self._cut_off = False
-        """True if the last line was cut off because the disk was full."""
+        """True if the last line is incomplete because the disk was full."""
         self._file = None if run_dir is None else OwnFile(run_dir, f"journal/{attempt}-{rank}-{role}.jsonl")
         self._descriptor = self._opened()
 
@@ -51,16 +51,16 @@ class Journal:
             try:
                 self._cut_off = self._descriptor.write(line) < len(line)
             except OSError:
-                pass  # a full disk must not end the training
+                pass  # a full disk must not end the run
         return event
 
     @property
     def is_silent(self) -> bool:
-        """True if its file could not be opened, so that events are dropped."""
+        """True if the file could not be opened, so that events are dropped."""
         return self._file is not None and self._descriptor is None
 
     def close(self) -> None:
-        """Close the file; later events are dropped."""
+        """Close the file. Later events are dropped."""
         if self._descriptor is not None:
             self._descriptor.close()
         self._descriptor = self._file = None
@@ -78,9 +78,9 @@ class Journal:
 
 
 def refuse_later(run_dir: Path, attempt: int) -> None:
-    """Rename files that claim to be journals of this attempt, which has not begun yet, or of a later one.
+    """Rename files that claim to be journals of this attempt, which has not started yet, or of a later one.
 
-    No process of this run wrote them, and the reader would mistake their events for this attempt's.
+    They were not written by a process of this run, but the reader would mistake their events for those of this attempt.
     """
     try:
         folder = open_folder(run_dir / "journal")
@@ -96,14 +96,14 @@ def refuse_later(run_dir: Path, attempt: int) -> None:
 
 
 def _end_half_line(fd: int) -> None:
-    """Terminate the half line of a killed writer, so that it does not damage our first line."""
+    """Terminate the incomplete line that a killed writer left, so that it does not damage our first line."""
     size = os.fstat(fd).st_size
     if size and os.pread(fd, 1, size - 1) != b"\n":
         os.write(fd, b"\n")
 
 
 def by_attempt(events: Iterable[Event]) -> list[list[Event]]:
-    """Return the events of each attempt, in the order of the attempts."""
+    """Group the events by attempt, in the order of the attempts."""
     attempts: dict[int, list[Event]] = {}
     for event in events:
         attempts.setdefault(event.attempt, []).append(event)
@@ -111,7 +111,7 @@ def by_attempt(events: Iterable[Event]) -> list[list[Event]]:
 
 
 class ByKind:
-    """Events by the class of their facts."""
+    """Groups events by the class of their facts."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._events: dict[type[Fact], list[Event]] = {}
@@ -123,7 +123,7 @@ class ByKind:
         return [event for kind in kinds for event in self._events.get(kind, ())]
 
     def facts(self, kind: type[_Fact]) -> list[_Fact]:
-        """Return the facts of a class."""
+        """Return the facts of this class."""
         return facts(self.events(kind), kind)
 
     def pairs(self, kind: type[_Fact]) -> list[tuple[Event, _Fact]]:
@@ -137,15 +137,15 @@ def pairs(events: Iterable[Event], kind: type[_Fact]) -> list[tuple[Event, _Fact
 
 
 def events_of(events: Iterable[Event], *kinds: type[Fact]) -> list[Event]:
-    """Return the events with a fact of one of these classes."""
+    """Return the events whose facts belong to one of these classes."""
     return [event for event in events if isinstance(event.fact, kinds)]
 
 
 def facts(events: Iterable[Event], kind: type[_Fact]) -> list[_Fact]:
-    """Return the facts of a class."""
+    """Return the facts of class `kind`."""
     return [event.fact for event in events if isinstance(event.fact, kind)]
 
 
 def last(events: Sequence[Event], kind: type[_Fact]) -> _Fact | None:
-    """Return the last fact of a class."""
+    """Return the last fact of class `kind`, or None if there is none."""
     return next((event.fact for event in reversed(events) if isinstance(event.fact, kind)), None)

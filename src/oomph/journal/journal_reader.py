@@ -1,6 +1,6 @@
-"""Reads the journal of a run as a stream, and later only the new part. Both processes.
+"""Reads a run's journal as a stream, and afterwards only what was added. Used in both processes.
 
-`oomph explain` needs the events of a run in six places: within `with JournalReader(run):`, they share one reader.
+`oomph explain` needs a run's events in six places. Inside `with JournalReader(run):`, they all share one reader.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from oomph.journal.event import SCHEMA, Event, event_of, weight_of
 _LONGEST_WORD = 512
 _MOST_SHARED = 4096
 _OBJECT, _PLACE = 64, 16
-"""The approximate memory, in bytes, of an object, and of a place for an object in another."""
+"""The approximate memory, in bytes, of an object, and of a reference to it in a container."""
 _OF_AN_EVENT = 4 * _OBJECT
 _CHUNK = 1 << 16
 _LONGEST_FIRST = 1 << 20
 _LONGEST = 64 << 20
-"""The maximum length of a line, in bytes. A file with a hole is a single unterminated line."""
+"""The maximum length of a line, in bytes. A sparse file may be a single unterminated line."""
 _SHORT, _MOST_PARTS = 1 << 16, 1 << 17
-"""The maximum length of a short line, in bytes, and the maximum number of parts in a longer one: values such as
-"{},{}," take twenty times the memory of their text."""
+"""The maximum length of a short line, in bytes, and the maximum number of parts in a longer one. Values such as
+"{},{}," use twenty times as much memory as their text."""
 MOST_KEPT = 256 << 20
-"""The approximate memory for the events of one run, in bytes; further lines are only counted."""
+"""The approximate memory for one run's events, in bytes. Further lines are only counted."""
 _NAME = re.compile("([0-9]{1,9})-.*")
 
 
 class SharedWords:
-    """Stores short words and numbers only once, since many events share them."""
+    """Stores each short word and number only once, since many events share them."""
 
     def __init__(self) -> None:
         self._words: dict[str, str] = {}
         self._numbers: dict[float, float] = {}
         self.weight = 0
-        """The approximate memory of all events so far, in bytes, without what they share."""
+        """The approximate memory of all events so far, in bytes, not counting shared values twice."""
 
     def event(self, event: Event) -> Event:
-        """Return the same event, in a form that takes less memory."""
+        """Return the same event in a form that uses less memory."""
         fact, attempt, rank, role, sequence, time = event
         values = [self._shared(value) for _, value in fact.items()]
         self.weight += _OF_AN_EVENT + _PLACE * len(values)
@@ -74,7 +74,7 @@ class SharedWords:
 
 
 class JournalReader:
-    """The journal of a run, or of one attempt. Each reading adds what was written since the last one."""
+    """Reads the journal of a run, or of one attempt. Each call reads only what was written since the last one."""
 
     def __init__(self, run_dir: Path, attempt: int | None = None) -> None:
         self._folder, self._pattern = run_dir / "journal", "*.jsonl" if attempt is None else f"{attempt}-*.jsonl"
@@ -91,28 +91,28 @@ class JournalReader:
         _shared_readers.pop(_key(self._folder.parent), None)
 
     def read(self) -> Sequence[Event]:
-        """Return every readable event, like `read_journal`; returns the same object if nothing is new."""
+        """Return every readable event, like `read_journal`. Returns the same object if there is nothing new."""
         if self._update():
-            # The events of one file stay in order, even if the clock was set back: only its next one is compared.
+            # Each file's events stay in order, even if the clock was turned back: only its next event is compared.
             self._events = list(heapq.merge(*(file.all() for file in self._files.values()), key=_place_of))
         return self._events
 
     def unreadable_lines(self) -> int:
-        """Return the number of lines that are not events, without the unfinished last line of a killed writer."""
+        """Return the number of lines that are not events, not counting a killed writer's incomplete last line."""
         self._update()
         return sum(file.unreadable for file in self._files.values())
 
     def left_out(self) -> int:
-        """Return the number of lines that were not kept because there are too many."""
+        """Return the number of lines that were not kept because there were too many."""
         self._update()
         return sum(file.left_out for file in self._files.values())
 
     def _update(self) -> bool:
-        """Read the new part. Returns True if there is anything new."""
+        """Read what was added. Returns True if there is anything new."""
         paths = sorted(self._folder.glob(self._pattern))
         is_new = paths != [*self._files]
         self._files = {path: self._files.get(path) or _File(path) for path in paths}
-        changed = [file.update(self._shared) for file in self._files.values()]  # each of them, not up to the first
+        changed = [file.update(self._shared) for file in self._files.values()]  # any() alone would skip some files
         return any(changed) or is_new
 
 
@@ -120,9 +120,9 @@ _shared_readers: dict[str, JournalReader] = {}
 
 
 def read_journal(run_dir: Path, attempt: int | None = None) -> Sequence[Event]:
-    """Return every readable event of a run, or of one attempt of it, merged by attempt and time.
+    """Return every readable event of a run, or of one of its attempts, merged by attempt and time.
 
-    The events of one writer stay in order, even if the clock was set back.
+    Each writer's events stay in order, even if the clock was turned back.
     """
     reader = _shared_readers.get(_key(run_dir))
     if reader is None:
@@ -134,20 +134,20 @@ def read_journal(run_dir: Path, attempt: int | None = None) -> Sequence[Event]:
 def unreadable_lines(run_dir: Path) -> int:
     """Return the number of lines in a run's journal that are not events.
 
-    The unfinished last line of a killed writer does not count.
+    A killed writer's incomplete last line does not count.
     """
     return (_shared_readers.get(_key(run_dir)) or JournalReader(run_dir)).unreadable_lines()
 
 
 def lines_left_out(run_dir: Path) -> int:
-    """Return the number of lines in a run's journal that were not kept, because they would fill the memory."""
+    """Return the number of lines in a run's journal that were not kept because they would use too much memory."""
     return (_shared_readers.get(_key(run_dir)) or JournalReader(run_dir)).left_out()
 
 
 def foreign_format(run_dir: Path) -> str | None:
-    """Return the reason that this oomph cannot read the journal of a run; None if it can, or if there is none.
+    """Explain why this oomph cannot read a run's journal, or return None if it can or there is no journal.
 
-    Checks only the first line of each file: a process writes in one format.
+    This checks only the first line of each file, since a process writes in a single format.
     """
     for path in sorted((run_dir / "journal").glob("*.jsonl")):
         schema = _schema(path)
@@ -165,11 +165,11 @@ def _schema(path: Path) -> Any:
         with open_regular(path) as lines:
             return json.loads(lines.readline(_LONGEST_FIRST).decode(errors="replace")).get("schema")
     except (OSError, ValueError, AttributeError, RecursionError):
-        return None  # cut off, or not an event: such lines are skipped
+        return None  # incomplete, or not an event: such lines are skipped
 
 
 def _place_of(event: Event) -> tuple[int, float, str]:
-    """Return what orders the events of several files."""
+    """Return the key by which the events of several files are sorted."""
     return event.attempt, event.time, event.role
 
 
@@ -185,15 +185,15 @@ class _File:
         self._weight = 0
         self._events: list[Event] = []
         self._half_line: list[Event] = []
-        """The event in an unterminated last line, if it contains one; the line is read again once it is terminated."""
+        """The event in an unterminated last line, if there is one. The line is read again once it is terminated."""
 
     def all(self) -> Iterator[Event]:
-        """Yield the events of the file, in the order of writing."""
+        """Yield the file's events in the order in which they were written."""
         yield from self._events
         yield from self._half_line
 
     def update(self, shared: SharedWords) -> bool:
-        """Read the new part. Returns True if anything is new. An unreadable file counts as one unreadable line."""
+        """Read what was added. Returns True if anything is new. An unreadable file counts as one unreadable line."""
         try:
             with open_regular(self._path) as stream:
                 found = os.fstat(stream.fileno())
@@ -201,7 +201,7 @@ class _File:
                 if state == self._state:
                     return False
                 if self._state is None or state[:2] != self._state[:2] or state[2] <= self._state[2]:
-                    self._forget(shared)  # another file, or written anew: a journal only grows
+                    self._forget(shared)  # a different or rewritten file, since a journal only grows
                 self._state = state
                 self._take(stream, shared)
         except OSError:
@@ -240,12 +240,12 @@ class _File:
         self._weight += shared.weight - before_all
 
     def _events_in(self, lines: list[bytes], shared: SharedWords) -> Iterator[Event]:
-        """Yield the events in these lines that belong to the attempt in the file's name, as all genuine ones do."""
+        """Yield the events in these lines that belong to the attempt in the file's name, as all genuine events do."""
         return (event for event in _events_of(lines, shared) if event.attempt == self._attempt)
 
 
 def _some_lines(stream: BinaryIO) -> list[bytes]:
-    """Return the next lines; the last may be cut off if it is longer than any event."""
+    """Return the next lines. The last one may be incomplete if it is longer than any event."""
     chunk = stream.read(_CHUNK)
     if not chunk.endswith(b"\n"):
         chunk += stream.readline(_LONGEST + 1)
@@ -253,7 +253,7 @@ def _some_lines(stream: BinaryIO) -> list[bytes]:
 
 
 def _events_of(lines: list[bytes], shared: SharedWords) -> Iterator[Event]:
-    """Yield the events in these lines, except half lines of a killed writer and events in other schemas."""
+    """Yield the events in these lines, except a killed writer's incomplete lines and events in other formats."""
     for document in _documents(lines):
         try:
             event = event_of(document)
@@ -263,7 +263,7 @@ def _events_of(lines: list[bytes], shared: SharedWords) -> Iterator[Event]:
 
 
 def _documents(lines: list[bytes]) -> Sequence[Any]:
-    """Parse the documents in these lines, all at once if they are intact, which is twice as fast."""
+    """Parse the JSON documents in these lines, all at once if they are intact, which is twice as fast."""
     lines = [line for line in lines if len(line) <= _SHORT or _parts_in(line) <= _MOST_PARTS]
     if all(line.startswith(b'{"') and line.endswith(b"}\n") for line in lines):
         try:
@@ -276,7 +276,7 @@ def _documents(lines: list[bytes]) -> Sequence[Any]:
 
 
 def _parts_in(line: bytes) -> int:
-    """Return an upper bound on the values in a line: commas and brackets within strings are counted as well."""
+    """Return an upper bound on the number of values in a line. Commas and brackets inside strings count as well."""
     return line.count(b",") + line.count(b"[") + line.count(b"{")
 
 

@@ -1,1 +1,1 @@
-"""Everything oomph knows about TensorFlow's and Keras' internals. Runs in the script's process, after their import."""
+"""Everything oomph knows about TensorFlow's and Keras' internals. Used in the script's process once it imports them."""

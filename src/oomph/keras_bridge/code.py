@@ -1,4 +1,4 @@
-"""Facts about code: its owner, the names it uses, and the attributes it sets."""
+"""Facts about code: who owns it, which names it uses, and which attributes it sets."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _HOLDERS = frozenset(
         *("LearningRateSchedule", "PyDataset", "Module", "Constraint", "Regularizer", "Initializer", "Operation"),
     }
 )
-"""Classes of Keras and TensorFlow that users inherit from."""
+"""Classes in Keras and TensorFlow that users subclass."""
 
 
 @functools.lru_cache(maxsize=4096)
 def is_holder(kind: type) -> bool:
-    """True if this is a stateful class of Keras or TensorFlow, such as a layer, or a subclass of one."""
+    """True if this is a stateful Keras or TensorFlow class, such as a layer, or a subclass of one."""
     return any(is_of_library(base) and base.__name__ in _HOLDERS for base in kind.__mro__)
 
 
@@ -48,9 +48,9 @@ class Names(NamedTuple):
 
     globals: frozenset[str]
     attributes: frozenset[str]
-    """Attributes of objects and modules, including names that the code itself imports from a module."""
+    """Attributes of objects and modules, including the names that the code imports from modules."""
     modules: frozenset[str]
-    """Modules that the code itself imports, spelled as in the code."""
+    """Modules that the code imports, spelled as in the code."""
 
 
 _TAKES_GLOBALS_BY_TEXT = "globals"
@@ -58,7 +58,7 @@ _TAKES_GLOBALS_BY_TEXT = "globals"
 
 @functools.lru_cache(maxsize=4096)
 def names_in(code: CodeType) -> Names:
-    """Return the global names, attributes and modules used by a piece of code, including nested code."""
+    """Return the globals, attributes and modules that a piece of code names, including nested code."""
     used: dict[str, set[str]] = {"GLOBAL": set(), "NAME": set(), "ATTR": set(), "METHOD": set(), "FROM": set()}
     modules = set()
     for step in dis.get_instructions(code):
@@ -79,7 +79,7 @@ def names_in(code: CodeType) -> Names:
 
 @functools.lru_cache(maxsize=1024)
 def set_by_libraries(kind: type) -> frozenset[str]:
-    """Return the attributes set by methods inherited from Keras or TensorFlow, which are not the user's."""
+    """Return the attributes that methods inherited from Keras or TensorFlow set, which are not the user's own."""
     found: set[str] = set()
     for base in kind.__mro__:
         if is_of_library(base):
@@ -90,7 +90,7 @@ def set_by_libraries(kind: type) -> frozenset[str]:
 
 
 def functions_in(member: Any) -> Iterator[FunctionType]:
-    """Yield the Python functions in a member of a class: a method, a static or class method, a property."""
+    """Yield the Python functions in a class member: a method, a static or class method, or a property."""
     if type(member) is property:
         candidates = [member.fget, member.fset, member.fdel]
     else:

@@ -1,7 +1,7 @@
-"""Fingerprints: 64-bit hashes of a batch, of a step's report, or of a state.
+"""Fingerprints: 64-bit hashes of a batch, a step's logs or a state.
 
 TensorFlow's own `Fingerprint` operation hashes tensors in place, at memory speed (FarmHash;
-tensorflow/core/kernels/fingerprint_op.cc). It runs on the host. Values on a GPU are summed up there first.
+tensorflow/core/kernels/fingerprint_op.cc). It runs on the host, so values on a GPU are first reduced to sums there.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from oomph.keras_bridge.graph import Slot, compiled
 _HOST = "/CPU:0"
 _METHOD = "farmhash64"
 _WHOLE_BYTES = 1 << 16
-"""An array of at most this many bytes is hashed byte by byte."""
+"""The size, in bytes, up to which an array is hashed byte by byte."""
 _AT_ONCE_BYTES = 64 << 20
-"""An array above this many bytes is hashed in blocks of rows, so that at most one block is copied at a time."""
+"""The size, in bytes, above which an array is hashed in blocks of rows, so that only one block at a time is copied."""
 _SAMPLED_BYTES = 2 << 30
-"""An array above this many bytes is hashed in samples: reading more at each checkpoint would delay the training.
+"""The size, in bytes, above which an array is only sampled: reading more at each checkpoint would delay training.
 
-Checkpoints do not keep such arrays either.
+Checkpoints do not store arrays of that size either.
 """
 _PIECES, _PIECE = 4096, 512
 _BYTES_PER_SECOND = 2e9
 """The assumed speed of hashing variables, in bytes per second, before the first measurement."""
 _GRANTED_SECONDS = 0.05
-"""The seconds always granted to state fingerprints, so that a small model's short first epochs get one."""
+"""The time, in seconds, that state fingerprints may always take, so that even short first epochs get one."""
 _ROW = 512
-"""The row length, in 8-byte words, of the table in which a larger array is summed by rows and by columns.
+"""The row length, in 8-byte words, of the table in which a larger array is summed by row and by column.
 
-Such sums run at memory speed and depend on the order.
+Such sums run at memory speed and depend on the order of the elements.
 """
 
 
 def of_tensors(tensors: Sequence[Any]) -> Any:
-    """Return the fingerprint of a sequence of tensors: int64 [1], on the host. Also works while tracing."""
+    """Return the fingerprint of a sequence of tensors as int64 [1] on the host. Also works while tracing."""
     with tf.device(_HOST):
         each = [_of_tensor(tensor) for tensor in tensors if _can_be_hashed(tensor)]
         together = (
@@ -74,7 +74,7 @@ def of_logs(logs: Any) -> int:
 
 
 def of_array(array: Any) -> str:
-    """Return the hexadecimal fingerprint of a NumPy array's values, dtype and shape. Very large arrays are sampled."""
+    """Return the hexadecimal fingerprint of a NumPy array's values, dtype and shape, sampling very large arrays."""
     digest = hashlib.blake2b(f"{array.dtype.str}{array.shape}".encode(), digest_size=8)
     if array.dtype.hasobject:
         known = (str, bytes, bool, int, float, type(None))
@@ -87,7 +87,7 @@ def of_array(array: Any) -> str:
 
 
 def _blocks(array: Any) -> Iterator[Any]:
-    """Yield the pieces of an array to hash: the whole, blocks of rows, or samples."""
+    """Yield the parts of an array to hash: the whole array, blocks of rows, or samples."""
     if array.nbytes > _SAMPLED_BYTES:
         yield _sampled(array)
     elif array.nbytes <= _AT_ONCE_BYTES:
@@ -98,7 +98,7 @@ def _blocks(array: Any) -> Iterator[Any]:
 
 
 def _take_in(digest: Any, flat: Any) -> None:
-    """Add an array to a digest: its bytes up to `_WHOLE_BYTES`, otherwise the sums of its rows and columns."""
+    """Add an array to a digest: its bytes up to `_WHOLE_BYTES`, and otherwise the sums of its rows and columns."""
     if flat.nbytes > _WHOLE_BYTES:
         rows = flat.nbytes // (8 * _ROW)
         table = flat[: rows * 8 * _ROW].view(np.uint64).reshape(rows, _ROW)
@@ -109,8 +109,8 @@ def _take_in(digest: Any, flat: Any) -> None:
 
 
 def _sampled(array: Any) -> Any:
-    """Return 4096 pieces of an array, evenly spread, in order."""
-    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat  # never a full copy, whatever its strides
+    """Return 4096 evenly spaced pieces of an array, in order."""
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat  # never a full copy, whatever the strides
     starts = np.linspace(0, array.size - _PIECE, _PIECES, dtype=np.int64).tolist()
     return np.concatenate([flat[start : start + _PIECE] for start in starts])
 
@@ -120,7 +120,7 @@ class StateFingerprint:
 
     Args:
         slots: the variables, in a fixed order.
-        since: the start of the time budget, in seconds of the monotonic clock; None for now.
+        since: when the time budget starts, in seconds on the monotonic clock, or None for now.
     """
 
     def __init__(self, slots: Iterable[Slot], since: float | None = None) -> None:
@@ -128,25 +128,25 @@ class StateFingerprint:
         self._compute = compiled(self._of_all)
         self._since = time.monotonic() if since is None else since
         self._spent = 0.0
-        """The time, in seconds, spent on computations so far, except the first, which includes tracing."""
+        """The time, in seconds, spent on computations so far, except for the first, which includes tracing."""
         self.seconds = -1.0
-        """The duration of the last computation in seconds; 0 for the first, and negative before it."""
+        """The duration, in seconds, of the last computation: 0 for the first one, and negative before it."""
 
     def is_of(self, slots: Sequence[Slot]) -> bool:
-        """True if `slots` are the variables of this fingerprint."""
+        """True if `slots` are the variables that this fingerprint covers."""
         return len(slots) == len(self.slots) and all(
             one.handle is other.handle for one, other in zip(slots, self.slots, strict=True)
         )
 
     def is_affordable(self, share: float) -> bool:
-        """True if all computations, including one more now, stay within this share of the time, or barely matter."""
+        """True if all computations, including one now, would stay within this share of the time or be negligible."""
         seconds = self.seconds
         if seconds < 0:
             seconds = sum(slot.nbytes for slot in self.slots) / _BYTES_PER_SECOND
         return self._spent + seconds <= _GRANTED_SECONDS + (time.monotonic() - self._since) * share
 
     def compute(self) -> int:
-        """Compute the fingerprint of the current values; 0 if there are no variables."""
+        """Compute the fingerprint of the current values, or return 0 if there are no variables."""
         started = time.monotonic()
         found = as_number(self._compute()) if self.slots else 0
         self.seconds = time.monotonic() - started if self.seconds >= 0 else 0.0
@@ -166,7 +166,7 @@ def _can_be_hashed(tensor: Any) -> bool:
 
 
 def _summed_up(slot: Slot) -> Any:
-    """Return a variable's value, or on a GPU two sums over its bits, since copying everything to the host is slow."""
+    """Return a variable's value or, on a GPU, two sums over its bits, since copying everything to the host is slow."""
     value = slot.read()
     if "GPU" not in slot.device or value.dtype.size not in (2, 4, 8) or not value.dtype.is_floating:
         return value

@@ -1,8 +1,8 @@
-"""Traced functions: the variables that they write, what their tensors depend on, and copies of them in another graph.
+"""Inspects traced functions (the variables they write, what their tensors depend on) and copies them to other graphs.
 
-Keras' own graph of a step is flat. TensorFlow's graph optimizer inlines a call, but adds control dependencies around it
-that prevent rewrites of the flat graph. Sums and products are then computed in a different order, and the last bits
-differ.
+Keras' own graph of a step is flat. TensorFlow's graph optimizer inlines function calls, but adds control dependencies
+around them that prevent rewrites which the flat graph would allow. Sums and products are then computed in a different
+order, and the last bits differ.
 
 Source: `InlineFunctionBody` in tensorflow/core/common_runtime/inline_function_utils.cc, which ties every operation
 without an input to a control node; tensorflow/core/grappler/optimizers/arithmetic_optimizer.cc.
@@ -23,15 +23,15 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 def compiled(function: Callable[..., Any], jit_compile: bool | None = None) -> Any:
     """Wrap the function in a `tf.function` that traces it unchanged, without AutoGraph.
 
-    TensorFlow warns about a function that is traced repeatedly, and counts functions of several objects with the same
-    code as one. It does not look inside a `partial`.
+    TensorFlow warns about functions that are traced repeatedly, and treats functions of different objects as one if
+    they share the same code. It does not look inside a `partial`.
     """
     untouched = tf.autograph.experimental.do_not_convert(function)
     return tf.function(functools.partial(untouched), reduce_retracing=True, jit_compile=jit_compile)
 
 
 _ONE_BY_ONE = 12
-"""Up to this many variables are faster to read one by one than with a compiled function, whose call takes 150 µs."""
+"""Up to this many variables are read faster one by one than with a compiled function, whose call takes 150 µs."""
 
 
 def tensorflow_variable(variable: Any) -> Any:
@@ -40,17 +40,17 @@ def tensorflow_variable(variable: Any) -> Any:
 
 
 def components(variable: Any) -> list[Any]:
-    """Return the variables behind one variable: one per replica if a strategy keeps copies, otherwise one."""
+    """Return the components of a variable: one per replica if a strategy keeps copies, otherwise just one."""
     value = tensorflow_variable(variable)
     return list(value.values) if isinstance(value, tf.distribute.DistributedValues) else [value]
 
 
 def differs_by_replica(variable: Any) -> bool:
-    """True if each replica keeps its own value, as for the sums of a metric and for moving averages.
+    """True if each replica keeps its own value, as for a metric's sums and for moving averages.
 
-    For some, TensorFlow shows their mean or sum (`SyncOnReadVariable` in tensorflow/python/distribute/values.py). For
-    others it shows the first value: non-trainable variables of Keras 3 layers, which each replica assigns
-    independently.
+    For some of these variables, TensorFlow shows the mean or sum of the values (`SyncOnReadVariable` in
+    tensorflow/python/distribute/values.py). For others it shows the first value: non-trainable variables of Keras 3
+    layers, which each replica assigns independently.
     """
     value = tensorflow_variable(variable)
     if any(kind.__name__ == "SyncOnReadVariable" for kind in type(value).__mro__):
@@ -60,7 +60,7 @@ def differs_by_replica(variable: Any) -> bool:
 
 
 def handles_of(variables: Iterable[Any]) -> set[int]:
-    """Return the identities of the resource handles of variables, for every replica."""
+    """Return the ids of the variables' resource handles, for every replica."""
     return {id(component.handle) for variable in variables for component in components(variable)}
 
 
@@ -72,11 +72,11 @@ class Slot:
     dtype: tf.DType
     device: str
     distributed: Any = None
-    """The variable itself if a strategy keeps copies of it: the strategy then reads and assigns all of them."""
+    """The variable itself if a strategy keeps copies of it, since the strategy then reads and assigns all of them."""
 
     @classmethod
     def of(cls, variable: Any) -> Slot:
-        """Create the slot of a `tf.Variable` or a Keras variable."""
+        """Create the slot for a `tf.Variable` or a Keras variable."""
         value = tensorflow_variable(variable)
         distributed = value if isinstance(value, tf.distribute.DistributedValues) else None
         first = components(variable)[0]
@@ -84,7 +84,7 @@ class Slot:
 
     @classmethod
     def each_of(cls, variables: Iterable[Any]) -> list[Slot]:
-        """Create the slots of variables, one per replica, for a rollback to set."""
+        """Create slots for variables, one per replica, for use in a rollback."""
         found = [component for variable in variables for component in components(variable)]
         return [cls(component.handle, component.dtype, component.device) for component in found]
 
@@ -95,7 +95,7 @@ class Slot:
         return int(self.dtype.size) * int(shape.num_elements() or 0)
 
     def read(self) -> tf.Tensor:
-        """Read the variable's value; in a graph, before later writes of the same variable."""
+        """Read the variable's value; in a graph, before later writes to the same variable."""
         if self.distributed is not None:
             return tf.convert_to_tensor(self.distributed.read_value())
         with tf.device(self.device):
@@ -113,14 +113,14 @@ class Slot:
 def written_slots(function: Any, besides: Iterable[Any]) -> list[Slot]:
     """Return the variables that the concrete `function` writes, except those in `besides`.
 
-    TensorFlow derives which captured resources a graph only reads, so that readers can run in parallel
+    TensorFlow determines which captured resources a graph only reads, so that readers can run in parallel
     (tensorflow/python/framework/auto_control_deps_utils.py). All other resources count as written.
     """
     excluded = handles_of(besides)
     read_only = set(TENSORFLOW.read_only_inputs.value()(function.graph))
     positions = {id(tensor): index for index, tensor in enumerate(function.graph.inputs)}
     slots = []
-    captured = function.graph.internal_captures  # a strategy's collective keys (not variables) come after them
+    captured = function.graph.internal_captures  # a strategy's collective keys (not variables) follow
     for inner, outer in zip(captured, function.captured_inputs, strict=False):
         if outer.dtype != tf.resource or positions[id(inner)] in read_only or id(outer) in excluded:
             continue
@@ -131,7 +131,7 @@ def written_slots(function: Any, besides: Iterable[Any]) -> list[Slot]:
 
 
 def _variable_dtype(handle: Any) -> tf.DType | None:
-    """Return the dtype of the variable behind a handle; None for other resources such as tables and iterators."""
+    """Return the dtype of the variable behind a handle, or None for other resources, such as tables and iterators."""
     data = TENSORFLOW.handle_data.get(handle)
     if data is None or not data.is_set or len(data.shape_and_type) != 1:
         return None
@@ -139,20 +139,20 @@ def _variable_dtype(handle: Any) -> tf.DType | None:
 
 
 class SmallState:
-    """The values of a few variables, saved before a step and restored after a failure. No buffer is copied."""
+    """The values of a few variables, saved before a step and restored after a failure, without copying buffers."""
 
     def __init__(self, slots: list[Slot]) -> None:
         self.slots = slots
         self._read = compiled(lambda: [slot.read() for slot in slots])
 
     def snapshot(self) -> list[tf.Tensor]:
-        """Return the current values. A later write of a variable does not change them (TensorFlow copies on write)."""
+        """Return the current values. Later writes do not change them, since TensorFlow copies on write."""
         if len(self.slots) <= _ONE_BY_ONE:
             return [slot.read() for slot in self.slots]
         return list(self._read())
 
     def restore(self, values: list[tf.Tensor]) -> None:
-        """Write the values of a snapshot back."""
+        """Restore the values from a snapshot."""
         for slot, value in zip(self.slots, values, strict=True):
             slot.assign(value)
 
@@ -160,18 +160,18 @@ class SmallState:
 _READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarHandleOp")
 _DIVISIONS = ("RealDiv", "DivNoNan", "Div")
 _SAME_NUMBER = ("Identity", "Cast", "Reshape", "Squeeze", "Mean", "Sum")
-"""Operations that pass on a single number unchanged."""
+"""Operations that pass a single number on unchanged."""
 
 
 class OnBatch:
     """Decides which tensors may differ between micro-batches.
 
-    The size of a sample does not differ: only the first dimension varies with the number of samples. State inside a
-    kernel, such as its random numbers, does differ. Variables do not, since every micro-batch starts from the same
-    values.
+    The size of a sample does not differ: only the first dimension varies with the number of samples. A kernel's
+    internal state, such as its random numbers, does differ. Variables do not, since every micro-batch starts from the
+    same values.
 
     Args:
-        batch: the tensors of the batch, and whatever else differs between micro-batches.
+        batch: the tensors of the batch, and anything else that differs between micro-batches.
     """
 
     def __init__(self, batch: Sequence[Any]) -> None:
@@ -183,9 +183,9 @@ class OnBatch:
 
 
 def divisor_in_data(number: Any) -> Any:
-    """Return the divisor of a sum in a traced number, if it depends on the data but on no variable; otherwise None.
+    """Return the divisor of a sum in a traced number if it depends on the data but not on variables; otherwise None.
 
-    Such a number is a mean over something counted, such as the valid tokens of a batch.
+    Such a number is a mean over something counted, such as the valid tokens in a batch.
     """
     if not tf.is_symbolic_tensor(number):
         return None
@@ -207,7 +207,7 @@ def _behind_the_same(number: Any) -> Any:
 
 
 def _reaches(tensor: Any, found: Callable[[Any], bool], stops: Callable[[Any], bool] = lambda each: False) -> bool:
-    """True if a tensor depends on one that `found` matches, without searching behind those that `stops` matches."""
+    """True if a tensor depends on one that `found` matches, without searching beyond those that `stops` matches."""
     waiting, seen = [tensor], set()
     while waiting:
         each = waiting.pop()
@@ -226,7 +226,7 @@ def _keeps_to_itself(tensor: Any) -> bool:
 
 
 def _is_size_of_a_sample(tensor: Any) -> bool:
-    """True if this is a dimension, other than the first, of some tensor."""
+    """True if this is the size of some tensor's dimension other than the first."""
     if tensor.op.type != "StridedSlice" or tensor.op.inputs[0].op.type != "Shape":
         return False
     begin, rank = tf.get_static_value(tensor.op.inputs[1]), tensor.op.inputs[0].op.inputs[0].shape.rank
@@ -266,7 +266,7 @@ def inlined(concrete: Any, definition: Any = None) -> Callable[..., Any]:
 
 
 def _packed(concrete: Any, results: list[Any]) -> Any:
-    """Return the tensors in the structure that the function returned."""
+    """Pack the tensors into the structure that the function returned."""
     leaves = iter(results)
     flat = tf.nest.flatten(concrete.structured_outputs, expand_composites=True)
     filled = [next(leaves) if isinstance(leaf, (tf.Tensor, tf.TypeSpec)) else leaf for leaf in flat]

@@ -1,4 +1,4 @@
-"""Keras models: their optimizers, the state of their layers beyond the variables that Keras lists, and XLA.
+"""Keras models: their optimizers, the layer state beyond the variables that Keras lists, and XLA.
 
 A layer that keeps additional arrays overrides `save_own_variables` and `load_own_variables`. This module calls the same
 two methods.
@@ -20,10 +20,10 @@ from oomph.keras_bridge.names.keras3 import KERAS
 
 
 def optimizers_of(model: Any) -> list[Any]:
-    """Return the optimizers of a model: the one it was compiled with, and those in its attributes."""
+    """Return a model's optimizers: the one it was compiled with, and any in its attributes."""
     found: list[Any] = []
     kind = KERAS.optimizer.value()
-    for value in [getattr(model, "optimizer", None), *vars(model).values()]:  # one of a custom loop is not compiled
+    for value in [getattr(model, "optimizer", None), *vars(model).values()]:  # custom loops do not compile the model
         for one in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(one, kind) and not any(one is known for known in found):
                 found.append(one)
@@ -36,13 +36,13 @@ def innermost(optimizer: Any) -> Any:
 
 
 def learning_rate_of(optimizer: Any) -> float | None:
-    """Return the current learning rate; None if unknown, as with a custom optimizer."""
+    """Return the current learning rate, or None if unknown, as with a custom optimizer."""
     rate: Any = KERAS.learning_rate.get(innermost(optimizer))
     return float(rate.numpy()) if hasattr(rate, "numpy") else None
 
 
 def weights_of_each(model: Any) -> list[list[int]]:
-    """Return the indices of each optimizer's weights in the model's variables; −1 for a weight not among them."""
+    """Return the indices of each optimizer's weights in the model's variables, with −1 for a weight not among them."""
     places = {id(variable): place for place, variable in enumerate(model.variables)}
     return [
         [places.get(id(weight), -1) for weight in KERAS.optimizer_variables.of(one)] for one in optimizers_of(model)
@@ -66,11 +66,11 @@ _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 
 @contextmanager
 def calls_not_counted(model: Any) -> Iterator[None]:
-    """Undo the effects of layer calls in the block by restoring plain attribute values of layers afterwards."""
+    """Restore the layers' plain attribute values after the block, to undo the effects of any layer calls in it."""
     before = [
         (vars(layer), _plain_attributes(layer))
         for layer in KERAS.flatten_layers.call(model)
-        if layer.built or not is_users(type(layer).build.__module__)  # a user's own build() sets some
+        if layer.built or not is_users(type(layer).build.__module__)  # a user's own build() sets some attributes
     ]
     try:
         yield
@@ -86,7 +86,7 @@ def _plain_attributes(layer: Any) -> dict[str, Any]:
 
 
 def hidden_variables(model: Any) -> Iterator[tf.Variable]:
-    """Yield TensorFlow variables and random generators in attributes of layers, or in a list or dict there."""
+    """Yield the TensorFlow variables and random generators in layers' attributes, or in lists or dicts stored there."""
     for layer in KERAS.flatten_layers.call(model):
         for value in vars(layer).values():
             for thing in _items_of(value) if type(value) not in _PLAIN else ():
@@ -101,10 +101,10 @@ def _has_state(kind: type) -> bool:
 
 
 def own_arrays(model: Any, failed: Callable[[str], object]) -> dict[str, Any]:
-    """Return arrays that the user's layers save beyond their variables: "<layer number>/<their key>" → array.
+    """Return the arrays that the user's layers save beyond their variables: "<layer number>/<their key>" → array.
 
     Args:
-        failed: called for a layer whose method raises; the rest are saved.
+        failed: called for each layer whose method raises; the others are still saved.
     """
     arrays: dict[str, Any] = {}
     for number, layer in _that_save(model):
@@ -118,7 +118,7 @@ def own_arrays(model: Any, failed: Callable[[str], object]) -> dict[str, Any]:
 
 
 def give_back(model: Any, arrays: dict[str, Any]) -> None:
-    """Let each layer load the arrays that it saved, after its variables are loaded."""
+    """Make each layer load the arrays that it saved, once its variables are loaded."""
     for number, layer in _that_save(model):
         own = {key.partition("/")[2]: value for key, value in arrays.items() if key.partition("/")[0] == str(number)}
         if own:
@@ -137,7 +137,7 @@ def _that_save(model: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _extra(layer: Any, saved: dict[str, Any]) -> list[str]:
-    """Return the keys that a layer saved besides Keras' own keys for its variables."""
+    """Return the keys that a layer saved in addition to those that Keras uses for its variables."""
     usual = {
         str(i) for i in range(len(KERAS.trainable_variables.of(layer)) + len(KERAS.non_trainable_variables.of(layer)))
     }
@@ -145,7 +145,7 @@ def _extra(layer: Any, saved: dict[str, Any]) -> list[str]:
 
 
 def _items_of(value: Any) -> list[Any]:
-    kind = type(value)  # `isinstance` would ask the object, which may refuse
+    kind = type(value)  # `isinstance` would consult the object, which may raise
     if issubclass(kind, dict):
         return list(dict.values(value))
     return list(value) if issubclass(kind, (list, tuple)) else [value]
@@ -159,11 +159,11 @@ _chosen: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
 def switch_off_xla(model: Any) -> None:
-    """Run this model, just compiled, without XLA."""
+    """Make this model, which was just compiled, run without XLA."""
     _chosen[model] = model.jit_compile
     model.jit_compile = False
 
 
 def script_chose_xla(model: Any) -> bool:
-    """True if the script, or Keras on its behalf, runs this model with XLA."""
+    """True if the script, or Keras on its behalf, chose to run this model with XLA."""
     return bool(_chosen.get(model, model.jit_compile))

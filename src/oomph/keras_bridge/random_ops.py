@@ -1,21 +1,21 @@
 """Gives the samples of a micro-batch the random numbers that they would get in the full batch.
 
-Keras draws with stateless operations: the numbers depend only on a seed and the shape. While a step is traced for a
+Keras uses stateless random operations: the numbers depend only on a seed and the shape. While a step is traced for a
 micro-batch, a draw whose first dimension varies with the batch returns the micro-batch's rows of the full batch's
-numbers. If the operation can begin in the middle, only these rows are drawn; otherwise all rows are drawn and sliced.
+numbers. If the operation can start in the middle, only these rows are drawn; otherwise all rows are drawn and sliced.
 The seeds are those of the full step, because every micro-batch starts from the state before the step.
 
-Source: tensorflow/python/ops/stateless_random_ops.py, which calls the operations replaced here by these names.
+Source: tensorflow/python/ops/stateless_random_ops.py, which calls the operations replaced here under these names.
 
-A dropout mask of the full batch may be larger than everything else in a micro-batch. The stateless operations number
-their outputs: the Philox generator produces four 32-bit words per count, so output number n comes from count n / 4. An
-operation that starts at a later count begins in the middle.
+The full batch's dropout mask may be larger than everything else in a micro-batch. The stateless operations number their
+outputs: the Philox generator produces four 32-bit words per count, so output number n comes from count n / 4. An
+operation that starts at a later count starts in the middle.
 
-This is how TensorFlow's kernels work, but it is not documented. So an operation is used this way only after a trial: on
-a small tensor, on this device, and under XLA if the step is compiled.
+This is how TensorFlow's kernels work, but it is not documented. An operation is therefore used this way only after a
+trial: on a small tensor, on this device, and under XLA if the step is compiled.
 
-Source: `FillPhiloxRandomTask` in tensorflow/core/kernels/random_op_cpu.h, `FillPhiloxRandomKernel` in
-random_op_gpu.h, and `PhiloxRandom::Skip` in tensorflow/core/lib/random/philox_random.h.
+Source: `FillPhiloxRandomTask` in tensorflow/core/kernels/random_op_cpu.h, `FillPhiloxRandomKernel` in random_op_gpu.h,
+and `PhiloxRandom::Skip` in tensorflow/core/lib/random/philox_random.h.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ STATEFUL = frozenset(
 
 
 class SlicedRandomOps:
-    """The draws of one micro-batch: draws that vary with the batch return its rows of the full batch's random numbers.
+    """Makes draws that vary with the batch return a micro-batch's rows of the full batch's random numbers.
 
     Args:
-        frame: the place of the micro-batch in the batch.
+        frame: the position of the micro-batch in the batch.
         part: the number of samples in the micro-batch.
-        kinds: for each draw of the step, in order, whether it varies with the batch. Each trace refills it. Eager mode,
-            where shapes do not show this, uses the result of a trace.
+        kinds: for each draw in the step, in order, whether it varies with the batch. Each trace refills the list. In
+            eager mode, where shapes do not reveal this, the result of a trace is used.
         compiled: whether the step will run under XLA.
     """
 
@@ -79,10 +79,10 @@ class SlicedRandomOps:
     @staticmethod
     @contextmanager
     def replaced(current: Callable[[], SlicedRandomOps | None]) -> Iterator[None]:
-        """Let TensorFlow's stateless operations draw for a micro-batch within the block.
+        """Within the block, make TensorFlow's stateless operations draw for a micro-batch.
 
         Args:
-            current: returns the draws of the micro-batch that this thread traces; None in other threads.
+            current: returns the draws of the micro-batch that this thread is tracing, or None in other threads.
         """
         with ExitStack() as undo:
             for op in TENSORFLOW.stateless_random_ops:
@@ -97,7 +97,7 @@ class SlicedRandomOps:
         if number >= len(self._kinds) or not self._kinds[number]:
             return original(*bound.args, **bound.kwargs)
         shape = tf.cast(tf.convert_to_tensor(shape), tf.int32)
-        # A layer may fold time into the first dimension. An empty micro-batch, of a replica without data, has no rows.
+        # A layer may fold time into the first dimension. An empty micro-batch, on a replica without data, has no rows.
         rows = tf.math.floordiv(shape[0], tf.maximum(self._part, 1))
         if draws_rows(original, bound, self._compiled):
             with tf.device("/CPU:0"):
@@ -115,7 +115,7 @@ def _rows(mine: SlicedRandomOps, original: Callable[..., Any], *args: Any, **kwa
 
 
 def _goes_with_the_batch(shape: Any) -> bool:
-    """True if the first dimension depends on the batch size; in a trace, it is then unknown."""
+    """True if the first dimension depends on the batch size, that is, if it is unknown in a trace."""
     known = TENSORFLOW.constant_value_as_shape.value()(tf.convert_to_tensor(shape))
     return known.rank is not None and known.rank > 0 and known[0] is None
 
@@ -126,25 +126,25 @@ def draws_from_hidden_state(graph: Any) -> bool:
 
 
 def hidden_draws_in(graph: Any) -> set[str]:
-    """Return the operations of a traced graph, and of functions it calls, that draw from a state inside kernels."""
+    """Return the operations in a traced graph and the functions it calls that draw from a state inside kernels."""
     definition = graph.as_graph_def()
     nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
     return {node.op for node in nodes if node.op in STATEFUL}
 
 
 _TRIAL = (8, 5)
-"""The shape of the trial's tensor. There, XLA draws normals in pairs split over two halves: even first, odd last."""
+"""The trial tensor's shape. For it, XLA draws normals in pairs split over two halves: even first, odd last."""
 _NEAR_THE_END = 2**64 - 3
 """The lower half of a counter that overflows during the trial."""
 _tried: dict[tuple[Any, ...], bool] = {}
 
 
 def draws_rows(original: Callable[..., Any], bound: inspect.BoundArguments, compiled: bool) -> bool:
-    """True if a TensorFlow operation is known to support drawing only some rows.
+    """True if a TensorFlow operation is known to support drawing only some of the rows.
 
     Args:
         original: the operation, such as `stateless_random_uniform_v2`.
-        compiled: whether it will also run under XLA.
+        compiled: whether the operation will also run under XLA.
     """
     dtype, algorithm = _dtype(bound), TENSORFLOW.constant_value.value()(tf.convert_to_tensor(bound.arguments["alg"]))
     if algorithm is None or getattr(bound.arguments["counter"], "shape", None) != (2,):
@@ -154,17 +154,17 @@ def draws_rows(original: Callable[..., Any], bound: inspect.BoundArguments, comp
         try:
             with tf.init_scope():
                 _tried[key] = _try(original, dtype, int(algorithm), compiled)
-        except Exception:  # no memory, no kernel: the next draw tries again
+        except Exception:  # no memory or no kernel: the next draw tries again
             return False
     return _tried[key]
 
 
 def drawn_rows(original: Callable[..., Any], bound: inspect.BoundArguments, first: Any, shape: Any) -> Any:
-    """Draw a tensor that begins in the middle of a larger one.
+    """Draw a tensor that starts in the middle of a larger one.
 
     Args:
-        bound: its arguments; their shape is not used.
-        first: int64: the number of the first output in the larger tensor.
+        bound: the operation's arguments, whose shape is ignored.
+        first: int64: the index of the result's first element in the larger tensor.
         shape: int32: the shape of the result.
     """
     group = 16 // max(_dtype(bound).size, 4)
@@ -192,7 +192,7 @@ def _dtype(bound: inspect.BoundArguments) -> Any:
 
 
 def _try(original: Callable[..., Any], dtype: Any, algorithm: int, compiled: bool) -> bool:
-    """True if rows drawn from any position equal the rows of the whole, bit by bit."""
+    """True if rows drawn from any position match the same rows of the whole, bit for bit."""
     signature = inspect.signature(original)
     limits = {"minval": tf.constant(0, dtype), "maxval": tf.constant(99, dtype)}
     of_kind = {"dtype": dtype} if "dtype" in signature.parameters else limits
@@ -201,7 +201,7 @@ def _try(original: Callable[..., Any], dtype: Any, algorithm: int, compiled: boo
         of_whole = signature.bind(shape=_TRIAL, key=key, counter=counter, alg=algorithm, **of_kind)
         return original(**of_whole.arguments), drawn_rows(original, of_whole, first, tf.constant([2, 5]))
 
-    # No argument is a constant in the trace: TensorFlow would compute the result beforehand, without XLA.
+    # Pass no constants to the traced function: TensorFlow would compute the result beforehand, without XLA.
     state = tf.constant([5], tf.uint64), tf.constant([_NEAR_THE_END, 7], tf.uint64)
     for run in (both, tf.function(both, jit_compile=True)) if compiled else (both,):
         for first in range(0, 31, 5):

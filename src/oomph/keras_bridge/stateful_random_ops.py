@@ -1,17 +1,18 @@
-"""Makes random operations draw from a count that a checkpoint can hold, instead of a state inside TensorFlow's kernels.
+"""Makes random operations draw from a count that checkpoints can store, not from state in TensorFlow's kernels.
 
-`tf.random.normal` in a train step counts its draws in the kernel, where the count cannot be read, and starts over in a
+`tf.random.normal` in a train step counts its draws in the kernel, where the count cannot be read and starts over in a
 new process. The stateless operations compute the same numbers from a key and a counter. While a step is traced, each
 stateful operation is replaced by the stateless one, with its seeds as the key and its count in a variable. The bits are
 the same, and the count is saved and restored like any variable.
 
-Source: `GuardedPhiloxRandom::Init` in tensorflow/core/util/guarded_philox_random.cc (the seeds are the key, and the
-upper half of the counter), `ReserveRandomOutputs` there (256 counts to an output), `PhiloxRandomOp` in
-tensorflow/core/kernels/random_op.cc, `RandomShuffle` in random_shuffle_op.cc next to it (one count for four indices).
+Source: `GuardedPhiloxRandom::Init` in tensorflow/core/util/guarded_philox_random.cc (the seeds become the key and the
+upper half of the counter), `ReserveRandomOutputs` in the same file (256 counts per output), `PhiloxRandomOp` in
+tensorflow/core/kernels/random_op.cc, `RandomShuffle` in random_shuffle_op.cc in the same directory (one count for four
+indices).
 
 In a script without a seed, an eager operation gets one from the system, so a restarted script would draw different
-numbers. It is replaced in the same way, with a key from the run (`protocol/entropy.py`); its count is saved with the
-states of the global generators.
+numbers. It is replaced in the same way, with a key from the run (`protocol/entropy.py`); its count is saved along with
+the states of the global generators.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ _OF_CONTROL_FLOW = ("CondBranchFuncGraph", "WhileBodyFuncGraph", "WhileCondFuncG
 
 
 class KeptRandomOps:
-    """The draw counts of one step's random operations, in tracing order."""
+    """The draw counts of a step's random operations, in tracing order."""
 
     def __init__(self) -> None:
         self.variables: list[Any] = []
-        """The state of each operation, int64 [3]: key, count, upper half of the counter."""
+        """The state of each operation as int64 [3]: key, count, and upper half of the counter."""
         self._made: list[Any] = []
         """Variables of traces not kept yet: TensorFlow traces a function twice if the first trace creates variables."""
         self._to_come: list[Any] = []
-        """Values restored from an earlier attempt, for operations not traced yet."""
+        """Values restored from an earlier attempt, for operations that have not been traced yet."""
 
     def take(self, concrete: Any) -> None:
         """Keep the counts of a traced function that is going to run."""
@@ -58,18 +59,18 @@ class KeptRandomOps:
         self._made, self._to_come = [], self._to_come[len(taken) :]
 
     def values(self) -> list[Any]:
-        """Return the current state of each operation: int64 [3] NumPy arrays."""
+        """Return the current state of each operation as an int64 [3] NumPy array."""
         return [variable.numpy() for variable in self.variables]
 
     def restore(self, values: list[Any]) -> None:
-        """Continue from these values. Some of their operations may not be traced yet."""
+        """Continue from these values. Some of their operations may not have been traced yet."""
         for variable, value in zip(self.variables, values, strict=False):
             variable.assign(value)
         self._to_come = values[len(self.variables) :]
 
     @contextmanager
     def replaced(self) -> Iterator[None]:
-        """Let random operations added to the graph being traced draw from variables, within the block."""
+        """Within the block, make random operations that are added to the graph being traced draw from variables."""
         graph = TENSORFLOW.default_graph.value()()
         with ExitStack() as undo:
             for op in TENSORFLOW.stateful_random_ops:
@@ -86,7 +87,7 @@ class KeptRandomOps:
             words = tf.bitcast(state, tf.uint64)
             try:
                 values, counts = draw(words[:1], words[1:], *args, **named)
-            except Exception:  # the kernel accepts more kinds of arguments, and reports errors in the others
+            except Exception:  # the kernel accepts more kinds of arguments, or reports the error itself
                 return original(*args, seed=seed, seed2=seed2, name=name, **named)
             variable.assign(state + tf.stack([tf.constant(0, tf.int64), counts, tf.constant(0, tf.int64)]))
             return values
@@ -94,7 +95,7 @@ class KeptRandomOps:
         return drawn
 
     def _counter(self, seed: int, seed2: int) -> Any:
-        """Create one operation's variable. Without a seed, its key comes from the system, as in a kernel."""
+        """Create the variable of one operation. Without a seed, its key comes from the system, as in a kernel."""
         if (seed, seed2) == (0, 0):
             seed, seed2 = secrets.randbits(63), secrets.randbits(63)
         with tf.init_scope():  # bypasses a strategy: each replica draws for itself
@@ -155,14 +156,14 @@ DRAWS: dict[str, Callable[..., Any]] = {
 
 
 class EagerRandomOps:
-    """The draws of one process."""
+    """Replaces unseeded eager random operations in this process, and counts their draws."""
 
     def __init__(self, entropy: str) -> None:
         digest = hashlib.blake2b(f"{entropy} tensorflow".encode(), digest_size=16).digest()
         self._key, self._upper = (int.from_bytes(half, "little") for half in (digest[:8], digest[8:]))
         self._here = Here(os.getpid())
         self.count = 0
-        """The count of numbers drawn so far, in steps of the Philox counter."""
+        """How far the draws so far have advanced the Philox counter."""
 
     def install(self) -> None:
         """Replace the operations. They behave as before unless they are called eagerly and without a seed."""
@@ -177,7 +178,7 @@ class EagerRandomOps:
                 key = tf.constant([self._key], tf.uint64)
                 counter = tf.constant([self.count % (1 << 64), self._upper], tf.uint64)
                 values, counts = draw(key, counter, *args, **named)
-            except Exception:  # the kernel accepts more kinds of arguments, and reports errors in the others
+            except Exception:  # the kernel accepts more kinds of arguments, or reports the error itself
                 return original(*args, seed=seed, seed2=seed2, name=name, **named)
             self.count += int(counts)
             return values
@@ -189,7 +190,7 @@ eager_draws: EagerRandomOps | None = None
 
 
 def install_eager(entropy: str) -> None:
-    """Replace the operations once in this process; an empty `entropy` leaves them as they are."""
+    """Replace the operations once per process; an empty `entropy` leaves them unchanged."""
     global eager_draws
     if entropy and eager_draws is None:
         eager_draws = EagerRandomOps(entropy)
@@ -197,7 +198,7 @@ def install_eager(entropy: str) -> None:
 
 
 _known: WeakKeyDictionary[Any, tuple[int, bool]] = WeakKeyDictionary()
-"""For each function examined, the number of its traces, and True if any of them draws from state inside kernels."""
+"""For each function examined, its number of traces, and True if any of them draws from state inside kernels."""
 
 
 def functions_with_draws(functions: Iterable[Any]) -> list[Reason]:
@@ -214,7 +215,7 @@ def _draws(function: Any) -> bool:
             found = any(node.op in STATEFUL for trace in traces for node in _nodes(trace.graph.as_graph_def()))
             _known[function] = (len(traces), found)
         return found
-    except Exception:  # from a TensorFlow version that stores traces differently
+    except Exception:  # this TensorFlow version may store traces differently
         return False
 
 

@@ -1,7 +1,7 @@
-"""The board: the training process's own measurements, as a file of numbers for the sampler. Both processes.
+"""The board: a file of numbers in which the training process passes its own measurements to the sampler.
 
-It is memory-mapped, like the progress board: a write costs well under a microsecond and survives `kill -9`. Runs in
-the script's process, so it needs only the standard library.
+It is memory-mapped, like the progress board: a write costs well under a microsecond and survives `kill -9`. This module
+runs in both processes. One is the script's, so it needs only the standard library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAGIC = 0x6F6F6D7068_03  # "oomph", the third kind of board
 _KEYS = tuple(metric.key for metric in of_scope("training"))
 _RING = 64
 _HEAD = struct.Struct("<3q")
-"""The head of the file: a magic number, the process, the number of baselines so far."""
+"""The file header: a magic number, the pid, and the number of baselines so far."""
 _NUMBERS = struct.Struct(f"<{1 + len(_KEYS)}d")
 """The numbers in the file: the time of the last write (`time.monotonic`), and one value per metric, NaN if not
 measured."""
@@ -34,12 +34,12 @@ _NUMBER = struct.Struct("<d")
 
 
 class TrainingBoard:
-    """The writing end, held by the training process. Raises OSError if the file cannot be created."""
+    """The writing end, used by the training process. Raises OSError if the file cannot be created."""
 
     def __init__(self, run_dir: Path) -> None:
         fd = open_own(run_dir, BOARD, os.O_RDWR | os.O_CREAT)
         try:
-            os.posix_fallocate(fd, 0, _SIZE)  # a hole that a full disk cannot fill would be a SIGBUS later
+            os.posix_fallocate(fd, 0, _SIZE)  # on a full disk, writing to a hole would raise SIGBUS later
             os.ftruncate(fd, _SIZE)
             self._map = mmap.mmap(fd, _SIZE)
         finally:
@@ -49,20 +49,20 @@ class TrainingBoard:
         _HEAD.pack_into(self._map, 0, _MAGIC, os.getpid(), 0)
 
     def write(self, key: str, value: float) -> None:
-        """Write one metric of the scope "training". Raises KeyError for any other metric."""
+        """Write a metric of the "training" scope. Raises KeyError for any other metric."""
         _NUMBER.pack_into(self._map, _PLACES[key], value)
 
     def beat(self) -> None:
-        """Record the time of the last write."""
+        """Record the current time as the time of the last write."""
         _NUMBER.pack_into(self._map, _HEAD.size, time.monotonic())
 
     def add_baseline(self, step: int, bytes_in_use: float, epoch: int = 0) -> None:
-        """Add a baseline; the last 64 are kept for the reader.
+        """Add a baseline. The last 64 are kept for the reader.
 
         Args:
-            step: the number of steps done.
-            bytes_in_use: the number of bytes that the allocator holds.
-            epoch: the number, from 1, of the epoch that has just ended; 0 within an epoch.
+            step: the number of steps completed.
+            bytes_in_use: the number of bytes in use in the allocator.
+            epoch: the number, counted from 1, of the epoch that has just ended, or 0 within an epoch.
         """
         place = _HEAD.size + _NUMBERS.size + self._baselines % _RING * _BASELINE.size
         _BASELINE.pack_into(self._map, place, step, bytes_in_use, epoch, time.time())
@@ -71,14 +71,14 @@ class TrainingBoard:
 
 
 class BoardReader:
-    """The reading end, held by the sampler. It never raises: a missing or damaged board has no values."""
+    """The reading end, used by the sampler. It never raises: a missing or damaged board yields no values."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self._pid, self._seen = 0, 0
 
     def read(self) -> tuple[dict[str, float], tuple[Baseline, ...]]:
-        """Return the measured values, and the baselines added since the last call."""
+        """Return the measured values and the baselines added since the last call."""
         try:
             with os.fdopen(open_own(self._run_dir, BOARD, os.O_RDONLY), "rb") as file:
                 raw = file.read(_SIZE + 1)
@@ -95,7 +95,7 @@ class BoardReader:
         )
 
     def _new(self, raw: bytes, pid: int, count: int) -> tuple[Baseline, ...]:
-        if pid != self._pid:  # another attempt
+        if pid != self._pid:  # a different attempt
             self._pid, self._seen = pid, 0
         begin, self._seen = max(self._seen, count - _RING), count
         return tuple(_baseline(raw, number, pid) for number in range(begin, count))

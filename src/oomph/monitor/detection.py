@@ -1,4 +1,4 @@
-"""Detection: calls detectors when they are due, and returns what is new or over. Pure except for its memory."""
+"""Calls detectors when they are due, and returns the findings that are new or over. Pure except for its memory."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from oomph.monitor.sample import Sample
 from oomph.monitor.window import Window
 
 _PATIENCE_SECONDS, _LOOKS = 60.0, 3
-"""The time in seconds, and the number of checks, without a finding after which it is over."""
+"""How long, in seconds and in checks, a finding must be absent before it counts as over."""
 _PAUSE_SECONDS = 600.0
-"""The time, in seconds, within which a recurring finding is not reported again; after as long an absence it is
-forgotten."""
+"""The time, in seconds, during which a recurring finding is not reported again. After that long without it, the finding
+is forgotten."""
 
 _Key = tuple[str, str, str]
 """The fault, subject and kind of a finding."""
 
 
 class _Known(NamedTuple):
-    """A reported finding."""
+    """A finding that has been reported."""
 
     rank: int
-    """The highest severity reported."""
+    """The highest severity reported so far, as an index into `SEVERITIES`."""
     begin: float
     last: float
-    """The Unix time, like `begin`, when the finding was last made."""
+    """The Unix time when the finding was last detected; `begin` is when it was first detected."""
     patience: float
     is_over: bool = False
 
 
 class Detection:
-    """Receives the samples of a run, oldest first, and returns what each changes."""
+    """Receives the samples of a run, oldest first, and returns the changes that each one causes."""
 
     def __init__(self, detectors: Sequence[Detector] = DETECTORS) -> None:
         self._detectors = detectors
@@ -43,16 +43,16 @@ class Detection:
         self._known: dict[_Key, _Known] = {}
         self._failed: set[int] = set()
         self.problem = ""
-        """The error of a failed detector, which is skipped from then on."""
+        """The error raised by a detector that failed. That detector is skipped from then on."""
 
     def take(self, sample: Sample) -> FindingChanges:
-        """Add a sample, and return the findings to report and those that recurred or are over."""
+        """Add a sample. Return the findings to report, and those that recurred or are over."""
         self._window.append(sample)
         now = sample.time
         self._forget(now)
         told, returned = [], []
         for number, detector in enumerate(self._detectors):
-            waits = 0 < self._due[number] - now <= detector.every  # more: the clock was set back
+            waits = 0 < self._due[number] - now <= detector.every  # a longer wait means that the clock was set back
             if waits or number in self._failed:
                 continue
             self._due[number] = now + detector.every
@@ -67,11 +67,11 @@ class Detection:
 
     @property
     def active(self) -> list[_Key]:
-        """(fault, subject, kind) of everything wrong now or a moment ago."""
+        """The (fault, subject, kind) of each finding that is not over."""
         return [key for key, known in self._known.items() if not known.is_over]
 
     def _ask(self, number: int) -> list[Finding]:
-        """Return a detector's findings. If it fails, skip it from now on, since it would fail every time."""
+        """Return a detector's findings. If it raises, it is never called again, since it would fail every time."""
         detector = self._detectors[number]
         try:
             return list(detector.find(self._window))
@@ -90,7 +90,7 @@ class Detection:
         return [FindingEnded(*key, known.last, max(known.last - known.begin, 0.0)) for key, known in over.items()]
 
     def _forget(self, now: float) -> None:
-        """Forget findings that have long been over, so that they are reported again."""
+        """Forget findings that have long been over, so that they are reported if they recur."""
         self._known = {
             key: known
             for key, known in self._known.items()
@@ -103,7 +103,7 @@ def _key(finding: Finding) -> _Key:
 
 
 def _made(known: _Known | None, finding: Finding, now: float, every: float) -> _Known:
-    """Return the record of a finding that is made now."""
+    """Return the updated record of a finding that was just detected."""
     rank = SEVERITIES.index(finding.severity)
     if known is None:
         return _Known(rank, now, now, max(_PATIENCE_SECONDS, _LOOKS * every))

@@ -1,4 +1,4 @@
-"""Detector: a pure function of the latest samples, with the pages of its findings and its interval."""
+"""A detector: a pure function of the latest samples, with the fault pages of its findings and its interval."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Find = Callable[[Window], Iterable[Finding]]
 class Detector:
     """One kind of fault, and how to find it.
 
-    The first line of its docstring says what it finds, the rest what counts as a finding, and the source of each
-    threshold: docs/reference/monitor-findings.md is generated from them. A detector that needs more than the newest
-    samples asks the window for them.
+    The first line of the function's docstring states the fault. The rest explains what counts as a finding, and gives
+    the source of each threshold; docs/reference/monitor-findings.md is generated from both. A detector that needs more
+    than the newest sample reads earlier ones from the window.
     """
 
     find: Find
-    """The function that returns what is wrong now; called on the window's newest sample."""
+    """The function that returns what is currently wrong. It is called when the window's newest sample is added."""
     faults: tuple[str, ...]
-    """The pages of its findings."""
+    """The fault pages that its findings refer to."""
     every: float
-    """The time, in seconds, between two checks."""
+    """The time, in seconds, between checks."""
 
     @property
     def name(self) -> str:
@@ -34,7 +34,7 @@ class Detector:
 
     @property
     def description(self) -> str:
-        """The fault that the detector finds, in one line, and what counts as a finding."""
+        """The function's docstring: the fault in one line, then what counts as a finding."""
         return self.find.__doc__ or ""
 
 
@@ -42,7 +42,7 @@ def detector(*faults: str, every: float) -> Callable[[Find], Detector]:
     """Turn the decorated function into a Detector.
 
     Args:
-        faults: the pages of its findings.
-        every: the time, in seconds, between two checks.
+        faults: the fault pages that its findings refer to.
+        every: the time, in seconds, between checks.
     """
     return lambda find: Detector(find, faults, every)

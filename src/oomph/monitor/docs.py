@@ -1,4 +1,4 @@
-"""Write the reference of the findings: `python -m oomph.monitor.docs docs/reference/monitor-findings.md`."""
+"""Generates the findings reference: `python -m oomph.monitor.docs docs/reference/monitor-findings.md`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oomph.monitor.detectors import DETECTORS
 
 
 def document() -> str:
-    """Return the text of the reference, generated from the detectors."""
+    """Return the text of the findings reference, generated from the detectors."""
     return "\n".join(_lines())
 
 

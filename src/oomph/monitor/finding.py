@@ -1,4 +1,4 @@
-"""Findings: faults that the monitor sees coming or happening, their changes as JSON lines, and in words. Pure."""
+"""Findings: faults that the monitor sees coming or happening, and their form as JSON lines and in words. Pure."""
 
 from __future__ import annotations
 
@@ -12,45 +12,46 @@ from oomph.files.conforming import conforms
 
 Severity = Literal["notice", "warning", "critical"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
-"""The severities, the lowest first."""
+"""The severities, from lowest to highest."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding. It is reported once for each fault, subject and kind.
+    """A finding. It is reported once for each fault, subject and kind.
 
     It is reported again only if it becomes more severe, or recurs after a while.
     """
 
     fault: str
-    """The name of its fault page, such as "memory-leak"."""
+    """The name of the fault page, such as "memory-leak"."""
     subject: str
-    """The part concerned: "GPU 0", "host memory", "input pipeline", "loss"."""
+    """The part affected: "GPU 0", "host memory", "input pipeline", "loss"."""
     message: str
     """One sentence with the values: "memory in use grows by 12 MiB a minute; it reaches the limit in 40 minutes"."""
     severity: Severity = "warning"
-    """The severity. A notice needs no action now; critical: the training will fail, or its results are wrong."""
+    """The severity. A notice needs no action yet; critical means that the training will fail, or its results are
+    wrong."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
-    """The values behind the message, for programs, in JSON."""
+    """The JSON values behind the message, for programs."""
     remedy: str = ""
-    """The remedy, if it is more specific than the first one of the page."""
+    """The remedy, if it is more specific than the first one on the fault page."""
     kind: str = ""
     """Distinguishes findings with the same page and subject: a GPU may report "xid 48", and then "lost"."""
     without_run: str = ""
-    """What else helps a training that does not run under `oomph run`."""
+    """An additional remedy for training outside `oomph run`."""
 
 
 @dataclass(frozen=True)
 class FindingEnded:
-    """The end of a finding; its fault, subject and kind match those of the finding."""
+    """The end of a finding, identified by the finding's fault, subject and kind."""
 
     fault: str
     subject: str
     kind: str = ""
     until: float = 0.0
-    """The Unix time when it was last seen."""
+    """The Unix time when the finding was last detected."""
     seconds: float = 0.0
-    """The duration of the finding in seconds, since it was reported or recurred."""
+    """How long the finding lasted, in seconds, since it was reported or recurred."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class FindingChanges:
 
     told: tuple[Finding, ...] = ()
     returned: tuple[Finding, ...] = ()
-    """Findings that recurred soon after their end: recorded, but not reported again."""
+    """Findings that recurred soon after they were over. They are recorded, but not reported again."""
     ended: tuple[FindingEnded, ...] = ()
 
 
@@ -67,11 +68,11 @@ _KEY = ("fault", "subject", "kind")
 _TEXTS = (*_KEY, "message", "remedy")
 _WITHOUT_RUN = "without_run"
 _AGAIN, _ENDED = "again", "ended"
-"""The marks of a finding that has recurred, and of one that is over."""
+"""The keys that mark a finding as recurring or over."""
 
 
 def to_lines(changes: FindingChanges) -> Iterator[str]:
-    """Yield a line, with its line end, for each finding that is new, has recurred or is over."""
+    """Yield a line, including its newline, for each finding that is new, has recurred or is over."""
     for finding in changes.told:
         yield _line(_document(finding))
     for finding in changes.returned:
@@ -95,10 +96,10 @@ def from_documents(documents: Iterable[Any]) -> FindingChanges:
 
 
 def finding_of(document: Any) -> Finding | None:
-    """Read the finding in a document; None if it is something else."""
+    """Parse a finding, or return None if the document is something else."""
     if not isinstance(document, dict) or not isinstance(document.get("evidence"), dict):
         return None
-    document = {_WITHOUT_RUN: "", **document}  # a journal has none
+    document = {_WITHOUT_RUN: "", **document}  # a journal does not store this key
     names = (*_TEXTS, _WITHOUT_RUN)
     if not all(isinstance(document.get(name), str) for name in names) or document.get("severity") not in SEVERITIES:
         return None
@@ -120,26 +121,26 @@ def _document(finding: Finding) -> dict[str, Any]:
 
 
 def _line(document: dict[str, Any]) -> str:
-    """Write one line; anything JSON cannot express becomes text."""
+    """Format one line. Values that JSON cannot represent become strings."""
     return json.dumps(document, default=str) + "\n"
 
 
 def in_words(finding: Finding) -> str:
-    """Describe the finding, with its name and remedy."""
+    """Describe the finding in words, including its name and remedy."""
     page, remedy = find(finding.fault), remedy_of(finding)
     name = finding.fault if page is None else f"{page.name}, {page.code}"
     return f"{finding.subject}: {finding.message} ({name})" + (f". {remedy}" if remedy else "")
 
 
 def without_a_run(finding: Finding) -> Finding:
-    """Return the finding with the remedies for a training that does not run under `oomph run`."""
+    """Return the finding with the additional remedy for training outside `oomph run`, if it has one."""
     if not finding.without_run:
         return finding
     return replace(finding, remedy=f"{remedy_of(finding)}; {finding.without_run}", without_run="")
 
 
 def remedy_of(finding: Finding) -> str:
-    """Return the finding's own remedy, or the first one on its page."""
+    """Return the finding's own remedy, or the first one on its fault page."""
     page = find(finding.fault)
     if finding.remedy or page is None or not page.remedies:
         return finding.remedy

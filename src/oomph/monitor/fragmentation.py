@@ -1,10 +1,11 @@
-"""Detects free GPU memory in pieces that are too small, from TensorFlow's report of a failed allocation. Pure.
+"""Detects free GPU memory split into pieces that are too small, from TensorFlow's report of a failed allocation. Pure.
 
-`oomph run` looks for it when an allocation has failed and the training goes on, as micro-batches or after a restart.
+`oomph run` looks for this when training continues after a failed allocation, in micro-batches or after a restart.
 Nothing that can be read earlier reveals it: TensorFlow reports the bytes in use and their peak, but not the largest
-free block (`LargestFreeBlock` in its statistics is always 0), on which fragmentation depends. What NVML shows beyond
-the bytes in use is free memory of the pool, whether in pieces or not. The report lists every free block. A finding
-requires as much free memory as was requested, without a block of that size.
+free block (`LargestFreeBlock` in its statistics is always 0), on which fragmentation depends. The memory that NVML
+reports beyond the bytes in use is free memory in the pool, fragmented or not. The report of a failed allocation, in
+contrast, lists every free block. A finding requires at least as much free memory as was requested, but no block of that
+size.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _WORDS = Words(frozenset(word.encode() for word in memory.MAP_WORDS), condense=m
 
 
 def of_report(report: bytes) -> Finding | None:
-    """Return the finding from a report's last failed allocation; None if it failed for another reason."""
+    """Return the finding for the last failed allocation in a report, or None if it failed for a different reason."""
     last = MemoryMap()
     for fact in read_log(BytesIO(report), words=_WORDS):
         last.see(fact)

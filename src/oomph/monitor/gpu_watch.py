@@ -1,7 +1,7 @@
-"""The GPUs of a sample, from the answer or silence of the thread that queries them, and from the kernel's log.
+"""Determines the GPU part of a sample, from the thread that queries the GPUs (even if it is stuck) and the kernel log.
 
-A stuck driver blocks only that thread. There is never a second one: it would wait for the same driver lock. If
-readable, the log shows Xids that the driver does not, or can no longer, report as events.
+A stuck driver blocks only that thread. A second thread is never started: it would wait for the same driver lock. If
+readable, the kernel log contains Xids that the driver does not report as events, or no longer can.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from oomph.gpu.reading import Reading
 from oomph.monitor.sample import GpuEvent, GpuProcess, GpuSample
 
 _SILENT_SECONDS = 3.0
-"""The time, in seconds, after which a missing answer is a fault; NVML answers within milliseconds, and within a second
+"""The time, in seconds, after which a missing answer is a fault. NVML answers within milliseconds, or within a second
 when busy."""
 _PATIENCE_SECONDS = 0.4
-"""The time, in seconds, that a sample waits for its GPUs; a later answer becomes part of the next sample."""
+"""How long, in seconds, a sample waits for the GPUs to answer. A later answer becomes part of the next sample."""
 
 
 class GpuSource(Protocol):
-    """The source to query: `oomph.gpu.gpus.Gpus`."""
+    """The interface of a source to query, implemented by `oomph.gpu.gpus.Gpus`."""
 
     @property
     def asking(self) -> str: ...
@@ -40,12 +40,12 @@ class GpuSource(Protocol):
 
 @dataclass(frozen=True)
 class SourceAnswer:
-    """The source's answer to one request."""
+    """A source's answer to one request."""
 
     readings: tuple[Reading, ...]
     problem: str
     seconds: float
-    """The time, in seconds, since the request."""
+    """The time, in seconds, that the answer took."""
 
 
 class GpuThread:
@@ -60,17 +60,17 @@ class GpuThread:
 
     @property
     def asking(self) -> str:
-        """The name of what is being queried at this moment, such as "GPU 3"; empty between two readings."""
+        """The name of the device being queried right now, such as "GPU 3"; empty between readings."""
         return self._source.asking
 
     def ask(self, now: float) -> None:
-        """Start a reading, unless one is under way; `now` is a monotonic time in seconds."""
+        """Request a reading unless one is already in progress. `now` is a monotonic time in seconds."""
         if self._asked_at is None:
             self._asked_at = now
             self._requests.put(now)
 
     def answer(self, now: float, wait_seconds: float) -> SourceAnswer | float:
-        """Return the answer; or, while there is none, the seconds since the request."""
+        """Return the answer if it has arrived, or the number of seconds since the request otherwise."""
         assert self._asked_at is not None
         seconds = now - self._asked_at
         try:
@@ -81,34 +81,34 @@ class GpuThread:
         return SourceAnswer(readings, problem, seconds)
 
     def close(self) -> None:
-        """End the thread after its current call, without waiting."""
+        """Ask the thread to stop after its current call. Does not wait for it."""
         self._requests.put(None)
 
     def _work(self) -> None:
         while (now := self._requests.get()) is not None:
             try:
                 answer = tuple(self._source.read(now)), self._source.problem
-            except Exception as error:  # a driver that answers what no driver should
+            except Exception as error:  # e.g. a driver that returns garbage
                 answer = (), f"the GPUs cannot be read: {type(error).__name__}: {error}"
             self._answers.put(answer)
         self._source.close()
 
 
 class GpuWatch:
-    """Determines the GPUs of each sample. Call `ask`, do something else, and then call `gpus`."""
+    """Determines the GPU part of each sample. Call `ask`, do something else, and then call `gpus`."""
 
     def __init__(self, thread: GpuThread, log: KernelLog) -> None:
         self._thread, self._log = thread, log
         self._last: tuple[Reading, ...] = ()
         self.problem = ""
-        """The reason that there are no GPUs or values, in words."""
+        """The reason for missing GPUs or values, in words."""
 
     def ask(self, now: float) -> None:
-        """Start a reading; `now` is a monotonic time in seconds."""
+        """Request a reading. `now` is a monotonic time in seconds."""
         self._thread.ask(now)
 
     def gpus(self, now: float, owns: Callable[[int], bool]) -> tuple[GpuSample, ...]:
-        """Return the GPUs as they answered; without values until they do.
+        """Return the GPUs with the values they reported, or without values if they have not answered.
 
         Args:
             now: as for `ask`.
@@ -120,14 +120,14 @@ class GpuWatch:
         return tuple(replace(gpu, events=(*gpu.events, *events.get(gpu.uuid, ()))) for gpu in gpus) if events else gpus
 
     def _answered(self, answer: SourceAnswer, owns: Callable[[int], bool]) -> tuple[GpuSample, ...]:
-        is_late = answer.seconds > _SILENT_SECONDS  # what was read before the call that hung is no value of this moment
+        is_late = answer.seconds > _SILENT_SECONDS  # values read before the hanging call are out of date
         gpus = tuple(_sample(reading, owns, is_late) for reading in answer.readings)
         self._last = answer.readings
         self.problem = answer.problem
         return gpus
 
     def _kernel_events(self) -> dict[str, tuple[GpuEvent, ...]]:
-        """Return the Xids that the kernel has logged since the last call, by the UUID of their GPU."""
+        """Return the Xids that the kernel has logged since the last call, keyed by GPU UUID."""
         lines = self._log.read()
         if not lines:
             return {}
@@ -171,4 +171,4 @@ def _name(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:
-        return ""  # it has ended, or lives outside this container
+        return ""  # it has exited, or runs outside this container

@@ -1,9 +1,9 @@
-"""Growth: whether memory readings only ever grow, as in a leak, and how fast. Pure; standard library only.
+"""Determines whether memory readings grow steadily, as they do in a leak, and how fast. Pure; standard library only.
 
-The comparison uses floors: the lower quartile of each of eight equal parts, which neither uncollected garbage nor
-batches in flight raise. The floors of a leak lie on a line that continues, rises often, and exceeds all earlier memory
-use by more than the readings within one part differ. A trend test alone (Mann-Kendall) finds a trend
-in nearly every training; each gate is something that one kind of healthy training fails. A check costs O(n log n).
+The comparison uses floors: the lower quartile of each of eight equal parts, which is not raised by uncollected garbage
+or batches in flight. The floors of a leak lie on a line that has not levelled off, rises often, and exceeds all earlier
+memory use by more than the spread of the readings within one part. A trend test alone (Mann-Kendall) finds a trend in
+nearly every training run; each of the gates excludes one kind of healthy training. A check costs O(n log n).
 """
 
 from __future__ import annotations
@@ -15,30 +15,32 @@ from itertools import accumulate, combinations, pairwise
 from statistics import mean, median, pstdev
 
 Point = tuple[float, float]
-"""A place (an epoch, a step or a time) and a number of bytes."""
+"""A position (an epoch, a step or a time) and a number of bytes."""
 PARTS = 8
 _SURE = 1.5
-"""The number of standard errors by which the rates of two halves must differ to rule out chance."""
+"""The number of standard errors by which the rates of the two halves must differ to rule out chance."""
 _NOW, _JUST_NOW = 0.7, 0.5
-"""The minimum rise of the newest two floors, and of the newest one, as a share of the usual rise."""
+"""The minimum rise over the last two floors, and over the last one, as shares of the usual rise."""
 _STOPPED, _QUIET = 0.25, 0.75
-"""A rise below this share of the usual rise counts as none, if readings vary by less than the other share."""
+"""A rise below the first share of the usual rise counts as no rise if the readings vary by less than the second
+share."""
 _UNEVEN = 0.2
-"""The share of the usual rise by which a rise may differ from it."""
+"""The share of the usual rise by which an individual rise may differ from it."""
 
 
 @dataclass(frozen=True)
 class Gates:
-    """The conditions that growth has to meet; shares refer to the growth."""
+    """The conditions that growth must meet."""
 
     readings: int
     """The minimum number of readings."""
     least_bytes: float
-    """The minimum growth in bytes that is worth reporting."""
+    """The minimum growth, in bytes, that is worth reporting."""
     still: float = 0.9
     """The minimum rate in the second half, as a share of the overall rate: caches and warm-ups level off."""
     straight: float = 15.0
-    """The minimum growth in standard deviations from a line: jumps and random walks are not straight."""
+    """The minimum growth, in standard deviations of the floors from a straight line, which excludes jumps and random
+    walks."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,9 @@ class Growth:
     """Steady growth."""
 
     rate: float
-    """The growth in bytes per unit of the places: an epoch, a step, a second."""
+    """The growth in bytes per epoch, step or second, depending on the unit of the positions."""
     grown: float
-    """The growth in bytes from the first floor to the last."""
+    """The growth, in bytes, from the first floor to the last."""
     begin: float
     end: float
     readings: int
@@ -57,9 +59,9 @@ class Growth:
 
 
 def steady_growth(points: Sequence[Point], gates: Gates) -> Growth | None:
-    """Find growth that continues over all points, or over the last two thirds, four ninths, …; None if there is none.
+    """Find growth that continues over all points, or over the last two thirds, four ninths, …, or return None.
 
-    It must hold with all readings, and without the newest eighth of those that show it.
+    The growth must also be found without the newest eighth of the readings that show it.
     """
     found = _over_some(points, gates)
     if found is None or not _grows_now(points, found):
@@ -69,7 +71,7 @@ def steady_growth(points: Sequence[Point], gates: Gates) -> Growth | None:
 
 
 def _grows_now(points: Sequence[Point], growth: Growth) -> bool:
-    """True if the newest one and two floors rose like the others, unlike memory that has just become full."""
+    """True if the last floor and the last two together rose like the others, unlike memory that has just filled up."""
     floors = [_floor(part) for part in _parts(points[-growth.readings :])]
     usual = growth.grown / (PARTS - 1)
     return (
@@ -80,7 +82,7 @@ def _grows_now(points: Sequence[Point], growth: Growth) -> bool:
 
 
 def _has_just_stopped(points: Sequence[Point], growth: Growth) -> bool:
-    """True if the newest sixteenth hardly rose over the previous one, and noise is too small to hide a rise."""
+    """True if the newest sixteenth is hardly higher than the previous one, and noise is too small to hide a rise."""
     sixteenth = (growth.end - growth.begin) / (2 * PARTS)
     places = [place for place, _ in points]
     last = min(bisect_left(places, growth.end - sixteenth), len(points) - 2)
@@ -95,7 +97,7 @@ def _over_some(points: Sequence[Point], gates: Gates) -> Growth | None:
     length = len(points)
     while length >= gates.readings:
         growth = _over_all(points[-length:], gates)
-        if growth is not None:  # what levels off looks straight again in its last half
+        if growth is not None:  # growth that levels off looks straight in its last half
             return (
                 growth if growth.goes_on and reaches_new_heights(points[:-length], points[-length:], growth) else None
             )
@@ -104,7 +106,7 @@ def _over_some(points: Sequence[Point], gates: Gates) -> Growth | None:
 
 
 def reaches_new_heights(earlier: Sequence[Point], points: Sequence[Point], growth: Growth) -> bool:
-    """True if half of the growth lies above all earlier readings, unlike the next tooth of a saw, or a wave."""
+    """True if half of the growth lies above all earlier readings, which excludes sawtooth patterns and waves."""
     last = min(value for _, value in points[-max(1, len(points) // PARTS) :])
     return all(value <= last - growth.grown / 2 for _, value in earlier)
 
@@ -126,10 +128,11 @@ def _over_all(points: Sequence[Point], gates: Gates) -> Growth | None:
 
 
 def even_rises(points: Sequence[Point], rises: int, least_bytes: float) -> Growth | None:
-    """Return the newest rises, as far back as they are even; None if there are fewer than `rises`.
+    """Return the growth over the latest series of even rises, or None if there are fewer than `rises` of them.
 
-    A list that keeps a model of each fit, or the outputs of each epoch, adds the same number of bytes each time. A few
-    such rises rule out chance, while a trend of noisy readings needs ten. They must exceed all earlier memory use.
+    A list that keeps the model of each fit, or the outputs of each epoch, adds the same number of bytes each time. A
+    few equal rises rule out chance, whereas a trend in noisy readings needs ten. The rises must also exceed all earlier
+    memory use.
     """
     sizes = [after - before for (_, before), (_, after) in pairwise(points)]
     if len(sizes) < rises:
@@ -146,8 +149,10 @@ def even_rises(points: Sequence[Point], rises: int, least_bytes: float) -> Growt
 
 
 def rises_for_good(points: Sequence[Point], least: float) -> int:
-    """Count the lasting rises of at least this many bytes. A few are no leak: unfrozen layers and larger images
-    cause them, too."""
+    """Count the lasting rises of at least this many bytes.
+
+    A few rises alone are not a leak: unfreezing layers and larger images also cause them.
+    """
     lowest_from_here = [*accumulate((value for _, value in reversed(points)), min)][::-1]
     rises, level = 0, lowest_from_here[0]
     for lowest in lowest_from_here:
@@ -157,7 +162,7 @@ def rises_for_good(points: Sequence[Point], least: float) -> int:
 
 
 def _levels_off(floors: Sequence[Point], still: float) -> bool:
-    """True if floors rise less in the second half than chance explains; an earlier warm-up is left out."""
+    """True if the floors rise more slowly in the second half than chance can explain, ignoring the initial warm-up."""
     rates = [_rate(*pair) for pair in pairwise(floors[1:])]
     early, late = rates[: PARTS // 2 - 2], rates[PARTS // 2 - 2 :]
     variance = mean((after - before) ** 2 for before, after in pairwise(rates)) / 2
@@ -166,7 +171,7 @@ def _levels_off(floors: Sequence[Point], still: float) -> bool:
 
 
 def _parts(points: Sequence[Point]) -> list[list[Point]]:
-    """Divide the points into eight equal stretches, leaving out empty ones."""
+    """Divide the points into eight stretches of equal length, leaving out empty ones."""
     begin, length = points[0][0], points[-1][0] - points[0][0]
     parts: list[list[Point]] = [[] for _ in range(PARTS)]
     for point in points if length > 0 else ():
@@ -175,9 +180,10 @@ def _parts(points: Sequence[Point]) -> list[list[Point]]:
 
 
 def _floor(part: Sequence[Point]) -> Point:
-    """Return the lower quartile: below garbage and batches in flight, but above an odd reading.
+    """Return the lower quartile, which lies below garbage and batches in flight, but above an unusually low reading.
 
-    Its place is computed from the growth, not taken from the reading, whose place is random if the noise is larger.
+    Its position is a quarter of the way into the part. The position of the reading itself would be random if the noise
+    were larger than the growth.
     """
     quarter = len(part) // 4
     return part[quarter][0], sorted(value for _, value in part)[quarter]

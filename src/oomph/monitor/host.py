@@ -1,7 +1,7 @@
-"""The load of the machine, and of the script's process and everything it has started, from /proc once a second.
+"""Measures the load of the machine, and of the script's process and all its descendants, from /proc once a second.
 
-The files of a process stay open: that is cheaper than opening them again, and a descriptor never refers to another
-process with the same pid.
+A process's files stay open: that is cheaper than reopening them, and a descriptor never refers to a different process
+that has reused the pid.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from oomph.process.available_memory import MemoryLimit
 
 _SWAP_SECONDS = 10.0
 _MOST = 8192
-"""The most bytes to read from a file: enough for the relevant lines; the rest of /proc/stat has one per core and
-interrupt."""
+"""The maximum number of bytes to read from a file. This covers the relevant lines; the rest of /proc/stat has a line
+per core and values per interrupt."""
 _IDLE, _IOWAIT, _GUEST = 3, 4, 8
 _SLOW_SECONDS = 10.0
 _TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
-_PARENT, _USER, _SYSTEM, _RESIDENT = 1, 11, 12, 21  # places in /proc/PID/stat after the name
+_PARENT, _USER, _SYSTEM, _RESIDENT = 1, 11, 12, 21  # field indices in /proc/PID/stat after the name
 _MOST_OF_STAT = 4096
 
 
@@ -38,7 +38,7 @@ class Host:
         self._swap_due = float("-inf")
 
     def read(self, now: float) -> dict[str, float]:
-        """Return the values of the scope "host" that are due; `now` is a monotonic time in seconds."""
+        """Return the values of the "host" scope that are due. `now` is a monotonic time in seconds."""
         memory = _read(self._meminfo)
         values = {**self._busy(), **self._in_use(memory, now)}
         if now >= self._swap_due:
@@ -49,10 +49,10 @@ class Host:
         return values
 
     def _busy(self) -> dict[str, float]:
-        """Return the share of time, from 0 to 1, that all cores together were busy since the last call."""
+        """Return the share of time, from 0 to 1, that the cores were busy since the last call, on average."""
         words = _read(self._stat).partition(b"\n")[0].split()[1:]
         try:
-            ticks = [int(word) for word in words[:_GUEST]]  # the time of guests is part of the user's
+            ticks = [int(word) for word in words[:_GUEST]]  # guest time is already included in user time
             idle, total = ticks[_IDLE] + ticks[_IOWAIT], sum(ticks)
         except (ValueError, IndexError):
             return {}
@@ -72,13 +72,13 @@ class Host:
 
 
 def _amount(meminfo: bytes, name: bytes) -> int | None:
-    """Return the amount with this name in /proc/meminfo, in bytes."""
+    """Return the value with this name in /proc/meminfo, in bytes."""
     words = meminfo.partition(name + b":")[2].split(None, 1)
     return int(words[0]) * 1024 if words and words[0].isdigit() else None
 
 
 def _opened(path: Path) -> int | None:
-    """Return a descriptor to read repeatedly: opening the file costs more than reading it."""
+    """Open a file for repeated reading, since opening it costs more than reading it."""
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -107,15 +107,15 @@ class ProcessTree:
         self._root = script or parent
         self._slow_at = self._read_at = float("-inf")
         self._read_before = 0
-        """The number of bytes read by processes that have ended."""
+        """The number of bytes read by processes that have exited."""
 
     @property
     def pids(self) -> frozenset[int]:
-        """The pids of the script's processes, as last listed."""
+        """The pids of the script's processes, as of the last listing."""
         return frozenset(self._processes)
 
     def owns(self, pid: int) -> bool:
-        """True if the process is one of the script's, or was started by one of them since they were listed."""
+        """True if the process belongs to the script, or was started by one of its processes since the last listing."""
         seen = {0, 1}
         while pid not in seen:
             if pid in self._processes or pid == self._root:
@@ -125,7 +125,7 @@ class ProcessTree:
         return False
 
     def read(self, now: float) -> dict[str, float]:
-        """Return the values of the scope "process"; none without a process. `now` is a monotonic time in seconds."""
+        """Return the values of the "process" scope; empty without processes. `now` is a monotonic time in seconds."""
         is_due = now >= self._slow_at + _SLOW_SECONDS
         if is_due:
             self._list()
@@ -156,7 +156,7 @@ class ProcessTree:
             try:
                 self._processes[pid] = _Process(self._proc / str(pid))
             except OSError:
-                pass  # it has ended meanwhile
+                pass  # it has exited in the meantime
 
     def _found(self) -> Iterator[int]:
         is_known = bool(self._script) and (self._proc / str(self._script)).exists()
@@ -179,12 +179,12 @@ class _Process:
         try:
             self._io: int | None = os.open(folder / "io", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            self._io = None  # another user's
+            self._io = None  # it belongs to another user
         self._ticks: int | None = None
         self.resident = self.new_ticks = self.read_bytes = 0
 
     def read(self, also_io: bool) -> bool:
-        """Read its statistics; False if it has ended, although its parent may not have noticed yet."""
+        """Read the process's statistics. Returns False if it has exited, even if its parent has not reaped it yet."""
         try:
             fields = os.pread(self._stat, _MOST_OF_STAT, 0).rpartition(b")")[2].split()
             ticks = int(fields[_USER]) + int(fields[_SYSTEM])
@@ -200,7 +200,7 @@ class _Process:
         return True
 
     def close(self) -> None:
-        """Release its files."""
+        """Close its files."""
         os.close(self._stat)
         if self._io is not None:
             os.close(self._io)
@@ -212,17 +212,17 @@ class _Process:
             _, _, after = os.pread(self._io, _MOST_OF_STAT, 0).partition(b"\nread_bytes: ")
             self.read_bytes = int(after.partition(b"\n")[0])
         except (OSError, ValueError):
-            pass  # it is a zombie, or this kernel does not count
+            pass  # it is a zombie, or this kernel does not count bytes read
 
 
 class _Children:
-    """The children of each process."""
+    """Finds the children of each process."""
 
     def __init__(self, proc: Path) -> None:
         self._proc = proc
         self._of: dict[int, list[int]] | None = None
         if not (proc / f"self/task/{os.getpid()}/children").exists():
-            self._of = self._scanned()  # a kernel without that file: every process has to be looked at
+            self._of = self._scanned()  # this kernel lacks that file, so every process must be examined
 
     def below(self, pid: int) -> Iterator[int]:
         """Yield all descendants of a process, excluding the process itself."""
@@ -238,7 +238,7 @@ class _Children:
         if self._of is not None:
             return self._of.get(pid, [])
         found = []
-        for task in _listed(self._proc / f"{pid}/task"):  # each thread has its own children
+        for task in _listed(self._proc / f"{pid}/task"):  # each thread has its own list of children
             try:
                 found += [int(word) for word in (self._proc / f"{pid}/task/{task}/children").read_bytes().split()]
             except OSError:
@@ -253,7 +253,7 @@ class _Children:
 
 
 def _parent(proc: Path, pid: int) -> int:
-    """Return the pid of a process's parent or adopter; 0 if the process has ended."""
+    """Return the pid of a process's parent, or of the process that adopted it; 0 if the process has exited."""
     try:
         return int((proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[_PARENT])
     except (OSError, ValueError, IndexError):

@@ -1,7 +1,8 @@
 """The table of metrics: everything that oomph measures, with its unit, meaning and source. Pure.
 
-The terminal, the store, Prometheus, TensorBoard and the report get names, units and help from here. Prometheus names
-follow https://prometheus.io/docs/practices/naming/: base units, ratios from 0 to 1, counters that end in `_total`.
+The terminal, the store, Prometheus, TensorBoard and the report take their names, units and help from this table.
+Prometheus names follow https://prometheus.io/docs/practices/naming/: base units, ratios from 0 to 1, counters that end
+in `_total`.
 """
 
 from __future__ import annotations
@@ -16,28 +17,29 @@ Kind = Literal["gauge", "counter"]
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric. To add one, add a row here and its reading in the source."""
+    """A metric. To add one, add a row to `METRICS` and read the value in its source."""
 
     scope: Scope
-    """The subject of the metric: a GPU, the machine, the processes of the script, or the training within it."""
+    """The subject of the metric: a GPU, the machine, the script's processes, or its training."""
     key: str
-    """The name of the metric within its scope, as in samples, the store and `oomph watch --json`."""
+    """The name of the metric within its scope, as used in samples, the store and `oomph watch --json`."""
     unit: str
     """A base unit: "bytes", "seconds", "celsius", "watts", "hertz", "ratio" (0 to 1), or "" for plain counts."""
     help: str
     kind: Kind = "gauge"
-    """The kind: a counter only grows, except when what it counts restarts."""
+    """The kind of metric. A counter only ever grows, unless the process or driver it belongs to restarts."""
     source: str = ""
     """The source of the value, such as "nvmlDeviceGetMemoryInfo" or "TFE_GetMemoryInfo"."""
     family: str = ""
-    """The Prometheus name without `oomph_<scope>_`; if empty, the key. Rows of one family differ by their labels."""
+    """The Prometheus name without `oomph_<scope>_`, or empty to use the key. Rows in the same family differ in their
+    labels."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Fixed Prometheus labels, such as sensor="memory"."""
     hw: str = ""
-    """The OpenTelemetry name if there is one: semantic conventions, hardware metrics (`hw.*`)."""
+    """The name in OpenTelemetry's semantic conventions for hardware metrics (`hw.*`), if there is one."""
     every_seconds: float = 1.0
     """The time, in seconds, between readings. NVML takes the driver's global lock, so slowly changing values are read
-    every 10 seconds."""
+    only every 10 seconds."""
 
     @property
     def prometheus(self) -> str:

@@ -1,4 +1,4 @@
-"""Outlook: when growing memory reaches its limit, and whether that is before the training ends. Pure."""
+"""Predicts when growing memory reaches its limit, and whether that happens before training ends. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 from oomph.terminal.amounts import counted
 
 _SOON_SECONDS = 24 * 3600.0
-"""The maximum time, in seconds, to a limit that is worth a warning if the end of the training is unknown."""
+"""If the end of training is unknown, a limit that will be reached within this time, in seconds, is worth a warning."""
 _UNITS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 _MIB, _GIB = 1 << 20, 1 << 30
 
@@ -21,26 +21,26 @@ class Outlook:
     rate: float
     """The growth in bytes per unit."""
     room: float | None
-    """The number of bytes left up to the limit; None if no limit is known."""
+    """The number of bytes left before the limit, or None if no limit is known."""
     seconds_per_unit: float
     unit: str = ""
-    """The name of a unit, "epoch" or "fit"; empty if units mean nothing to people."""
+    """The name of a unit, "epoch" or "fit"; empty if the units would mean nothing to users."""
     remaining: float | None = None
-    """The remaining time of the training in seconds; None if unknown."""
+    """The remaining training time in seconds, or None if unknown."""
 
     @property
     def units(self) -> float | None:
-        """The number of units until the limit is reached; None if unknown."""
+        """The number of units until the limit is reached, or None if unknown."""
         return None if self.room is None else self.room / self.rate
 
     @property
     def seconds(self) -> float | None:
-        """The time, in seconds, until the limit is reached; None if unknown."""
+        """The time, in seconds, until the limit is reached, or None if unknown."""
         return None if self.units is None else self.units * self.seconds_per_unit
 
     @property
     def severity(self) -> Literal["notice", "warning", "critical"]:
-        """The severity: critical if the training runs out of memory before it ends."""
+        """The severity: critical if training will run out of memory before it ends."""
         if self.seconds is None:
             return "warning"
         if self.remaining is None:
@@ -49,7 +49,7 @@ class Outlook:
 
     @property
     def text(self) -> str:
-        """The end of a sentence that starts with how memory grows."""
+        """The rest of a sentence that starts by saying how memory grows."""
         if self.seconds is None or self.units is None:
             return ""
         number = round(self.units)
@@ -59,13 +59,13 @@ class Outlook:
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """The same values for programs."""
+        """The same values, for programs."""
         figures = {"room_bytes": self.room, "seconds_to_limit": self.seconds, "remaining_seconds": self.remaining}
         return {key: round(value) for key, value in figures.items() if value is not None}
 
 
 def remaining_seconds(training: Mapping[str, float]) -> float | None:
-    """Return the seconds left in the current fit at the pace of its steps so far; None if unknown."""
+    """Return the seconds left in the current fit at the average pace so far, or None if unknown."""
     try:
         steps = (training["epochs"] - training["epoch"] + 1) * training["steps_per_epoch"] - training["step_of_epoch"]
         return max(steps, 0.0) * training["step_seconds_total"] / training["steps_total"]

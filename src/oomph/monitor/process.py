@@ -1,6 +1,8 @@
-"""The parent's end of the sampler: starts it, receives its findings, ends it. Supervisor or script process.
+"""The parent's end of the sampler: starts it, receives its findings, and stops it.
 
-Everything here fails open: without a sampler the training goes on, and nothing waits for it.
+The parent is the supervisor or the script process.
+
+Everything here fails open: training continues without a sampler, and nothing waits for it.
 """
 
 from __future__ import annotations
@@ -20,16 +22,16 @@ _END_SECONDS, _REAP_SECONDS = 1.0, 0.1
 
 
 class SamplerProcess:
-    """The sampler process of one run. It exits when this process ends, however that happens.
+    """The sampler process of a run. It exits when this process does, for whatever reason.
 
     Args:
-        run_dir: where it keeps its samples; must exist.
-        script_pid: the process whose descendants are watched; None for all descendants of this process.
+        run_dir: the folder where it stores its samples, which must exist.
+        script_pid: the process to watch along with its descendants, or None to watch all descendants of this process.
     """
 
     def __init__(self, run_dir: Path, script_pid: int | None = None) -> None:
         self.problem = ""
-        """The reason that there are no samples, in words; empty if all is well."""
+        """The reason for missing samples, in words; empty if all is well."""
         self._last: list[bytes] = []
         self._closed = False
         self._process: Child | None = None
@@ -44,8 +46,8 @@ class SamplerProcess:
         return self._process is not None and self._process.returncode is None
 
     def changes(self) -> FindingChanges:
-        """Return the changes in its findings since the last call. Does not wait."""
-        was_ended = not (self._closed or self.alive)  # asked first: what it said last comes before its end
+        """Return the changes in the sampler's findings since the last call. Does not wait."""
+        was_ended = not (self._closed or self.alive)  # first, so that its last lines are read before it ends
         lines, self._last = self._last, []
         if self._process is not None and not self._closed:
             lines = self._process.lines()
@@ -56,11 +58,11 @@ class SamplerProcess:
         return changes
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return the new findings since the last call, without those that recurred or are over."""
+        """Return the new findings since the last call, excluding those that recurred or are over."""
         return self.changes().told
 
     def close(self) -> None:
-        """End the sampler, waiting for a second at most. Its findings can still be read."""
+        """Stop the sampler, waiting for at most a second. Its last findings can still be read."""
         if self._process is None or self._closed:
             return
         self._closed = True
@@ -69,7 +71,7 @@ class SamplerProcess:
         self._process.close()
 
     def _parse(self, line: bytes) -> Any:
-        """Parse a line from the sampler, and keep the problem in it, if any."""
+        """Parse a line from the sampler. If the line reports a problem, store it."""
         try:
             document = json.loads(line)
         except (ValueError, RecursionError):
@@ -80,9 +82,9 @@ class SamplerProcess:
 
 
 def _start(run_dir: Path, script_pid: int | None) -> Child:
-    """Start the sampler in its own session, which Ctrl-C does not reach. Raises OSError.
+    """Start the sampler in its own session, out of reach of Ctrl-C. Raises OSError if it cannot be started.
 
-    After SIGKILL, wait only briefly: a broken driver may hold it in the kernel.
+    After SIGKILL, the wait is short: a broken driver may keep the sampler stuck in the kernel.
     """
     command = isolated_command(_MODULE, os.path.abspath(run_dir), str(os.getpid()), str(script_pid or 0))
     environ = isolated_environ(_environ())
@@ -90,7 +92,7 @@ def _start(run_dir: Path, script_pid: int | None) -> Child:
 
 
 def _environ() -> dict[str, str]:
-    """Return the environment of this process, without relative search paths, which depend on the folder."""
+    """Return this process's environment with absolute search paths, since the sampler runs in a different folder."""
     environ = without_own_variables(os.environ)
     for name in _SEARCH_PATHS & environ.keys():
         entries = (os.path.abspath(entry) for entry in environ[name].split(os.pathsep) if entry)

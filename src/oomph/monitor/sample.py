@@ -1,12 +1,12 @@
-"""Sample: the measurements of one moment, to and from one line of JSON. Pure.
+"""A sample: the measurements at one moment, written to and read from one line of JSON. Pure.
 
-A line holds values only; the header, the first line of a file, says which metric each column is:
+A line contains only values. The header, which is the first line of a file, lists the metric of each column:
 
     {"schema": 1, "at": 0, "gpu": ["memory_used_bytes", ...], "host": [...], "process": [...], "training": [...]}
     [time, [[index, uuid, name, values, more], ...], host, process, training, more]
 
-Slow metrics come last and are cut off if they were not read. `more` is absent when empty. Values are rounded to
-their source's precision (`_DIGITS`); NaN and infinity are words, since JSON cannot express them.
+Slow metrics come last, and are cut off if they were not read. `more` is omitted if empty. Values are rounded to their
+source's precision (`_DIGITS`). NaN and infinity are strings, since JSON cannot represent them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any, NamedTuple, NoReturn, TypeVar, get_args
 from oomph.monitor.metrics import Metric, Scope, of_scope
 
 Values = Mapping[str, float]
-"""Measured values by the key of their metric (`metrics.py`). Values that cannot be measured are absent, never 0."""
+"""Measured values, keyed by metric (`metrics.py`). Values that cannot be measured are absent, never 0."""
 SCHEMA = 1
 _SCOPES: tuple[Scope, ...] = get_args(Scope)
 _DIGITS = {"bytes": 0, "hertz": 0, "joules": 0, "watts": 1, "celsius": 1, "ratio": 3, "seconds": 4}
-"""The number of decimals for each unit; values of other units keep six significant digits."""
+"""The number of decimal places for each unit. Values in other units keep six significant digits."""
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _MOST = 2.0**63
 _MOST_TEXT = 1000
@@ -34,11 +34,11 @@ _T = TypeVar("_T", str, int)
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """A process with memory on a GPU."""
+    """A process that uses memory on a GPU."""
 
     pid: int
     memory_bytes: int | None
-    """The number of bytes that the process holds; None if the driver does not say, as in some containers."""
+    """The number of bytes that the process holds, or None if the driver does not report it, as in some containers."""
     name: str = ""
     own: bool = False
     """True if the process belongs to the watched script."""
@@ -46,16 +46,16 @@ class GpuProcess:
 
 @dataclass(frozen=True)
 class GpuEvent:
-    """An event that the driver reported for a GPU: an Xid error, or a change of its state."""
+    """An event that the driver reported for a GPU: an Xid error or a change of state."""
 
     kind: str
     """The kind of event: "xid", "ecc-double-bit", "unavailable" or "lost"."""
     code: int = 0
-    """The number of the Xid; 0 for other kinds."""
+    """The Xid number, or 0 for other kinds of events."""
     source: str = "nvml"
     """The source of the event: "nvml" or "kernel"."""
     text: str = ""
-    """The line of the kernel log, if the event comes from there."""
+    """The line from the kernel log, if that is the source."""
 
 
 @dataclass(frozen=True)
@@ -67,57 +67,58 @@ class GpuSample:
     name: str = ""
     values: Values = field(default_factory=dict)
     processes: tuple[GpuProcess, ...] | None = None
-    """The processes with memory on the GPU; None if not requested this time, or not allowed."""
+    """The processes that use memory on the GPU, or None if they were not requested this time or may not be listed."""
     events: tuple[GpuEvent, ...] = ()
     """The events since the last sample."""
     problem: str = ""
-    """The reason that the GPU did not answer: "GPU is lost", "no answer for 12 s". Its values are then absent."""
+    """The reason why the GPU did not answer, such as "GPU is lost" or "no answer for 12 s". Its values are then
+    absent."""
 
     @property
     def title(self) -> str:
-        """The name in findings: "GPU 0 (NVIDIA H100)"."""
+        """The name used in findings: "GPU 0 (NVIDIA H100)"."""
         return f"GPU {self.index} ({self.name})" if self.name else f"GPU {self.index}"
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """The allocator's bytes in use at a fixed point in each epoch, or every so many steps: memory that is kept."""
+    """The allocator's bytes in use at the end of an epoch, or at intervals within one: memory that is kept."""
 
     step: int
     bytes_in_use: float
     epoch: int = 0
-    """The number, from 1, of the epoch that has just ended; 0 within an epoch."""
+    """The number, counted from 1, of the epoch that has just ended, or 0 within an epoch."""
     time: float = 0.0
     """The Unix time, in seconds."""
     process: int = 0
-    """The pid of the training process: a different process starts with empty memory."""
+    """The pid of the training process. A different process starts with empty memory."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample. A source that does not answer leaves its part empty and states the reason in `problems`."""
+    """A sample. If a source does not answer, its part is empty and `problems` gives the reason."""
 
     time: float
     """The Unix time of the sample, in seconds."""
     gpus: tuple[GpuSample, ...] = ()
     host: Values = field(default_factory=dict)
     process: Values = field(default_factory=dict)
-    """Totals of all processes of the watched script."""
+    """The totals over all processes of the watched script."""
     training: Values = field(default_factory=dict)
-    """The values from inside the training process; empty until it reports."""
+    """The values measured inside the training process; empty until it reports any."""
     baselines: tuple[Baseline, ...] = ()
     """The baselines added since the last sample."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """The reason that a source has no values: {"nvml": "this user is not allowed to query the NVIDIA driver"}."""
+    """The reason why a source has no values: {"nvml": "this user is not allowed to query the NVIDIA driver"}."""
 
 
 class Header(NamedTuple):
     """The first line of a file, which describes the lines after it."""
 
     at: int
-    """The number of bytes in the compressed file that come before these lines."""
+    """The offset, in bytes, in the compressed file at which these lines belong."""
     columns: Mapping[Scope, Sequence[str]]
-    """The keys of each scope, in the order of their values."""
+    """The keys of each scope, in the order in which its values are listed."""
 
 
 def _by_speed(scope: Scope) -> tuple[Metric, ...]:
@@ -128,13 +129,13 @@ _COLUMNS = {scope: [(metric.key, _DIGITS.get(metric.unit)) for metric in _by_spe
 
 
 def header_line(at: int) -> bytes:
-    """Return the first line of a file that continues the compressed one at byte `at`."""
+    """Return the first line of a file that continues the compressed file at byte `at`."""
     columns = {scope: [key for key, _ in _COLUMNS[scope]] for scope in _SCOPES}
     return json.dumps({"schema": SCHEMA, "at": at} | columns, separators=(",", ":")).encode() + b"\n"
 
 
 def sample_line(sample: Sample) -> bytes:
-    """Format the sample as a line. Values without a row in the table of metrics are left out."""
+    """Format the sample as a line. Values that are not in the table of metrics are left out."""
     scopes = [_row(scope, getattr(sample, scope)) for scope in ("host", "process", "training")]
     line = [_short(sample.time, 3), [_gpu_row(gpu) for gpu in sample.gpus], *scopes]
     more: dict[str, Any] = {}
@@ -182,7 +183,7 @@ def _short(value: float, digits: int | None) -> float | str:
 
 
 def read_header(line: bytes) -> Header | None:
-    """Parse the header; None if the line is not a header of this schema."""
+    """Parse a header, or return None if the line is not a header of this schema."""
     document = _parsed(line)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         return None
@@ -194,7 +195,7 @@ def read_header(line: bytes) -> Header | None:
 
 
 def read_sample(line: bytes, header: Header) -> Sample | None:
-    """Parse one line; None if it is incomplete or not a sample."""
+    """Parse one line, or return None if it is incomplete or not a sample."""
     document = _parsed(line)
     if not isinstance(document, list):
         return None

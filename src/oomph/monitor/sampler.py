@@ -1,7 +1,8 @@
 """The sampler, a separate process alongside a run: `python -m oomph.monitor.sampler RUN_DIR [PARENT [SCRIPT]]`.
 
-It samples once a second until its parent has ended or SIGTERM arrives, and reports to its parent on stdout. It is not a
-thread of the supervisor, which forks: NVML does not work after that, and a hanging driver call would block it.
+It samples once a second until its parent exits or SIGTERM arrives, and reports to its parent on stdout. It is not a
+thread of the supervisor, because the supervisor forks, after which NVML no longer works, and because a hanging driver
+call would block it.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from oomph.monitor.sample import Sample
 from oomph.monitor.store import Store
 
 _MOST_UNSAID_BYTES = 1 << 20
-"""The most bytes kept for a parent that does not read; later lines are dropped."""
+"""The maximum number of bytes to buffer for a parent that does not read. Lines beyond it are dropped."""
 
 
 class Parent:
-    """The process that started the sampler, which receives a line of JSON per change or problem, without waiting.
+    """The process that started the sampler. It is sent one line of JSON per change or problem, without blocking.
 
     Args:
-        pid: its process.
-        fd: the pipe to it.
+        pid: the parent's pid.
+        fd: the pipe to the parent.
     """
 
     def __init__(self, pid: int, fd: int) -> None:
@@ -48,12 +49,12 @@ class Parent:
         self._unsaid = b""
         self._problem = ""
         self._listens = True
-        if stat.S_ISFIFO(os.fstat(fd).st_mode):  # of a terminal, it would be everybody's setting
+        if stat.S_ISFIFO(os.fstat(fd).st_mode):  # on a terminal, this would affect every process that uses it
             os.set_blocking(fd, False)
 
     @property
     def is_gone(self) -> bool:
-        """True if the parent has ended, or closed the pipe."""
+        """True if the parent has exited or closed the pipe."""
         return os.getppid() != self._pid or not self._listens
 
     def tell(self, changes: FindingChanges) -> None:
@@ -62,13 +63,13 @@ class Parent:
             self._say(line)
 
     def tell_problem(self, problem: str) -> None:
-        """Report the reason that there are no samples whenever it changes; empty once there are samples again."""
+        """Report the reason for missing samples whenever it changes. It is empty once there are samples again."""
         if problem != self._problem:
             self._problem = problem
             self._say(json.dumps({"problem": problem}) + "\n")
 
     def flush(self) -> None:
-        """Write what could not be written before."""
+        """Write the lines that could not be written before."""
         while self._unsaid:
             try:
                 self._unsaid = self._unsaid[os.write(self._fd, self._unsaid) :]
@@ -85,7 +86,7 @@ class Parent:
 
 
 class Keeper(Protocol):
-    """A store of samples: `oomph.monitor.store.Store`."""
+    """The interface of a sample store, implemented by `oomph.monitor.store.Store`."""
 
     problem: str
 
@@ -98,7 +99,7 @@ class Keeper(Protocol):
 
 @dataclass
 class Sampling:
-    """All sources of samples, the store, and the detection of faults."""
+    """Combines the sources of samples, the store, and the detection of faults."""
 
     gpus: GpuWatch
     host: Host
@@ -108,8 +109,8 @@ class Sampling:
     detection: Detection = field(default_factory=Detection)
 
     def take(self, now: float, unix_time: float | None = None) -> FindingChanges:
-        """Take one sample at a monotonic time, in seconds, and keep it. Returns the changes in findings."""
-        self.gpus.ask(now)  # answered by a thread while the rest is read
+        """Take a sample at a monotonic time, in seconds, and store it. Return the changes in findings."""
+        self.gpus.ask(now)  # a thread reads the GPUs while the rest is read here
         host, process = self.host.read(now), self.processes.read(now)
         training, baselines = self.board.read()
         gpus = self.gpus.gpus(now, self.processes.owns)
@@ -126,7 +127,7 @@ class Sampling:
         self.store.append(sample)
         changes = self.detection.take(sample)
         if changes.told:
-            self.store.sync()  # the machine may not live for long
+            self.store.sync()  # the machine may be about to fail
         return changes
 
 
@@ -135,10 +136,10 @@ _LOCK = "monitor/sampler"
 
 
 def main(words: Sequence[str]) -> int:
-    """Sample until the end, and return the exit status."""
+    """Sample until the parent exits or SIGTERM arrives, and return the exit status."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the terminal's, for the script
+        signal.signal(number, signal.SIG_IGN)  # signals from the terminal are meant for the script
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     run_dir = Path(words[0])
     parent_pid, script = (int(word) for word in (*words[1:3], "0", "0")[:2])
@@ -154,7 +155,7 @@ def main(words: Sequence[str]) -> int:
     thread = GpuThread(Gpus())
     store = Store(run_dir)
     processes = ProcessTree(script, parent_pid or os.getppid())
-    gc.freeze()  # what is imported by now stays
+    gc.freeze()  # everything imported so far is permanent
     _sample(Sampling(GpuWatch(thread, KernelLog()), Host(), processes, BoardReader(run_dir), store), parent, stop)
     thread.close()
     store.close()
@@ -172,7 +173,7 @@ def _sample(sampling: Sampling, parent: Parent, stop: threading.Event) -> None:
 
 
 def _ticks(stop: threading.Event) -> Iterator[float]:
-    """Yield monotonic times, a second apart. Missed ticks, as when a laptop sleeps, are not made up for."""
+    """Yield monotonic times, one second apart. Missed ticks, as when a laptop sleeps, are skipped."""
     due = time.monotonic()
     while not stop.is_set():
         yield time.monotonic()
@@ -184,7 +185,7 @@ def _ticks(stop: threading.Event) -> Iterator[float]:
 
 
 def _locked(run_dir: Path) -> int:
-    """Take the lock of this run's sampler. Raises BlockingIOError if another one has it, or OSError."""
+    """Acquire the lock for this run's sampler. Raises BlockingIOError if it is taken, or a different OSError."""
     lock = open_own(run_dir, _LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -195,4 +196,4 @@ def _locked(run_dir: Path) -> int:
 
 
 if __name__ == "__main__":
-    os._exit(main(sys.argv[1:]))  # a driver call that does not return must not keep the process
+    os._exit(main(sys.argv[1:]))  # a driver call that never returns must not keep the process alive

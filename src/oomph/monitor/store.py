@@ -1,15 +1,15 @@
-"""Store: every sample of a run, on disk within a second, compressed, and readable while being written.
+"""The store: keeps every sample of a run, on disk within a second, compressed, and readable while it is written.
 
-There are two files in the run directory. The newest samples are lines of `monitor/samples.jsonl`, the tail: one
-unbuffered write for each, so a killed process loses none. Every 300 samples the tail becomes a gzip member at the end
-of `monitor/samples.jsonl.gz`. The tail's first line says at which byte that will be, and this decides what counts: a
-reader reads the compressed file up to there, then the tail. So each sample counts once, whenever the writer dies:
+There are two files in the run directory. The newest samples are lines in `monitor/samples.jsonl`, the tail. Each is one
+unbuffered write, so none is lost if the process is killed. Every 300 samples, the tail becomes a gzip member at the end
+of `monitor/samples.jsonl.gz`. The tail's first line gives the byte at which that member will start: a reader reads the
+compressed file up to that byte, and then the tail. So each sample is read exactly once, no matter when the writer dies:
 
-    before the member is written         the compressed file ends there
-    while it is, or when it is whole     what is beyond that byte is the tail itself, and is not read
-    after the tail has been replaced     the new tail says where the member ends
+    before the member is written         the compressed file ends at that byte
+    while or after it is written         everything beyond that byte is also in the tail, and is ignored
+    after the tail has been replaced     the new tail gives the byte at which the member ends
 
-A writer that finds a tail compresses it first, from that byte on.
+A writer that finds an existing tail first compresses it, starting at that byte.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from oomph.files.opening import open_own, replace_own
 from oomph.monitor.sample import Header, Sample, header_line, read_header, read_sample, sample_line
 
 MONITORED_PARENT = Path(".oomph") / "monitor"
-"""The parent of the folders that `oomph.Monitor` creates for trainings watched without `oomph run`."""
+"""The parent of the folders that `oomph.Monitor` creates for training outside `oomph run`."""
 TAIL = "monitor/samples.jsonl"
 COMPRESSED = "monitor/samples.jsonl.gz"
 _LOCK = "monitor/lock"
@@ -38,12 +38,12 @@ _RETRY_SAMPLES = 30
 
 
 class Store:
-    """The writing end. It never raises: `problem` says why samples are not kept."""
+    """The writing end. It never raises: `problem` gives the reason if samples are not kept."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self.problem = ""
-        """The reason that samples are not kept, in words; empty while they are."""
+        """The reason why samples are not kept, in words; empty while they are."""
         self._lock: int | None = None
         self._tail: int | None = None
         self._samples = 0
@@ -67,14 +67,14 @@ class Store:
             self.problem, self._missed = "", 0
 
     def sync(self) -> None:
-        """Flush everything written to the disk, so that it survives a loss of power."""
+        """Flush everything written so far to disk, so that it survives a power failure."""
         try:
             self._flush()
         except OSError as error:
             self._fail(error)
 
     def close(self) -> None:
-        """Close the files; leave the tail unchanged."""
+        """Close the files. The tail is left as it is."""
         self.sync()
         self._release_tail()
         if self._lock is not None:
@@ -93,7 +93,7 @@ class Store:
         self._samples += 1
 
     def _begin_tail(self, line: bytes) -> None:
-        """Compress the tail, if there is one, and replace it with a new one that starts with this sample."""
+        """Compress the tail, if there is one, and start a new one with this sample."""
         replace_own(self._run_dir, TAIL, header_line(_compress_tail(self._run_dir)) + line)
         self._release_tail()
         self._tail = open_own(self._run_dir, TAIL, os.O_WRONLY | os.O_APPEND)
@@ -113,7 +113,7 @@ class Store:
             os.fdatasync(self._tail)
 
     def _fail(self, error: OSError) -> None:
-        """Abandon the tail, which may end in half a line; a later sample starts a new one."""
+        """Abandon the tail, which may end in an incomplete line. A later sample starts a new tail."""
         self.problem = f"samples are not kept: {error.strerror or error}"
         self._missed += 1
         self._release_tail()
@@ -125,7 +125,7 @@ class Store:
 
 
 def _compress_tail(run_dir: Path) -> int:
-    """Add the tail to the compressed file, and return its new end."""
+    """Append the tail to the compressed file, and return the new end of that file."""
     with ExitStack() as files:
         fd = open_own(run_dir, COMPRESSED, os.O_RDWR | os.O_CREAT)
         compressed = files.enter_context(os.fdopen(fd, "r+b"))
@@ -134,12 +134,12 @@ def _compress_tail(run_dir: Path) -> int:
         if tail is None:
             return end
         header = read_header(tail.readline(MOST_LINE))
-        begin = end if header is None else min(header.at, end)  # beyond it: the member of a writer that was killed
+        begin = end if header is None else min(header.at, end)  # any data beyond it is from a killed writer
         compressed.truncate(compressed.seek(begin))
         tail.seek(0)
         compressed.writelines(_deflated(tail))
         compressed.flush()
-        os.fsync(fd)  # before the tail goes
+        os.fsync(fd)  # before the tail is replaced
         return compressed.tell()
 
 
@@ -151,10 +151,10 @@ def _deflated(file: BinaryIO) -> Iterator[bytes]:
 
 
 def read(run_dir: Path) -> Iterator[Sample]:
-    """Yield the samples of a run, oldest first, even while being written. Never raises; skips anything but samples."""
+    """Yield the samples of a run, oldest first, even while they are written. Never raises; skips anything else."""
     with ExitStack() as files:
         try:
-            tail = _opened(run_dir, TAIL, files)  # first: what it was compressed to since then is beyond its byte
+            tail = _opened(run_dir, TAIL, files)  # first, since later members start beyond its byte
             header = None if tail is None else read_header(tail.readline(MOST_LINE))
             compressed = _opened(run_dir, COMPRESSED, files)
             if compressed is not None:
@@ -163,11 +163,11 @@ def read(run_dir: Path) -> Iterator[Sample]:
                 tail.seek(0)
                 yield from _samples(plain_lines(tail))
         except OSError:
-            return  # the disk does not give the rest
+            return  # the disk cannot read the rest
 
 
 def latest(run_dir: Path) -> list[Sample]:
-    """Return the samples that are not compressed yet: the last minutes of a run, oldest first. Never raises."""
+    """Return the samples that are not yet compressed: the last few minutes of a run, oldest first. Never raises."""
     with ExitStack() as files:
         try:
             tail = _opened(run_dir, TAIL, files)
@@ -177,7 +177,7 @@ def latest(run_dir: Path) -> list[Sample]:
 
 
 def newest(run_dir: Path) -> Sample | None:
-    """Return the newest sample of a run, or None. Reads only the end of the tail."""
+    """Return the newest sample of a run, or None. Only the end of the tail is read."""
     with ExitStack() as files:
         try:
             tail = _opened(run_dir, TAIL, files)
@@ -211,23 +211,23 @@ def _opened(run_dir: Path, name: str, files: ExitStack) -> BinaryIO | None:
 # -- the lines of a stored file ---------------------------------------------------------------------------------------
 
 MOST_LINE = 256 << 10
-"""The longest line to read, in bytes: sixteen GPUs with hundreds of processes need far less."""
+"""The length of the longest line to read, in bytes. Sixteen GPUs with hundreds of processes need far less."""
 MOST_MEMBER = 301 * MOST_LINE
-"""The most bytes of a gzip member to read: a header and 300 samples."""
+"""The maximum size of a gzip member to read, in bytes: a header and 300 samples."""
 GZIP = 31
-"""zlib's number for a gzip member with a 32 KiB window."""
+"""The zlib `wbits` value for a gzip member with a 32 KiB window."""
 _MEMBER = bytes.fromhex("1f8b080000000000")
-"""The first bytes of a gzip member that oomph writes: no name, no time."""
+"""The first bytes of a gzip member written by oomph, which has no name and no time."""
 _READ, _HELD = 8 << 10, 64 << 10
 
 
 def plain_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the whole lines from the file's position; text after the last newline is not a line yet."""
+    """Yield the complete lines from the file's current position. Text after the last newline is not yet a line."""
     yield from _lines(iter(lambda: file.read(_HELD), b""))
 
 
 def compressed_lines(file: BinaryIO, end: int | None = None) -> Iterator[bytes]:
-    """Yield the lines in a file of gzip members up to byte `end`; in a damaged member, those before the damage."""
+    """Yield the lines in a file of gzip members up to byte `end`. Damaged members yield the lines before the damage."""
     begin: int | None = 0
     while begin is not None:
         file.seek(begin)
@@ -237,14 +237,14 @@ def compressed_lines(file: BinaryIO, end: int | None = None) -> Iterator[bytes]:
 
 
 class _Member:
-    """One gzip member. `end` is the start of the next one; None if this one is damaged or incomplete."""
+    """A gzip member. `end` is the start of the next member, or None if this one is damaged or incomplete."""
 
     def __init__(self, file: BinaryIO, limit: int | None) -> None:
         self._file, self._limit = file, limit
         self.end: int | None = None
 
     def content(self) -> Iterator[bytes]:
-        """Yield its content in chunks."""
+        """Yield the content of the member in chunks."""
         inflate, size = zlib.decompressobj(GZIP), 0
         while not inflate.eof:
             taken = inflate.unconsumed_tail or _read(self._file, self._limit)
@@ -264,7 +264,7 @@ def _read(file: BinaryIO, limit: int | None) -> bytes:
 
 
 def _next_member(file: BinaryIO, begin: int, limit: int | None) -> int | None:
-    """Return the position of the next member; None if there is none before `limit`."""
+    """Return the position of the next member, or None if there is none before `limit`."""
     file.seek(begin)
     kept = b""
     while chunk := _read(file, limit):

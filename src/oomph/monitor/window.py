@@ -1,4 +1,4 @@
-"""Window: the latest samples, as detectors see them, and what is kept of the whole run. Pure."""
+"""The window: the latest samples, as detectors see them, and the data kept from the whole run. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from oomph.monitor.growth import Point
 from oomph.monitor.sample import Baseline, GpuProcess, GpuSample, Sample, Values
 
 SECONDS = 3600.0
-"""The length of a window in seconds; baselines are kept for the whole run."""
+"""The length of a window in seconds. Baselines are kept for the whole run."""
 _MOST_BASELINES = 2048
-"""The maximum number of baselines kept for ends of epochs, and for readings within epochs; beyond it, every second one
-of the older half is dropped."""
+"""The maximum number of baselines to keep for epoch ends, and also for readings within epochs. Beyond it, every second
+one in the older half is dropped."""
 
 
 class Window:
-    """The samples of the last hour, newest last. It changes only by appending."""
+    """The samples of the last hour, newest last. A window changes only when a sample is appended."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
@@ -33,7 +33,7 @@ class Window:
         self._held: dict[str, History] = {}
 
     def append(self, sample: Sample) -> None:
-        """Add the newest sample and drop what is too old."""
+        """Add the newest sample and drop those that are too old."""
         self._samples.append(sample)
         for baseline in sample.baselines:
             _keep(self._ends if baseline.epoch else self._within, baseline)
@@ -64,23 +64,23 @@ class Window:
 
     @property
     def ends_of_epochs(self) -> Sequence[Baseline]:
-        """The baselines of ends of epochs, oldest first."""
+        """The baselines taken at epoch ends, oldest first."""
         return self._ends
 
     @property
     def within_epochs(self) -> Sequence[Baseline]:
-        """The baselines from within epochs, oldest first."""
+        """The baselines taken within epochs, oldest first."""
         return self._within
 
     @property
     def resident(self) -> Sequence[Point]:
-        """(time, bytes) of the script's resident memory since the run began, oldest first."""
+        """The script's resident memory since the run began, as (time, bytes), oldest first."""
         return self._resident.points
 
     def held(self, uuid: str) -> Sequence[Point]:
-        """Return (time, bytes) of the GPU memory held by the script's processes since the run began.
+        """Return the memory held on a GPU by the script's processes since the run began, as (time, bytes).
 
-        Oldest first; empty if the driver does not report it.
+        The oldest reading comes first. The result is empty if the driver does not report it.
         """
         return self._held[uuid].points if uuid in self._held else ()
 
@@ -90,39 +90,39 @@ class Window:
         return list(takewhile(lambda sample: sample.time >= begin, reversed(self._samples)))[::-1]
 
     def ago(self, seconds: float) -> Sample:
-        """Return the newest sample at least `seconds` older than the newest one; the oldest if there is none."""
+        """Return the latest sample that is at least `seconds` older than the newest, or the oldest if there is none."""
         place = bisect_right(self._samples, self.newest.time - seconds, key=lambda sample: sample.time)
         return self._samples[max(place - 1, 0)]
 
     @property
     def has_seen_gpus(self) -> bool:
-        """True if any GPU was read since the run began."""
+        """True if any GPU has returned values since the run began."""
         return bool(self._latest)
 
     def latest(self, uuid: str) -> Values:
-        """Return the newest value of each metric of a GPU: slowly changing ones are not in every sample."""
+        """Return the latest value of each metric of a GPU. Slowly changing metrics are not in every sample."""
         return self._latest.get(uuid, {})
 
     def first(self, uuid: str) -> Values:
-        """Return the first value of each metric of a GPU, from when the run began."""
+        """Return the first value that each metric of a GPU had in the run."""
         return self._first.get(uuid, {})
 
     def arrival(self, uuid: str, pid: int) -> ProcessArrival | None:
-        """Return the arrival of a process at a GPU; None if it was in the first list, or is not in the newest."""
+        """Return the arrival of a process at a GPU, or None if it was in the first list or is not in the latest."""
         return self._arrivals[uuid].of(pid) if uuid in self._arrivals else None
 
     def values(self, uuid: str, seconds: float) -> Iterator[tuple[float, Values]]:
-        """Yield (time, values) of a GPU in the last `seconds`, if measured, oldest first."""
+        """Yield a GPU's measured readings from the last `seconds` as (time, values), oldest first."""
         place = 0
         for sample in self.last(seconds):
             gpus = sample.gpus
-            if place >= len(gpus) or gpus[place].uuid != uuid:  # it is nearly always where it was
+            if place >= len(gpus) or gpus[place].uuid != uuid:  # its index nearly always stays the same
                 place = next((number for number, gpu in enumerate(gpus) if gpu.uuid == uuid), len(gpus))
             if place < len(gpus) and gpus[place].values:
                 yield sample.time, gpus[place].values
 
     def series(self, uuid: str, key: str, seconds: float) -> list[tuple[float, float]]:
-        """Return (time, value) of a GPU's metric in the last `seconds`, if measured, oldest first."""
+        """Return the readings of a GPU's metric from the last `seconds` as (time, value), oldest first."""
         return [(time, values[key]) for time, values in self.values(uuid, seconds) if key in values]
 
     def gpus(self) -> Iterator[GpuSample]:
@@ -131,7 +131,7 @@ class Window:
 
 
 def _held_by_script(gpu: GpuSample) -> float | None:
-    """Return the bytes of a GPU that the script's processes hold; None if not requested, or not reported."""
+    """Return the bytes that the script's processes hold on a GPU, or None if not requested, or not reported for all."""
     own = [each.memory_bytes for each in gpu.processes or () if each.own]
     sizes = [size for size in own if size is not None]
     return float(sum(sizes)) if own and len(sizes) == len(own) else None
@@ -144,7 +144,8 @@ def _keep(baselines: list[Baseline], newest: Baseline) -> None:
 
 
 _COMING_SECONDS = 60.0
-"""The maximum time, in seconds, for a process to allocate; also the maximum since a script's process was listed."""
+"""The time, in seconds, that a new process has to allocate memory. The script must also have been listed this
+recently."""
 
 
 @dataclass(frozen=True)
@@ -154,22 +155,22 @@ class ProcessArrival:
     time: float
     """The Unix time when the process was first listed."""
     to_the_script: bool
-    """True if a process of the script was in a list shortly before."""
+    """True if one of the script's processes was listed on the GPU shortly before."""
     used_before: float | None
-    """The GPU memory in use in the previous list, in bytes; None if not measured."""
+    """The GPU memory in use at the previous listing, in bytes, or None if not measured."""
     used_most: float | None = None
-    """The most memory in use, in bytes, while the process may have been allocating."""
+    """The peak memory in use, in bytes, while the process may have been allocating."""
 
     @property
     def rise_bytes(self) -> float:
-        """The rise of the memory in use, in bytes."""
+        """The increase in memory use after the process arrived, in bytes."""
         return 0.0 if self.used_before is None or self.used_most is None else self.used_most - self.used_before
 
 
 class ProcessArrivals:
-    """The processes that arrived at a GPU while it was watched, and the memory that each took on arrival.
+    """Tracks the processes that arrive at a GPU while it is watched, and the memory that each one takes on arrival.
 
-    Processes are listed only every ten seconds, and some drivers do not say how much memory each of them holds.
+    Processes are listed only every ten seconds, and some drivers do not report how much memory each one holds.
     """
 
     def __init__(self) -> None:
@@ -179,7 +180,7 @@ class ProcessArrivals:
         self._is_first = True
 
     def take(self, now: float, processes: Sequence[GpuProcess], used: float | None) -> None:
-        """Add the next list; `used` is the GPU memory in use, in bytes."""
+        """Add the next list of processes. `used` is the GPU memory in use, in bytes."""
         beside = 0 <= now - self._own_at <= _COMING_SECONDS
         came = None if self._is_first else ProcessArrival(now, beside, self._used)
         listed = {each.pid: self._here.get(each.pid, came) for each in processes}
@@ -189,7 +190,7 @@ class ProcessArrivals:
         self._used, self._is_first = used, False
 
     def of(self, pid: int) -> ProcessArrival | None:
-        """Return the arrival of a process in the newest list; None if it was in the first."""
+        """Return the arrival of a process in the latest list, or None if it was already in the first."""
         return self._here.get(pid)
 
 
@@ -200,15 +201,16 @@ def _grown(arrival: ProcessArrival, now: float, used: float | None) -> ProcessAr
 
 
 _FLOOR_SECONDS = 20.0
-"""The interval, in seconds, of which only the lowest reading is kept: garbage and batches in flight come and go."""
+"""The interval, in seconds, from which only the lowest reading is kept, since garbage and batches in flight come and
+go."""
 _MOST_POINTS = 1024
-"""The maximum number of points kept; beyond it, every second one of the older half is dropped."""
+"""The maximum number of points to keep. Beyond it, every second one in the older half is dropped."""
 
 
 class History:
-    """The floor of a reading since the run began, thinned out as it ages. Append-only.
+    """The lowest readings of a quantity since the run began, thinned out as they age. Append-only.
 
-    A window keeps an hour, and the last hour of a curve that levels off looks straight.
+    A window's single hour is not enough, since the last hour of a curve that levels off looks straight.
     """
 
     def __init__(self) -> None:
@@ -227,5 +229,5 @@ class History:
 
     @property
     def points(self) -> Sequence[Point]:
-        """(time, value) of each kept reading, oldest first."""
+        """The kept readings as (time, value), oldest first."""
         return self._points

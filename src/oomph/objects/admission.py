@@ -1,11 +1,11 @@
-"""Limits a checkpoint to replacing data: it never chooses what is called.
+"""Limits checkpoints to replacing data: they never choose what is called.
 
-The script calls what it finds in its own attributes. So a function, a class, a module or anything else that is called
-stays where this process has put it. A checkpoint of elsewhere may come from anyone: it brings no text either, which the
-script might open or run (`oomph.checkpoint.origin`).
+The script calls objects that it finds in its own attributes. A function, a class, a module or anything else that can be
+called therefore stays where this process has put it. A checkpoint from elsewhere may come from anyone, so it cannot
+bring new text either, which the script might open or run (`oomph.checkpoint.origin`).
 
-A checkpoint names a type by its module and name. Nothing is looked up under that name: it has to be one of the classes
-of data that the script's own modules define, or the type of an object that the script holds.
+A checkpoint refers to a type by its module and name. That name is never looked up: the type must be one of the data
+classes that the script's own modules define, or the type of an object that the script holds.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _IN_A_HASH = frozenset(("hash", "tuple", "frozenset", "sorted", "id", "type", "s
 
 
 class RefusedError(CannotGiveBackError):
-    """A checkpoint sets something that it must not choose; the message says what."""
+    """Raised if a checkpoint sets something that it must not choose; the message says what."""
 
 
 def admitted(new: Any, old: Any = NOTHING) -> Any:
-    """Return `new` if a checkpoint may put it in place of `old`; raises RefusedError otherwise.
+    """Return `new` if a checkpoint may put it in place of `old`. Raises RefusedError otherwise.
 
     Args:
-        old: the current value; a tuple stands for all its items.
+        old: the current value; a tuple represents all of its items.
     """
     if old is not NOTHING and new is not old and is_called(old):
         raise RefusedError(f"a replacement for a {type(old).__name__}, which can be called")
@@ -74,7 +74,7 @@ def admitted(new: Any, old: Any = NOTHING) -> Any:
 
 
 def _refuse_of_elsewhere(new: Any, old: Any) -> None:
-    """Refuse each text that this process does not hold in that place, and functions in another order."""
+    """Refuse any text that this process does not already hold there, and functions in a different order."""
     if not holds_all(old, new):
         raise RefusedError("a text, from a checkpoint that was not written in this place")
     own = {type(part) for part in _flat(new) if code.is_users(type(part).__module__)}
@@ -85,15 +85,15 @@ def _refuse_of_elsewhere(new: Any, old: Any) -> None:
 
 
 def may_lose(things: Iterable[Any]) -> bool:
-    """True if a checkpoint may remove these things from an object: of elsewhere, nothing that can be called."""
+    """True if a checkpoint may remove these items from an object. One from elsewhere must not remove callable items."""
     return not (is_from_elsewhere() and any(map(is_called, things)))
 
 
 def admitted_to_iterator(new: Any, old: tuple[Any, ...]) -> Any:
-    """Return `new` if a checkpoint may pass it to an iterator, which may call it; raises RefusedError otherwise.
+    """Return `new` if a checkpoint may pass it to an iterator, which may call it. Raises RefusedError otherwise.
 
     Args:
-        old: the objects that the iterator now holds.
+        old: the objects that the iterator holds now.
     """
     if id(new) in _FILLING and not any(new is known for known in old):
         raise RefusedError(f"an iterator that calls {new.__name__}")
@@ -101,9 +101,9 @@ def admitted_to_iterator(new: Any, old: tuple[Any, ...]) -> Any:
 
 
 def is_called(thing: Any) -> bool:
-    """True if a thing can be called or leads to a call: a function, class, module, or object with `__call__`.
+    """True if an object can be called or leads to a call: a function, class, module, or object with `__call__`.
 
-    Keras' layers, losses and the like are objects with their own state, and count as data.
+    Keras' layers, losses and similar objects have state of their own, and count as data.
     """
     kind: Any = type(thing)
     if issubclass(kind, type):
@@ -129,10 +129,10 @@ def may_be_hashed(key: Any) -> bool:
 
 
 def may_be_set(kind: type, name: Any, held: Mapping[str, Any]) -> bool:
-    """True if a checkpoint may set an attribute of that name.
+    """True if a checkpoint may set an attribute with this name.
 
     Args:
-        held: the attributes that it has now.
+        held: the attributes that the object has now.
     """
     if not is_plain_name(name) or name in code.set_by_libraries(kind):
         return False
@@ -140,7 +140,7 @@ def may_be_set(kind: type, name: Any, held: Mapping[str, Any]) -> bool:
 
 
 def hides_nothing(kind: type, name: str) -> bool:
-    """True unless the class has a method of that name."""
+    """True unless the class has a method with this name."""
     member = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
     if isinstance(member, (functools.cached_property, MemberDescriptorType)):
         return True
@@ -148,7 +148,7 @@ def hides_nothing(kind: type, name: str) -> bool:
 
 
 def is_plain_name(name: Any) -> bool:
-    """True if an attribute name has no special meaning to Python."""
+    """True if an attribute name has no special meaning in Python."""
     return type(name) is str and not (name.startswith("__") and name.endswith("__"))
 
 
@@ -156,7 +156,7 @@ def may_be_global(name: Any, module: Mapping[str, Any], names: set[str]) -> bool
     """True if a checkpoint may assign this global: an existing variable of the script, or a name in its code.
 
     Args:
-        names: the globals that the code names.
+        names: the globals that the code refers to.
     """
     if not is_plain_name(name):
         return False
@@ -164,7 +164,7 @@ def may_be_global(name: Any, module: Mapping[str, Any], names: set[str]) -> bool
 
 
 def _flat(thing: Any) -> Iterator[Any]:
-    """Yield a thing, or the items of a tuple or frozenset, including nested ones."""
+    """Yield the object itself or, if it is a tuple or frozenset, its items, including nested ones."""
     if issubclass(type(thing), (tuple, frozenset)):
         for each in _items(thing):
             yield from _flat(each)
@@ -181,9 +181,9 @@ _DATA_OF_LIBRARIES = ("optuna.", "keras_tuner.")
 _BASES = (*_DATA_OF_LIBRARIES, "typing", "abc", "types")
 _CONTAINERS = (dict, list, set, collections.deque)
 _METACLASSES = (type, abc.ABCMeta, enum.EnumMeta)
-"""The metaclasses that run none of the script's code; any other may do so on every access."""
+"""The metaclasses that run none of the script's code; any other metaclass may do so on every access."""
 _RUNS_BY_ITSELF = ("__del__", "__call__", "__get__", "__set__", "__delete__", "__set_name__")
-"""The methods of an object that run without being named, such as when it is called or discarded."""
+"""Methods that run without being named, for example when their object is called or discarded."""
 
 
 class OwnTypes:
@@ -198,7 +198,7 @@ class OwnTypes:
         self._known: dict[str, type] | None = None
 
     def __call__(self, path: str) -> Any:
-        """Return the type with this path; raises CannotGiveBackError if it is not listed."""
+        """Return the type with this path. Raises CannotGiveBackError if it is not listed."""
         if self._known is None:
             self._known = {path_of(kind): kind for kind in (*_defined(), *self._met) if is_made_as_data(kind)}
         found = self._known.get(path) if type(path) is str else None
@@ -213,7 +213,7 @@ def path_of(kind: type) -> str:
 
 
 def is_made_as_data(kind: type) -> bool:
-    """True if creating and discarding an object of this class does not run Python code."""
+    """True if creating and discarding an object of this class runs no Python code."""
     if type(kind) not in _METACLASSES:
         return False
     if issubclass(kind, enum.Enum):
@@ -238,7 +238,7 @@ def is_data(kind: type) -> bool:
 
 
 def _defined() -> Iterator[type]:
-    """Yield the classes that the script's own modules define, and the library classes that hold data of trials."""
+    """Yield the classes that the script's own modules define, and the library classes that store a tuner's trials."""
     for name, module in list(sys.modules.items()):
         if type(module) is ModuleType and (code.is_users(name) or name.startswith(_DATA_OF_LIBRARIES)):
             yield from _classes_in(vars(module), name)

@@ -1,6 +1,6 @@
 """NumPy arrays, TensorFlow variables, tensors and tables, and pandas tables, in which callbacks collect results.
 
-Large contents are represented by a fingerprint. Only the script imports pandas.
+Large contents are represented by a fingerprint. Only the script itself imports pandas.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from oomph.protocol.reason_table import SHAPE
 
 
 class Large(NamedTuple):
-    """Represents an array in a content; equal fingerprints mean equal arrays."""
+    """Represents an array in an object's content; equal fingerprints mean equal arrays."""
 
     fingerprint: str
     dtype: str
@@ -38,7 +38,7 @@ class NumberArray(Kind):
     arrays = True
 
     def content(self, thing: Any, encode: Encode) -> Value:
-        in_columns = thing.flags.f_contiguous and not thing.flags.c_contiguous  # sums depend on it
+        in_columns = thing.flags.f_contiguous and not thing.flags.c_contiguous  # the order affects sums
         described = Large(fingerprints.of_array(thing), values.text_of(thing.dtype), tuple(thing.shape))
         return ("large", *described, *(["F"] if in_columns else []))
 
@@ -93,7 +93,7 @@ class Variable(Kind):
         return NumberArray().content(self.array(thing), encode)
 
     def array(self, thing: Any) -> Any:
-        """Return a copy of the value of the variable or tensor."""
+        """Return a copy of the variable's value."""
         return np.array(tensorflow_variable(thing).numpy())
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
@@ -121,7 +121,7 @@ class Tensor(Kind):
         return NumberArray().content(np.asarray(array), encode)
 
     def array(self, thing: Any) -> Any:
-        """Return a copy of the value of the variable or tensor."""
+        """Return a copy of the tensor's value."""
         return np.array(thing.numpy())
 
     def build(self, content: Value, decode: Decode) -> Any:
@@ -149,7 +149,7 @@ class Table(Kind):
 
 
 class Queue(Kind):
-    """A TensorFlow queue. Its size is visible, but its content is not."""
+    """A TensorFlow queue. Its size can be seen, but not its content."""
 
     tag = "queue"
 
@@ -172,10 +172,10 @@ def value_as_array(value: Value) -> Any:
 
 
 def admit_texts(array: Any, decode: Decode, *old: Any) -> Any:
-    """Return the array if a checkpoint may choose its texts.
+    """Return the array if a checkpoint may choose its text.
 
     Args:
-        old: the values currently in its place.
+        old: the values that it would replace.
     """
     for text in texts_in(array):
         decode(text, *old)
@@ -183,14 +183,14 @@ def admit_texts(array: Any, decode: Decode, *old: Any) -> Any:
 
 
 def empty_objects(shape: Value, size: int) -> Any:
-    """Create an array for `size` objects; raises CannotGiveBackError if the shape does not match."""
+    """Create an array for `size` objects. Raises CannotGiveBackError if the shape does not match."""
     if not all(type(each) is int and each >= 0 for each in shape) or math.prod(shape) != size:
         raise CannotGiveBackError("an array of a different shape", SHAPE)
     return np.empty(tuple(shape), dtype=object)
 
 
 def numbers(thing: Any) -> Any:
-    """Return an array of numbers or text; raises CannotGiveBackError for anything else."""
+    """Return an array of numbers or text unchanged. Raises CannotGiveBackError for anything else."""
     if type(thing) is not np.ndarray or thing.dtype.hasobject:
         raise CannotGiveBackError("not an array")
     return thing
@@ -201,7 +201,7 @@ FRAMES = (
     *("pandas.core.frame.DataFrame", "pandas.core.series.Series"),
 )
 _MOST_BYTES = 16 << 20
-"""Larger tables are only fingerprinted: a change is detected, but cannot be undone."""
+"""The size, in bytes, above which tables are only fingerprinted: a change is detected, but cannot be undone."""
 _DTYPES = (
     *("boolean", "string", "str", "Float32", "Float64"),
     *(f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)),
@@ -210,7 +210,7 @@ _NAN = ("nan",)
 
 
 class PandasFrame(Kind):
-    """A `DataFrame` or a `Series`: its index, the names of its columns and their values."""
+    """A `DataFrame` or `Series`: its index, its column names and its values."""
 
     tag = "frame"
 
@@ -224,7 +224,7 @@ class PandasFrame(Kind):
         made, held = _made(type(thing).__name__, content), Among(_texts_of(thing))
         for text in _texts_of(made):
             decode(text, held)
-        thing._update_inplace(made)  # as pandas' own methods with inplace=True do
+        thing._update_inplace(made)  # like pandas' own methods with inplace=True
 
     def build(self, content: Value, decode: Decode) -> Any:
         made = _made(str(content[0]), content)
@@ -234,7 +234,7 @@ class PandasFrame(Kind):
 
 
 def _texts_of(thing: Any) -> set[str]:
-    """Return the texts in its columns, index and column names."""
+    """Return the strings in a table's columns, index and column names."""
     columns, names = _columns_of(thing)
     series = [each for each in (*columns, thing.index, names) if not _is_of_numbers(each)]
     return {item for each in series for item in each.astype(object) if type(item) is str}
@@ -245,7 +245,7 @@ def _is_of_numbers(column: Any) -> bool:
 
 
 def _columns_of(thing: Any) -> tuple[list[Any], Any]:
-    """Return the columns, and the index of their names; a Series has one."""
+    """Return a table's columns, and the index that contains their names; a Series has a single column."""
     if thing.ndim == 1:
         return [thing], sys.modules["pandas"].Index([thing.name], dtype=object)
     return [thing.iloc[:, number] for number in range(thing.shape[1])], thing.columns
@@ -258,7 +258,7 @@ def _index(index: Any) -> Value:
 
 
 def _values(column: Any) -> Value:
-    """Return the values of a column or an index."""
+    """Return the values of a column or index in encoded form."""
     dtype = column.dtype
     if isinstance(dtype, np.dtype) and dtype.kind != "O":
         return array_as_value(np.asarray(column))
@@ -269,12 +269,12 @@ def _values(column: Any) -> Value:
 
 
 def _fingerprint(column: Any) -> Value:
-    """Return the fingerprint of a numeric column. Text in such a table is assumed not to change."""
+    """Return a numeric column's fingerprint. Text in such a large table is assumed not to change."""
     return fingerprints.of_array(np.asarray(column)) if _is_of_numbers(column) else None
 
 
 def _made(name: str, content: Value) -> Any:
-    """Create a new table with this content; raises CannotGiveBackError."""
+    """Create a new table with this content. Raises CannotGiveBackError if that is impossible."""
     pandas = sys.modules.get("pandas")
     if pandas is None or content[0] == "large frame" or name not in ("DataFrame", "Series"):
         raise CannotGiveBackError("a table of pandas")

@@ -28,14 +28,14 @@ _SMALLEST_ADDRESS = 1 << 32
 
 
 class Id(int):
-    """A number that may be the `id` of an object, which differs in another process."""
+    """A number that may be the `id` of an object, and would then differ in another process."""
 
 
 _LACKS = "it holds functions, and the checkpoint was not written in this place"
 
 
 class Mapping(Kind):
-    """A dict or a similar mapping from `collections`."""
+    """A dict, or a dict subclass from `collections`."""
 
     tag = "mapping"
     named_from = 2
@@ -89,13 +89,13 @@ class Mapping(Kind):
             yield (Id(key) if _may_be_an_id(key) else key), value
 
     def _items_of(self, thing: Any) -> list[tuple[Any, Any]]:
-        """Return the items of a mapping in order. An OrderedDict keeps its order separately."""
+        """Return a mapping's items in order. An OrderedDict stores its order separately."""
         return list(
             collections.OrderedDict.items(thing) if isinstance(thing, collections.OrderedDict) else dict.items(thing)
         )
 
     def _items(self, content: Value, decode: Decode, thing: Any) -> tuple[list[tuple[Any, Any]], list[str], str]:
-        """Return the items to set, and why some cannot be restored; these keep their current values."""
+        """Return the items to set, and why some cannot be restored; those keep their current values."""
         items, missing, trouble, keys = [], [], "", Among(dict.keys(thing))
         for encoded, value in pairs(content[2:]):
             key = hashed(decode(encoded, keys))
@@ -208,7 +208,7 @@ class Bytes(Kind):
 
 
 def hashed(key: Any) -> Any:
-    """Return the key; raises CannotGiveBackError if hashing it would run the script's code."""
+    """Return the key. Raises CannotGiveBackError if hashing it would run the script's code."""
     if not may_be_hashed(key):
         raise CannotGiveBackError(f"a key whose hash is computed by {type(key).__name__}")
     return key

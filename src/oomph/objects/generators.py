@@ -1,11 +1,12 @@
-"""Brings a Python generator to its position in another process, by moving it or running it forward.
+"""Brings a Python generator to its saved position in a new process, by moving it there or running it forward.
 
-Python lets a debugger set the line at which a frame resumes (`frame.f_lineno`, Python's Data model) and write its
-locals. Everything else in a frame, such as the iterator of a `for`, is out of reach, so this works only for generators
-at a `yield` with nothing else on the stack. Of the user's code, only loads and operators before that `yield` run.
+Python lets a debugger set the line at which a frame resumes (`frame.f_lineno`, Python's Data model) and write to its
+locals. Everything else in a frame, such as the iterator of a `for` loop, is out of reach, so this works only for
+generators at a `yield` with nothing else on the stack. Of the user's code, only the loads and operators before that
+`yield` run.
 
 A generator that depends only on itself, such as a learning-rate schedule, passes through the same frames in the same
-order. A generator that is sent values does not, and is never run: it would mistake `None` for a loss.
+order. A generator that receives values through `send` does not, and is never run: it would mistake `None` for a loss.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ class Yield(NamedTuple):
     is_stored: bool
     """True if the code only stores the sent value under a name, or discards it."""
     is_harmless: bool
-    """True if the line can safely run again: this is its only `yield`, and only loads and operators precede it."""
+    """True if the line can safely run again: it has no other `yield`, and only loads and operators precede this one."""
 
 
 @functools.lru_cache(maxsize=1024)
 def yields_of(code: CodeType) -> Mapping[int, Yield]:
-    """Return the `yield`s that can be reached without an exception, by the offset of the instruction."""
+    """Return every `yield` that can be reached without an exception, keyed by the offset of its instruction."""
     steps = list(dis.get_instructions(code))
     depths, lines = _depths(steps), _lines(steps)
     found = {}
@@ -74,7 +75,7 @@ def yields_of(code: CodeType) -> Mapping[int, Yield]:
 
 
 def receives(generator: GeneratorType[Any, Any, Any]) -> bool:
-    """True if the generator expects sent values, so that `next` cannot advance it."""
+    """True if the generator expects values through `send`, so that `next` cannot advance it."""
     code = generator.gi_code
     return any(each.receives for each in yields_of(code).values()) or "SEND" in {s.opname for s in _steps(code)}
 
@@ -82,7 +83,7 @@ def receives(generator: GeneratorType[Any, Any, Any]) -> bool:
 def may_stand_at(code: CodeType, offset: int) -> bool:
     """True if the code has a `yield` at this offset."""
     steps = _steps(code)
-    if any(step.opname == "YIELD_FROM" for step in steps):  # Python 3.10: it stands before the instruction
+    if any(step.opname == "YIELD_FROM" for step in steps):  # Python 3.10 suspends before the instruction
         return True
     return any(step.offset == offset and step.opname in ("YIELD_VALUE", "SEND") for step in steps)
 
@@ -101,11 +102,11 @@ def can_be_put_at(generator: GeneratorType[Any, Any, Any], offset: int) -> bool:
 
 
 def put_at(generator: GeneratorType[Any, Any, Any], offset: int, local: Mapping[str, Any]) -> None:
-    """Move a generator to the `yield` at this offset, with these locals; raises CannotGiveBackError.
+    """Move a generator to the `yield` at this offset, with these locals. Raises CannotGiveBackError if that fails.
 
     Args:
-        generator: one that `can_be_put_at` accepts.
-        local: all its locals, by name.
+        generator: a generator that `can_be_put_at` accepts.
+        local: all of its locals, by name.
     """
     frame = generator.gi_frame
     if frame is None or frame.f_lasti != offset:
@@ -117,7 +118,7 @@ def put_at(generator: GeneratorType[Any, Any, Any], offset: int, local: Mapping[
 
 
 def _move(generator: GeneratorType[Any, Any, Any], line: int, local: Mapping[str, Any]) -> None:
-    """Resume a generator, and jump to another line before the first line runs."""
+    """Resume a generator, and jump to a different line before the first line runs."""
     code = generator.gi_code
     moved: list[bool] = []
 
@@ -167,7 +168,7 @@ def _steps(code: CodeType) -> tuple[dis.Instruction, ...]:
 
 
 def _depths(steps: list[dis.Instruction]) -> dict[int, int]:
-    """Return the stack depth before each instruction reachable without an exception, by offset."""
+    """Return the stack depth before each instruction that can be reached without an exception, keyed by offset."""
     following = {one.offset: other for one, other in pairwise(steps)}
     by_offset = {step.offset: step for step in steps}
     depths: dict[int, int] = {}
@@ -190,12 +191,12 @@ def _depths(steps: list[dis.Instruction]) -> dict[int, int]:
 
 
 _STARTS = ("RESUME", "GEN_START")
-"""The first instruction of a generator's body; before it, the frame is created. (`GEN_START`: Python 3.10.)"""
+"""The first instruction in a generator's body; the frame is created before it. (`GEN_START`: Python 3.10.)"""
 _GO_ELSEWHERE = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE", "RETURN_VALUE", "RETURN_CONST", "RAISE", "RERAISE")
 
 
 def _lines(steps: list[dis.Instruction]) -> dict[int, int]:
-    """Return the line number of each instruction, by offset."""
+    """Return the line number of each instruction, keyed by offset."""
     found, line = {}, 0
     for step in steps:
         started = getattr(step, "line_number", step.starts_line)  # since 3.13 `starts_line` is a bool
@@ -208,7 +209,7 @@ _ENDED = ("ended",)
 
 
 class Allowance:
-    """The total time, in seconds, that all generators of one restoration may take."""
+    """The total time, in seconds, that all generators in one restoration may take."""
 
     def __init__(self, seconds: float = 30.0) -> None:
         self.seconds = seconds
@@ -222,15 +223,15 @@ def bring_to(
     decode: Decode,
     allowance: Allowance,
 ) -> None:
-    """Bring the generator to the state in `content`; raises CannotGiveBackError if that is impossible.
+    """Bring the generator to the state in `content`. Raises CannotGiveBackError if that is impossible.
 
     Args:
-        node: the generator in the graph.
-        content: the offset of the `yield` at which it stood, and its locals.
-        graph: encodes the current content of its frame.
-        new: objects it referred to that do not exist yet, each with the way it was made and its content.
-        decode: resolves a reference to an object of this process.
-        allowance: how long it may run.
+        node: the generator's node in the graph.
+        content: the offset of the `yield` where the generator was suspended, and its locals.
+        graph: encodes the current content of the generator's frame.
+        new: the objects that it referred to and that do not exist yet, each with how it was made and its content.
+        decode: resolves a reference to an object in this process.
+        allowance: how long the generator may run.
     """
     generator = node.thing
     if _holds(generator, content, graph, new):
@@ -253,7 +254,7 @@ def bring_to(
 
 
 def _is_of_this_code(code: CodeType, content: Value) -> bool:
-    """True if the generator's code contains the saved position; otherwise running it forward is useless."""
+    """True if the generator's code contains the saved position; if not, running the generator forward is useless."""
     if type(content) is not tuple or not content or type(content[0]) is not int:
         return False
     names = content[1::2]
@@ -289,7 +290,7 @@ def _holds(generator: Any, content: Value, graph: Any, new: Mapping[str, tuple[s
 
 
 def _is(thing: Any, encoded: Value, graph: Any, new: Mapping[str, tuple[str, Value]]) -> bool:
-    """True if a thing is the object that was encoded. Objects created since are compared by content."""
+    """True if this is the object that was encoded. Objects created since then are compared by content."""
     now = graph.encode(thing)
     if type(encoded) is not tuple or encoded[:1] not in (("ref",), ("made",)):
         return bool(now == encoded) and not list(unknown_in(now))

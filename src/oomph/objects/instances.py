@@ -38,13 +38,13 @@ from oomph.objects.kind import (
 from oomph.objects.values import Value
 
 WRAPPERS: tuple[type, ...] = (FunctionType, type(functools.lru_cache(len)))
-"""Types of functions that may wrap another one."""
+"""The types of functions that may wrap another function."""
 _MOST_WRAPPERS = 8
 _METHODS = (FunctionType, staticmethod, classmethod, property)
 
 
 class Instance(Kind):
-    """An object with attributes, in its `__dict__` and its slots."""
+    """An object with attributes, stored in its `__dict__` and its slots."""
 
     tag = "instance"
     named_from = 1
@@ -56,7 +56,7 @@ class Instance(Kind):
         """Return the attributes that the user's code set on the object, by name."""
         kind: Any = type(thing)
         theirs, held = code.set_by_libraries(kind), dict_of(thing)
-        all_theirs = held.keys() <= theirs  # true for most layers, and asked at every checkpoint
+        all_theirs = held.keys() <= theirs  # true for most layers, and evaluated at every checkpoint
         found = {} if all_theirs else {name: value for name, value in held.items() if name not in theirs}
         for slot in _slots_of(kind):
             try:
@@ -189,7 +189,7 @@ class Class(Kind):
 
 
 class Function(Kind):
-    """A user's function: its closure, defaults and attributes. The walk adds the globals that it names."""
+    """A user's function: its closure, defaults and attributes. The walk adds the globals that it refers to."""
 
     tag = "function"
 
@@ -217,12 +217,12 @@ class Function(Kind):
 
 
 def _attributes_of(function: FunctionType) -> list[tuple[str, Any]]:
-    """Return the attributes of a user's function, without the one that TensorFlow makes anew for each trace."""
+    """Return the attributes of a user's function, except for the one that TensorFlow recreates in each trace."""
     return [(name, value) for name, value in vars(function).items() if name not in TENSORFLOW.wrapper_in_graph.names]
 
 
 class Wrapper(Kind):
-    """A user's function in the wrapper of a library's decorator, such as `contextlib.contextmanager`."""
+    """A user's function wrapped by a library's decorator, such as `contextlib.contextmanager`."""
 
     tag = "wrapper"
 
@@ -231,9 +231,9 @@ class Wrapper(Kind):
 
 
 def wrapped_by(thing: Any) -> FunctionType | None:
-    """Return the user's function that a library's decorator has wrapped; None if there is none."""
+    """Return the user's function that a library's decorator has wrapped, or None if there is none."""
     for _ in range(_MOST_WRAPPERS):
-        if type(thing) not in WRAPPERS:  # an object of the user's may run code when it is asked for an attribute
+        if type(thing) not in WRAPPERS:  # accessing an attribute of a user's object may run code
             return None
         thing = vars(thing).get("__wrapped__")
         if type(thing) is FunctionType and code.is_users(thing.__globals__.get("__name__", "")):
@@ -267,7 +267,7 @@ class Cell(Kind):
 
 
 class Method(Kind):
-    """A bound method, or a `partial`."""
+    """A bound method or a `partial`."""
 
     tag = "method"
 
@@ -313,7 +313,7 @@ class GlobalNames(SimpleNamespace):
 
 
 def dict_of(thing: Any) -> dict[str, Any]:
-    """Return the attributes of an object, bypassing any attribute access that its class defines."""
+    """Return an object's attributes, bypassing any attribute access that its class defines."""
     try:
         found = object.__getattribute__(thing, "__dict__")
     except (AttributeError, TypeError):
@@ -333,7 +333,7 @@ def _slots_of(kind: type) -> list[str]:
 
 
 def _mangled(name: str, kind: type) -> str:
-    """Return the name that Python gives to a private attribute of a class."""
+    """Return the name that Python gives a private attribute of a class."""
     private = name.startswith("__") and not name.endswith("__")
     return f"_{kind.__name__.lstrip('_')}{name}" if private else name
 
@@ -342,9 +342,9 @@ def _mangled(name: str, kind: type) -> str:
 
 
 def is_open_for_writing(value: Any) -> bool:
-    """True if the value is a file descriptor above 2, and this process has the regular file open for writing.
+    """True if the value is a file descriptor above 2 for a regular file that this process has open for writing.
 
-    A script that keeps such a descriptor reopens the file in each attempt and may get a different one.
+    A script that keeps such a descriptor reopens the file in each attempt and may get a different number.
     """
     if type(value) is not int or not 2 < value < 1 << 20:
         return False

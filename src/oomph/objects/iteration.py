@@ -1,4 +1,4 @@
-"""Iterators that Python can recreate at their position, and generators."""
+"""Iterators that Python can recreate at their current position, and generators."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _CALLING = (
     *(map, filter, itertools.starmap, itertools.accumulate),
     *(itertools.takewhile, itertools.dropwhile, itertools.filterfalse),
 )
-"""Iterator types that call a function, which must be the function that this process's iterator calls."""
+"""Iterator types that call a function, which must be the one that this process's iterator calls."""
 _EAGER = (
     *(itertools.product, itertools.permutations),
     *(itertools.combinations, itertools.combinations_with_replacement),
 )
-"""Iterator types that read their whole source at once, so the source must be a tuple."""
+"""Iterator types that read their whole source at once, so that the source must be a tuple."""
 _OVER_VALUES = (itertools.count, itertools.repeat)
 _LAZY = frozenset({"iter", "reversed", *(kind.__name__ for kind in (*_OVER_ITERABLES, *_CALLING, itertools.compress))})
 MAKERS: dict[str, Callable[..., Any]] = {
@@ -37,7 +37,7 @@ _LONGEST_COMBINATION = 10_000
 
 
 class BuiltinIterator(Kind):
-    """An iterator that Python can take apart: over a list, `count`, `cycle`, `enumerate`, `zip`."""
+    """An iterator that Python can take apart, such as one over a list, `count`, `cycle`, `enumerate` or `zip`."""
 
     tag = "iterator"
     in_place = False
@@ -74,7 +74,7 @@ class UnseenIterator(Kind):
 
 
 class Generator(Kind):
-    """A Python generator. Its frame can be read, and a new one can be run until its frame holds the same values."""
+    """A Python generator. Its frame can be read, and a new generator can be run until its frame has the same values."""
 
     tag = "generator"
 
@@ -97,7 +97,7 @@ class Generator(Kind):
 def _runs_nothing(made_by: str, arguments: list[Any]) -> bool:
     """True if creating the iterator runs no Python code and consumes nothing from its sources."""
     if made_by in ("iter", "reversed") and len(arguments) != 1:
-        return False  # `iter(function, sentinel)` calls
+        return False  # `iter(function, sentinel)` calls the function
     if made_by in _LAZY:
         return all(_is_no_iterable(each) or _is_iterated_in_c(each, made_by) for each in arguments)
     if made_by == "repeat":
@@ -108,12 +108,12 @@ def _runs_nothing(made_by: str, arguments: list[Any]) -> bool:
 
 
 def _is_no_iterable(thing: Any) -> bool:
-    """True if an argument of an iterator is a number or a function."""
+    """True if an iterator's argument is a number or a function."""
     return type(thing) in (int, bool, type(None)) or is_called(thing) or id(thing) in HARMLESS_IDS
 
 
 def _is_iterated_in_c(thing: Any, made_by: str) -> bool:
-    """True if iterating over a thing does not itself run Python code."""
+    """True if iterating over an object runs no Python code of the object's own."""
     kind: Any = type(thing)
     if issubclass(kind, tf.data.Iterator):
         return made_by != "reversed"
@@ -123,7 +123,7 @@ def _is_iterated_in_c(thing: Any, made_by: str) -> bool:
 
 
 def _reduced(thing: Any) -> tuple[Any, ...]:
-    """Return the parts from which Python recreates the iterator: the name of its maker, the arguments, and a state."""
+    """Return what Python needs to recreate the iterator: the name of its constructor, the arguments, and a state."""
     with without_warnings(DeprecationWarning):  # removed from itertools in Python 3.14
         made_by, arguments, *state = thing.__reduce__()
     if made_by.__name__ not in MAKERS:

@@ -1,9 +1,9 @@
-"""Kind defines what an object contains, and how that is encoded and restored.
+"""Defines `Kind`: what an object contains, and how its content is encoded and restored.
 
 Each kind knows four things about an object: its `parts` (the objects in it, and how each is reached), its `content` (a
-comparable value that refers to its parts), how to `give_back` a content to an object in place, and how to `build` a new
-object. An object that can only be built replaces the old one. An object that can be neither changed nor built is noted,
-and lost after a restart.
+comparable value that refers to its parts), how to `give_back` the content to an object in place, and how to `build` a
+new object. An object that can only be built replaces the old one. An object that can be neither changed nor built is
+recorded, and is lost after a restart.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ Part = tuple[str, Any]
 """The path to a part, which is the same in every attempt, and the part itself."""
 Encode = Callable[[Any], Value]
 Decode = Callable[..., Any]
-"""Called with a value and, if any, the current object in its place, which may have to stay."""
+"""Called with a value and, if there is one, the current object in its place, which may have to stay."""
 TypeNamed = Callable[[str], Any]
-"""Finds a type by its path in the closed list of types that restoration may create; raises CannotGiveBackError."""
+"""Finds a type by its path in the closed list of types that may be created. Raises CannotGiveBackError."""
 
 
 _LARGEST, _LONGEST = 1_000_000, 8
 """Integers this large are treated as clock values, and floats with more characters as random numbers."""
 _MOST_NAMED = 100
-"""A mapping with more names than this is treated as data, not settings."""
+"""A mapping with more names than this is treated as data, not as settings."""
 _SAME = "same"
-"""Marks a figure that has not changed since the training began."""
+"""Marks a figure that has not changed since training started."""
 
 
 class Figure(NamedTuple):
-    """A number or switch under a name in an object, perhaps a setting."""
+    """A named number or switch in an object, which may be a setting."""
 
     name: str
     where: str
@@ -42,7 +42,7 @@ class Figure(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A figure that the training did not change, and that the script now sets differently."""
+    """A figure that training did not change, and that the script now sets differently."""
 
     name: str
     where: str
@@ -67,10 +67,10 @@ NOTHING = object()
 
 
 class CannotGiveBackError(Exception):
-    """An object of this kind cannot be changed in place, or cannot be built.
+    """Raised if an object cannot be changed in place, or cannot be built.
 
     Args:
-        trouble: the obstacle, as a key of the table of reasons.
+        trouble: the obstacle, as a key in the table of reasons.
     """
 
     def __init__(self, text: str, trouble: str = "") -> None:
@@ -79,11 +79,11 @@ class CannotGiveBackError(Exception):
 
 
 class OutsideError(Exception):
-    """A reference to something outside the training state: a lock, an open file, a connection."""
+    """Raised for a reference to something outside the training state: a lock, an open file, a connection."""
 
 
 class Kind:
-    """One kind of object. This base kind shows no content, and never appears to change."""
+    """One kind of object. This base kind has no visible content, and never appears to change."""
 
     tag = "opaque"
     in_place = True
@@ -91,26 +91,26 @@ class Kind:
     arrays = False
     """True if the content is large and is stored as a separate array."""
     named_from: int | None = None
-    """The index in the content after which names and values alternate; None if it has no names."""
+    """The index in the content from which names and values alternate, or None if there are no names."""
 
     def at(self, name: str) -> str:
-        """Return the path from the object to the value under a name."""
+        """Return the path from the object to the value with this name."""
         return f".{name}"
 
     def parts(self, thing: Any) -> Iterator[Part]:
-        """Yield the objects in a thing, each with its path."""
+        """Yield the objects that an object contains, each with its path."""
         return iter(())
 
     def content(self, thing: Any, encode: Encode) -> Value:
-        """Return the content of a thing, as a comparable value."""
+        """Return an object's content as a comparable value."""
         return None
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        """Restore the content of a thing in place; raises CannotGiveBackError if that is impossible."""
+        """Restore an object's content in place. Raises CannotGiveBackError if that is impossible."""
         raise CannotGiveBackError(type(thing).__name__)
 
     def figures(self, content: Value) -> Iterator[Figure]:
-        """Yield the figures in a content."""
+        """Yield the figures in an object's content."""
         named = self._named(content).items()
         return (Figure(name, self.at(name), value) for name, value in named if is_figure(value))
 
@@ -122,7 +122,7 @@ class Kind:
         return self._with_values(now, lambda name, value: (_SAME, value) if name in same else value) if same else now
 
     def with_settings(self, content: Value, at_begin: Value) -> tuple[Value, list[Setting]]:
-        """Return the content to restore, including figures changed by the script, and those figures as settings."""
+        """Return the content to restore, which keeps figures changed by the script, and a list of those figures."""
         begun, others = self._named(at_begin), list[Setting]()
 
         def chosen(name: Any, value: Value) -> Value:
@@ -137,24 +137,24 @@ class Kind:
         return self._with_values(content, chosen), others
 
     def _named(self, content: Value) -> dict[str, Value]:
-        """Return the values of a content whose names are strings, by name."""
+        """Return the values in the content whose names are strings, keyed by name."""
         if self.named_from is None or not 0 < len(content) - self.named_from <= 2 * _MOST_NAMED:
             return {}
         return {name: value for name, value in pairs(content[self.named_from :]) if type(name) is str}
 
     def _with_values(self, content: Value, chosen: Callable[[Any, Value], Value]) -> Value:
-        """Return the content with each named value replaced by what `chosen` returns for its name and value."""
+        """Return the content with each named value replaced by the result of `chosen(name, value)`."""
         if self.named_from is None:
             return content
         values = ((name, chosen(name, value)) for name, value in pairs(content[self.named_from :]))
         return (*content[: self.named_from], *(each for pair in values for each in pair))
 
     def shell(self, content: Value, type_named: TypeNamed) -> Any:
-        """Create an empty object that `give_back` fills, so it may refer to itself; raises CannotGiveBackError."""
+        """Create an empty object for `give_back` to fill, so it may refer to itself. Raises CannotGiveBackError."""
         raise CannotGiveBackError(self.tag)
 
     def build(self, content: Value, decode: Decode) -> Any:
-        """Build a new object of a kind that cannot be filled; raises CannotGiveBackError."""
+        """Build a new object of a kind that cannot be filled later. Raises CannotGiveBackError."""
         raise CannotGiveBackError(self.tag)
 
 
@@ -165,12 +165,12 @@ def pairs(flat: Value) -> Iterator[tuple[Any, Any]]:
 def put_each(
     pairs: Iterable[tuple[Any, Any]], decode: Decode, now: Mapping[Any, Any], put: Callable[[Any, Any], None]
 ) -> None:
-    """Store each value under its name; raises CannotGiveBackError at the end if any failed.
+    """Store each value under its name. If any of them failed, raises CannotGiveBackError at the end.
 
-    Values outside the training are left out: the new process already has the right ones.
+    Values outside the training state are left out, since the new process already has the right ones.
 
     Args:
-        now: the current values by name.
+        now: the current values, by name.
     """
     missing, trouble = [], ""
     for name, value in pairs:

@@ -23,16 +23,16 @@ from oomph.protocol.reason_table import DATA_ITERATOR, OTHER_VARIABLES
 from oomph.script.quiet import without_configuring_logging
 
 _WRAPPED = ("build", "quantize")
-"""The names of methods that Keras wraps separately in each layer."""
+"""The methods that Keras wraps separately in each layer."""
 _FUNCTIONS = (FunctionType, MethodType, functools.partial)
 _SERIES = ("epoch", "history")
 _OF_ITS_OWN = ("_stats", "_rng_pool", "_iterator")
-"""Stateless private attributes of Grain and PyTorch: timings, reseeded generators, workers."""
+"""Private attributes in Grain and PyTorch that are not state: timings, reseeded generators, workers."""
 _FILES = ("iterator.index", "iterator.data-00000-of-00001")
 
 
 class LibraryObject(Instance):
-    """A layer, model, optimizer, metric, loss, callback or dataset, of a Keras class or a subclass.
+    """A layer, model, optimizer, metric, loss, callback or dataset of a Keras class or a subclass.
 
     Among the attributes that Keras sets, the walk follows only variables, layers, and the user's functions and objects.
     """
@@ -129,13 +129,13 @@ class OwnAttributes(LibraryObject):
 
 
 class Pipeline(Kind):
-    """A Grain or PyTorch dataset, sampler or operation: immutable, but walked for the user's objects in it."""
+    """A Grain or PyTorch dataset, sampler or operation, which is immutable but may contain the user's objects."""
 
     tag = "pipeline"
 
     def parts(self, thing: Any) -> Iterator[Part]:
         for name, value in sorted(dict_of(thing).items()):
-            computed = isinstance(getattr(type(thing), name, None), functools.cached_property)  # kept once it is read
+            computed = isinstance(getattr(type(thing), name, None), functools.cached_property)  # cached once read
             if name not in _OF_ITS_OWN and not computed:
                 yield f".{name}", value
 
@@ -177,7 +177,7 @@ class RandomGenerator(Kind):
 
 
 class TensorFlowFunction(Kind):
-    """A `tf.function`: the Python function in it."""
+    """A `tf.function`: the Python function inside it."""
 
     tag = "tf.function"
 
@@ -186,7 +186,7 @@ class TensorFlowFunction(Kind):
 
 
 class DatasetIterator(Kind):
-    """An iterator over a `tf.data.Dataset`, saved as TensorFlow saves it."""
+    """An iterator over a `tf.data.Dataset`, saved the way TensorFlow saves it."""
 
     tag = "dataset iterator"
     arrays = True
@@ -195,7 +195,7 @@ class DatasetIterator(Kind):
         return NumberArray().content(self.array(thing), encode)
 
     def array(self, thing: Any) -> Any:
-        """Return the bytes of the iterator's checkpoint; empty if TensorFlow cannot save the iterator."""
+        """Return the bytes of the iterator's checkpoint, or an empty array if TensorFlow cannot save the iterator."""
         with tempfile.TemporaryDirectory() as folder:
             try:
                 with without_configuring_logging():
@@ -218,7 +218,7 @@ class DatasetIterator(Kind):
 
 
 def _variable(thing: Any) -> Any:
-    """Return the thing if it is a variable; raises CannotGiveBackError otherwise."""
+    """Return the object if it is a variable. Raises CannotGiveBackError otherwise."""
     kind: Any = type(thing)
     if not _is_variable(kind):
         raise CannotGiveBackError("not a variable")
@@ -226,14 +226,14 @@ def _variable(thing: Any) -> Any:
 
 
 def _leads_on(name: str, value: Any) -> bool:
-    """True if an attribute of a leading class must be walked, unlike Keras' own functions, such as `relu`."""
+    """True if an attribute whose class is in `_leading_among` must be walked; Keras' own functions need not be."""
     of_library = type(value) is FunctionType and code.is_of_library(value)
     return not (of_library and (value.__closure__ is None or name in _WRAPPED))
 
 
 @functools.lru_cache(maxsize=4096)
 def _leading_among(kinds: frozenset[type]) -> frozenset[type]:
-    """Return the classes whose objects have their own state or hold the user's objects."""
+    """Return the classes whose objects have state of their own or lead to the user's objects."""
     return frozenset(kind for kind in kinds if _is_leading_class(kind))
 
 
@@ -251,7 +251,7 @@ def _is_leading_class(kind: type) -> bool:
 
 
 def _given_by_user(function: Any, seen: set[int]) -> Iterator[Any]:
-    """Yield a function that a dataset maps or, if TensorFlow has wrapped it, the user's functions behind the wrapper.
+    """Yield the function that a dataset maps or, if TensorFlow has wrapped it, the user's functions inside the wrapper.
 
     `Dataset.from_generator` keeps its argument in a `_GeneratorState`, in the closures of three functions.
     """

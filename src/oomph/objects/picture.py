@@ -1,4 +1,4 @@
-"""Pictures: the contents of the objects around a training at one moment, and what has changed since."""
+"""Pictures: the contents, at one moment, of the objects that training depends on, and the changes since then."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from oomph.redaction.redaction import holds_known_secret, knows_secrets
 from oomph.terminal.wrapping import shortened
 
 _UNKNOWN = (values.UNKNOWN,)
-"""The content of an object that has a part that can be neither referenced nor encoded."""
+"""The content of an object with a part that can be neither referenced nor encoded."""
 _MOST_BYTES = 2 << 30
-"""The most bytes of arrays in one checkpoint, apart from the variables of model and optimizers."""
+"""The maximum size, in bytes, of the arrays in a checkpoint, not counting model and optimizer variables."""
 LOST, OUTSIDE = "lost", "outside"
 """The tags of new objects that cannot be created, and of new objects outside the training state."""
 
 
 @dataclass
 class Picture:
-    """The objects that a walk reached, and their contents. Arrays are kept as fingerprints only."""
+    """The objects that a walk reached, and their contents. Arrays are kept only as fingerprints."""
 
     graph: Graph
     contents: dict[str, Value]
     troubles: dict[str, Reason]
-    """Maps the key of an object that cannot be encoded to the reason it is lost."""
+    """Maps the key of each object that cannot be encoded to the reason that it is lost."""
 
     @classmethod
     def of(
@@ -48,7 +48,7 @@ class Picture:
         saved_elsewhere: frozenset[int] = frozenset(),
         seconds: float = 1.0,
     ) -> Picture:
-        """Record everything reachable from the roots.
+        """Record everything that can be reached from the roots.
 
         Args:
             before: an earlier picture, whose names for objects are kept.
@@ -65,19 +65,19 @@ class Picture:
                 and key in before.contents
                 and before.graph.nodes[key] is node
             ):
-                contents[key] = before.contents[key]  # what never changes is not read again
+                contents[key] = before.contents[key]  # immutable objects are not read again
                 continue
             try:
                 contents[key] = node.content(graph.encode)
             except CannotEncodeError as error:
                 contents[key], troubles[key] = _UNKNOWN, lost_object(key, str(error), error.trouble)
-            except Exception as error:  # an object that refuses inspection
+            except Exception as error:  # the object cannot be inspected
                 contents[key] = _UNKNOWN
                 troubles[key] = lost_object(key, shortened(f"{type(error).__name__}: {error}", 200))
         return cls(graph, contents, troubles)
 
     def let_go(self) -> Picture:
-        """Return this picture once it keeps no arrays in memory; for one that is only compared with later ones."""
+        """Stop keeping arrays in memory, and return this picture, which can then only be compared with later ones."""
         self.graph.let_go()
         return self
 
@@ -87,7 +87,7 @@ class Picture:
         return self.graph.unseen
 
     def fingerprint(self, under: str = "") -> str:
-        """Return the fingerprint of every object whose name begins with `under`: equal for equal contents anywhere."""
+        """Return a fingerprint of the objects whose names start with `under`, which is equal for equal contents."""
         digest = hashlib.blake2b(digest_size=8)
         for key in sorted(self.contents):
             if key.startswith(under):
@@ -99,19 +99,19 @@ class Picture:
 class Changes:
     """The changes since an earlier picture.
 
-    `changed` contains objects that existed then; `new` contains objects that did not, with the kind that can build
+    `changed` contains the objects that existed then; `new` contains those that did not, with the kinds that can build
     them.
     """
 
     changed: dict[str, Value] = field(default_factory=dict)
     new: dict[str, tuple[str, Value]] = field(default_factory=dict)
     arrays: dict[str, Any] = field(default_factory=dict)
-    """The bytes of large contents, uint8 [N], by the name of the object."""
+    """The bytes of large contents as uint8 [N], keyed by the object's name."""
     lost: list[Reason] = field(default_factory=list)
-    """The reasons some changed state cannot be restored."""
+    """The reasons that some changed state cannot be restored."""
 
     def to_json(self, apart: list[bytes] | None = None) -> dict[str, Any]:
-        """Return the changes as JSON, without the arrays; long bytes are collected in `apart` if given."""
+        """Return the changes as JSON, without the arrays; long byte strings are collected in `apart` if given."""
         return {
             "changed": {key: values.to_json(content, apart) for key, content in self.changed.items()},
             "new": {key: [tag, values.to_json(content, apart)] for key, (tag, content) in self.new.items()},
@@ -120,7 +120,7 @@ class Changes:
 
     @classmethod
     def from_json(cls, document: dict[str, Any], arrays: dict[str, Any], apart: Sequence[bytes] = ()) -> Changes:
-        """Return the changes that `to_json` encoded; raises ValueError for any other document."""
+        """Return the changes that `to_json` encoded. Raises ValueError for any other document."""
         try:
             left: list[bytes | None] = [*apart]
             changed = {str(key): values.from_json(each, left) for key, each in document["changed"].items()}
@@ -131,7 +131,7 @@ class Changes:
 
 
 def lost_object(key: str, what: str, trouble: str = "") -> Reason:
-    """Return the reason an object is lost: its type or contents, and the obstacle if known."""
+    """Return the reason that an object is lost: its type or contents, and the obstacle if known."""
     if what == GeneratorType.__name__:
         trouble = GENERATOR
     return because("object", where=key, what=what[:200], trouble=trouble)
@@ -161,7 +161,7 @@ def changes_between(before: Picture, now: Picture) -> Changes:
 
 
 def _leave_out_secrets(found: Changes, before: Picture, now: Picture) -> None:
-    """Leave out texts that contain known secrets: the next process has them, so only changed ones are lost."""
+    """Leave out text that contains known secrets. The next process has them anyway, so only changed ones are lost."""
     if not knows_secrets():
         return
     for key, content in found.changed.items():
@@ -183,13 +183,13 @@ def _leave_out_secrets(found: Changes, before: Picture, now: Picture) -> None:
 
 
 def _has_secret_items(content: Value, node: Node) -> bool:
-    """True if a content is a text array that contains a known secret."""
+    """True if an object's content is a text array that contains a known secret."""
     is_of_texts = is_large(content) and str(content[2]).lstrip("<>|=").startswith(("S", "U"))
     return is_of_texts and any(map(holds_known_secret, texts_in(node.thing)))
 
 
 def _copy_arrays(found: Changes, now: Picture) -> None:
-    """Copy the changed arrays, up to a checkpoint's limit; the others are lost."""
+    """Copy the changed arrays, up to a checkpoint's size limit; the others are lost."""
     room = _MOST_BYTES
     for key in [*found.changed, *(key for key, (tag, _) in found.new.items() if tag != LOST)]:
         content = now.contents[key]
@@ -208,24 +208,24 @@ def _copy_arrays(found: Changes, now: Picture) -> None:
 
 
 def size_of(content: Value) -> int:
-    """Return the size of a large content in bytes; raises TypeError for record dtypes."""
+    """Return the size of large content in bytes. Raises TypeError for record dtypes."""
     dtype, shape = content[2:4]
     return int(values.dtype_of(dtype).itemsize * np.prod(shape, dtype=np.int64))
 
 
 def is_large(content: Value) -> bool:
-    """True if a content is only a fingerprint, with its values stored separately."""
+    """True if the content is only a fingerprint, with its values stored separately."""
     return type(content) is tuple and content[:1] == ("large",)
 
 
 def bytes_of(node: Node) -> Any:
-    """Return a copy of the values of a large content: uint8 [N]."""
+    """Return a copy of an object's large content as uint8 [N]."""
     array = np.ascontiguousarray(node.kind.array(node.thing))  # type: ignore[attr-defined]
     return array.reshape(-1).view(np.uint8)
 
 
 def _how_made(node: Node, content: Value) -> tuple[str, Value]:
-    """Return the way to recreate a new object: from its content, by name, or not at all."""
+    """Return how a new object can be recreated: from its content, by name, or not at all."""
     if content != _UNKNOWN and _is_buildable(node):
         return node.kind.tag, content
     try:
@@ -256,7 +256,7 @@ def _leave_out_what_nobody_needs(found: Changes) -> None:
 
 
 def references_in(content: Value) -> Iterator[str]:
-    """Yield the keys of the objects that a content refers to."""
+    """Yield the keys of the objects that the content refers to."""
     if type(content) is tuple:
         if len(content) > 1 and content[0] in ("ref", "made", "id"):
             yield str(content[1])

@@ -1,4 +1,4 @@
-"""Random number generators of NumPy, Python and PyTorch."""
+"""Random number generators from NumPy, Python and PyTorch."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _BIT_GENERATORS: dict[str, type[np.random.BitGenerator]] = {
     for kind in (np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)
 }
 _MOST = {"pos": 624, "buffer_pos": 4, "has_uint32": 1, "has_gauss": 1}
-"""The largest valid buffer positions and flags; NumPy does not check them and would read beyond the buffer."""
+"""The largest valid buffer positions and flags. NumPy does not check them and would read beyond the buffer."""
 
 
 _MOST_SPAWNED = 100_000
 
 
 class NumpyRandom(Kind):
-    """A NumPy generator: `Generator`, `RandomState`, or the bit generator inside it."""
+    """A NumPy generator: a `Generator`, a `RandomState`, or the bit generator inside one."""
 
     tag = "numpy random"
 
@@ -51,7 +51,7 @@ class NumpyRandom(Kind):
 
 
 class Seeds(Kind):
-    """A `numpy.random.SeedSequence`: the number of children it has spawned."""
+    """A `numpy.random.SeedSequence`: the number of children that it has spawned."""
 
     tag = "seeds of NumPy"
 
@@ -63,7 +63,7 @@ class Seeds(Kind):
 
 
 class TorchRandom(Kind):
-    """A `torch.Generator`, such as one that orders the batches of a DataLoader."""
+    """A `torch.Generator`, such as one that orders a DataLoader's batches."""
 
     tag = "random of PyTorch"
 
@@ -94,7 +94,7 @@ class PythonRandom(Kind):
 
 
 def state_like(state: Any, now: Any, name: str = "") -> Any:
-    """Return the state if it has the form of the current one; raises CannotGiveBackError."""
+    """Return the state if it has the same form as the current one. Raises CannotGiveBackError otherwise."""
     if type(now) is dict:
         if type(state) is not dict or state.keys() != now.keys():
             raise CannotGiveBackError("the state of a different generator")
@@ -112,7 +112,7 @@ def state_like(state: Any, now: Any, name: str = "") -> Any:
 
 
 def python_state(state: Any) -> Any:
-    """Return a valid `random.Random` state; raises CannotGiveBackError."""
+    """Return the state if it is valid for a `random.Random`. Raises CannotGiveBackError otherwise."""
     match state:
         case (3, tuple() as numbers, None | float()) if all(type(each) is int for each in numbers):
             return state
@@ -120,7 +120,7 @@ def python_state(state: Any) -> Any:
 
 
 def _seeds_of(bits: Any) -> Any:
-    """Return the seeds of a bit generator; None before NumPy 1.25, which hides them."""
+    """Return a bit generator's seeds, or None before NumPy 1.25, which hides them."""
     return getattr(bits, "seed_seq", None)
 
 
@@ -129,7 +129,7 @@ def _spawned(seeds: Any) -> int:
 
 
 def _spawn_up_to(seeds: Any, wanted: Value) -> None:
-    """Spawn children up to the saved count, so that the next child gets the next seed; raises CannotGiveBackError."""
+    """Spawn children up to the saved count, so that the next child gets the next seed. Raises CannotGiveBackError."""
     more = wanted - _spawned(seeds) if type(wanted) is int else -1
     if not 0 <= more <= _MOST_SPAWNED:
         raise CannotGiveBackError("seeds that have spawned other children")
@@ -142,7 +142,7 @@ def _bit_generator(thing: Any) -> Any:
 
 
 def frozen(state: Any) -> Value:
-    """Return the state of a NumPy generator as a value."""
+    """Convert the state of a NumPy generator to a value."""
     if isinstance(state, dict):
         return ("dict", *(each for key, value in state.items() for each in (key, frozen(value))))
     if isinstance(state, np.ndarray):

@@ -40,10 +40,10 @@ class Restoration:
     """Restores the contents of objects.
 
     Args:
-        live: this process's objects, at the moment of the picture that the changes are relative to.
-        changes: the objects' changes since that picture.
-        now: the objects' current picture, which may have new variables that are saved elsewhere.
-        own: True for changes of this process, not a checkpoint.
+        live: this process's objects, as of the picture that the changes are relative to.
+        changes: the changes to the objects since that picture.
+        now: the current picture of the objects, which may include new variables that are saved elsewhere.
+        own: True if the changes come from this process rather than a checkpoint.
     """
 
     def __init__(self, live: Picture, changes: Changes, now: Picture | None = None, own: bool = False) -> None:
@@ -52,23 +52,23 @@ class Restoration:
         self._made: dict[str, Any] = {}
         self._allowance = Allowance()
         self._copied: Counter[str] = Counter()
-        """The number of copies made of each array; limited, as a list could repeat one array until memory is full."""
+        """The number of copies of each array, which is limited: a list could repeat one array until memory is full."""
         self._unfilled: list[tuple[str, Any, Any]] = []
         self.lost: list[Reason] = []
-        """The reasons some state could not be restored."""
+        """The reasons that some state could not be restored."""
 
     def apply_early(self) -> None:
-        """Restore everything that can be restored more than once: all but generators, which only run forward."""
+        """Restore everything that can be restored more than once: all but generators, which can only run forward."""
         self.apply(frozenset(key for key in self._changes.changed if self._rank(key) == 0))
 
     def apply(self, except_for: frozenset[str] = frozenset()) -> None:
-        """Restore everything except these keys; `lost` lists failures."""
+        """Restore everything except the objects with these keys; `lost` lists failures."""
         changed = {key: content for key, content in self._changes.changed.items() if key not in except_for}
         for key in sorted(changed, key=self._rank):
             self._give_back(key, changed[key])
 
     def _rank(self, key: str) -> int:
-        """Return an object's position in the restore order. Generators come first: running them may change others.
+        """Return an object's rank in the restore order. Generators come first, since running them may change others.
 
         Iterators come last: an iterator over a list that is not filled yet would be exhausted.
         """
@@ -83,7 +83,7 @@ class Restoration:
             self.lost.append(lost_object(key, "no longer there", GONE))
             return
         if not node.kind.in_place:
-            return  # its holders get a new one
+            return  # the objects that hold it get a new one
         if not self._own and key in self._live.contents and type(content) is tuple:
             content, others = self._with_settings(node.kind, content, self._live.contents[key])
             self.lost += [
@@ -103,7 +103,7 @@ class Restoration:
         try:
             return kind.with_settings(content, at_begin)
         except (*_ERRORS, CannotGiveBackError):
-            return content, []  # what a checkpoint from elsewhere holds: restoring it says what is wrong
+            return content, []  # a malformed checkpoint from elsewhere: restoring it reports the problem
 
     def _attempt(self, key: str, give_back: Callable[[], None]) -> None:
         try:
@@ -116,7 +116,7 @@ class Restoration:
             self.lost.append(lost_object(key, f"{type(error).__name__}: {error}"))
 
     def _admitted(self, holder: str, value: Value, old: Any = NOTHING) -> Any:
-        """Return the object that a value stands for; raises RefusedError if it must not replace the present one."""
+        """Return the object that a value represents. Raises RefusedError if it must not replace the current one."""
         found = self._decode(value, holder)
         return found if self._own else admitted(found, old)
 
@@ -170,11 +170,11 @@ class Restoration:
         if self._copied[key] > _MOST_COPIES:
             raise CannotGiveBackError("many copies of one array")
         flat = np.frombuffer(self._changes.arrays[key], values.dtype_of(dtype))
-        # An iterator that fills its buffers, or a file, may grow between the fingerprint and the copy.
+        # A file, or an iterator that fills its buffers, may grow between the fingerprint and the copy.
         return flat.copy() if len(shape) == 1 else flat.reshape(shape).copy("F" if order == "F" else "C")
 
     def _referred(self, key: str) -> Any:
-        """Return the object with this key: existing, made earlier, or new."""
+        """Return the object with this key: an existing one, one created earlier, or a new one."""
         if key in self._live.graph.nodes:
             return self._existing(key)
         if key in self._made:
@@ -216,9 +216,9 @@ class Restoration:
             self._attempt(key, partial(kind.give_back, self._made[key], content, decode))
 
     def _remade(self, key: str, tag: str, content: Value) -> Any:
-        """Return an object that can only be built: the existing one if it is the same, otherwise a new one.
+        """Return an object that can only be built: the existing one if it has not changed, otherwise a new one.
 
-        A new one is built only once.
+        A new object is built only once.
         """
         if key and self._live.contents.get(key) == content and key not in self._changes.changed:
             return self._existing(key)
@@ -230,12 +230,12 @@ class Restoration:
         return self._made[key]
 
     def _held_by(self, key: str) -> tuple[Any, ...]:
-        """Return the objects that this process's iterator with this key holds; a restored one may call no others."""
+        """Return the objects in this process's iterator with this key; a restored iterator must not call any others."""
         node = self._live.graph.nodes.get(key)
         return () if node is None else tuple(part for _, part in node.kind.parts(node.thing))
 
     def _fill_parts(self, content: Value) -> None:
-        """Create and fill the sources of an iterator before the iterator itself."""
+        """Create and fill an iterator's sources before the iterator itself."""
         for reference in references_in(content):
             if reference in self._changes.new and reference not in self._made:
                 self._referred(reference)

@@ -1,4 +1,4 @@
-"""Standard-library objects written in C, whose attributes do not show their contents, and open files."""
+"""Standard-library objects implemented in C, whose attributes do not reveal their contents, and open files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from oomph.script.restorable import may_be_restored
 
 _MOST_BYTES = 16 << 20
 _NUMBERS = "<>=@!|0123456789xcbB?hHiIlLqQnNefdgsu"
-"""The characters of a buffer format (PEP 3118) for numbers and bytes, but not for pointers and objects."""
+"""The characters in a buffer format (PEP 3118) that stand for numbers and bytes, but not for pointers and objects."""
 
 
 class Buffer(Kind):
@@ -49,7 +49,7 @@ class Buffer(Kind):
 
 
 _OF_CHARACTERS = "bBuw"
-"""The type codes of arrays that may be a text."""
+"""The type codes of arrays that may contain text."""
 
 
 class Numbers(Kind):
@@ -97,7 +97,7 @@ class ContextValue(Kind):
     tag = "context value"
 
     def parts(self, thing: Any) -> Iterator[Part]:
-        value = thing.get(None)  # it may not have been set yet
+        value = thing.get(None)  # it may not be set yet
         return iter([] if value is None else [(".value", value)])
 
     def content(self, thing: Any, encode: Encode) -> Value:
@@ -117,7 +117,7 @@ class ThreadLocal(Kind):
 
 
 class SharedMemory(Kind):
-    """A `multiprocessing.Value` or `Array`: memory behind a lock."""
+    """A `multiprocessing.Value` or `Array`: memory protected by a lock."""
 
     tag = "shared"
 
@@ -128,11 +128,11 @@ class SharedMemory(Kind):
         return (encode(thing.get_obj()),)
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
-        decode(content[0])  # restored as a node of its own
+        decode(content[0])  # restored as a separate node
 
 
 class Digest(Kind):
-    """A `hashlib` hash: a change can be detected, but not undone."""
+    """A `hashlib` hash: a change can be detected but not undone."""
 
     tag = "digest"
 
@@ -146,13 +146,13 @@ class Database(Kind):
     tag = "database"
 
     def content(self, thing: Any, encode: Encode) -> Value:
-        connection = getattr(thing, "connection", thing)  # of a cursor
+        connection = getattr(thing, "connection", thing)  # a cursor has a connection
         files = [row[2] for row in connection.execute("pragma database_list")]
         return None if all(files) else ("in memory", connection.total_changes)
 
 
 def _holds_addresses(thing: Any) -> bool:
-    """True if the memory contains an address, which is invalid elsewhere and must not come from a checkpoint."""
+    """True if the memory contains addresses, which are invalid elsewhere and must not come from a checkpoint."""
     return not set(memoryview(thing).format) <= set(_NUMBERS)
 
 
@@ -160,7 +160,7 @@ MEMORY = ("_ctypes._SimpleCData", "_ctypes.Array", "_ctypes.Structure", "mmap.mm
 SHARED = ("multiprocessing.sharedctypes.SynchronizedBase",)
 DIGESTS = ("_hashlib.HASH", "_hashlib.HASHXOF", "_blake2.blake2b", "_blake2.blake2s", "_md5.md5", "_sha1.sha1")
 DATABASES = ("sqlite3.Connection", "sqlite3.Cursor")
-"""The classes of databases, by name, since not every Python is built with them."""
+"""The names of database classes, since not every Python is built with them."""
 
 
 FILES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom, io.BufferedReader, io.FileIO)
@@ -169,7 +169,7 @@ _STANDARD_STREAMS = 2
 
 
 class OpenFile(Kind):
-    """The content of a file opened for writing, or the position in one opened for reading only."""
+    """The content of a file opened for writing, or the position in a file opened only for reading."""
 
     tag = "open file"
     arrays = True
@@ -189,7 +189,7 @@ class OpenFile(Kind):
         return ("large", *Large(fingerprints.of_array(found), "|u1", found.shape))
 
     def array(self, thing: Any) -> Any:
-        """Return the content of the file: uint8 [N]."""
+        """Return the content of the file as uint8 [N]."""
         fd = os.open(f"/proc/self/fd/{thing.fileno()}", os.O_RDONLY)
         with open(fd, "rb") as file:
             return np.frombuffer(file.read(), np.uint8)

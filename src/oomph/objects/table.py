@@ -61,7 +61,7 @@ _BY_CLASS: dict[type, Kind] = {
     **dict.fromkeys((io.StringIO, io.BytesIO), standard_kinds.Buffer()),
     array.array: standard_kinds.Numbers(),
 }
-"""The kind of each known class and of its subclasses."""
+"""The kind of each known class and its subclasses."""
 _BY_NAME: dict[str, Kind] = {
     KERAS.variable.path: _BY_CLASS[tf.Variable],
     KERAS.history.path: library_kinds.HistoryKind(),
@@ -88,16 +88,16 @@ _INERT = frozenset((
     "sqlite3", "ssl", "subprocess", "tempfile", "tensorboard", "threading", "torch", "tqdm", "typing", "unittest",
     "urllib", "wandb", "weakref", "zipfile", "oomph", "_thread", "_io", "io", "abc", "types", "builtins",
 ))  # fmt: skip
-"""Libraries whose objects lie outside the training: locks, files, loggers, connections."""
+"""Libraries whose objects lie outside the training state: locks, files, loggers, connections."""
 _PIPELINE, _PIPELINES = library_kinds.Pipeline(), ("grain.", "torch.utils.data.")
 _STATISTICS = "grain._src.python.dataset.stats"
 _STORED = tuple(f"optuna.storages.{name}" for name in ("_cached_storage", "_rdb", "_grpc", "journal"))
-"""Modules whose objects cache state on a disk or server; the cache is not part of the training."""
+"""Modules whose objects cache state from a disk or server; the cache is not part of the training state."""
 
 
 def kind_of(thing: Any) -> Kind:
-    """Return the kind of an object; opaque if its class is unknown."""
-    if issubclass(type(thing), type):  # `isinstance` would ask the object, which may refuse, or lie
+    """Return the kind of an object, or the opaque kind if its class is unknown."""
+    if issubclass(type(thing), type):  # `isinstance` would consult the object, which may raise or lie
         return _CLASS if code.is_users(thing.__module__) else OPAQUE
     if type(thing) is FunctionType and not code.is_users(thing.__globals__.get("__name__", "")):
         return _WRAPPER if instances.wrapped_by(thing) is not None else OPAQUE
@@ -106,19 +106,22 @@ def kind_of(thing: Any) -> Kind:
 
 
 def _dtype_kind(thing: Any) -> str:
-    """Return the kind of content of a NumPy array: "n" for numbers, "O" for Python objects; empty for anything else."""
+    """Return a NumPy array's content type: "n" for numbers, "O" for Python objects; empty for anything else."""
     if not issubclass(type(thing), np.ndarray):
         return ""
     return "O" if thing.dtype.kind == "O" else "n"
 
 
 def kind_when_saved_elsewhere(thing: Any) -> Kind:
-    """Return the kind for a layer or the like whose variables are saved elsewhere: only the user's attributes count."""
+    """Return the kind for a layer or similar object whose variables are saved elsewhere.
+
+    Only the attributes that the user set count.
+    """
     return _ATTRIBUTES if isinstance(kind_of(thing), library_kinds.LibraryObject) else OPAQUE
 
 
 def kind_of_tag(tag: str) -> Kind:
-    """Return the kind with this tag; raises ValueError if there is none."""
+    """Return the kind with this tag. Raises ValueError if there is none."""
     known: dict[str, Kind] = {kind.tag: kind for kind in (*_BY_CLASS.values(), _INSTANCE)}
     known |= {kind.tag: kind for kind in _BY_NAME.values() if not isinstance(kind, library_kinds.LibraryObject)}
     known |= {kind.tag: kind for kind in map(instances.Attributed, filter(_may_have_attributes, _BY_CLASS.values()))}
@@ -129,7 +132,7 @@ def kind_of_tag(tag: str) -> Kind:
 
 
 def is_outside(cls: type) -> bool:
-    """True if objects of this class lie outside the training: locks, files, loggers, connections."""
+    """True if objects of this class lie outside the training state: locks, files, loggers, connections."""
     inert = cls.__module__.partition(".")[0] in _INERT or cls.__module__.startswith((*_STORED, _STATISTICS))
     return inert and not _is_iterator_of_python(cls)
 

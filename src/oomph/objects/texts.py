@@ -1,7 +1,7 @@
-"""The texts in a thing: a checkpoint of elsewhere may bring none that this process does not hold already.
+"""Finds the text in an object: a checkpoint from elsewhere may not bring any that this process does not already hold.
 
-The script opens, calls or runs what it finds in its own attributes, lists, arrays and tables, and no text shows what
-the script does with it.
+The script opens, calls or runs what it finds in its own attributes, lists, arrays and tables, and a string does not
+reveal what the script does with it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from oomph.keras_bridge import code
 
 
 class Among(tuple[Any, ...]):
-    """All items of a container; a new item may replace any of them."""
+    """All the items of a container, any of which a new item may replace."""
 
     __slots__ = ()
 
 
 class _Same:
-    """Wraps a thing to compare it by identity."""
+    """Wraps an object so that it is compared by identity."""
 
     def __init__(self, thing: Any) -> None:
         self.thing = thing
@@ -37,7 +37,7 @@ class _Same:
 
 
 def texts_in(thing: Any) -> Iterator[Any]:
-    """Yield the texts in a thing: the thing itself, or the texts in a tuple, array or text tensor."""
+    """Yield the strings in an object: the object itself, or the strings in a tuple, array or text tensor."""
     kind: Any = type(thing)
     if issubclass(kind, (str, bytes, PurePath)):
         yield thing
@@ -62,7 +62,7 @@ def _texts_of_array(array: Any) -> Iterator[Any]:
 
 
 def holds_all(old: Any, thing: Any) -> bool:
-    """True if each text in a thing is one that `old` holds."""
+    """True if `old` contains every string in an object."""
     return all(text in _held_in(_Same(old)) for text in map(os.fsdecode, texts_in(thing)) if text)
 
 

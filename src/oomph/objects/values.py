@@ -1,10 +1,10 @@
 """Values without an identity, as comparable tuples and as JSON: numbers, text, dates, names of types.
 
 A value is an atom, or a tuple whose first item names its kind. Objects that can change have an identity and are not
-values: they are referenced by `("ref", key)`. Nothing is ever looked up by a name: a short list of types is known here
-("type", "builtins:int"), and enums and named tuples are resolved by whoever decodes (`OwnTypes`).
+values: they are referenced by `("ref", key)`. Nothing is ever looked up by name: a short list of types is known here
+("type", "builtins:int"), and the code that decodes (`OwnTypes`) resolves enums and named tuples.
 
-Long lists of numbers of one type become arrays, which take no more bytes than the numbers and keep their type.
+Long lists of numbers of the same type become arrays, which take up no more bytes than the numbers and keep their type.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ import tensorflow as tf
 from oomph.redaction.redaction import holds_known_secret
 
 Value = Any
-"""An atom, or a tuple that begins with the name of its kind."""
+"""An atom, or a tuple that starts with the name of its kind."""
 UNKNOWN = "unknown"
-"""The tag of a thing that can be neither referenced nor encoded; its type name follows."""
+"""The tag for an object that can be neither referenced nor encoded; the object's type name follows."""
 SECRET = "a key or password"
 """Replaces the type name of a secret."""
 PLAIN = frozenset((bool, int, float, str, type(None)))
@@ -50,21 +50,21 @@ HARMLESS_TYPES = frozenset(
 )
 """Types that a checkpoint may name, since calling one only creates a value."""
 HARMLESS_IDS = frozenset(map(id, HARMLESS_TYPES))
-"""The `id`s of those types: a lookup by hash could run the code of a metaclass."""
+"""The `id`s of `HARMLESS_TYPES`, since a lookup by hash could run a metaclass's code."""
 _TYPES_BY_PATH = {f"{kind.__module__}:{kind.__qualname__}": kind for kind in HARMLESS_TYPES}
 _DTYPE = re.compile(
     r"[<>|=]?([?biufc]\d{1,2}|[SU]\d{1,9}|[mM]8(\[\d{0,9}[A-Za-zμ]{1,2}\])?)|[a-z]{2,10}\d{0,3}(_[a-z0-9]+)?"
 )
-"""Matches the dtype names that `text_of` writes: NumPy would parse other texts as Python."""
+"""Matches the dtype names that `text_of` writes. NumPy would parse other text as Python."""
 _FRACTION = re.compile(r"-?\d{1,4000}(/\d{1,4000})?")
 _PATHS = tuple(kind for kind in vars(pathlib).values() if isinstance(kind, type) and issubclass(kind, pathlib.PurePath))
 
 
 class CannotEncodeError(TypeError):
-    """A value that neither JSON nor arrays can represent; the message names its type.
+    """Raised for a value that neither JSON nor arrays can represent; the message names its type.
 
     Args:
-        trouble: the obstacle, as a key of the table of reasons.
+        trouble: the obstacle, as a key in the table of reasons.
     """
 
     def __init__(self, text: str, trouble: str = "") -> None:
@@ -73,7 +73,7 @@ class CannotEncodeError(TypeError):
 
 
 def is_value(thing: Any) -> bool:
-    """True if nothing in a thing can change, so its identity does not matter."""
+    """True if nothing in an object can change, so that its identity does not matter."""
     kind = type(thing)
     if kind in PLAIN or kind in _VALUES:
         return True
@@ -81,7 +81,7 @@ def is_value(thing: Any) -> bool:
 
 
 def encode(thing: Any) -> Value:
-    """Encode a thing as a value; raises CannotEncodeError."""
+    """Encode an object as a value. Raises CannotEncodeError if it is not one."""
     kind = type(thing)
     if kind in PLAIN:
         return thing
@@ -100,12 +100,12 @@ def encode(thing: Any) -> Value:
 
 
 def text_of(dtype: Any) -> str:
-    """Write a NumPy dtype as text, including dtypes that only TensorFlow knows, such as bfloat16."""
+    """Convert a NumPy dtype to text, including dtypes that only TensorFlow knows, such as bfloat16."""
     return str(dtype.name if dtype.kind == "V" else dtype.str)
 
 
 def dtype_of(text: str) -> Any:
-    """Return the NumPy dtype that `text_of` wrote; raises TypeError unless it describes numbers or text."""
+    """Convert text from `text_of` back to a NumPy dtype. Raises TypeError unless it describes numbers or text."""
     if type(text) is not str or not _DTYPE.fullmatch(text):
         raise TypeError(f"no dtype: {str(text)[:40]}")
     try:
@@ -127,7 +127,7 @@ def unknown_in(value: Value) -> Iterator[str]:
 
 
 def without_secrets(value: Value) -> Value:
-    """Return the value with UNKNOWN for each text that contains a known secret; a restore leaves those unchanged."""
+    """Replace each string in a value that contains a known secret with UNKNOWN, which a restore leaves unchanged."""
     kind = type(value)
     if kind in (str, bytes):
         return (UNKNOWN, SECRET) if holds_known_secret(value) else value
@@ -140,7 +140,7 @@ def without_secrets(value: Value) -> Value:
 
 
 def secrets_in(value: Value) -> Iterator[str | bytes]:
-    """Yield the texts in a value that contain a known secret."""
+    """Yield the strings in a value that contain a known secret."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -152,14 +152,14 @@ def secrets_in(value: Value) -> Iterator[str | bytes]:
 
 
 def named(thing: Any) -> Value:
-    """Encode a type that a checkpoint may name; raises CannotEncodeError otherwise."""
+    """Encode a type that a checkpoint may name. Raises CannotEncodeError for any other object."""
     if not (issubclass(type(thing), type) and id(thing) in HARMLESS_IDS):
         raise CannotEncodeError(type(thing).__name__)
     return ("type", f"{thing.__module__}:{thing.__qualname__}")
 
 
 def path_of(kind: type) -> str:
-    """Return the path of a class; raises CannotEncodeError if looking it up fails."""
+    """Return the path of a class. Raises CannotEncodeError if the path does not lead back to the class."""
     path = f"{kind.__module__}:{kind.__qualname__}"
     if _looked_up(path) is not kind:
         raise CannotEncodeError(kind.__name__)
@@ -178,10 +178,10 @@ def _looked_up(path: str) -> Any:
 
 
 def to_json(value: Value, apart: list[bytes] | None = None) -> Any:
-    """Encode a value as JSON: lists stand for tuples, and types that JSON lacks are tagged.
+    """Encode a value as JSON: tuples become lists, and types that JSON lacks are tagged.
 
     Args:
-        apart: collects long bytes, which the JSON then only refers to.
+        apart: collects long byte strings, which the JSON then refers to by number.
     """
     kind = type(value)
     if kind is float and not math.isfinite(value):
@@ -199,10 +199,11 @@ def to_json(value: Value, apart: list[bytes] | None = None) -> Any:
 
 
 def from_json(document: Any, apart: list[bytes | None] | None = None) -> Value:
-    """Return the value that `to_json` encoded; raises ValueError for any other document.
+    """Return the value that `to_json` encoded. Raises ValueError for any other document.
 
     Args:
-        apart: long bytes, each usable once, since copies in many objects would exhaust memory.
+        apart: long byte strings, each of which can be used only once, since copies in many objects would exhaust
+            memory.
     """
     if not isinstance(document, list):
         return document
@@ -224,7 +225,7 @@ def from_json(document: Any, apart: list[bytes | None] | None = None) -> Value:
 
 
 def decode(value: Value) -> Any:
-    """Return the value that `encode` encoded; raises ValueError if this process cannot create it."""
+    """Return the value that `encode` encoded. Raises ValueError if this process cannot create it."""
     if type(value) is not tuple:
         return value
     tag, *rest = value
@@ -241,7 +242,7 @@ def _decode_type(path: str) -> Any:
 
 
 def member_of(kind: type, name: str) -> Any:
-    """Return the member of an enum with this name; raises ValueError if there is none."""
+    """Return the enum member with this name. Raises ValueError if there is none."""
     members = vars(kind).get("_member_map_") if issubclass(kind, enum.Enum) else None
     if type(members) is not dict or name not in members:
         raise ValueError(f"{kind.__name__} has no {name}")
@@ -249,7 +250,7 @@ def member_of(kind: type, name: str) -> Any:
 
 
 def _decode_fraction(text: str) -> Any:
-    if not _FRACTION.fullmatch(text):  # an exponent would be computed
+    if not _FRACTION.fullmatch(text):  # an exponent would be expanded
         raise ValueError("not a fraction")
     return fractions.Fraction(text)
 
@@ -295,7 +296,7 @@ _LONG = 32
 
 
 def number_array(items: Sequence[Any]) -> Any:
-    """Convert a long list of numbers of one type to an array; None for other lists or if no array can represent it."""
+    """Convert a long list of numbers of the same type to an array; return None if that is impossible."""
     kinds = set(map(type, items)) if len(items) >= _LONG else set()
     kind: Any = kinds.pop() if len(kinds) == 1 else None
     if kind is float:
@@ -320,7 +321,7 @@ def is_of_tensorflow(dtype: Any) -> bool:
 
 
 def encoded_numbers(items: Sequence[Any]) -> Value:
-    """Encode a long list of numbers of one type as a value; None for any other list."""
+    """Encode a long list of numbers of the same type as a value; return None for any other list."""
     array = number_array(items)
     if array is None:
         return None
@@ -328,7 +329,7 @@ def encoded_numbers(items: Sequence[Any]) -> Value:
 
 
 def decoded_numbers(value: Value) -> list[Any] | None:
-    """Return the list that `encoded_numbers` encoded; None for anything else. Raises TypeError for texts."""
+    """Return the list that `encoded_numbers` encoded, or None for anything else. Raises TypeError for text."""
     if (
         type(value) is not tuple
         or len(value) != 3
@@ -337,13 +338,13 @@ def decoded_numbers(value: Value) -> list[Any] | None:
     ):
         return None
     kind = dtype_of(value[1])
-    if not is_of_tensorflow(kind):  # nobody admits the items of this list one by one
+    if not is_of_tensorflow(kind):  # the items of this list are not admitted one by one
         raise TypeError(f"no number: {value[1]}")
     array = np.frombuffer(value[2], kind)
     return list(array) if value[0] == "scalars" else list(array.tolist())
 
 
 def are_values(items: Iterable[Any]) -> bool:
-    """True if no item has an identity, so that none needs to be walked."""
+    """True if none of the items has an identity, so that none needs to be walked."""
     kinds = set(map(type, items)) - PLAIN
     return all(issubclass(kind, np.generic) and kind is not np.void for kind in kinds)

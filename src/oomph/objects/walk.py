@@ -1,6 +1,6 @@
-"""The walk: visits every object reachable from some roots once, under a key that is the same in every attempt.
+"""The walk: visits every object reachable from the roots once, under a key that is the same in every attempt.
 
-It goes breadth first, so that an object is named by its shortest path. It stops at library objects, at objects that
+It proceeds breadth-first, so that an object is named by its shortest path. It stops at library objects, at objects that
 cannot be inspected, and when its time runs out.
 """
 
@@ -36,14 +36,14 @@ _MOST_DEPTH = 40
 _LONGEST_KEY = 400
 _PATIENCE = 4
 _DIGEST = 2
-"""The time limit for the digest of the objects not reached, as a multiple of the walk's."""
+"""The time limit for digesting the objects that were not reached, as a multiple of the walk's own limit."""
 
 
 class Node:
     """One object that was reached.
 
     Args:
-        key: the path to the object; also its name in messages.
+        key: the path to the object, which is also its name in messages.
     """
 
     def __init__(self, key: str, thing: Any, kind: Kind) -> None:
@@ -52,21 +52,21 @@ class Node:
 
     @property
     def thing(self) -> Any:
-        """The object; None if the node has let go of it and the script has too."""
+        """The object, or None if both this node and the script have released it."""
         return self._thing()
 
     def let_go(self) -> None:
-        """Stop keeping an array in memory, on the device or the host, for which the script may have no more use."""
+        """Stop keeping an array in memory, on the device or the host, since the script may no longer need it."""
         thing = self.thing
         if self.kind.arrays and type(thing).__weakrefoffset__:
             self._thing = weakref.ref(thing)
 
     def content(self, encode: Any) -> Value:
-        """Return the object's content; raises CannotEncodeError if some part can be neither referenced nor encoded."""
+        """Return the object's content. Raises CannotEncodeError if any part can be neither referenced nor encoded."""
         for tried in range(1, _MOST_TRIES + 1):
             try:
                 return self.kind.content(self.thing, encode)
-            except RuntimeError:  # another thread changed it
+            except RuntimeError:  # another thread changed the object
                 if tried == _MOST_TRIES:
                     raise CannotEncodeError("an object that other threads change", THREADS) from None
         return None
@@ -81,32 +81,32 @@ class Graph:
     unseen: list[str] = field(default_factory=list)
     """The keys of objects that were not reached within the time limit."""
     rest: bytes | None = b""
-    """A digest of the objects not reached; None unless they are all built-in containers, arrays and values."""
+    """A digest of the objects that were not reached, or None unless all are built-in containers, arrays and values."""
     elsewhere: set[str] = field(default_factory=set)
     """The keys of objects that are saved elsewhere."""
     types: dict[int, type] = field(default_factory=dict)
-    """The types of the objects reached, and the classes among those objects, by `id`."""
+    """The types of the objects reached, and any classes among those objects, keyed by `id`."""
     met: list[Any] = field(default_factory=list)
-    """The objects reached: they and their `id`s last as long as this list."""
+    """The objects reached, kept here so that they and their `id`s remain valid."""
     out_of_time: bool = False
-    """True if the time limit ended the walk: the next attempt may get further, or not as far."""
+    """True if the time limit ended the walk. The next attempt may then reach more objects, or fewer."""
 
     def node_of(self, thing: Any) -> Node | None:
-        """Return the node of an object; None if it was not reached."""
+        """Return the node of an object, or None if it was not reached."""
         node = self.by_id.get(id(thing))
         return node if node is not None and node.thing is thing else None
 
     def let_go(self) -> None:
-        """Stop keeping arrays in memory; for a graph that is only compared with later ones."""
+        """Stop keeping arrays in memory, for a graph that will only be compared with later ones."""
         self.met.clear()
         for node in self.nodes.values():
             node.let_go()
 
     def encode(self, thing: Any) -> Value:
-        """Encode a thing as a reference to an object of the graph or as a value; otherwise as UNKNOWN and its name."""
+        """Encode an object as a reference within the graph or as a value, or else as UNKNOWN with its type name."""
         try:
             return self._encode(thing, 0)
-        except Exception as error:  # also from an object that refuses inspection
+        except Exception as error:  # including from objects that cannot be inspected
             name = str(error) if isinstance(error, CannotEncodeError) else type(thing).__name__
             return (UNKNOWN, name)
 
@@ -138,7 +138,7 @@ class Graph:
 
 
 def _encode_passing(thing: Any, encode: Any) -> Value:
-    """Encode an object inside an iterator, which is a different object each time it is read."""
+    """Encode an object inside an iterator, which is a different object each time the iterator is read."""
     if type(thing) is list:
         return ("list", *map(encode, thing))
     kind = kind_of(thing)
@@ -153,16 +153,16 @@ def walk(
     saved_elsewhere: frozenset[int] = frozenset(),
     seconds: float = 1.0,
 ) -> Graph:
-    """Return the graph of everything reachable from the roots.
+    """Return the graph of everything that can be reached from the roots.
 
     Args:
-        roots: each root, with its name for messages.
-        before: an earlier walk; the objects it met keep their keys.
+        roots: the root objects, each with its name for messages.
+        before: an earlier walk; the objects that it met keep their keys.
         saved_elsewhere: the `id`s of variables that are saved elsewhere, and of the layers that own them.
         seconds: the limit in this thread's processor time; later walks get more. Other load on the machine does not
-            count, so each attempt sees the same part.
+            count, so each attempt sees the same objects.
     """
-    patience = 1 if before is None else _PATIENCE  # what the earlier walk saw must be seen again
+    patience = 1 if before is None else _PATIENCE  # everything that the earlier walk saw must be seen again
     return _Walk(before, saved_elsewhere, time.thread_time() + seconds * patience).run(roots, _DIGEST * seconds)
 
 
@@ -193,7 +193,7 @@ class _Walk:
         return self._graph
 
     def _is_to_be_met(self, thing: Any) -> bool:
-        """True unless the object is new and an earlier walk may have missed it because it was cut short."""
+        """True unless the object is new and an earlier walk that was cut short may have missed it."""
         return self._before is None or not self._before.unseen or bool(self._known(thing)) or _is_passing(thing)
 
     def _meet(self, key: str, thing: Any) -> None:
@@ -219,17 +219,17 @@ class _Walk:
     def _kind_of(self, thing: Any) -> Kind:
         try:
             return kind_when_saved_elsewhere(thing) if id(thing) in self._saved_elsewhere else kind_of(thing)
-        except Exception:  # a class that refuses inspection
+        except Exception:  # the class cannot be inspected
             return OPAQUE
 
     def _known(self, thing: Any) -> Node | None:
         return None if self._before is None else self._before.node_of(thing)
 
     def _free(self, key: str) -> str:
-        """Return the key, followed by a number if an earlier object has taken it."""
+        """Return the key, with a number appended if an earlier object already has it."""
         taken: list[Mapping[str, Node]] = [self._graph.nodes]
         taken += [] if self._before is None else [self._before.nodes]
-        key = without_known_secrets(key)  # a dict may have one among its keys
+        key = without_known_secrets(key)  # a dict key may contain a secret
         if len(key) > _LONGEST_KEY:  # the path through a long chain
             digest = hashlib.blake2b(key.encode(errors="backslashreplace"), digest_size=8).hexdigest()
             key = f"{key[:120]}…{digest}…{key[-60:]}"
@@ -245,7 +245,7 @@ class _Walk:
         attributes: frozenset[str],
         imported: frozenset[str] = frozenset(),
     ) -> None:
-        """Add the globals that code refers to, including any that it may use from the user's modules that it names."""
+        """Add the globals that code refers to, including any that it may use through the user's modules."""
         package = module.get("__package__") or ""
         for each in sorted(imported):
             for name in (each, f"{package}.{each}".strip(".")):  # absolute, or relative to the package
@@ -271,15 +271,15 @@ def _parts_of(node: Node) -> list[Part]:
     for _ in range(_MOST_TRIES):
         try:
             return list(node.kind.parts(node.thing))
-        except RuntimeError:  # another thread changed it
+        except RuntimeError:  # another thread changed the object
             continue
-        except Exception:  # an object that refuses inspection
+        except Exception:  # the object cannot be inspected
             break
     return []
 
 
 def _is_passing(thing: Any) -> bool:
-    """True if a thing has no identity of its own: a tuple or a frozenset."""
+    """True if an object has no identity of its own, as with a tuple or frozenset."""
     return issubclass(type(thing), (tuple, frozenset))
 
 
@@ -306,17 +306,17 @@ _CHUNK = 10_000
 
 
 class _Unseen(Exception):
-    """An object that cannot be inspected."""
+    """Raised if an object cannot be inspected."""
 
 
 def digest_of_many(things: Iterable[Any], known: Container[int], seconds: float = 2.0) -> bytes | None:
-    """Compute a digest of objects and their contents; None if it takes too long or an object cannot be inspected.
+    """Compute a digest of objects and their contents, or return None if an object cannot be inspected or time runs out.
 
-    Each container is visited once, so shared and circular containers terminate.
+    Each container is visited only once, so shared and circular containers terminate.
 
     Args:
-        things: built-in containers and arrays of numbers. Values, including those in tuples, are skipped: they are
-            captured with their owner.
+        things: built-in containers and arrays of numbers. Values, including those in tuples, are skipped, since they
+            are captured with their owner.
         known: the `id`s of captured objects, which need no digest.
         seconds: the time limit.
     """

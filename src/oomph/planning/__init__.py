@@ -1,4 +1,4 @@
-"""Plans the memory of a training before a GPU is paid for: programs, allocators, batches, savers. Pure.
+"""Plans the memory that training needs, before anyone pays for a GPU: programs, allocators, batches, savers. Pure.
 
-Runs in `oomph plan`, and in the script process that `oomph plan` stopped at a fit.
+Runs in `oomph plan` itself, and in the script process that `oomph plan` stopped at a fit call.
 """

@@ -1,4 +1,4 @@
-"""A model of TensorFlow's BFC allocator: the chunk that a request gets, and its actual size.
+"""Models TensorFlow's BFC allocator: which chunk a request gets, and how large that chunk is.
 
 Source: tensorflow/core, xla/tsl/framework/bfc_allocator.cc: `RoundedBytes`, `FindChunkPtr`, `Extend`, `Merge`.
 """
@@ -30,7 +30,7 @@ class Allocator:
 
     limit: int | None = None
     in_use: int = 0
-    """The total size of the chunks in use, in bytes, as `get_memory_info` reports it."""
+    """The total size, in bytes, of the chunks in use, as reported by `get_memory_info`."""
     peak: int = 0
     reserved: int = 0
     _chunks: dict[int, _Chunk] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Allocator:
     _next_start: int = 0
 
     def allocate(self, size: int) -> int | None:
-        """Return a handle of at least `size` bytes; None if no chunk is large enough and the limit is reached."""
+        """Allocate at least `size` bytes and return a handle, or None if no chunk fits and the limit is reached."""
         wanted = max(_ROUNDING, -(-size // _ROUNDING) * _ROUNDING)
         found = self._best(wanted)
         if found is None:
@@ -57,7 +57,7 @@ class Allocator:
         return found
 
     def release(self, handle: int) -> None:
-        """Free a chunk, and join it with free neighbours."""
+        """Free a chunk and merge it with free neighbours."""
         chunk = self._chunks[handle]
         self.in_use -= chunk.size
         chunk.free = True
@@ -82,7 +82,7 @@ class Allocator:
         size = self._region if room is None else min(self._region, room)
         if not doubled:
             self._region *= 2
-        start, self._next_start = self._next_start, self._next_start + size + 1  # regions never touch
+        start, self._next_start = self._next_start, self._next_start + size + 1  # regions are never adjacent
         self._chunks[start] = _Chunk(start, size, True, None, None)
         insort(self._free, (size, start))
         self.reserved += size
@@ -107,7 +107,7 @@ class Allocator:
 
 
 def chunks_of(sizes: Iterable[int]) -> int:
-    """Return the total size in bytes of the chunks for tensors of these sizes. A chunk may exceed its request."""
+    """Return the total size, in bytes, of the chunks for tensors of these sizes. A chunk may exceed its request."""
     allocator = Allocator()
     for size in sizes:
         allocator.allocate(size)

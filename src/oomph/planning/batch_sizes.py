@@ -1,24 +1,24 @@
-"""Chooses batch sizes: the largest that fits, those to run on the GPU, those to compile. Pure."""
+"""Chooses batch sizes: the largest that fits, the ones to run on the GPU, and the ones to compile. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
 MOST = 1 << 20
-"""The largest batch to try, in samples."""
+"""The largest batch size to try."""
 PROBING = "running a few steps on the GPU"
 """The message to show while steps run."""
 MOST_RUN = 6
 _MOST_SECONDS = 180.0
-"""No further size begins if it would probably end more than this many seconds after the first one began."""
+"""No further size starts if it would probably finish more than this many seconds after the first one started."""
 _FIRST = (2, 8, 32)
-"""The small sizes to start with if the step runs operation by operation."""
+"""The small sizes to start with if the step runs one operation at a time."""
 _PART_XLA, _LESS = 4, 8
 _MOST_COMPILED = 3
 ENOUGH_SECONDS = 90.0
-"""No further size begins if it would probably end more than this many seconds after the first one began."""
+"""No further size starts if it would probably finish more than this many seconds after the first one started."""
 _NEAR = 1 / 8
-"""The relative difference from a compiled size within which another size reveals nothing new."""
+"""A size within this relative difference of a compiled one reveals nothing new."""
 
 
 def largest_batch(high: Callable[[int], int], limit: int, start: int = 1) -> int:
@@ -44,21 +44,21 @@ def largest_batch(high: Callable[[int], int], limit: int, start: int = 1) -> int
 
 
 def can_run_more(spent: float, last: float) -> bool:
-    """True if there is time to run one more size that takes as long as the last one."""
+    """True if there is time to run one more size, assuming it takes as long as the last one."""
     return spent + last <= _MOST_SECONDS
 
 
 def sizes_wanted(is_xla: bool, asked: Sequence[int], should_fit: bool) -> tuple[int, ...]:
-    """Return the sizes that the plan wants measured, in order.
+    """Return the batch sizes that the plan should measure, in order.
 
-    A step that runs operation by operation starts with small sizes, at most half of the largest requested one. A step
-    that XLA compiles takes long for each size, and small batches use different algorithms that reveal little: it
-    starts with the largest requested size, if that should fit, followed by a quarter of it.
+    A step that runs one operation at a time starts with small sizes, at most half of the largest requested size. A step
+    that XLA compiles needs a long time for each size, and small batches use different algorithms that reveal little. It
+    starts with the largest requested size, if that should fit, followed by a quarter of that size.
 
     Args:
         is_xla: True if XLA compiles the step.
-        asked: the sizes of the plan, in increasing order.
-        should_fit: True if the largest should fit, according to the simulation.
+        asked: the requested sizes, in increasing order.
+        should_fit: True if the largest requested size should fit, according to the simulation.
     """
     most = asked[-1]
     if not is_xla:
@@ -71,17 +71,17 @@ def sizes_wanted(is_xla: bool, asked: Sequence[int], should_fit: bool) -> tuple[
 def next_to_run(
     ran: Collection[int], ran_out: int | None, wanted: Sequence[int], high: Callable[[int], int], limit: int
 ) -> int | None:
-    """Return the next batch size to run; None if no other is worth a step.
+    """Return the next batch size to run, or None if no further size is worth running.
 
-    If a wanted size may not fit, as far as known, a smaller one that should fit runs first and narrows the bound.
-    If the first size runs out of memory, a much smaller one runs, if the model accepts others.
+    If a wanted size may not fit, judging by what is known, a smaller one that should fit runs first and narrows the
+    bound. If the first size runs out of memory, a much smaller one runs, provided the model accepts other sizes.
 
     Args:
         ran: the sizes that ran.
         ran_out: the smallest size that ran out of memory.
-        wanted: the sizes that the plan wants measured, in order; the first always runs.
-        high: returns the most bytes that a batch size may need, as far as known so far.
-        limit: the device's limit in bytes.
+        wanted: the sizes that the plan should measure, in order; the first always runs.
+        high: returns the currently known upper bound on the bytes that a batch size needs.
+        limit: the device's limit, in bytes.
     """
     if not ran:
         if ran_out is None:
@@ -102,18 +102,18 @@ def next_to_run(
 
 
 def can_compile_more(spent: float, last: float) -> bool:
-    """True if there is time to compile one more size."""
+    """True if there is time to compile one more size, assuming it takes as long as the last one."""
     return spent + last <= ENOUGH_SECONDS
 
 
 def next_size(done: Collection[int], asked: Sequence[int], high: Callable[[int], int], limit: int | None) -> int | None:
-    """Return the next batch size to compile; None if none would reveal more.
+    """Return the next batch size to compile, or None if compiling another would reveal nothing more.
 
     Args:
-        done: the sizes that were compiled.
-        asked: the sizes of the plan, in increasing order.
-        high: returns the most bytes that a batch size may need, as far as known.
-        limit: the device's memory in bytes; None without a device.
+        done: the sizes that have been compiled.
+        asked: the requested sizes, in increasing order.
+        high: returns the currently known upper bound on the bytes that a batch size needs.
+        limit: the device's memory, in bytes; None without a device.
     """
     if len(done) >= _MOST_COMPILED:
         return None

@@ -1,6 +1,6 @@
 """Divides the peak of a step among weights, slots, gradients, activations, the optimizer's update and the rest.
 
-Operations belong to layers by the scopes in their names. When several replicas sum their gradients, these are
+The scopes in an operation's name show which layer it belongs to. When several replicas sum their gradients, these are
 packed, reduced and unpacked. Source: `CollectiveAllReduce` and `NcclAllReduce` in
 tensorflow/python/distribute/cross_device_ops.py: all gradients in one tensor, unless a pack size is given.
 """
@@ -52,9 +52,9 @@ def is_gradient(operation: str) -> bool:
 
 
 def layer_of(operation: str, names: Collection[str]) -> str:
-    """Return the innermost scope in an operation's name that names a layer; empty if there is none.
+    """Return the innermost scope in an operation's name that is also a layer's name; empty if there is none.
 
-    TensorFlow numbers a scope that is entered again: `conv2d_1_2` may be `conv2d_1` for the second time.
+    TensorFlow numbers a scope that is entered more than once: `conv2d_1_2` may be `conv2d_1` the second time.
     """
     for scope in reversed(operation.removeprefix(_GRADIENT).split("/")[:-1]):
         if scope in names:
@@ -75,14 +75,14 @@ def by_layer(sizes: Iterable[tuple[str, int]], names: Collection[str]) -> tuple[
 
 @dataclass(frozen=True)
 class Held:
-    """The size in bytes, by kind, of the memory that a training keeps from step to step."""
+    """The sizes in bytes, by kind, of the memory that training keeps from step to step."""
 
     weights: int
     slots: int
     other: int
     """The size in bytes of metrics, counters and random generator states."""
     largest: int = 0
-    """The size in bytes of the largest single variable, which is included in the other fields."""
+    """The size in bytes of the largest single variable, which is also included in the other fields."""
 
     @property
     def total(self) -> int:
@@ -90,7 +90,7 @@ class Held:
         return self.weights + self.slots + self.other
 
     def items(self) -> tuple[Item, ...]:
-        """Return the sizes as items of a plan, without kinds that the training does not have."""
+        """Return the sizes as items of a plan, leaving out kinds with a size of 0."""
         sizes = {"weights": self.weights, "optimizer slots": self.slots, "metrics and counters": self.other}
         return tuple(Item(name, exactly(size), "counted") for name, size in sizes.items() if size)
 
@@ -108,7 +108,7 @@ def items(program: Program, prediction: Prediction, held: Held) -> tuple[Item, .
 
 
 def layers(program: Program, lifetime: Lifetime, names: Collection[str]) -> tuple[Layer, ...]:
-    """Return the size in bytes, by layer, of the activations in use at the peak."""
+    """Return the activations in use at the peak, by layer, in bytes."""
     makers, packed = program.makers, exchanged(program)
     sizes = [
         (program.operations[makers[tensor]].name, size) for tensor, size in lifetime.alive
@@ -118,7 +118,7 @@ def layers(program: Program, lifetime: Lifetime, names: Collection[str]) -> tupl
 
 
 def timeline(program: Program, lifetime: Lifetime, held: int) -> tuple[MemoryMoment, ...]:
-    """Return the memory in use throughout the step, in order: the highest moment of each stretch."""
+    """Divide the step into equal stretches and return the moment of highest memory use in each, in order."""
     count = len(lifetime.trace)
     stretch = max(1, -(-count // _MOMENTS))
     moments = []

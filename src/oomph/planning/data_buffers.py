@@ -1,4 +1,4 @@
-"""The data that pipeline stages keep, and the space for it."""
+"""Describes the data that pipeline stages keep, and the space available for it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class DataBuffer:
     """The elements that one stage of a tf.data pipeline keeps."""
 
     kind: str
-    """The kind of the stage: "shuffle", "cache" or "prefetch"."""
+    """The kind of stage: "shuffle", "cache" or "prefetch"."""
     elements: int | None
     """The number of elements in the full buffer; None if unknown."""
     element_bytes: int | None
     """The approximate size of one element, in bytes; None if unknown."""
     file: str = ""
-    """The file of a cache on disk; empty for other buffers."""
+    """The file of an on-disk cache; empty for other buffers."""
 
     @property
     def bytes(self) -> int | None:
@@ -28,10 +28,10 @@ class DataBuffer:
 
 @dataclass(frozen=True)
 class Room:
-    """The space for buffers on this machine, in bytes; None if unknown."""
+    """The space available for buffers on this machine, in bytes; None if unknown."""
 
     memory: int | None = None
-    """The machine's memory, or the lowest limit of our control groups if that is lower."""
+    """The machine's memory, or the lowest limit of our control groups if it is lower."""
     disk: int | None = None
     """The free disk space for cache files."""
 

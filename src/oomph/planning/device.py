@@ -1,4 +1,4 @@
-"""The device of a plan: named, given by its memory, or this machine's GPU; the environment for counting its memory."""
+"""Determines the device to plan for: a named GPU, an amount of memory, or a local GPU. Sets up memory counting."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _LEAST = 1 << 30
 
 
 def device_of(wanted: str | None, environ: Mapping[str, str], say: Say) -> dict[str, Any] | None:
-    """Return the device of a plan, as JSON; None if none is named and this machine has none.
+    """Return the device to plan for, as JSON, or None if no device was requested and this machine has no GPU.
 
-    It has a `name`, its `memory` in bytes, its `capability` ("8.9"; empty if unknown), and for a bare amount of
-    memory also `is_card`, which is False.
+    The device has a `name`, its `memory` in bytes and its `capability` ("8.9"; empty if unknown). A bare amount of
+    memory also has `is_card`, which is False.
 
     Args:
-        wanted: the value of --gpu; None for this machine's GPU, if any.
+        wanted: the value of --gpu; None for this machine's GPU, if there is one.
         environ: the environment of the script.
-        say: called with remarks on the choice.
+        say: called with remarks about the choice.
 
-    Raises UsageError for an unknown GPU, and for "auto" without one.
+    Raises UsageError for an unknown GPU, and for "auto" on a machine without one.
     """
     if wanted is not None and wanted.lower() != "auto":
         size = size_of(wanted)
@@ -51,7 +51,7 @@ def device_of(wanted: str | None, environ: Mapping[str, str], say: Say) -> dict[
 
 
 def pool_of(environ: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return TensorFlow's memory pool on the CPU as a device; None if the pool has no limit, or if a GPU is used."""
+    """Return TensorFlow's CPU memory pool as a device, or None if the pool has no limit or a GPU is used."""
     limit = environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB", "")
     is_used = environ.get("TF_CPU_ALLOCATOR_USE_BFC", "").lower() in ("1", "true")
     hidden = environ.get("CUDA_VISIBLE_DEVICES") in ("-1", "")
@@ -67,10 +67,11 @@ def _device(name: str, memory: int, capability: str = "") -> dict[str, Any]:
 def counting_environ(is_gpu_idle: bool = False) -> dict[str, str]:
     """Return the environment variables that make TensorFlow count its memory in the script's process.
 
-    On the CPU, TensorFlow allocates as on a GPU, up to most of the machine's free memory: a model that needs more gets
-    an error with a message, and the kernel need not kill a process. The kernels are those that the simulation knows.
-    TensorFlow takes a GPU's memory only as needed, so that another training on it keeps its own. It takes an idle GPU's
-    memory as the script itself would, since it divides memory less well when taking it bit by bit.
+    On the CPU, TensorFlow then allocates as on a GPU, up to most of the machine's free memory: a model that needs more
+    gets an error message, and the kernel has no need to kill a process. The kernels used are the ones that the
+    simulation knows. On a GPU, TensorFlow claims memory only as needed, so that other training on the same GPU keeps
+    its memory. On an idle GPU, it claims memory as the script itself would, because it divides memory less efficiently
+    when claiming it bit by bit.
     """
     growth = {} if is_gpu_idle else {GROWTH: "true"}
     return {
@@ -82,7 +83,7 @@ def counting_environ(is_gpu_idle: bool = False) -> dict[str, str]:
 
 
 def _free() -> int:
-    """Return the free memory of the machine in bytes, page cache included, but at most the limit of our container."""
+    """Return the machine's free memory in bytes, including the page cache, but at most our container's limit."""
     import psutil
 
     known = (psutil.virtual_memory().available, limit_bytes())

@@ -1,8 +1,8 @@
-"""GPU memory in addition to the tensors of a step, and the memory that TensorFlow leaves to others.
+"""Estimates GPU memory beyond a step's tensors, and the memory that TensorFlow leaves to other programs.
 
 Sources: the reserve was measured with TensorFlow 2.21 on a fake driver, by compute capability, and matches
-`MinSystemMemory` in tensorflow/core/common_runtime/gpu/gpu_device.cc; `TF_CUDNN_WORKSPACE_LIMIT_IN_MB` bounds the
-workspace of cuDNN. The context and the workspaces were not measured on a real GPU by this project.
+`MinSystemMemory` in tensorflow/core/common_runtime/gpu/gpu_device.cc; `TF_CUDNN_WORKSPACE_LIMIT_IN_MB` limits cuDNN's
+workspace. This project has not measured the context or the workspaces on a real GPU.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from oomph.planning.plan import Device, Interval, Item
 
 MIB = 1 << 20
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
-"""The environment variable that makes TensorFlow take a GPU's memory only as needed."""
+"""The environment variable that makes TensorFlow claim a GPU's memory only as needed."""
 _RESERVES = ((5.2, 500), (7.5, 1050), (8.6, 1536), (9.0, 1800))
-"""The memory left free, in MiB, on GPUs up to each compute capability; the last pair also covers newer GPUs."""
+"""The memory left free, in MiB, on GPUs up to each compute capability; the last pair also applies to newer GPUs."""
 _SMALL_CARD, _SMALL_RESERVE = 2048 * MIB, 512 * MIB
 CONTEXT = Interval(300 * MIB, 450 * MIB, 600 * MIB)
-"""The memory of the CUDA context and its kernels, outside TensorFlow's allocator."""
+"""The memory used by the CUDA context and its kernels, outside TensorFlow's allocator."""
 _CUBLAS = Interval(8 * MIB, 32 * MIB, 64 * MIB)
 _CUDNN = Interval(0, 64 * MIB, 512 * MIB)
 
 
 def reserve(memory: int, capability: str) -> int:
-    """Return the size in bytes that TensorFlow leaves free on a GPU of this memory and compute capability ("8.9")."""
+    """Return the number of bytes that TensorFlow leaves free on a GPU of this memory and compute capability ("8.9")."""
     if memory <= _SMALL_CARD:
         return _SMALL_RESERVE
     try:
@@ -36,12 +36,12 @@ def reserve(memory: int, capability: str) -> int:
 
 
 def usable(memory: int, capability: str, is_card: bool) -> int:
-    """Return the part of a card's memory, in bytes, that TensorFlow's allocator gets; all of it for a bare amount."""
+    """Return how many bytes of a card's memory TensorFlow's allocator can use; all of them for a bare amount."""
     return max(0, memory - CONTEXT.high - reserve(memory, capability)) if is_card else memory
 
 
 def workspaces(convolves: bool) -> tuple[Item, ...]:
-    """Return the workspaces that libraries take from TensorFlow's allocator on a GPU."""
+    """Return the workspaces that libraries request from TensorFlow's allocator on a GPU."""
     cublas = Item("cuBLAS workspace", _CUBLAS, "assumed", "32 MiB in a program that XLA compiled for an H100")
     if not convolves:
         return (cublas,)
@@ -50,9 +50,9 @@ def workspaces(convolves: bool) -> tuple[Item, ...]:
 
 
 def nccl_buffers() -> Item:
-    """Return the memory that NCCL takes on each GPU to sum gradients.
+    """Return the memory that NCCL uses on each GPU to sum gradients.
 
-    It comes from the driver, usually from what TensorFlow's allocator leaves free.
+    NCCL requests it from the driver, usually out of the memory that TensorFlow's allocator leaves free.
     """
     return Item(
         "NCCL buffers", Interval(0, 0, 688 * MIB), "assumed",
@@ -61,10 +61,10 @@ def nccl_buffers() -> Item:
 
 
 def xla_workspaces(convolution: int) -> tuple[Item, ...]:
-    """Return the workspaces that libraries take beyond XLA's own buffers, which already include cuBLAS's.
+    """Return the workspaces that libraries need beyond XLA's own buffers, which already include cuBLAS's workspace.
 
-    XLA chooses the cuDNN algorithms when it sees the device, and only then knows their workspaces. The usual ones keep
-    at most a convolution's inputs and outputs in different layouts.
+    XLA chooses cuDNN's algorithms, and learns how much workspace they need, only once it has access to the device. The
+    usual algorithms keep at most a convolution's inputs and outputs in different layouts.
 
     Args:
         convolution: the number of bytes that the largest convolution reads and writes; 0 if there is none.

@@ -1,6 +1,6 @@
-"""Finds GPUs and their memory by loose names, and parses sizes. Pure, apart from reading `gpus.toml` once.
+"""Looks up GPUs and their memory by loose names, and parses sizes. Pure, apart from reading `gpus.toml` once.
 
-"4090", "rtx4090", "NVIDIA GeForce RTX 4090" are one GPU. "A100" is two: it has 40 or 80 GiB.
+"4090", "rtx4090" and "NVIDIA GeForce RTX 4090" are the same GPU. "A100" is ambiguous: it has 40 or 80 GiB.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GIB = 2**30
 _FILE = Path(__file__).with_name("gpus.toml")
 _KEPT_BY_ECC = 1 / 16
 _MOST_GIB = 512
-"""The largest bare number that means GiB of memory. A larger number is the name of a GPU."""
+"""The largest bare number that is read as GiB of memory. A larger number is read as the name of a GPU."""
 _SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*(?:(g|t|m)(?:i?b)?)\Z", re.IGNORECASE)
 _AMOUNT = re.compile(r"(?P<sign>-?)(?P<number>\d{1,9}(?:\.\d{0,9})?)\s*(?P<unit>(?:[kmgt]i?b?|b)?)\Z", re.IGNORECASE)
 _UNITS = {"m": 2**20, "g": GIB, "t": 2**40}
@@ -35,22 +35,22 @@ class GpuModel(NamedTuple):
 
     name: str
     gib: float
-    """Its memory in GiB, as the vendor states."""
+    """The memory in GiB, as stated by the vendor."""
     capability: str
-    """Its compute capability, such as "8.9"."""
+    """The compute capability, such as "8.9"."""
     source: str
     """The vendor's page that states the memory."""
     ecc: bool = False
-    """True if error correction is on by default, which takes a sixteenth of the memory."""
+    """True if error correction, which uses a sixteenth of the memory, is on by default."""
     shared: bool = False
     """True if the CPU and the GPU share the same memory."""
     note: str = ""
     also: tuple[str, ...] = ()
-    """Other names of this GPU."""
+    """Other names for this GPU."""
 
     @property
     def memory_bytes(self) -> int:
-        """The most memory, in bytes, that the driver may report."""
+        """The maximum memory, in bytes, that the driver may report."""
         return int(self.gib * GIB * (1 - _KEPT_BY_ECC if self.ecc else 1))
 
     @property
@@ -94,7 +94,7 @@ def find_gpu(text: str) -> GpuModel:
 
 
 def capability_of(name: str) -> str:
-    """Return the compute capability of the GPUs with this name, as drivers show it; empty if none is in the list."""
+    """Return the compute capability for a GPU name as drivers report it; empty if the name is not in the list."""
     wanted, _ = _key(name)
     found = {gpu.capability for gpu in gpus() if _key(gpu.name)[0] == wanted}
     return found.pop() if len(found) == 1 else ""
@@ -112,13 +112,13 @@ def is_same(one: str, other: str) -> bool:
 
 
 def size_of(text: str) -> int | None:
-    """Parse a size such as "24GiB", "24GB" or "16g" to bytes, all in powers of 1024; None for anything else."""
+    """Convert a size such as "24GiB", "24GB" or "16g" to bytes, in powers of 1024. Returns None for anything else."""
     found = _SIZE.match(text.strip())
     return None if found is None or not float(found[1]) else int(float(found[1]) * _UNITS[found[2].lower()])
 
 
 def _key(text: str) -> tuple[str, int | None]:
-    """Return the part of a GPU's name that identifies it, and the GiB of memory in the name, or None."""
+    """Return the part of a GPU's name that identifies it, and the memory size in the name, in GiB, or None."""
     lower = re.sub(r"[-_/,()]", " ", text.lower())
     found = _SIZE_IN_NAME.search(lower)
     if found is not None:
@@ -140,7 +140,7 @@ def _wrong_size(gpu: GpuModel, size: int, known: Sequence[float]) -> str:
 
 
 def _unknown(text: str, wanted: str) -> str:
-    """Return the message for a word that is not the name of a GPU."""
+    """Return the error message for a word that is not the name of a GPU."""
     amount = _AMOUNT.match(text.strip())
     is_bare = amount is not None and not amount["sign"] and not amount["unit"]
     if amount is None or (is_bare and float(amount["number"]) > _MOST_GIB):

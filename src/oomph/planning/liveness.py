@@ -1,11 +1,11 @@
-"""Runs a program without computing anything, to find which tensors coexist, and what the allocator gives them.
+"""Simulates a program without computing anything, to find which tensors coexist, and which memory they occupy.
 
-The outputs of an operation live until the last operation that reads them has ended.
+An operation's outputs live until the last operation that reads them has finished.
 
-Source for the order: tensorflow/core/common_runtime/executor.cc, `ScheduleReady`: of the operations that have become
-ready, the cheap ones run next on the same thread, then the last of the others; the rest go to the thread pool. Eigen's
-NonBlockingThreadPool: a thread takes its newest task first, and an idle thread steals the oldest task of another. On a
-GPU all operations count as cheap, so one thread starts them in the order in which they become ready.
+Source for the order: tensorflow/core/common_runtime/executor.cc, `ScheduleReady`: of the operations that have just
+become ready, the cheap ones run next on the same thread, followed by the last of the others; the rest go to the thread
+pool. Eigen's NonBlockingThreadPool: a thread takes its newest task first, and an idle thread steals another thread's
+oldest task. On a GPU all operations count as cheap, so one thread starts them in the order in which they become ready.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from oomph.planning.allocator import Allocator
 from oomph.planning.program import Operation, Program, Storage
 
 _UNEVEN = (0.4, 2.5)
-"""The range of the random factor by which the duration of an operation varies."""
+"""The range of the random factor by which an operation's duration varies."""
 _NEARLY = 1.005
-"""The growth of the peak, as a factor, at which live tensors are recorded again; recording each peak would be slow."""
+"""The factor by which the peak must grow before live tensors are recorded again; recording each peak would be slow."""
 
 
 class Order(Enum):
@@ -36,24 +36,24 @@ class Order(Enum):
 
 
 class Schedule(Protocol):
-    """The operations that are ready, by index."""
+    """The operations that are ready to run, by index."""
 
     def begin(self, ready: Iterable[int]) -> None:
-        """Add the operations that have no dependences."""
+        """Add the operations that have no dependencies."""
 
     def add(self, worker: int, ready: Iterable[int]) -> None:
         """Add the operations that became ready because this worker finished an operation."""
 
     def take(self, worker: int) -> int | None:
-        """Take the next operation for this worker; None if nothing is ready."""
+        """Return the next operation for this worker, or None if no operation is ready."""
 
 
 def schedule(order: Order, is_cheap: Sequence[bool], workers: int, chance: Random) -> Schedule:
-    """Return a schedule for this order.
+    """Return a schedule for the given order.
 
     Args:
         order: the order in which ready operations run.
-        is_cheap: for each operation, true if it takes next to no time.
+        is_cheap: for each operation, True if it takes almost no time.
         workers: how many operations run at a time.
         chance: decides which operation each thread starts with.
     """
@@ -81,7 +81,7 @@ class _Line:
 
 
 class _Heap:
-    """A single queue for all workers, in the order of the trace."""
+    """A single queue for all workers, in tracing order."""
 
     def __init__(self) -> None:
         self._heap: list[int] = []
@@ -98,7 +98,7 @@ class _Heap:
 
 
 class _ThreadPool:
-    """One queue for each worker, plus the operations that the worker runs inline."""
+    """One queue per worker, plus the operations that the worker runs inline."""
 
     def __init__(self, is_cheap: Sequence[bool], workers: int, chance: Random) -> None:
         self._is_cheap, self._chance = is_cheap, chance
@@ -135,7 +135,7 @@ class _ThreadPool:
 
 @dataclass(frozen=True)
 class Lifetime:
-    """One simulated run of a program, in bytes beyond what was in use before it."""
+    """One simulated run of a program. Amounts of memory are in bytes, on top of the memory in use before the run."""
 
     peak: int
     at: int
@@ -143,7 +143,7 @@ class Lifetime:
     alive: tuple[tuple[int, int], ...]
     """The indices of the tensors that own memory at the peak, each with its size in bytes."""
     trace: tuple[int, ...]
-    """The memory in use, in bytes, after each operation has started, in the order of `ran`."""
+    """The memory in use, in bytes, after the start of each operation, in the order of `ran`."""
     ran: tuple[int, ...]
 
 
@@ -166,7 +166,7 @@ class _Sized:
 
     @classmethod
     def of(cls, program: Program, batch: int) -> _Sized:
-        """Return the sizes of the program at this batch size."""
+        """Return the sizes of the program at the given batch size."""
         return cls(
             program,
             [size.at(batch) for size in program.sizes],
@@ -209,7 +209,7 @@ class _Run:
             idle.insert(0, worker)
 
     def _takes_up(self, worker: int, now: int, running: list[tuple[int, int, int, int | None]]) -> bool:
-        """Let an idle worker start an operation. False if no operation is ready."""
+        """Let an idle worker start an operation. Returns False if no operation is ready."""
         index = self._schedule.take(worker)
         if index is None:
             return False
@@ -229,12 +229,12 @@ class _Run:
         return round(self._sized.works[index] * self._chance.uniform(*_UNEVEN))
 
     def leave(self) -> None:
-        """Release the memory of what the step returned."""
+        """Release the memory of everything that the step returned."""
         for buffer in list(self._buffers.values()):
             self._allocator.release(buffer.handle)
 
     def _start(self, index: int) -> int | None:
-        """Allocate an operation's outputs and scratch memory; return the handle of the scratch memory."""
+        """Allocate an operation's outputs and scratch memory. Returns the handle of the scratch memory, if any."""
         operation = self._operations[index]
         self._make_outputs(operation)
         workspace = self._sized.workspaces[index]
@@ -302,10 +302,10 @@ class _Run:
 def simulate(
     program: Program, batch: int, order: Order, held: int = 0, workers: int = 1, seed: int = 0, steps: int = 3
 ) -> Lifetime:
-    """Run the program `steps` times in this order, and return the run with the highest peak.
+    """Simulate the program for `steps` steps in the given order, and return the step with the highest peak.
 
-    Up to `workers` operations run at a time. `held` bytes are in use before the first step. Later steps find the memory
-    as earlier steps left it.
+    Up to `workers` operations run at a time. `held` bytes are in use before the first step. Each step starts with the
+    allocator as the previous step left it.
     """
     allocator, chance = Allocator(), Random(seed)
     if held:

@@ -1,12 +1,12 @@
-"""The peak of a step at any batch size, from sizes that ran on the GPU itself or that XLA compiled. Pure.
+"""Predicts a step's peak at any batch size, from sizes that ran on the GPU itself or that XLA compiled. Pure.
 
-Estimates from real steps match the sizes that ran. Elsewhere they follow the simulation or, if XLA hides the buffers,
-what is known about their growth.
+Estimates from real steps match the sizes that ran. At other sizes, they follow the simulation or, if XLA hides the
+buffers, what is known about the growth of such buffers.
 
-Part of a compiled step's memory is fixed: the variables. The rest grows. Each point of the program needs a fixed amount
-plus an amount per sample, and the peak is the highest of these lines, so it is convex: between two sizes it lies below
-the straight line through them; above the largest one it lies above the line through the last two, and below what grows
-in proportion to the batch.
+Part of a compiled step's memory is fixed: the variables. The rest grows. At each point of the program, the memory
+needed is a fixed amount plus an amount per sample, and the peak is the highest of these lines, so it is convex. Between
+two sizes, it lies below the straight line through them. Above the largest size, it lies above the line through the last
+two, but below growth in proportion to the batch.
 """
 
 from __future__ import annotations
@@ -26,29 +26,34 @@ if TYPE_CHECKING:
     from oomph.planning.xla.compiling import Compiled
 
 _FASTER = 1.02
-"""The multiple of proportional growth above which growth has a quadratic part."""
+"""Growth has a quadratic part if it exceeds this multiple of proportional growth."""
 _LOOSE = 0.55
-"""The share of a loose allocator's count that may suffice (`Peaks.is_loose`).
+"""The fraction of the memory counted by a loose allocator that may suffice (`Peaks.is_loose`).
 
 Seen on the fake GPU of tests/rig: 160 of 276 MiB.
 """
 LOWER, UPPER = 0.9, 1.25
 """The bounds as multiples of a measured or corrected peak without XLA: memory layout varies between processes."""
 LOWER_XLA, UPPER_XLA = 0.75, 1.25
-"""The bounds as multiples of the peak of a compiled step that ran. The first step, in which XLA tries out several
-algorithms at a time, decides: on the fake GPU of tests/rig a fit took 0.84 to 0.88 of the memory that the same size
-took in a probe."""
+"""The bounds as multiples of the peak of a compiled step that ran.
+
+The first step is decisive, because XLA tries out several algorithms at a time in it. On the fake GPU of tests/rig, a
+fit used 0.84 to 0.88 of the memory that the same size used in a probe.
+"""
 
 Course = Callable[[int], Interval]
 """A function from the batch size to the peak, with bounds wide enough for any process's memory layout."""
 LOWER_COMPILED, UPPER_COMPILED = 0.9, 1.1
-"""The bounds as multiples of the compiled size: TensorFlow's own XLA is a different version, and its allocator may
-leave gaps. Assumed: neither was measured on a GPU."""
+"""The bounds as multiples of the compiled size.
+
+TensorFlow's own XLA is a different version, and its allocator may leave gaps. Assumed: neither effect was measured on a
+GPU.
+"""
 
 
 @dataclass(frozen=True)
 class XlaGrowth:
-    """The growth of a step's memory with the batch, known at a few sizes."""
+    """Models how a step's memory grows with the batch size, from its values at a few sizes."""
 
     known: Mapping[int, int]
     """The memory that the step needs, in bytes, by batch size."""
@@ -61,7 +66,7 @@ class XlaGrowth:
         return all(later <= _FASTER * earlier for earlier, later in itertools.pairwise(each))
 
     def at(self, batch: int) -> Interval:
-        """Return the bytes at a batch size: exact where known, interpolated in between, and bounded beyond."""
+        """Return the bytes needed at a batch size: exact if known, interpolated between known sizes, bounded beyond."""
         sizes = sorted(self.known)
         if batch in self.known:
             return exactly(self.known[batch])
@@ -93,29 +98,29 @@ class XlaGrowth:
 
 @dataclass(frozen=True)
 class Peaks:
-    """The peak at any batch size: everything in TensorFlow's allocator, in bytes."""
+    """The peak at any batch size, in bytes, including everything in TensorFlow's allocator."""
 
     measured: Mapping[int, int]
     """The highest peak of a few steps, by batch size; at least one entry."""
     course: Course
     is_loose: bool = False
-    """True if the allocator took memory only as needed, and therefore handed out blocks up to twice too large."""
+    """True if the allocator claimed memory only as needed, and so handed out blocks up to twice the needed size."""
     fits_below: int = 0
-    """The allocator's limit in bytes if the measured sizes just ran within it; 0 otherwise."""
+    """The allocator's limit, in bytes, if the measured sizes have just run within it; 0 otherwise."""
 
     def at(self, batch: int) -> Interval:
         """Return the peak of a step with this many samples."""
         found = self.course(batch)
         if self.is_loose:
             found = Interval(round(_LOOSE * found.low), found.expected, found.high)
-        if self.fits_below and batch <= max(self.measured):  # this much or more has just run
+        if self.fits_below and batch <= max(self.measured):  # at least this many samples have just run
             high = max(found.expected, min(found.high, self.fits_below))
             return Interval(found.low, found.expected, high)
         return found
 
 
 def rising(measured: Mapping[int, int]) -> dict[int, int]:
-    """Return the peaks by increasing batch size, each at least as high as the one before: steps differ by chance."""
+    """Return the peaks by increasing batch size, each raised to at least the previous one, as steps vary by chance."""
     found: dict[int, int] = {}
     for batch in sorted(measured):
         found[batch] = max(measured[batch], *found.values(), 0)
@@ -151,8 +156,8 @@ def simulated_course(measured: Mapping[int, int], predicted: Callable[[int], int
 def grown_course(measured: Mapping[int, int], fixed: Callable[[int], int], predicted: Callable[[int], int]) -> Course:
     """Return the course of a step that XLA compiles: `fixed` bytes are counted, and the rest is extrapolated.
 
-    If a single size ran, the bounds are proportional to the batch. The expected value between them follows the
-    simulation, which does not see XLA's buffers but knows what does not grow.
+    If only one size ran, the bounds are proportional to the batch. The expected value between them follows the
+    simulation, which cannot see XLA's buffers but knows which memory does not grow.
 
     Args:
         measured: the peaks by batch size.
@@ -192,7 +197,7 @@ class CompiledStep:
         return _together(self.items(batch))
 
     def peak_of_share(self, batch: int, share: float) -> Interval:
-        """Return the peak of a step that takes this share of the memory, and needs the same workspaces."""
+        """Return the peak of a step that needs this fraction of the memory, but the same workspaces."""
         whole = _together(self._without_workspaces(batch))
         return whole.scaled(share) + _together(self._workspaces(batch))
 

@@ -1,6 +1,6 @@
-"""A plan as one self-contained page of HTML with charts: it loads nothing from elsewhere, and runs no script. Pure.
+"""Renders a plan as one self-contained HTML page with charts. It loads no other resources and runs no scripts. Pure.
 
-The charts are SVG, and take their colours from the style of the page.
+The charts are SVG and use the colours of the page's style.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ pre { white-space: pre-wrap; }
 
 @dataclass(frozen=True)
 class _Frame:
-    """Coordinates on the picture: x from `left` to `right`, y from 0 to `top`."""
+    """Maps values to coordinates in the picture: x from `left` to `right`, y from 0 to `top`."""
 
     left: float
     right: float
@@ -75,7 +75,7 @@ def through_one_step(timeline: Sequence[MemoryMoment], device: Device | None) ->
     """Draw the memory in use after each operation of one step, with the peak marked."""
     highest = max(range(len(timeline)), key=lambda number: timeline[number].size)
     usable = 0 if device is None else device.usable
-    shown = usable if usable <= 2 * timeline[highest].size else 0  # a far limit would flatten the curve
+    shown = usable if usable <= 2 * timeline[highest].size else 0  # a distant limit would flatten the curve
     frame = _Frame(0, max(len(timeline) - 1, 1), _round_up(max(timeline[highest].size, shown, 1)))
     spots = [(frame.x(number), frame.y(moment.size)) for number, moment in enumerate(timeline)]
     ground = frame.y(0)
@@ -138,7 +138,7 @@ def _points(spots: Sequence[tuple[float, float]]) -> str:
 
 
 def _round_up(size: float) -> float:
-    """Round a number of bytes up to a number of KiB, MiB or GiB that divides easily by four."""
+    """Round a number of bytes up to an amount in KiB, MiB or GiB that divides easily by four."""
     unit = 1024.0 ** int(math.log(max(size, 1), 1024))
     figure = size / unit * 1.05
     step: float = 10.0 ** math.floor(math.log10(figure)) / 2
@@ -146,7 +146,7 @@ def _round_up(size: float) -> float:
 
 
 def as_page(plan: Plan, words: Sequence[str]) -> str:
-    """Return the plan as an HTML page; `words` are the script and its arguments, for the command to paste."""
+    """Return the plan as an HTML page; `words` are the script and its arguments, for the command to copy."""
     body = "\n".join(_body(plan, words))
     title = escape(f"Memory of {plan.place}")
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'

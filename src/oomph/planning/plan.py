@@ -1,6 +1,6 @@
-"""A plan: intervals, their parts, and the batch that fits, to and from JSON. Pure; all sizes in bytes.
+"""Defines a plan: intervals, their parts, the largest batch that fits, and the JSON form. Pure; all sizes in bytes.
 
-`--json` prints the JSON, and the script's process sends it.
+`--json` prints this JSON, and the script's process sends it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _AS_THEY_ARE = (
 
 @dataclass(frozen=True)
 class PlannedReplicas:
-    """Replicas that share a batch."""
+    """The replicas that share a batch."""
 
     count: int = 1
 
     def share(self, batch: int) -> int:
-        """Return the number of samples of the replica that gets the most of a batch."""
+        """Return the largest number of samples of a batch that any replica gets."""
         return -(-batch // self.count)
 
     def batch_of(self, share: int) -> int:
@@ -33,7 +33,7 @@ class PlannedReplicas:
         return share * self.count
 
     def words(self, batch: int) -> str:
-        """Say how a batch is shared, in one sentence; empty for a single replica."""
+        """Describe in one sentence how a batch is shared; empty for a single replica."""
         if self.count == 1:
             return ""
         share = self.share(batch)
@@ -45,11 +45,11 @@ class PlannedReplicas:
 
 
 ALONE = PlannedReplicas()
-"""The single replica without a strategy, or with a strategy for one device."""
+"""The single replica used without a strategy, or with a strategy for one device."""
 
 
 class Fitting(Enum):
-    """The verdict on whether a training fits. `UNKNOWN` if the engine does not see what decides it, such as XLA."""
+    """The verdict on whether training fits: `UNKNOWN` if the engine cannot see what decides it, such as XLA."""
 
     YES = "yes"
     NO = "no"
@@ -72,12 +72,12 @@ class Interval:
         return Interval(self.low + other.low, self.expected + other.expected, self.high + other.high)
 
     def scaled(self, share: float) -> Interval:
-        """Return this share of the amount."""
+        """Return the given fraction of the amount."""
         return Interval(*(round(share * size) for size in (self.low, self.expected, self.high)))
 
 
 def exactly(size: int) -> Interval:
-    """Return the interval of a known amount, in bytes."""
+    """Return the interval for an amount known exactly, in bytes."""
     return Interval(size, size, size)
 
 
@@ -94,11 +94,14 @@ class Item:
     """One line of the breakdown: a use of memory, and whether its size was counted, measured or assumed."""
 
     name: str
-    """The user of the memory: `weights`, `gradients`, `optimizer slots`, `activations`, `input batches`, ..."""
+    """The use of the memory: `weights`, `gradients`, `optimizer slots`, `activations`, `input batches`, ..."""
     size: Interval
     basis: str
-    """The source of the size: `counted` from the model, `estimated` by the engine, `compiled` by XLA, `measured` in a
-    real step, or `assumed` from a source."""
+    """The basis for the size.
+
+    It is `counted` from the model, `estimated` by the engine, `compiled` by XLA, `measured` in a real step, or
+    `assumed` from a source.
+    """
     source: str = ""
     """The source of an assumed or measured size."""
 
@@ -113,7 +116,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class MemoryMoment:
-    """The memory in use after one operation of the step, in bytes."""
+    """The memory in use, in bytes, after one operation of the step."""
 
     operation: str
     size: int
@@ -134,73 +137,78 @@ class Saver:
 
     name: str
     peak: Interval | None
-    """The peak with this change; None if it was not planned, in which case `changes` says why."""
+    """The peak with this change; None if it was not planned, in which case `changes` explains why."""
     changes: str
-    """The cost of the change, and its effect on the training."""
+    """The cost of the change, and its effect on training."""
     line: str
     """The line to add to the script, or the command to run; empty if there is none."""
     basis: str = ""
-    """The source of the peak: `compiled` by XLA with this change, or `estimated`; empty if it was not planned."""
+    """The basis for the peak: `compiled` by XLA with this change, or `estimated`; empty if it was not planned."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """The device that the training has to fit."""
+    """The device that training has to fit on."""
 
     name: str
     memory: int
-    """The memory of the device in bytes, as stated by the vendor or the driver."""
+    """The device's memory in bytes, as stated by the vendor or the driver."""
     usable: int
-    """The most bytes that TensorFlow's allocator can get: `memory` minus TensorFlow's reserve and CUDA's own use."""
+    """The maximum bytes for TensorFlow's allocator: `memory` minus TensorFlow's reserve and CUDA's own use."""
     is_card: bool = True
     """False for a bare amount of memory, all of which TensorFlow may use."""
     is_gpu: bool = True
-    """False for TensorFlow's memory pool on the CPU, where Keras uses XLA only if told to."""
+    """False for TensorFlow's CPU memory pool, where Keras uses XLA only if told to."""
     capability: str = ""
-    """The compute capability of the device, such as "8.9"; empty if unknown."""
+    """The device's compute capability, such as "8.9"; empty if unknown."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The memory that a training run needs, and the largest batch size that fits the device."""
+    """The memory that a training run needs, and the largest batch size that fits on the device."""
 
     engine: str
-    """The engine behind the estimates: `graph`, `dry-run`, `xla-gpu` or `probe`."""
+    """The engine that made the estimates: `graph`, `dry-run`, `xla-gpu` or `probe`."""
     accuracy: str
     """The measured error of this engine, in words, as in docs/measurements.md."""
     subject: str
-    """The training in a few words: model, parameters, optimizer, precision, XLA."""
+    """A short description of what is trained: model, parameters, optimizer, precision, XLA."""
     place: str
-    """The file and line of the fit, such as `train.py:42`."""
+    """The file and line of the fit call, such as `train.py:42`."""
     batch: int
-    """The batch size of the script, in samples."""
+    """The script's batch size."""
     estimates: tuple[Estimate, ...]
     """The estimates for the requested batch sizes, in increasing order."""
     curve: tuple[tuple[int, Interval], ...]
-    """The peaks at further batch sizes, for a chart."""
+    """The peaks at additional batch sizes, for a chart."""
     device: Device | None
     max_batch: int | None
     """The largest batch whose upper bound fits; 0 if none does; None without a device or if unknown."""
     micro_batch: int | None
-    """The largest micro-batch that fits alongside the summed gradients, at most the script's batch; 0 if none does;
-    None if unknown, or if a run would not split the batch."""
+    """The largest micro-batch, up to the script's batch size, that fits alongside the summed gradients.
+
+    It is 0 if none fits, and None if unknown or if a run would not split the batch.
+    """
     items: tuple[Item, ...]
     """The parts of the peak at the largest batch of `estimates`, by kind of memory."""
     layers: tuple[Layer, ...]
-    """The size in bytes of activations at the peak by layer, largest first."""
+    """The activations at the peak by layer, in bytes, largest first."""
     peak_operation: str
     timeline: tuple[MemoryMoment, ...]
-    """The memory in use through one step, in at most a few hundred moments."""
+    """The memory in use through one step, at up to a few hundred moments."""
     savers: tuple[Saver, ...]
     notes: tuple[str, ...]
     """The omissions and assumptions of the estimates, one sentence each."""
     warnings: tuple[str, ...] = ()
-    """Warnings about the training on this device, or about its estimates, one sentence each."""
+    """Warnings about training on this device or about the estimates, one sentence each."""
     replicas: int = 1
-    """The number of replicas that share each batch. Batch sizes refer to the whole batch, except `micro_batch`, which
-    is per replica; amounts of memory refer to one replica's device."""
+    """The number of replicas that share each batch.
+
+    Batch sizes refer to the whole batch, except for `micro_batch`, which is per replica; amounts of memory refer to one
+    replica's device.
+    """
     why_open: str = ""
-    """The reason it is unknown which batch fits, and how to find out, without a full stop; empty if it is known."""
+    """The reason why it is unknown which batch fits, and how to find out, without a full stop; empty if known."""
     measured: tuple[int, ...] = ()
     """The batch sizes whose steps have just run on the device itself."""
 
@@ -234,7 +242,7 @@ def as_document(plan: Plan) -> dict[str, Any]:
 
 
 def as_document_without(reason: str) -> dict[str, Any]:
-    """Return the JSON document for a training that could not be planned, with the reason."""
+    """Return the JSON document for training that could not be planned, with the reason."""
     return {"schema": SCHEMA, "engine": None, "reason": reason, "estimates": [], "max_batch": None, "savers": []}
 
 

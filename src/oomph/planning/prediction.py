@@ -1,12 +1,12 @@
 """Predicts a step's peak: simulated in several orders, with random concurrency, then corrected by real steps.
 
-Real steps take more or less memory than the simulation says. The ratio changes slowly with the batch size, but each
+Real steps need more or less memory than the simulation predicts. The ratio changes slowly with the batch size, but each
 measurement of it is noisy: thread timing decides which operations overlap, and TensorFlow orders the same step
-differently in each process (a recurrent network over videos took 599 to 1,747 MiB in six). A training runs one order,
-and its peak is the largest of its steps. So each order is represented by its largest step.
+differently in each process (in six processes, a recurrent network over videos used 599 to 1,747 MiB). Training runs in
+a single order, and its peak is that of its largest step. So each order is represented by its largest step.
 
-A batch size that ran has its own ratio. Elsewhere the ratio is the mean of two estimates: one interpolated between the
-neighbours that ran, one averaged over all sizes that ran, the nearest weighing most.
+A batch size that ran has its own ratio. At other sizes, the ratio is the mean of two estimates: one interpolated
+between the neighbouring sizes that ran, and one averaged over all sizes that ran, with the nearest size weighing most.
 """
 
 from __future__ import annotations
@@ -25,36 +25,45 @@ _RUNS = (
     (Order.THREAD_POOL, 2), (Order.AS_TRACED, 1),
     (Order.THREAD_POOL, 2), (Order.FIRST_READY, 2),
 )  # fmt: skip
-"""The runs to simulate: an order, and how many operations run at a time. The most informative runs are first."""
+"""The runs to simulate, as pairs of an order and a number of concurrent operations, most informative runs first."""
 _EFFORT = 60_000
-"""The approximate number of operations to simulate for a prediction; at least one run of two steps."""
+"""The approximate number of operations to simulate for a prediction; at least one run of two steps is simulated."""
 _MOST_STEPS = 3
 _ASSUMED = 1.25
 """The factor that widens the bounds if sizes are assumed."""
 _LOWER_SIMULATED, _UPPER_SIMULATED = 0.95, 1.12
-"""The factors that turn the lowest and highest simulated peak into the bounds, fitted on the development models of
-docs/measurements.md."""
+"""The factors that turn the lowest and highest simulated peaks into bounds.
+
+They were fitted on the development models of docs/measurements.md.
+"""
 LOWER, UPPER = 0.9, 1.22
 """The bounds as multiples of the expected peak, within the sizes that ran: a step's peak differs between processes."""
 SCRATCH = 32 << 20
-"""The size in bytes added to the upper bound of a step with convolutions. A convolution in the backward pass takes this
-much scratch memory on the CPU, and thread timing decides whether two overlap. It matters only for small models."""
+"""The size in bytes added to the upper bound of a step with convolutions.
+
+A convolution in the backward pass needs this much scratch memory on the CPU, and thread timing decides whether two of
+them overlap. It matters only for small models.
+"""
 _WIDER = 0.04
-"""The relative widening of the interval for each doubling of the batch beyond the largest size that ran. All these
-values were fitted on the models then in docs/measurements.md."""
+"""The relative widening of the interval for each doubling of the batch beyond the largest size that ran.
+
+All of these values were fitted on the models that docs/measurements.md contained at the time.
+"""
 _MOST_DOUBLINGS = 4
 _UNCORRECTED = (0.9, 1.4)
-"""The bounds as multiples of the expected peak if no real step ran. On three models, the fuller of two GPUs of the test
-rig took up to 1.25 times the expected peak."""
+"""The bounds as multiples of the expected peak if no real step ran.
+
+On three models, the fuller of the test rig's two GPUs used up to 1.25 times the expected peak.
+"""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """The predicted memory of one step at one batch size, in bytes, including what is held between steps."""
+    """The predicted memory of one step at one batch size, in bytes, including memory held between steps."""
 
     peak: Interval
     typical: Lifetime
-    """The simulated run whose peak is nearest to the expected peak."""
+    """The simulated run whose peak is closest to the expected peak."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,7 @@ class PredictedStep:
 
 
 def predict(step: PredictedStep, batch: int) -> Prediction:
-    """Predict the peak at a batch size. The thread pool's median run is the expected value; all runs set the bounds."""
+    """Predict the peak at a batch size. The expected value is the thread pool's median run; all runs set the bounds."""
     runs, steps = _affordable(len(step.program.operations))
     lifetimes = [
         (order, simulate(step.program, batch, order, step.held, workers, seed, steps))
@@ -82,7 +91,7 @@ def predict(step: PredictedStep, batch: int) -> Prediction:
 
 
 def _affordable(operations: int) -> tuple[Sequence[tuple[Order, int]], int]:
-    """Return the runs to simulate for a program of this many operations, and the steps of each run."""
+    """Return the runs to simulate for a program with this many operations, and the number of steps per run."""
     passes = _EFFORT // max(1, operations)
     steps = max(2, min(_MOST_STEPS, passes // len(_RUNS)))
     return _RUNS[: max(1, min(len(_RUNS), passes // steps))], steps
@@ -93,7 +102,7 @@ def widened(peak: Interval, largest: int, is_assumed: bool) -> Interval:
 
     Args:
         peak: the interval, in bytes.
-        largest: the size of that variable.
+        largest: the size of the largest variable, in bytes.
         is_assumed: True if some sizes are assumed.
     """
     low, high = (1 / _ASSUMED, _ASSUMED) if is_assumed else (1.0, 1.0)
@@ -101,14 +110,14 @@ def widened(peak: Interval, largest: int, is_assumed: bool) -> Interval:
 
 
 def between(below: Interval, above: Interval, part: float) -> Interval:
-    """Interpolate linearly at `part` of the way between two intervals; never below the first."""
+    """Interpolate linearly at `part` of the way between two intervals; the result is never below the first."""
     pairs = ((below.low, above.low), (below.expected, above.expected), (below.high, above.high))
     return Interval(*(round(one + part * max(0, other - one)) for one, other in pairs))
 
 
 @dataclass(frozen=True)
 class MeasuredSteps:
-    """The peaks of real steps at one batch size and the predicted peak, in bytes."""
+    """The peaks of real steps at one batch size, and the predicted peak, in bytes."""
 
     batch: int
     orders: Sequence[Sequence[int]]
@@ -117,7 +126,7 @@ class MeasuredSteps:
 
     @property
     def factors(self) -> list[float]:
-        """The highest peak of the steps divided by the predicted peak, for each order of operations."""
+        """The highest measured peak divided by the predicted peak, for each order of operations."""
         return [max(peaks) / self.predicted for peaks in self.orders]
 
     @property
@@ -128,7 +137,7 @@ class MeasuredSteps:
 
 @dataclass(frozen=True)
 class Correction:
-    """A correction of simulated peaks by the peaks of real steps at increasing batch sizes."""
+    """Corrects simulated peaks, based on the peaks of real steps at increasing batch sizes."""
 
     measured: Sequence[MeasuredSteps]
     scratch: int = 0
@@ -144,7 +153,7 @@ class Correction:
         return Interval(min(low, expected), expected, round(high * wider) + self.scratch)
 
     def factor(self, batch: int) -> float:
-        """Return the ratio of real to simulated memory at this batch size; constant beyond the sizes that ran."""
+        """Return the ratio of real to simulated memory at this batch size; it is constant beyond the sizes that ran."""
         own = [one.factor for one in self.measured if one.batch == batch]
         if own:
             return own[0]
@@ -154,10 +163,11 @@ class Correction:
         return (self._between(batch) + average) / 2
 
     def range(self, batch: int) -> tuple[float, float]:
-        """Return the lowest and highest factor to expect from a different order of operations.
+        """Return the lowest and highest factors to expect when operations run in a different order.
 
-        They are the factors of this size, or of its two neighbours, widened at each end by the square root of the
-        largest ratio between two orders of one size, since a few orders miss the extremes.
+        These are the factors at this size, or at its two neighbours, widened at each end by the square root of the
+        largest ratio between two orders of the same size, since a handful of orders is unlikely to include the
+        extremes.
         """
         below = max((one for one in self.measured if one.batch <= batch), key=_batch, default=self.measured[0])
         above = min((one for one in self.measured if one.batch >= batch), key=_batch, default=self.measured[-1])
@@ -175,7 +185,7 @@ class Correction:
 
 
 def wider_beyond(batch: int, largest: int) -> float:
-    """Return the width of the interval at a batch size, as a multiple of the width at the largest size that ran."""
+    """Return the width of the interval at a batch size, relative to its width at the largest size that ran."""
     return 1 + _WIDER * min(_MOST_DOUBLINGS, max(0.0, _doublings(batch, largest)))
 
 
@@ -188,11 +198,11 @@ def _doublings(batch: int, since: int) -> float:
 
 
 def uncorrected(peak: Interval) -> Interval:
-    """Return the peak of one of several replicas with wider bounds, because no real step corrects the simulation."""
+    """Widen the bounds of one replica's peak, because no real step corrects the simulation."""
     low, high = (round(bound * peak.expected) for bound in _UNCORRECTED)
     return Interval(min(peak.low, low), peak.expected, max(peak.high, high))
 
 
 def correction(measured: Sequence[MeasuredSteps], convolves: bool = False) -> Correction | None:
-    """Build the correction from these real steps; None if no step ran."""
+    """Build the correction from real steps, or return None if no step ran."""
     return Correction(tuple(measured), SCRATCH if convolves else 0) if measured else None

@@ -1,8 +1,8 @@
-"""The record of a training that ran on a GPU: the memory of its steps, measured and simulated. Pure.
+"""Records how much memory a training run's steps used on a GPU, both measured and simulated. Pure.
 
-It is evidence of two kinds. The same step needs the same memory on the same kind of GPU with the same TensorFlow. For
-other trainings it only shows how far the simulation has been off on such a GPU, which widens bounds and never narrows
-them.
+A record is evidence in two ways. The same step needs the same memory on the same kind of GPU with the same TensorFlow
+version. For other training runs, it only shows how far off the simulation has been on such a GPU, which may widen
+bounds but never narrows them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TYPES = {"gpu": str, "tensorflow": str, "engine": str, "xla": bool, "training":
 
 @dataclass(frozen=True)
 class Point:
-    """The measured and the predicted peak of steps at one batch size, in bytes."""
+    """The measured and predicted peaks of steps at one batch size, in bytes."""
 
     batch: int
     measured: int
@@ -33,35 +33,35 @@ class Point:
 
 @dataclass(frozen=True)
 class ProbeRecord:
-    """The record of one training on one kind of GPU."""
+    """The record of one training run on one kind of GPU."""
 
     gpu: str
     """TensorFlow's name for the GPU."""
     tensorflow: str
-    """The version of TensorFlow."""
+    """The TensorFlow version."""
     engine: str
     """The engine that made the predictions: `graph`."""
     xla: bool
     """True if XLA compiled the step that ran."""
     training: str
-    """A digest of the step, see `planning/live/step_at_sizes.py`."""
+    """A digest of the step; see `planning/live/step_at_sizes.py`."""
     limit: int
-    """The most bytes that TensorFlow's allocator could get."""
+    """The maximum number of bytes available to TensorFlow's allocator."""
     foreign: int
-    """The size in bytes of what the script held on the GPU in addition to the training."""
+    """The memory, in bytes, that the script held on the GPU for purposes other than training."""
     points: tuple[Point, ...]
 
 
 @dataclass(frozen=True)
 class ProbeEvidence:
-    """Ratios of measured to simulated memory, from other trainings on that GPU."""
+    """The range of ratios of measured to simulated memory, from other training runs on the same kind of GPU."""
 
     trainings: int
     least: float
     greatest: float
 
     def widened(self, peak: Interval, simulated: int) -> Interval:
-        """Extend the interval to what these trainings suggest; it never gets narrower.
+        """Extend the interval to the range that these training runs suggest; it never gets narrower.
 
         Args:
             peak: the interval of a plan.
@@ -77,7 +77,7 @@ def as_document(record: ProbeRecord) -> dict[str, Any]:
 
 
 def record_of(document: object) -> ProbeRecord:
-    """Read the record from a JSON document, which may come from anywhere. Raises ValueError for anything else."""
+    """Read the record from a JSON document, which may come from anywhere. Raises ValueError for any other document."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError("not a record of this oomph")
     points: Any = document.get("points")
@@ -94,14 +94,14 @@ def record_of(document: object) -> ProbeRecord:
 
 
 def of_same_training(records: Iterable[ProbeRecord], training: str, xla: bool) -> ProbeRecord | None:
-    """Return the record of the same step, with or without XLA as given; None if there is none."""
+    """Return the record of the same step that also matches the use of XLA, or None if there is none."""
     return next((each for each in records if training and each.training == training and each.xla == xla), None)
 
 
 def evidence(records: Sequence[ProbeRecord], xla: bool, engine: str = "graph") -> ProbeEvidence | None:
-    """Return the records' evidence on the simulation, for steps with XLA or without; None if they show nothing.
+    """Return the records' evidence about the simulation of steps with or without XLA, or None if there is none.
 
-    The largest size of each training counts: in small ones, the libraries' fixed use hides everything else.
+    Only the largest size of each training run counts: at small sizes, the libraries' fixed use hides everything else.
     """
     alike = [record for record in records if record.xla == xla and record.engine == engine]
     largest = [(record, max(record.points, key=lambda point: point.batch)) for record in alike]

@@ -1,4 +1,4 @@
-"""A training step as a program: operations and the tensors between them, with sizes at any batch size."""
+"""Represents a training step as a program: operations and the tensors between them, with sizes at any batch size."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 
 class Storage(Enum):
-    """The place where the outputs of an operation are stored."""
+    """The storage of an operation's outputs."""
 
     NEW = "new"
     """In newly allocated memory."""
     FORWARDED = "forwarded"
-    """In an input's memory if nothing else needs it and it is as large; in newly allocated memory otherwise."""
+    """In the memory of an input of the same size that nothing else needs, or in newly allocated memory."""
     SHARED = "shared"
-    """In the memory of the input with the same index, or of the first if there are fewer inputs."""
+    """In the memory of the input with the same index, or of the first input if there are fewer."""
     HELD = "held"
-    """In memory that stays from step to step: constants and variables."""
+    """In memory that persists from step to step: constants and variables."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Size:
     """The number of bytes per pair of samples, as in a contrastive loss."""
 
     def at(self, batch: int) -> int:
-        """Return the number of bytes at this batch size."""
+        """Return the number of bytes at the given batch size."""
         return max(0, round(self.fixed + self.per_sample * batch + self.per_pair * batch * batch))
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation, which needs its inputs and the operations before it, and produces its outputs."""
+    """One operation, which waits for its inputs and the operations in `before`, and then produces its outputs."""
 
     name: str
     kind: str
@@ -46,50 +46,50 @@ class Operation:
     """The indices of the tensors that the operation reads."""
     outputs: tuple[int, ...]
     before: tuple[int, ...]
-    """The indices of operations that must end first, although they provide no tensor."""
+    """The indices of operations that must finish first, although they provide no tensor."""
     storage: Storage
     workspace: Size = Size(0)
-    """The scratch memory of the operation while it runs, excluding its outputs."""
+    """The operation's scratch memory while it runs, excluding its outputs."""
     is_update: bool = False
     """True if the operation belongs to the optimizer's update."""
     work: Size = Size(0)
-    """The running time of the operation, as bytes that memory could move meanwhile; decides what runs in parallel."""
+    """The running time, expressed as the bytes that memory could move meanwhile; it decides what runs in parallel."""
 
 
 class Dependences(NamedTuple):
-    """The dependences of operations, and the number of readers of each tensor, by index."""
+    """The dependencies of operations, and the number of readers of each tensor, by index."""
 
     waiting: tuple[int, ...]
     """The number of operations that each operation waits for."""
     followers: tuple[tuple[int, ...], ...]
     """The indices of the operations that wait for each operation."""
     readers: tuple[int, ...]
-    """The number of operations that read each tensor; returning it counts as one."""
+    """The number of operations that read each tensor; returning it from the step counts as one."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A training step, pruned to the operations that run, in a possible order."""
+    """A training step, pruned to the operations that run and listed in a valid order."""
 
     operations: Sequence[Operation]
     sizes: Sequence[Size]
     """The size of each tensor, as a function of the batch size."""
     kept: frozenset[int]
-    """The indices of the tensors that the step returns, which live until it has ended."""
+    """The indices of the tensors that the step returns, which live until it has finished."""
 
     @property
     def convolves(self) -> bool:
-        """True if the step has a convolution."""
+        """True if the step contains a convolution."""
         return any(operation.kind.startswith("Conv") for operation in self.operations)
 
     @cached_property
     def makers(self) -> dict[int, int]:
-        """The index of the operation that produces each tensor, by tensor."""
+        """The index of the operation that produces each tensor, keyed by tensor index."""
         return {tensor: index for index, operation in enumerate(self.operations) for tensor in operation.outputs}
 
     @cached_property
     def dependences(self) -> Dependences:
-        """The dependences of the operations."""
+        """The dependencies of the operations."""
         makers, readers = self.makers, [0] * len(self.sizes)
         waiting: list[int] = []
         followers: list[list[int]] = [[] for _ in self.operations]

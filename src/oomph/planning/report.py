@@ -1,4 +1,4 @@
-"""A plan as text for a terminal: the largest batch that fits, the command, the peak, and where it goes. Pure."""
+"""Renders a plan as terminal text: the largest batch that fits, the command, and a breakdown of the peak. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oomph.terminal.screen import BOLD, CYAN, USUAL_WIDTH, YELLOW, Heads
 from oomph.terminal.wrapping import table, wrapped
 
 SCRIPT = "SCRIPT.py"
-"""The placeholder for the script and its arguments, if only the model is known."""
+"""The placeholder for the script and its arguments, used if only the model is known."""
 _MOST_LAYERS = 5
 _HEAD = ("batch", "expected", "at least", "at most", "fits")
 HEADS: Heads = {"note": CYAN, "Next:": BOLD, "Warning:": YELLOW}
@@ -29,7 +29,7 @@ def next_command(plan: Plan, words: Sequence[str]) -> str:
 
 
 def with_script(plan: Plan, words: Sequence[str]) -> Plan:
-    """Return the plan with `words`, the script and its arguments, filled into the commands of its savers."""
+    """Insert `words`, the script and its arguments, into the commands of the plan's savers."""
     savers = tuple(replace(saver, line=_whole(saver.line, words)) for saver in plan.savers)
     return replace(plan, savers=savers)
 
@@ -44,8 +44,8 @@ def as_text(plan: Plan, words: Sequence[str], width: int = USUAL_WIDTH) -> Itera
 
     Args:
         plan: the plan.
-        words: the script and its arguments, for the command to paste.
-        width: the columns to fill.
+        words: the script and its arguments, for the command to copy.
+        width: the number of columns to fill.
     """
     for paragraph in _first_screen(plan, words):
         yield wrapped(paragraph, width, "  ", command=_command(paragraph))
@@ -56,7 +56,7 @@ def as_text(plan: Plan, words: Sequence[str], width: int = USUAL_WIDTH) -> Itera
     yield from _savers(plan.savers, width)
     for note in plan.notes:
         if plan.why_open and note == _sentence(plan.why_open):
-            continue  # said on the first screen
+            continue  # already on the first screen
         yield wrapped(f"note  {note}", width, " " * 6)
     yield wrapped(f"{plan.engine}: {plan.accuracy}" if plan.accuracy else plan.engine, width, "  ")
 
@@ -75,7 +75,7 @@ def _first_screen(plan: Plan, words: Sequence[str]) -> Iterator[str]:
 
 
 def _verdict(plan: Plan) -> str:
-    """Say which batch fits which device, in one sentence."""
+    """State which batch fits on which device, in one sentence."""
     open_too = f" {_sentence(plan.why_open)}" if plan.why_open else ""
     if plan.device is None:
         return (
@@ -101,7 +101,7 @@ def _verdict(plan: Plan) -> str:
 
 
 def _on(device: Device) -> str:
-    """Describe the device, and the memory that a training may use."""
+    """Describe the device and how much of its memory training may use."""
     if device.usable < device.memory:
         return (
             f"{device.name}, where TensorFlow gets {in_three_digits(device.usable)} of {in_three_digits(device.memory)}"
@@ -112,7 +112,7 @@ def _on(device: Device) -> str:
 
 
 def _own_fits(plan: Plan) -> Fitting:
-    """Return the verdict on the script's own batch; unknown if it was not planned."""
+    """Return the verdict on the script's own batch size, or `UNKNOWN` if it was not planned."""
     return next((estimate.fits for estimate in plan.estimates if estimate.batch == plan.batch), Fitting.UNKNOWN)
 
 
@@ -165,7 +165,7 @@ def _columns(rows: Sequence[tuple[str, str, str]], width: int) -> Iterator[str]:
 
 
 def _known(item: Item) -> str:
-    """Describe the source of an item's size, and its bounds if they differ."""
+    """Describe how an item's size is known, with its bounds if they differ."""
     low, high = in_three_digits(item.size.low), in_three_digits(item.size.high)
     return item.basis if low == high else f"{item.basis}, {low} to {high}"
 

@@ -1,4 +1,4 @@
-"""The verdict on whether a training fits, its accuracy, warnings about its precision, and what estimates omit. Pure.
+"""Judges whether training fits; provides accuracy statements, precision warnings and notes on omissions. Pure.
 
 Source for bfloat16: NVIDIA, CUDA C++ Programming Guide, "Arithmetic Instructions" and "Element Types and Matrix Sizes":
 tensor cores support it with compute capability 8.0 or higher.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from oomph.planning.plan import Device, Estimate, Fitting, Interval
 
 _BFLOAT16 = 8.0
-"""The lowest compute capability of a GPU that is fast with bfloat16."""
+"""The lowest compute capability of GPUs with fast bfloat16 arithmetic."""
 ACCURACY = {
     "graph": "simulated from the traced step. On the CPU, on the models used to develop it, half of the peaks were off "
     "by more than 7.6 %, two small ones by 54 and 85 %",
@@ -27,24 +27,28 @@ ACCURACY = {
 }
 """The error of each engine, as in docs/measurements.md."""
 _XLA_SAVES = 0.7
-"""The assumed minimum of the memory that XLA's program of a step takes, as a share of what the operations take one by
-one. The lowest measured share was 0.86."""
+"""The assumed minimum memory of XLA's program for a step, as a fraction of what its operations use one by one.
+
+The lowest measured fraction was 0.86.
+"""
 _XLA_ADDS = 8
-"""A step that XLA would compile certainly fits if this many times its upper bound without XLA fits. The highest factor
-seen is 1.6 times what the operations took one by one: a transformer in its first compiled step, on the CPU. No bound is
-known, so this factor is five times that."""
+"""A step that XLA would compile certainly fits if this many times its upper bound without XLA fits.
+
+The highest factor seen is 1.6 times the memory that the operations used one by one: a transformer in its first compiled
+step, on the CPU. No upper limit is known, so this factor is five times as high.
+"""
 _MOST_UNKNOWN = 3
 _WITHOUT_XLA = "set jit_compile=False in compile(), plan again, and train with that"
 
 
 def suits_bfloat16(device: Device | None) -> bool:
-    """True if the device is fast with bfloat16, as far as known."""
+    """True if the device has fast bfloat16 arithmetic, or if its capability is unknown."""
     number = _capability(device)
     return number is None or number >= _BFLOAT16
 
 
 def warnings(device: Device | None, policies: Iterable[str]) -> tuple[str, ...]:
-    """Return warnings about these dtype policies on this device, one sentence each."""
+    """Return warnings about using these dtype policies on this device, one sentence each."""
     if device is None or suits_bfloat16(device):
         return ()
     names = sorted({name for name in policies if "bfloat16" in name})
@@ -60,30 +64,30 @@ def _capability(device: Device | None) -> float | None:
     try:
         return float(device.capability) if device is not None else None
     except ValueError:
-        return None  # the capability is not known
+        return None  # the capability is unknown
 
 
 @dataclass(frozen=True)
 class FittingVerdict:
-    """The verdict on whether a training fits one device."""
+    """The verdict on whether training fits on one device."""
 
     device: Device | None
     is_xla: bool
     """True if Keras would compile the step with XLA on that device."""
     held: int
-    """The size in bytes of the memory that is in use at any batch size."""
+    """The number of bytes that are in use at any batch size."""
     doubt: str = ""
-    """An unknown that may change every estimate, in words; empty if there is none."""
+    """A description of an unknown that may change every estimate; empty if there is none."""
     compiled: tuple[str, ...] = ()
-    """Remarks on estimates for the step as XLA has compiled it."""
+    """Remarks on estimates for the step as compiled by XLA."""
     measured: tuple[str, ...] = ()
     """Remarks on estimates from real steps on the device itself."""
     seen: tuple[str, ...] = ()
-    """Remarks on other trainings on that device."""
+    """Remarks on other training runs on that device."""
     failed: str = ""
     """A real step that failed with memory left, so that needing less would not help; empty if none did."""
     not_compiled: str = ""
-    """The reason that XLA has not compiled the step, if worth saying, as a clause without a full stop."""
+    """The reason why XLA did not compile the step, as a clause without a full stop; empty if not worth mentioning."""
 
     @property
     def is_hidden(self) -> bool:
@@ -92,14 +96,14 @@ class FittingVerdict:
 
     @property
     def can_say_yes(self) -> bool:
-        """True if the engine sees what decides whether a batch fits."""
+        """True if the engine can see everything that decides whether a batch fits."""
         return self.device is not None and not self.is_hidden and not self.doubt
 
     def fits(self, peak: Interval) -> Fitting:
         """Decide whether the peak fits.
 
-        Yes only if the high end fits; no only if the middle between the low end and the expected peak does not. If XLA
-        decides but has not compiled the step, both answers need a wide margin.
+        The answer is yes only if the upper bound fits, and no only if the midpoint between the lower bound and the
+        expected peak does not. If XLA decides but has not compiled the step, both answers need a wide margin.
         """
         if self.device is None:
             return Fitting.UNKNOWN
@@ -115,7 +119,7 @@ class FittingVerdict:
 
 
 def why_open(verdict: FittingVerdict) -> str:
-    """Say why it is unknown which batch fits, and how to find out; empty if known, or if only a device is missing."""
+    """Explain why it is unknown which batch fits, and how to find out; empty if known or only a device is missing."""
     if verdict.failed:
         return verdict.failed
     if verdict.is_hidden:
@@ -127,7 +131,7 @@ def why_open(verdict: FittingVerdict) -> str:
 
 
 def room_for_xla(verdict: FittingVerdict, estimates: Sequence[Estimate]) -> str:
-    """Say how much memory XLA may take before the largest batch said to fit no longer fits; empty if irrelevant."""
+    """State how much memory XLA may use before the largest fitting batch no longer fits; empty if irrelevant."""
     fitting = [estimate for estimate in estimates if estimate.fits is Fitting.YES]
     if not fitting or not verdict.is_hidden or verdict.device is None:
         return ""

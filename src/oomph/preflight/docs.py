@@ -1,4 +1,4 @@
-"""Write the reference of the rules: `python -m oomph.preflight.docs docs/reference/check-rules.md`."""
+"""Writes the rules reference: `python -m oomph.preflight.docs docs/reference/check-rules.md`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from oomph.preflight.rules import RULES
 
 
 def document() -> str:
-    """Return the reference, generated from the rules."""
+    """Return the rules reference, generated from the rules."""
     return "\n".join(_lines())
 
 
 def summary(rule: Rule) -> str:
-    """Return what the rule finds, in one sentence."""
+    """Return one sentence describing the mistake that the rule finds."""
     return rule.find.__doc__ or ""
 
 
 def _lines() -> Iterator[str]:
     yield "# What `oomph check` finds\n"
-    yield "Generated from `src/oomph/preflight/rules` by `python -m oomph.preflight.docs`. No code is reused.\n"
+    yield "Generated from `src/oomph/preflight/rules` by `python -m oomph.preflight.docs`. Codes are never reused.\n"
     yield "| code | name | severity | needs | what it finds |"
     yield "| --- | --- | --- | --- | --- |"
     for rule in RULES:

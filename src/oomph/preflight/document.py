@@ -1,4 +1,4 @@
-"""The findings of `oomph check`, and what would survive a fault, as text and to and from JSON. Pure."""
+"""Renders the findings of `oomph check`, and what would survive a fault, as text; reads and writes their JSON. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from oomph.terminal.screen import RED, YELLOW, Heads
 from oomph.terminal.wrapping import wrapped
 
 PROVED, UNCOMPARED, PARTLY, LOST, UNKNOWN = "exact", "uncompared", "partly", "lost", "unknown"
-"""PROVED: done and compared here. UNCOMPARED: no problem is known. UNKNOWN: not tried."""
+"""PROVED: tried and compared here. UNCOMPARED: no problem is known. UNKNOWN: not tried."""
 SCHEMA = 1
 HEADS: Heads = {ERROR.upper(): RED, WARNING.upper(): YELLOW}
 _STATES = {
     PROVED: "yes",
-    UNCOMPARED: "nothing known against it",
+    UNCOMPARED: "no known problem",
     PARTLY: "in part",
     LOST: "no",
     UNKNOWN: "not known",
@@ -30,7 +30,7 @@ _STATES = {
 
 @dataclass(frozen=True)
 class Carried:
-    """The fate, after a fault, of one thing that a training needs."""
+    """The expected fate, after a fault, of one thing that training needs."""
 
     what: str
     """The name of the thing: "out of memory", "data", "seeds", "callbacks", "loop"."""
@@ -67,24 +67,24 @@ class ReportedFinding:
 
 @dataclass(frozen=True)
 class Checked:
-    """The outcome of checking one training."""
+    """The outcome of checking one training run."""
 
     place: str
     found: tuple[ReportedFinding, ...]
     looked_at: str = ""
-    """The scope of the check, in one line."""
+    """A one-line description of what was checked."""
     not_looked_at: str = ""
-    """A sentence on calls of fit in the script that were not checked; empty if its source shows none."""
+    """A sentence about fit calls in the script that were not checked; empty if the source contains none."""
     broken: tuple[str, ...] = ()
     """The rules that raised an error."""
     carried: tuple[Carried, ...] = ()
-    """The fate of each thing that the training needs, after a fault."""
+    """The fate, after a fault, of each thing that training needs."""
     memory: str = ""
-    """A one-line summary of the memory."""
+    """A one-line summary of memory use."""
 
     @property
     def has_errors(self) -> bool:
-        """True if the training will fail or cannot learn."""
+        """True if training will fail or the model cannot learn."""
         return any(found.severity == ERROR for found in self.found)
 
 
@@ -95,7 +95,7 @@ def as_document(
     memory: str = "",
     not_looked_at: str = "",
 ) -> dict[str, Any]:
-    """Return the findings of one training as plain JSON; the shape is a contract."""
+    """Return the findings for one training run as plain JSON; its shape is a contract."""
     return {
         "schema": SCHEMA,
         "place": training.fit.place,
@@ -109,7 +109,7 @@ def as_document(
 
 
 def checked_of(document: Mapping[str, Any]) -> Checked:
-    """Read the findings from their JSON. Raises ValueError if it is not such a document."""
+    """Read the findings from their JSON document. Raises ValueError for any other document."""
     try:
         found = tuple(_found(entry) for entry in document["findings"])
         return Checked(
@@ -126,12 +126,12 @@ def checked_of(document: Mapping[str, Any]) -> Checked:
 
 
 def looked_at(training: Training) -> str:
-    """Describe the scope of the check in one line: "640 of 60,000 samples, 6 steps on 32 of them"."""
+    """Describe in one line what was checked: "640 of 60,000 samples, 6 steps on 32 of them"."""
     data = training.data
     rows = max((part.sample.rows for part in data.of("x") if part.sample is not None), default=0)
     of_all = f" of {data.samples:,}" if data.samples is not None and data.samples > rows else ""
     if training.fit.kind == LOOP:
-        return "the model and the first step only, not the data"
+        return "only the model and the first step, not the data"
     words = [f"{rows:,}{of_all} samples"] if rows else [_no_values(data)]
     if training.trial is not None and training.trial.losses:
         steps, of = len(training.trial.losses), "of them" if rows else "samples"
@@ -140,8 +140,8 @@ def looked_at(training: Training) -> str:
 
 
 def _no_values(data: Data) -> str:
-    unread = f", since it cannot read the values of a {data.unread}" if data.unread else ""
-    return f"no values of the data{unread}"
+    unread = f" (oomph cannot read those of a {data.unread})" if data.unread else ""
+    return f"no data values{unread}"
 
 
 def _entry(result: Result, place: str) -> dict[str, Any]:
@@ -161,14 +161,14 @@ def _entry(result: Result, place: str) -> dict[str, Any]:
 def _found(entry: Mapping[str, Any]) -> ReportedFinding:
     severity = entry["severity"]
     if severity not in (ERROR, WARNING):
-        raise ValueError(f"no severity: {severity}")
+        raise ValueError(f"unknown severity: {severity}")
     remedies = tuple(map(str, entry["remedies"]))
     texts = (str(entry[name]) for name in ("where", "why", "line"))
     return ReportedFinding(str(entry["code"]), str(entry["name"]), severity, str(entry["message"]), remedies, *texts)
 
 
 def as_text(checked: Checked, width: int, above: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the findings for people, errors first, and a last line that counts them.
+    """Yield the findings as readable lines, errors first, followed by a line with their counts.
 
     Args:
         checked: the findings.
@@ -218,7 +218,7 @@ def _closing(checked: Checked, width: int) -> Iterator[str]:
         yield _wrapped(checked.not_looked_at, width, "  ")
     if checked.broken:
         rules = ", ".join(checked.broken)
-        yield _wrapped(f"these rules raised an error and found nothing: {rules}", width, "  ")
+        yield _wrapped(f"these rules raised an error, so they found nothing: {rules}", width, "  ")
 
 
 def _wrapped(text: str, width: int, indent: str) -> str:

@@ -1,4 +1,4 @@
-"""Rules and findings: one mistake that a training can have, how to detect it, and the findings of all rules. Pure."""
+"""Defines rules, each of which detects one mistake in a training run, and their findings; applies all rules. Pure."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from dataclasses import dataclass
 from oomph.preflight.facts.training import Training
 
 ERROR, WARNING = "error", "warning"
-"""ERROR: the training will fail, or cannot learn what it should. WARNING: it is probably not what was intended."""
+"""ERROR: training fails, or the model cannot learn what it should. WARNING: something is probably not as intended."""
 SPEC, MODEL, SETTINGS, SAMPLE, STEP = "spec", "model", "settings", "sample", "step"
-"""Facts that a rule needs: shapes and types; the compiled model; the fit call; values of a sample; a trial step."""
+"""The facts that a rule needs: shapes and types; the compiled model; the fit call; sample values; a trial step."""
 PIPELINE = "pipeline"
-"""A fact that a rule needs: the measured wait for data."""
+"""Another fact that a rule may need: the measured time spent waiting for data."""
 _DEPTHS = {"1": SPEC, "2": MODEL, "3": SETTINGS, "4": SAMPLE, "5": STEP, "6": PIPELINE}
-"""The depth of a rule, by the first digit of its code."""
+"""The depth of a rule, keyed by the first digit of its code."""
 
 
 @dataclass(frozen=True)
 class CheckFinding:
-    """One mistake in one training."""
+    """One mistake in one training run."""
 
     message: str
     """One or two factual sentences with the observed values: "labels 1..4, valid is 0..3"."""
     remedy: str
-    """The fix, in one sentence without a final full stop, with this training's own values."""
+    """The fix, in one sentence without a final full stop, with the values of this training run."""
     code: str = ""
     """The suggested replacement for the line; empty if there is none."""
     where: str = ""
-    """The file and line, if different from the call of fit."""
+    """The file and line, if different from those of the fit call."""
     severity: str = ""
     """The severity, if different from the rule's."""
 
@@ -38,29 +38,29 @@ Find = Callable[[Training], Iterator[CheckFinding]]
 
 @dataclass(frozen=True)
 class Rule:
-    """One mistake that a training can have, and its documentation."""
+    """One mistake that a training run can contain, and its documentation."""
 
     code: str
-    """CHK and three digits, never used before; the first digit determines the depth."""
+    """CHK followed by three digits, never reused; the first digit determines the depth."""
     name: str
     """The name of the mistake, in kebab case."""
     severity: str
     depth: str
     why: str
-    """The present behaviour of TensorFlow and Keras, and its effect on the training, in one to three sentences."""
+    """How TensorFlow and Keras currently behave, and how that affects training, in one to three sentences."""
     wrong: str
     """The line of code as people tend to write it."""
     right: str
     """The corrected line of code."""
     find: Find
     hides: tuple[str, ...] = ()
-    """The names of the rules whose findings are consequences of this one."""
+    """The names of rules whose findings are consequences of this one."""
     fault: str = ""
-    """The fault to which it leads, if oomph explain knows one."""
+    """The fault that the mistake leads to, if oomph explain knows one."""
     source: str = ""
-    """The reference: an issue, a file of Keras or TensorFlow, or a paper."""
+    """The reference: an issue, a Keras or TensorFlow file, or a paper."""
     after: str = ""
-    """The code of the rule to sort after; empty to sort by its own code."""
+    """The code of the rule to sort after; empty to sort by this rule's own code."""
 
 
 def rule(
@@ -75,7 +75,7 @@ def rule(
     source: str = "",
     after: str = "",
 ) -> Callable[[Find], Rule]:
-    """Turn the decorated function into a rule: its name is the rule's, its docstring says what the rule finds."""
+    """Turn the decorated function into a rule, named after the function and described by its docstring."""
 
     def registered(find: Find) -> Rule:
         name, depth = find.__name__.replace("_", "-"), _DEPTHS[code[len("CHK")]]
@@ -85,7 +85,7 @@ def rule(
 
 
 def in_order(rules: Collection[Rule]) -> tuple[Rule, ...]:
-    """Sort rules by code, but place each rule with `after` right after the rule that it names."""
+    """Sort rules by code, but place each rule with `after` directly after the rule that it refers to."""
     by_code = {rule.code: rule for rule in rules}
     return tuple(sorted(rules, key=lambda rule: _place(rule, by_code)))
 
@@ -97,7 +97,7 @@ def _place(rule: Rule, by_code: Mapping[str, Rule]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Result:
-    """A finding and the rule that made it."""
+    """A finding and the rule that produced it."""
 
     rule: Rule
     finding: CheckFinding
@@ -110,7 +110,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Examined:
-    """The findings of the rules, errors first."""
+    """The findings of all rules, errors first."""
 
     results: tuple[Result, ...]
     broken: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ class Examined:
 
 
 def examine(training: Training, rules: Sequence[Rule]) -> Examined:
-    """Apply the rules, and drop findings that follow from others."""
+    """Apply the rules and drop findings that follow from others."""
     found, broken = [], []
     for rule in rules:
         try:

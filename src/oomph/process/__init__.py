@@ -1,1 +1,1 @@
-"""Wrappers around the kernel's processes, descriptors and signals. Knows nothing of runs."""
+"""Wraps the kernel's processes, descriptors and signals. Independent of runs."""

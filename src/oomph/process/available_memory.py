@@ -1,7 +1,7 @@
-"""Reads host memory: the total, the available part, and the number of OOM kills.
+"""Reads how much host memory there is, how much of it is available, and how many OOM kills there were.
 
-The cgroup of a container or a cluster job may leave a process less than the machine has. Runs in any process; standard
-library only.
+The cgroup of a container or a cluster job may allow a process less memory than the machine has. Works in any process,
+with the standard library only.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ _CACHE = {1: "total_inactive_file", 2: "inactive_file"}
 _KILLS = {1: "memory.oom_control", 2: "memory.events"}
 _MOST_BYTES = 1 << 20
 _CACHE_SECONDS = 10.0
-"""The time, in seconds, that a value is reused: the kernel sums `memory.stat` over all cores for each read."""
+"""How long a value is reused, in seconds, because the kernel sums `memory.stat` over all cores on every read."""
 
 
 def available_bytes(root: Path = _ROOT) -> int | None:
-    """Return the bytes available without swapping within the limits of our control groups; None if unknown."""
+    """Return the memory available without swapping, within our cgroups' limits, in bytes, or None if unknown."""
     limit = MemoryLimit(inf, root)
     left = None if limit.bytes is None else max(0, limit.bytes - (limit.used(0) or 0))
     return min((amount for amount in (_meminfo(root, "MemAvailable:"), left) if amount is not None), default=None)
 
 
 def limit_bytes(root: Path = _ROOT) -> int | None:
-    """Return the tightest memory limit of our control groups, in bytes, used or not; None if there is none."""
+    """Return the tightest memory limit of our cgroups, in bytes, whatever is in use, or None if there is no limit."""
     return MemoryLimit(machine_bytes(root) or inf, root).bytes
 
 
 def total_bytes(root: Path = _ROOT) -> int | None:
-    """Return the most bytes that a process can use here: the machine's memory or the limit; None if unknown."""
+    """Return the maximum memory that a process can use, in bytes (the limit or the machine's), or None if unknown."""
     return limit_bytes(root) or machine_bytes(root)
 
 
 def machine_bytes(root: Path = _ROOT) -> int | None:
-    """Return the memory of the machine, in bytes; None if the kernel does not report it."""
+    """Return the machine's memory in bytes, or None if the kernel does not report it."""
     return _meminfo(root, "MemTotal:")
 
 
 def oom_kills(root: Path = _ROOT) -> int | None:
-    """Return the number of processes in our cgroup that the kernel killed for lack of memory; None if unknown.
+    """Return how many processes in our cgroup the kernel has killed for lack of memory, or None if unknown.
 
-    Such a process writes nothing to stderr. Reading this before and after distinguishes that kill from a `kill -9`.
+    Such a process writes nothing to stderr. Comparing this count before and after tells an OOM kill from a `kill -9`.
     """
     counts = (_field(folder.path / _KILLS[folder.version], "oom_kill") for folder in _folders(root))
     return next((count for count in counts if count is not None), None)
 
 
 class MemoryLimit:
-    """The tightest limit that applies to this process, if it is less than `total`.
+    """The tightest memory limit that applies to this process, if it is less than `total`.
 
     Args:
-        total: the memory of the machine in bytes.
+        total: the machine's memory, in bytes.
         root: "/", except in tests.
     """
 
@@ -71,19 +71,19 @@ class MemoryLimit:
         self._cache, self._cache_due = 0, float("-inf")
 
     def used(self, now: float) -> int | None:
-        """Return the bytes in use, minus what the kernel would reclaim before running out; None if unknown."""
+        """Return the memory in use, in bytes, without what the kernel can reclaim in time, or None if unknown."""
         used = _number(self._folder / _USED[self._version])
         if used is None:
             return None
         if now >= self._cache_due:
-            # Without the file, all that is in use counts.
+            # If the file is missing, all memory in use counts.
             self._cache = _field(self._folder / "memory.stat", _CACHE[self._version]) or 0
             self._cache_due = now + _CACHE_SECONDS
         return max(used - self._cache, 0)
 
 
 def _limits(root: Path) -> Iterator[tuple[int, int, Path]]:
-    """Yield (limit in bytes, cgroup version, folder) of our group and its parents, each of which limits us."""
+    """Yield (limit in bytes, cgroup version, folder) for our cgroup and its parents, whose limits all apply to us."""
     for version, mount, path in _folders(root):
         for folder in (path, *path.parents):
             if not folder.is_relative_to(mount):
@@ -94,17 +94,17 @@ def _limits(root: Path) -> Iterator[tuple[int, int, Path]]:
 
 
 class _Folder(NamedTuple):
-    """A folder in which the kernel may keep the files of our cgroup."""
+    """A folder in which the kernel may keep our cgroup's files."""
 
     version: int
-    """The version of the cgroup, 1 or 2; the files of the two have different names."""
+    """The cgroup version, 1 or 2, which determines the names of the files."""
     mount: Path
-    """The folder of the outermost group."""
+    """The folder of the outermost cgroup."""
     path: Path
 
 
 def _folders(root: Path) -> Iterator[_Folder]:
-    """Yield the folders that may contain our group's files. In a container, its folder is often mounted as the root."""
+    """Yield the folders that may contain our cgroup's files. In a container, they are often mounted as the root."""
     base = root / "sys/fs/cgroup"
     for controllers, group in _memberships(root / "proc/self/cgroup"):
         if controllers == "":
@@ -132,7 +132,7 @@ def _meminfo(root: Path, name: str) -> int | None:
 
 
 def _field(path: Path, name: str) -> int | None:
-    """Read the number after a name in a file with a name and a number on each line; None if the name is missing."""
+    """Read the number after `name` in a file of lines such as `name 42`, or return None if it is missing."""
     for line in _text(path).splitlines():
         words = line.split()
         if words[:1] == [name]:

@@ -1,4 +1,4 @@
-"""Starts a child process, reads it within limits of time and size, and ends it along with all its descendants."""
+"""Starts a child process, reads its output within time and size limits, and ends it along with its process group."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from oomph.process.descriptors import readable
 KEPT_BYTES = 4 << 20
 """The number of bytes to keep from the end of a child's output."""
 _CHUNK = 1 << 16
-"""The maximum number of bytes read at once: the capacity of a pipe."""
+"""The maximum number of bytes to read at once, which is the capacity of a pipe."""
 _LONGEST_LINE = 1 << 20
 _FIRST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.0005, 0.05
 
 
 def returncode_of(pid: int) -> int | None:
-    """Return a child's return code, as in `subprocess`; None while it runs.
+    """Return a child's return code, as in `subprocess`, or None while it is running.
 
-    The child is not reaped. Until it is, its pid and group number still belong to it and are safe to signal. Raises
-    ChildProcessError if it was reaped elsewhere, or is not a child of this process.
+    This does not reap the child, so its PID and group number still belong to it and are safe to signal. Raises
+    ChildProcessError if it was reaped elsewhere or is not a child of this process.
     """
     info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     if info is None:
@@ -37,20 +37,20 @@ def returncode_of(pid: int) -> int | None:
 
 
 class Child:
-    """A child process. Used as a context manager, it ends with the block at the latest.
+    """A child process. As a context manager, it ends the child at the end of the block at the latest.
 
     Args:
-        command: the program and its arguments; raises OSError if it cannot be started.
-        environ: its environment.
-        stdout: where its output goes; by default into a pipe, for `read`, `lines` and `listen`.
-        stderr: where its stderr goes; by default nowhere.
-        cwd: the folder in which it starts.
-        inherited: descriptors that it inherits.
-        own_session: starts it in its own session, where Ctrl-C in the terminal does not reach it; its whole group is
-            then signalled and killed.
-        grace_seconds: how long it may take to end after SIGTERM; 0 kills it at once.
+        command: the program and its arguments. Raises OSError if it cannot be started.
+        environ: the child's environment.
+        stdout: where its stdout goes. The default is a pipe, for `read`, `lines` and `listen`.
+        stderr: where its stderr goes. By default, it is discarded.
+        cwd: the working directory in which it starts.
+        inherited: the descriptors that it inherits.
+        own_session: whether to start it in its own session, out of reach of Ctrl-C in the terminal. Signals are then
+            sent to its whole process group.
+        grace_seconds: how long it may take to exit after SIGTERM; 0 kills it immediately.
         reap_seconds: how long to wait for it after SIGKILL. A child that waits in the kernel for a broken driver or a
-            disk cannot be killed: it is left behind, and counts as killed.
+            disk cannot be killed. It is left behind, and counts as killed.
     """
 
     def __init__(
@@ -79,28 +79,28 @@ class Child:
         )
         self.pid, self._has_group = self._process.pid, own_session
         self.left_behind = False
-        """True if the child had not ended `reap_seconds` after SIGKILL."""
+        """True if the child had not exited `reap_seconds` after SIGKILL."""
         self._output, self._line = self._process.stdout, b""
         if self._output is not None:
             os.set_blocking(self._output.fileno(), False)
 
     @property
     def returncode(self) -> int | None:
-        """The return code as in `subprocess`; None while the child runs."""
+        """The return code as in `subprocess`, or None while the child is running."""
         if self._process.returncode is None:
             try:
                 return returncode_of(self.pid)
             except (ChildProcessError, AttributeError):  # AttributeError: macOS before Python 3.13
-                return self._process.poll()  # 0 for one that was reaped elsewhere
+                return self._process.poll()  # 0 if the child was reaped elsewhere
         return self._process.returncode
 
     @property
     def is_open(self) -> bool:
-        """True until its output has ended, before or after the child itself, as its own children share the output."""
+        """True until the output ends, before or after the child exits, since its own children share the output."""
         return self._output is not None and not self._output.closed
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the child has ended; return False if that takes longer than `seconds`."""
+        """Wait until the child has exited. Return False if that takes longer than `seconds`."""
         until, look_seconds = time.monotonic() + seconds, _FIRST_LOOK_SECONDS
         while self.returncode is None:
             left = until - time.monotonic()
@@ -111,19 +111,19 @@ class Child:
         return True
 
     def read(self, seconds: float = 0.0) -> bytes:
-        """Return the output that has arrived, waiting up to `seconds` if there is none yet; empty if none arrives."""
+        """Return the output that has arrived, or wait for some. Returns no bytes if none arrives within `seconds`."""
         if self._output is None or self._output.closed or not readable([self._output.fileno()], seconds):
             return b""
         try:
             data = os.read(self._output.fileno(), _CHUNK)
         except OSError:
-            return b""  # the descriptor was closed by other code of this process, which closes what is not its own
+            return b""  # other code in this process closed the descriptor, which wasn't its to close
         if not data:
             self._output.close()
         return data
 
     def lines(self, seconds: float = 0.0) -> list[bytes]:
-        """Return the next whole lines or, at the end of the output, a partial one. Overlong lines are dropped."""
+        """Return the next complete lines, or a partial one at the end of the output. Overlong lines are dropped."""
         *lines, self._line = (self._line + self.read(seconds)).split(b"\n")
         if not self.is_open and self._line:
             lines, self._line = [*lines, self._line], b""
@@ -132,7 +132,7 @@ class Child:
         return lines
 
     def listen(self, until: float) -> bytes:
-        """Wait until the child ends, or until this time of the monotonic clock, and return the end of its output."""
+        """Wait until the child exits or `time.monotonic()` reaches `until`, and return the last part of its output."""
         kept = bytearray()
         while self.is_open:
             kept += self.read(max(0.0, until - time.monotonic()))
@@ -143,16 +143,16 @@ class Child:
         return bytes(kept)
 
     def send(self, signum: int) -> None:
-        """Signal the child, or its own group, unless it was reaped: its pid may then belong to a different process."""
+        """Signal the child or its own group, unless it was reaped, since its PID may then belong to another process."""
         if self._process.returncode is not None:
             return
         try:
             (os.killpg if self._has_group else os.kill)(self.pid, signum)
         except (ProcessLookupError, PermissionError):
-            pass  # it has ended
+            pass  # it has exited
 
     def end(self) -> None:
-        """End the child and whatever is left of its group; its last output can still be read."""
+        """End the child and whatever is left of its group. Its last output can still be read."""
         if self.returncode is None and self._grace_seconds:
             self.send(signal.SIGTERM)
             self.wait(self._grace_seconds)
@@ -163,7 +163,7 @@ class Child:
             self.left_behind, self._process.returncode = True, -signal.SIGKILL
 
     def close(self) -> None:
-        """End the child, and forget the rest of its output."""
+        """End the child, and discard the rest of its output."""
         self.end()
         if self._output is not None:
             self._output.close()
@@ -193,7 +193,7 @@ def run(
     stderr: int = DEVNULL,
     cwd: str | Path | None = None,
 ) -> Finished:
-    """Run a program to completion. Raises OSError if it cannot be started, TimeoutError if it takes longer."""
+    """Run a program to completion. Raises OSError if it cannot be started, or TimeoutError if it takes too long."""
     with Child(command, environ, stderr=stderr, cwd=cwd) as child:
         output, returncode = child.listen(time.monotonic() + seconds), child.returncode
     if returncode is None:

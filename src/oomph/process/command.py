@@ -1,4 +1,4 @@
-"""The command that the user asked to run, and how to start it."""
+"""Parses the command that the user asked to run, and checks that it can be started."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from oomph.errors import UsageError
 IS_PYTHON = re.compile(r"(?:.*/)?python[\d.]*\Z")
 _ASSIGNMENT = re.compile(r"\w+=")
 _ENDS_THE_OPTIONS = re.compile(r"-[A-VYZa-z?]*?([cmVh?])")
-"""Matches a Python option that ends the options: -c code, -m module, -Vh, or combined with others, as in -Ic."""
+"""Matches a Python option that must come last, such as -c code, -m module or -Vh, even in a combination such as -Ic."""
 _TAKE_A_MODULE = frozenset(("accelerate", "coverage", "ipython", "torchrun", "uv"))
-"""Programs that accept Python's `-m module`. Elsewhere -m means something different: numactl binds memory with it."""
+"""Programs that accept `-m module` as Python does. Elsewhere, -m has other meanings: numactl binds memory with it."""
 _FROM_STDIN = "a script from standard input cannot be started a second time: save it to a file"
 
 
 @dataclass(frozen=True)
 class Command:
-    """A script, a module or any command line that ends in Python."""
+    """A script, a module, or any command line that eventually starts Python."""
 
     words: tuple[str, ...]
-    """The words as typed: `train.py --epochs 3`, `-m package.train`, `-- env A=1 python train.py`."""
+    """The words as typed, such as `train.py --epochs 3`, `-m package.train` or `-- env A=1 python train.py`."""
 
     @property
     def form(self) -> str:
@@ -37,7 +37,7 @@ class Command:
 
     @property
     def name(self) -> str:
-        """A short name for people and for the run's folder."""
+        """A short name, used in messages and for the run's folder."""
         if self.form == "module":
             return self.words[1]
         words = self.words[1:] if self.form == "command" else self.words
@@ -46,26 +46,26 @@ class Command:
 
     @property
     def shown(self) -> str:
-        """The name in a sentence: `train.py`, `-m package.train`, or the command line."""
+        """The command as it appears in a sentence: `train.py`, `-m package.train`, or the command line."""
         if self.form == "command":
             return shlex.join(self.words[1:])
         return " ".join(self.words[:2]) if self.form == "module" else self.words[0]
 
     @property
     def own_python(self) -> str:
-        """The Python at the beginning of a command line; empty if there is none, since the command may choose any."""
+        """The Python at the start of a command line, or an empty string if the command may start any Python."""
         words = after_env(self.words[1:]) if self.form == "command" else ()
         return (shutil.which(words[0]) or "") if words and IS_PYTHON.match(words[0]) else ""
 
     def argv(self, python: str) -> tuple[str, ...]:
-        """Return the words to execute; `python` is used if the command does not name a Python itself."""
+        """Return the words to execute: a command line as it is, or `python` followed by the script or module."""
         return self.words[1:] if self.form == "command" else (python, *self.words)
 
 
 def parse_command(words: Sequence[str], verb: str = "run") -> Command:
-    """Parse and check the command in `words`; raises UsageError with one sentence if it cannot run.
+    """Parse and check the command in `words`. Raises a one-sentence UsageError if it cannot run.
 
-    `verb` is the verb that the words were passed to, for the command in that sentence.
+    `verb` is the oomph command that the words were passed to, which that sentence mentions.
     """
     if list(words) == ["-m"]:
         raise UsageError(f"name the module to {verb}: oomph {verb} -m package.train")
@@ -80,7 +80,7 @@ def parse_command(words: Sequence[str], verb: str = "run") -> Command:
 
 
 def _check_program(command: Command) -> Command:
-    """Check a command line; `-- train.py` counts as a script unless it is executable."""
+    """Check a command line. `-- train.py` counts as a script unless it is executable."""
     program = command.words[1]
     if shutil.which(program) is not None:
         _check_python(command.words[1:])
@@ -91,16 +91,16 @@ def _check_program(command: Command) -> Command:
 
 
 def _check_python(words: Sequence[str]) -> None:
-    """Refuse a Python without a script: it reads the script from standard input, which is empty after a restart."""
+    """Reject Python without a script: it would read one from standard input, which is empty after a restart."""
     rest = list(after_env(words))
     if rest and IS_PYTHON.match(rest[0]) and not _given_to_python(rest[1:]):
         raise UsageError(_FROM_STDIN)
 
 
 def what_runs(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words that name what runs: the script, or `-m` and the module; for any other program, its name.
+    """Return the words that identify the program: the script, `-m` and the module, or the name of any other program.
 
-    Environment variables, launchers, the Python and their options are left out.
+    Environment variables, launchers, Python and their options are left out.
     """
     if not words or words[0] != "--":
         return tuple(words[: 2 if "-m" in words[:1] else 1])
@@ -125,7 +125,7 @@ def after_env(words: Sequence[str]) -> Sequence[str]:
 
 
 def _given_to_python(words: Sequence[str]) -> tuple[str, ...]:
-    """Return what Python's command line runs: a script, `-m` and a module, `-c` and code; () for standard input."""
+    """Return what a Python command line runs: a script, `-m` and a module, or `-c` and code; () for standard input."""
     options = iter(words)
     for word in options:
         if word == "-" or not word.startswith("-"):
@@ -141,7 +141,7 @@ def _given_to_python(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_script(words: Sequence[str], verb: str) -> None:
-    """Refuse a script that Python would refuse with code 2, before oomph creates a run directory."""
+    """Reject a script that Python itself would reject with exit code 2, before oomph creates a run directory."""
     script = words[0]
     path = Path(script)
     if script == "-":
@@ -150,7 +150,7 @@ def _check_script(words: Sequence[str], verb: str) -> None:
         is_folder = stat.S_ISDIR(path.stat().st_mode)
         is_readable = os.access(path, os.R_OK | os.X_OK * is_folder)
     except PermissionError:
-        is_folder = is_readable = False  # in a folder that this user may not enter
+        is_folder = is_readable = False  # in a folder that this user is not allowed to enter
     except (OSError, ValueError):
         raise UsageError(f"no such script: {script}{_is_program(words, verb)}") from None
     if not is_readable:
@@ -170,7 +170,7 @@ def _check_script(words: Sequence[str], verb: str) -> None:
 
 
 def _is_program(words: Sequence[str], verb: str) -> str:
-    """Return the hint for a first word that is a program, such as `python`; empty for any other."""
+    """Return a hint if the first word is a program, such as `python`, or an empty string if not."""
     if "/" in words[0] or shutil.which(words[0]) is None:
         return ""
     return f"; to run the program {words[0]}: {shlex.join(['oomph', verb, '--', *words])}"

@@ -1,4 +1,4 @@
-"""File descriptors: fills closed standard ones, polls, and closes inherited ones. Supervisor process and its forks."""
+"""Opens closed standard file descriptors, polls them, and closes inherited ones. For the supervisor and its forks."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import select
 from collections.abc import Iterable
 
 LEAST = 32
-"""The fewest descriptors for supervising a script: the supervisor has 15 files open, and passes six to the script."""
+"""The minimum number of descriptors for supervision: the supervisor opens 15 files, and passes six to the script."""
 _MOST_WITHOUT_PROC = 4096
 
 
 def fill_standard() -> None:
-    """Open the null device for any of 0, 1 and 2 that the caller has closed, as some cron jobs and daemons do.
+    """Open the null device for each of 0, 1 and 2 that the caller left closed, as some cron jobs and daemons do.
 
-    Otherwise the next opened files would get these numbers, and the script would read or print into the lock.
+    Otherwise the next files to be opened would get these numbers, and the script might print into the lock file.
     """
     for fd in range(3):
         try:
             os.fstat(fd)
         except OSError:
-            null = os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is fd
+            null = os.open(os.devnull, os.O_RDWR)  # this returns the lowest free number, which is fd
             os.set_inheritable(null, True)
 
 
@@ -31,12 +31,15 @@ def are_too_few() -> bool:
 
 
 def readable(fds: Iterable[int], seconds: float) -> list[int]:
-    """Wait until one of these descriptors has data or ends, and return all that do. Accepts any descriptor number."""
+    """Wait until one of the descriptors has data or is closed at the other end, and return all such descriptors.
+
+    Unlike `select.select`, this accepts any descriptor number.
+    """
     return _ready(fds, select.POLLIN, seconds)
 
 
 def wait_until_writable(fd: int, seconds: float) -> None:
-    """Wait until the descriptor is writable, but at most `seconds`."""
+    """Wait until the descriptor is writable, but for at most `seconds`."""
     _ready([fd], select.POLLOUT, seconds)
 
 
@@ -48,7 +51,7 @@ def _ready(fds: Iterable[int], events: int, seconds: float) -> list[int]:
 
 
 def close_all_but(*kept: int) -> None:
-    """Close every descriptor that a fork inherited except these."""
+    """Close every descriptor that a fork inherited, except the given ones."""
     for fd in _open() - {*kept}:
         try:
             os.close(fd)
@@ -57,7 +60,7 @@ def close_all_but(*kept: int) -> None:
 
 
 def _open() -> set[int]:
-    """List the open descriptors. Counting up to the limit would fail: it may be a billion, or may have been lowered."""
+    """List the open descriptors. Trying all up to the limit won't do: it may be a billion, or may have been lowered."""
     try:
         return {int(name) for name in os.listdir("/proc/self/fd")}
     except OSError:

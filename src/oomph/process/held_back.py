@@ -1,8 +1,8 @@
 """Separates TensorFlow's reports of failed allocations from the rest of the script's stderr. Pure.
 
-Lines from TensorFlow's native code have a head: severity, time, thread, source file. One failed allocation prints about
-two thousand of them. Everything else is passed on at once and in order, except partial lines that may belong to a
-report: the caller says how long to wait for their end.
+Lines from TensorFlow's native code have a head with severity, time, thread and source file. A single failed allocation
+prints about two thousand such lines. Everything else is passed on immediately and in order, except partial lines that
+may belong to a report. The caller decides how long to wait for the rest of them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ _HEAD = re.compile(
     rb"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: (?P<older>[IWEF]) )"
     rb"(?P<file>[\w./-]{1,200}\.cc):\d{1,6}\] "
 )
-"""Matches the head of a native line in any TensorFlow (absl/log/internal/log_format.cc since 2.18, tsl logging)."""
+"""Matches the head of a native line in any TensorFlow version.
+
+The format comes from absl/log/internal/log_format.cc since 2.18, and from tsl logging before that.
+"""
 _BEGINS = re.compile(
     rb"[IWEF]\d{0,4}\Z|[IWEF]\d{4} [\d:. ]{0,60}(?:[\w./-]{0,200})(?::\d{0,6}\]?)?\Z"
     rb"|\d{1,4}\Z|\d{4}-[\d:. -]{0,30}(?:[IWEF] ?)?(?:[\w./-]{0,200})(?::\d{0,6}\]?)?\Z"
 )
-"""Matches the beginning of such a head, in a partial line."""
+"""Matches a partial line that ends within such a head."""
 _ALLOCATORS = (b"bfc_allocator.cc", b"gpu_cudamallocasync_allocator.cc")
 _OUT_OF_MEMORY = re.compile(rb"RESOURCE_EXHAUSTED|OOM when allocating|[Oo]ut of memory|OUT_OF_MEMORY|ran out of memory")
 _CONTINUATIONS = (
@@ -32,10 +35,10 @@ _CONTINUATIONS = (
         b"LargestFreeBlock",
     )),
 )  # fmt: skip
-"""The beginnings of lines that belong to the native line before."""
+"""The beginnings of lines that continue the previous native line."""
 _EMPTY = (b"\n", b"\r\n")
 _LAST_WORDS = (b"Traceback (most recent call last)", b"Fatal Python error: ", b"terminate called ")
-"""The beginnings of lines that name a fatal error. The report that explains the error is shown before them."""
+"""The beginnings of lines that announce a fatal error. The report that explains the error is shown before them."""
 _MOST_HELD = 16 << 20
 _LONGEST_PARTIAL = 1 << 16
 
@@ -44,17 +47,17 @@ class Head(NamedTuple):
     """The head of a native line."""
 
     start: int
-    """The offset of the head in the line, which a progress bar may precede."""
+    """The offset of the head in the line. A progress bar may come before it."""
     end: int
     severity: bytes
-    """The severity: I, W, E or F; an F line reports the error that aborts the process."""
+    """The severity: I, W, E or F. An F line reports the error that aborts the process."""
     file: bytes
     """The name of the source file, without its folder."""
 
 
 def head_of(line: bytes) -> Head | None:
-    """Parse the head of the native line; None if the line is not native."""
-    found = _HEAD.search(line) if b".cc:" in line else None  # most lines need no search for a pattern
+    """Parse the head of a native line, or return None if the line is not native."""
+    found = _HEAD.search(line) if b".cc:" in line else None  # saves a regex search for most lines
     if found is None:
         return None
     severity, file = found["severity"] or found["older"], found["file"].rpartition(b"/")[2]
@@ -62,16 +65,16 @@ def head_of(line: bytes) -> Head | None:
 
 
 def may_become_native(partial: bytes) -> bool:
-    """True if a line that begins like this is, or may turn out to be, native."""
+    """True if a line that starts with `partial` is native, or may turn out to be."""
     return _BEGINS.match(partial) is not None or head_of(partial) is not None
 
 
 class HeldBack:
-    """Holds the lines of reports until they are dropped or released.
+    """Holds back the lines of reports until they are dropped or released.
 
     Args:
-        is_repeated: returns True for a line outside reports that is a repetition and should be hidden.
-        explains: whether reports are shown before a fatal error.
+        is_repeated: returns True if a line outside the reports is a repetition that should be hidden.
+        explains: whether to show reports before a fatal error.
     """
 
     def __init__(self, is_repeated: Callable[[bytes], bool] = lambda line: False, explains: bool = True) -> None:
@@ -81,15 +84,15 @@ class HeldBack:
         self.lines = 0
         """The number of lines held back."""
         self.holding = True
-        """True if reports are held. Otherwise they are passed on like everything else."""
+        """True if reports are held back. Otherwise they are passed on like everything else."""
 
     @property
     def waits(self) -> bool:
-        """True if a partial line is held until its end arrives."""
+        """True if a partial line is being held back until the rest of it arrives."""
         return bool(self._partial)
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """Process the script's output; return the part to pass on now, and the newly held part."""
+        """Process the script's output. Return the part to pass on now, and the part that is newly held back."""
         whole, newline, rest = (self._partial + data).rpartition(b"\n")
         out = self._sorted((whole + newline).splitlines(keepends=True))
         self._partial = rest if self._may_be_of_a_report(rest) else b""
@@ -97,7 +100,7 @@ class HeldBack:
         return out, self._newly_held()
 
     def stop_waiting(self) -> tuple[bytes, bytes]:
-        """Stop waiting for the end of a partial line, and for more of a report; return the same as `take`."""
+        """Stop waiting for the rest of a partial line or of a report. Returns the same as `take`."""
         rest, self._partial = self._partial, b""
         out = self._sorted([rest])
         self._continues = False
@@ -109,13 +112,13 @@ class HeldBack:
         return bytes(self._held)
 
     def release(self) -> bytes:
-        """Return all lines held back, in order."""
+        """Return all lines held back, in order, and forget them."""
         held = self.report
         self.drop()
         return held
 
     def drop(self) -> None:
-        """Forget the held lines, which are already in a file and not worth showing."""
+        """Forget the lines held back, which are already in a file and not worth showing."""
         self._held.clear()
         self.lines, self._continues = 0, False
 
@@ -132,7 +135,7 @@ class HeldBack:
         return held
 
     def _passed(self, line: bytes) -> bytes:
-        """Return the part of the line to pass on, and hold the rest."""
+        """Return the part of the line to pass on, and hold back the rest."""
         head = head_of(line)
         if head is None:
             return self._passed_without_head(line)
@@ -141,7 +144,7 @@ class HeldBack:
         self._continues = about_memory and self.holding and head.severity != b"F"
         if self._continues:
             return before + self._hold(native)
-        if head.severity == b"F":  # fatal: the process aborts, so there is no recovery
+        if head.severity == b"F":  # fatal: the process aborts and cannot recover
             return self.release() + line
         return before if not about_memory and self._is_repeated(native) else line
 
@@ -154,7 +157,7 @@ class HeldBack:
         return b"" if self._is_repeated(line) else line
 
     def _hold(self, line: bytes) -> bytes:
-        """Hold the line; if the held lines exceed the limit, return all of them."""
+        """Hold back the line. If the held lines exceed the limit, return all of them."""
         self._held += line
         self._newly += line
         self.lines += 1

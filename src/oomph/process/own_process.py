@@ -1,8 +1,8 @@
-"""Starts oomph's own Python processes without the PYTHON* variables meant for the script's Python.
+"""Starts oomph's own Python processes so that they ignore the PYTHON* variables meant for the script's Python.
 
-PYTHONPATH may contain a module named like one that oomph imports, PYTHONTRACEMALLOC makes everything slow,
-PYTHONINSPECT waits at a prompt. With -I, Python ignores all these variables; they stay in the environment, and reach
-the script. Nothing but `os` and `sys` is imported here: any other module may come from PYTHONPATH.
+PYTHONPATH may contain a module with the same name as one that oomph imports, PYTHONTRACEMALLOC slows everything down,
+and PYTHONINSPECT waits at a prompt. With -I, Python ignores all of these variables, but they stay in the environment
+and reach the script. This module imports only `os` and `sys`, because any other module may come from PYTHONPATH.
 """
 
 import os
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SEARCH_PATH = "OOMPH_SEARCH_PATH"
-"""The variable with the folders, one per line, that an isolated Python searches last, so that they hide none of its
-modules."""
+"""The environment variable that lists the folders, one per line, that an isolated Python searches last, so that they
+don't shadow its own modules."""
 _START = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "isolated_start.py")
 _HARMLESS = frozenset((
     "PYTHONBREAKPOINT", "PYTHONCOERCECLOCALE", "PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED",
     "PYTHONIOENCODING", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX", "PYTHONSAFEPATH", "PYTHONSTARTUP",
     "PYTHONUNBUFFERED", "PYTHONUSERBASE", "PYTHONUTF8",
 ))  # fmt: skip
-"""Variables that containers and users set everywhere; they change nothing for oomph."""
+"""Common variables, set by many containers and users, that don't affect oomph."""
 
 
 def is_disturbed() -> bool:
@@ -30,13 +30,13 @@ def is_disturbed() -> bool:
 
 
 def isolated_command(module: str, *words: str) -> "list[str]":
-    """Return the command that runs one of oomph's modules as an isolated process, in an `isolated_environ`."""
+    """Return the command that runs one of oomph's modules as an isolated process. Use it with `isolated_environ`."""
     options = ["-B"] * sys.flags.dont_write_bytecode + ["-Xutf8"] * sys.flags.utf8_mode
     return [_python(), "-I", *options, _START, module, *words]
 
 
 def isolated_environ(environ: "Mapping[str, str]") -> "dict[str, str]":
-    """Return the environment with the folders in which this Python finds modules."""
+    """Return the environment, extended with the folders in which this Python looks for modules."""
     return {**environ, SEARCH_PATH: "\n".join(os.path.abspath(entry) for entry in sys.path if entry)}
 
 
@@ -46,11 +46,11 @@ def without_own_variables(environ: "Mapping[str, str]") -> "dict[str, str]":
 
 
 def _disturbs(name: str) -> bool:
-    """True for a variable that Python obeys, unlike PYTHON_VERSION and similar ones of container images."""
+    """True for a variable that Python obeys, unlike PYTHON_VERSION and similar variables in container images."""
     return name.startswith("PYTHON") and name[6:7].isalpha() and name not in _HARMLESS and bool(os.environ[name])
 
 
 def _python() -> str:
-    """Return the path of the running Python; PYTHONEXECUTABLE makes sys.executable differ from it."""
+    """Return the path of the running Python, which differs from sys.executable if PYTHONEXECUTABLE is set."""
     started = sys.orig_argv[0] if sys.orig_argv else ""
     return started if os.path.isabs(started) and "PYTHONEXECUTABLE" in os.environ else sys.executable

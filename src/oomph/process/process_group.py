@@ -1,9 +1,10 @@
-"""The script's process group: signals it, lends it the terminal, reports what survives SIGKILL. Supervisor process.
+"""Signals the script's process group, lends it the terminal, and reports processes that survive SIGKILL.
 
-The script runs in its own process group, which the terminal treats as a background job. When it reads, the kernel
-stops it (SIGTTIN); the supervisor notices, hands over the terminal and continues it.
-Lending late has two benefits: Ctrl-C reaches the supervisor, which can escalate if the script does not react; and in
-`oomph run train.py | less`, less keeps the terminal that it reads its keys from.
+Runs in the supervisor process. The script runs in its own process group, which the terminal treats as a background job.
+When the script reads from the terminal, the kernel stops it (SIGTTIN). The supervisor then notices, hands over the
+terminal and continues the script. Lending the terminal only when it is needed has two benefits: Ctrl-C reaches the
+supervisor, which can escalate if the script does not react, and in `oomph run train.py | less`, less keeps the terminal
+from which it reads keys.
 """
 
 from __future__ import annotations
@@ -20,28 +21,28 @@ from oomph.terminal.console import Ticking, say
 
 
 def send(group: int, signum: int) -> None:
-    """Signal every process of the group, if it exists."""
+    """Send a signal to every process in the group, if the group exists."""
     try:
         os.killpg(group, signum)
         if signum in (signal.SIGTERM, signal.SIGHUP):
-            os.killpg(group, signal.SIGCONT)  # a stopped script could not obey
+            os.killpg(group, signal.SIGCONT)  # a stopped script could not react
     except (ProcessLookupError, PermissionError):
         pass  # the group is empty
 
 
 def stop_signal(pid: int) -> int | None:
-    """Return the signal that has stopped the process since the last call; None if none has."""
+    """Return the signal that stopped the process since the last call, or None if it was not stopped."""
     try:
         info = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG)
     except ChildProcessError:
-        return None  # it has ended, so it cannot stop
+        return None  # it has exited, so it cannot be stopped
     return None if info is None else info.si_status
 
 
 def lives(group: int) -> bool:
-    """True if some process of the group is not a zombie; reads /proc, since killpg counts zombies.
+    """True if any process in the group is not a zombie. Reads /proc, because killpg counts zombies too.
 
-    Without /proc this is unknown, so the group counts as ended.
+    Without /proc this is unknown, and the group counts as gone.
     """
     try:
         os.killpg(group, 0)
@@ -64,7 +65,7 @@ def is_alive(pid: int) -> bool:
 
 
 def why_it_stays(pid: int) -> str:
-    """Explain why a killed process does not end, if /proc shows the reason."""
+    """Explain why a killed process hasn't exited, as far as /proc shows the reason."""
     thread = _living_thread(pid) or Path(f"/proc/{pid}")
     status = _status(thread)
     tracer, state = status.get("TracerPid", "0"), status.get("State", "?")[:1]
@@ -79,7 +80,7 @@ def why_it_stays(pid: int) -> str:
 
 
 def _living_thread(pid: int) -> Path | None:
-    """Return the /proc folder of a living thread; the first may have ended while another waits in the kernel."""
+    """Return the /proc folder of a live thread. The first one may have exited while another waits in the kernel."""
     try:
         threads = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
@@ -101,31 +102,31 @@ _SILENT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Patience:
-    """The time allowed for the script to end after a signal."""
+    """How long the script may take to exit after a signal."""
 
     terminate_seconds: float = 25.0
     """The time, in seconds, from SIGTERM to SIGKILL.
 
-    Slurm and Kubernetes allow 30 s by default, of which oomph itself needs some.
+    Slurm and Kubernetes allow 30 s by default, and oomph itself needs part of that.
     """
     interrupt_seconds: float = 5.0
-    """The time, in seconds, from the second Ctrl-C (SIGTERM) to SIGKILL."""
+    """The time, in seconds, from the second Ctrl-C, which sends SIGTERM, to SIGKILL."""
     double_seconds: float = 15.0
-    """The time, in seconds, within which two Ctrl-C request a stop; a later press is a new Ctrl-C for the script."""
+    """The time, in seconds, within which a second Ctrl-C requests a stop. A later one counts as a new first Ctrl-C."""
     echo_seconds: float = 0.5
-    """The time, in seconds, within which several SIGTERMs count as one: schedulers signal a job and all its steps."""
+    """The time, in seconds, within which SIGTERMs count as one. Schedulers signal both a job and all its steps."""
     hang_seconds: float = 5.0
     """The time, in seconds, from the SIGTERM that ends a hang to SIGKILL."""
     unkillable_seconds: float = 60.0
-    """The time, in seconds, after SIGKILL until the process counts as unkillable; Slurm waits as long."""
+    """The time, in seconds, after SIGKILL until the process counts as unkillable. Slurm waits just as long."""
 
 
 class ProcessGroup:
     """One process group, led by the process that was started.
 
     Args:
-        leader: the pid of that process, which is also the group's.
-        patience: the waiting times.
+        leader: the PID of that process, which is also the number of the group.
+        patience: how long to wait after each kind of signal.
     """
 
     def __init__(self, leader: int, patience: Patience) -> None:
@@ -134,7 +135,7 @@ class ProcessGroup:
         self._killed_at: float | None = None
         self._told = False
         self.unkillable = ""
-        """The reason that the leader does not end, set after it has survived SIGKILL for too long."""
+        """The reason why the leader doesn't exit, set once it has survived SIGKILL for too long."""
 
     def send(self, signum: int) -> None:
         """Signal the whole group."""
@@ -143,11 +144,11 @@ class ProcessGroup:
         send(self._leader, signum)
 
     def kill_by(self, at: float) -> None:
-        """Send SIGKILL by this time of the monotonic clock."""
+        """Send SIGKILL when `time.monotonic()` reaches `at`, unless an earlier one is already scheduled."""
         self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
 
     def attend(self) -> None:
-        """Send a due SIGKILL and watch for death; called in every iteration of the supervisor's loop."""
+        """Send a SIGKILL that is due, and check if it worked. Called in every iteration of the supervisor's loop."""
         now = time.monotonic()
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
@@ -156,7 +157,7 @@ class ProcessGroup:
             self._look_for_death(now - self._killed_at)
 
     def end(self, seconds: float) -> bool:
-        """Kill what is left of the group; return True if all of it ended in time."""
+        """Kill whatever is left of the group. Return True if all processes exited in time."""
         self.send(signal.SIGKILL)
         until = time.monotonic() + seconds
         with Ticking() as ticking:
@@ -168,11 +169,11 @@ class ProcessGroup:
         return True
 
     def held(self, pid: int) -> str:
-        """Explain why a killed process of the group does not end; empty if it has."""
+        """Explain why a killed process in the group hasn't exited, or return an empty string if it has."""
         return f"process {pid}: {why_it_stays(pid)}" if is_in(pid, self._leader) else ""
 
     def _look_for_death(self, waited: float) -> None:
-        """Report a leader that survives SIGKILL because it waits in the kernel, for example for a broken driver."""
+        """Report a leader that survives SIGKILL because it is waiting in the kernel, e.g. for a broken driver."""
         if waited > _SILENT_SECONDS and not self._told:
             self._told = True
             why = why_it_stays(self._leader)
@@ -194,7 +195,7 @@ class Terminal:
         self.lent = False
 
     def lend(self, group: int) -> bool:
-        """Make `group` the foreground of the terminal, if this process holds the foreground."""
+        """Make `group` the terminal's foreground process group, if this process is in the foreground."""
         if self._fd is None:
             return False
         try:
@@ -208,7 +209,7 @@ class Terminal:
         return True
 
     def take_back(self, restore_modes: bool = False) -> None:
-        """Take back the foreground; with `restore_modes`, also undo a killed script's changes to the terminal."""
+        """Take back the foreground. With `restore_modes`, also undo a killed script's changes to the terminal."""
         if self._fd is None or not self.lent:
             return
         self.lent = False
@@ -220,7 +221,7 @@ class Terminal:
             pass  # the terminal has gone away
 
     def close(self) -> None:
-        """Give up the terminal."""
+        """Take back the terminal if it is lent, and close it."""
         self.take_back()
         if self._fd is not None:
             os.close(self._fd)
@@ -228,10 +229,10 @@ class Terminal:
 
 
 def stop_self() -> None:
-    """Stop this process as Ctrl-Z does, and return when the shell has continued it.
+    """Stop this process as Ctrl-Z does, and return once the shell has continued it.
 
-    Uses SIGTSTP, not SIGSTOP: the kernel ignores it in a session without a shell, where nobody could continue this
-    process.
+    This uses SIGTSTP, not SIGSTOP, because the kernel ignores SIGTSTP in a session without a shell, where nobody could
+    continue the process.
     """
     handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTSTP)

@@ -1,4 +1,4 @@
-"""Identifies a process by host, boot and start time, since pids are reused. Supervisor process."""
+"""Identifies a process by host, boot and start time, since PIDs are reused. Runs in the supervisor process."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ _UNKNOWN = "-"
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """A process as recorded in a file for others to read, perhaps later or on another machine."""
+    """A process, as recorded in a file for others to read, perhaps later or on a different machine."""
 
     pid: int
     host: str = _UNKNOWN
     boot: str = _UNKNOWN
-    """The kernel's id of this boot; after another boot, the pid belongs to a different process."""
+    """The kernel's boot ID. After a reboot, the PID belongs to a different process."""
     began: str = _UNKNOWN
-    """The start of the process, in ticks since boot; a process that reuses its pid began later."""
+    """When the process started, in ticks since boot. A process that reuses the PID started later."""
 
     @classmethod
     def here(cls, pid: int | None = None) -> ProcessIdentity:
-        """Identify a process of this machine; by default, this process."""
+        """Identify a process on this machine, by default this process."""
         pid = os.getpid() if pid is None else pid
         return cls(pid, host(), boot(), _began(pid))
 
     @classmethod
     def from_text(cls, text: str) -> ProcessIdentity | None:
-        """Parse what `to_text` wrote; None if it is anything else. Older texts contain only the pid."""
+        """Parse what `to_text` returned, or return None if `text` is invalid. Older versions wrote only the PID."""
         words = text.split()
         try:
             return cls(int(words[0]), *words[1:4])
@@ -42,12 +42,12 @@ class ProcessIdentity:
 
     @property
     def lives(self) -> bool:
-        """True if the process is running on this machine; False for a process of another machine."""
+        """True if the process is running on this machine, False for a process on a different machine."""
         return self.host != _UNKNOWN and self == ProcessIdentity.here(self.pid) and self.began != _UNKNOWN
 
     @property
     def elsewhere(self) -> bool:
-        """True if the process is, or was, on another machine."""
+        """True if the process is or was on a different machine."""
         return self.host not in (_UNKNOWN, host())
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ def host() -> str:
 
 
 def boot() -> str:
-    """Return the id of this boot; "-" if the kernel has none."""
+    """Return the boot ID, or "-" if the kernel does not provide one."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip() or _UNKNOWN
     except OSError:

@@ -1,7 +1,7 @@
 """Starts the script, and ensures that none of its processes outlives a killed supervisor.
 
-The kernel ends the script itself (PR_SET_PDEATHSIG), but not the workers that the script started, which would keep
-holding the GPU. The watchdog ends the workers; if it is also killed, the tripwire does.
+The kernel kills the script itself (PR_SET_PDEATHSIG), but not the workers that the script started, which would keep
+occupying the GPU. The watchdog kills these workers. If the watchdog is killed as well, the tripwire does.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ def spawn(
     restore_signals: Callable[[], None],
     stdout_fd: int | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a program in its own process group; raises UsageError if it cannot be started.
+    """Start a program in its own process group. Raises UsageError if it cannot be started.
 
     Args:
         argv: the program and its arguments.
-        environ: its environment.
-        stderr_fd: where its stderr goes.
-        inherited: descriptors that it inherits.
-        restore_signals: runs between fork and exec.
-        stdout_fd: where its stdout goes; None for oomph's own.
+        environ: the program's environment.
+        stderr_fd: the descriptor to which its stderr goes.
+        inherited: the descriptors that it inherits.
+        restore_signals: called between fork and exec.
+        stdout_fd: the descriptor to which its stdout goes, or None for oomph's own stdout.
     """
     parent = os.getpid()
 
@@ -49,8 +49,8 @@ def spawn(
     for fd in inherited:
         os.set_inheritable(fd, True)
     try:
-        # close_fds=False: the script gets the descriptors that the shell passed, as in `oomph run a.py <(zcat x)`.
-        # Ours are not inheritable.
+        # close_fds=False: the script receives the descriptors that the shell passed, as in `oomph run a.py <(zcat x)`.
+        # Our own are not inheritable.
         return subprocess.Popen(
             argv, env=dict(environ), stdout=stdout_fd, stderr=stderr_fd, preexec_fn=prepare, close_fds=False
         )
@@ -59,16 +59,16 @@ def spawn(
 
 
 def die_with(parent: int) -> None:
-    """Have SIGKILL end this process when its parent ends."""
+    """Have the kernel kill this process when its parent dies."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
-        os._exit(128 + signal.SIGKILL)  # it died before prctl: nothing else would ever end this process
+        os._exit(128 + signal.SIGKILL)  # it died before prctl, so nothing else would ever end this process
 
 
 class Watchdog:
-    """A fork of this process that ends a process group if this process is gone, unless dismissed.
+    """A fork of this process that kills a process group once this process is gone, unless it was dismissed.
 
-    It waits for the end of a pipe that only the supervisor holds.
+    It waits for end-of-file on a pipe whose write end only the supervisor has open.
     """
 
     def __init__(self, group: int) -> None:
@@ -93,40 +93,41 @@ class Watchdog:
 
 
 def _watch(read_fd: int, group: int) -> None:
-    """Run the watchdog. Ends with os._exit, so that it does not run the supervisor's exit handlers."""
+    """Run the watchdog. It exits with os._exit, which does not run the supervisor's exit handlers."""
     try:
         os.setsid()  # a signal to the supervisor's whole group must not end the watchdog
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(signum, signal.SIG_IGN)
-        close_all_but(read_fd)  # pipes whose end others wait for, the lock of the run directory
+        close_all_but(read_fd)  # pipes on which others wait for end-of-file, the run directory's lock
         if os.read(read_fd, 1) == b"":
             os.killpg(group, signal.SIGKILL)
     except OSError:
-        pass  # the group has ended by itself
+        pass  # the group has exited on its own
     finally:
         os._exit(0)
 
 
 class Tripwire:
-    """Has the kernel end a process group when this process is gone.
+    """Makes the kernel kill a process group once this process is gone.
 
-    The watchdog also does so, but may be killed with the supervisor: `pkill -9 -f oomph` finds both. The tripwire needs
-    no surviving process. Only the supervisor holds the writing end of a pipe. When that end closes, the kernel signals
-    the owner set on the other end, which the script's processes have inherited (fcntl(2): F_SETOWN, F_SETSIG, O_ASYNC).
+    The watchdog does the same, but may be killed along with the supervisor: `pkill -9 -f oomph` finds both. The
+    tripwire does not depend on a surviving process. Only the supervisor has the write end of a pipe open. When that end
+    closes, the kernel signals the owner that is set on the read end, which the script's processes have inherited
+    (fcntl(2): F_SETOWN, F_SETSIG, O_ASYNC).
     """
 
     def __init__(self) -> None:
         self.script_fd, self._held_fd = os.pipe()
 
     def set(self, group: int) -> None:
-        """Have the kernel end the group when this process ends."""
-        with contextlib.suppress(OSError):  # a kernel without this: the watchdog remains
+        """Have the kernel kill the group when this process is gone."""
+        with contextlib.suppress(OSError):  # if the kernel doesn't support this, there is still the watchdog
             fcntl.fcntl(self.script_fd, fcntl.F_SETOWN, -group)
             fcntl.fcntl(self.script_fd, fcntl.F_SETSIG, signal.SIGKILL)
             fcntl.fcntl(self.script_fd, fcntl.F_SETFL, fcntl.fcntl(self.script_fd, fcntl.F_GETFL) | os.O_ASYNC)
 
     def remove(self) -> None:
-        """Leave the group alone. Clears the flag that `set` set, which the script's processes share."""
+        """Leave the group alone from now on. Clears the flag that `set` set, which the script's processes share."""
         with contextlib.suppress(OSError):
             fcntl.fcntl(self.script_fd, fcntl.F_SETFL, fcntl.fcntl(self.script_fd, fcntl.F_GETFL) & ~os.O_ASYNC)
         os.close(self._held_fd)

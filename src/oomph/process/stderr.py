@@ -1,4 +1,4 @@
-"""Passes the script's stderr through the supervisor at once, in full or in part, and keeps its end, redacted."""
+"""Passes the script's stderr through the supervisor at once, in full or in part, and keeps a redacted tail of it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _WINDOW = struct.Struct("HHHH")
 
 
 class _RedactedLines:
-    """Redacts keys in a stream. Works line by line, since a key may arrive in two chunks."""
+    """Redacts keys in a stream. Works line by line, because a key may be split between two chunks."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._within_key = False
 
     def take(self, data: bytes, ended: bool = False) -> bytes:
-        """Accept data; return the part that can be written so far."""
+        """Accept the next chunk, and return the part that can already be written."""
         self._rest += data
         end = max(self._rest.rfind(b"\n"), self._rest.rfind(b"\r")) + 1
         if ended or (not end and len(self._rest) > _LONGEST_LINE):
@@ -54,7 +54,7 @@ def _redacted(data: bytes) -> bytes:
 
 
 class KeptFile:
-    """The last `kept_bytes` of a stream, in a file at most twice as long."""
+    """A file with the last `kept_bytes` of a stream. It may grow to twice that size in between."""
 
     def __init__(self, file: OwnFile, kept_bytes: int) -> None:
         self._kept_bytes = kept_bytes
@@ -63,7 +63,7 @@ class KeptFile:
         self._fd = _create(file)
 
     def feed(self, data: bytes) -> None:
-        """Append the next chunk; shorten the file when it reaches twice the size to keep."""
+        """Append the next chunk, and shorten the file once it exceeds twice the size to keep."""
         self._write(self._lines.take(data))
         if self._written > 2 * self._kept_bytes:
             self._shorten()
@@ -81,7 +81,7 @@ class KeptFile:
         return self._fd is not None
 
     def _shorten(self) -> None:
-        """Keep the end of the redacted file: a cut in the raw stream could separate a secret from its name."""
+        """Keep the end of the redacted text, because cutting the raw stream could separate a secret from its name."""
         if self._fd is None:
             return
         try:
@@ -101,7 +101,7 @@ class KeptFile:
                 written = os.write(self._fd, view)  # a disk that is almost full may accept only part
                 view = view[written:]
                 self._written += written
-        except OSError:  # a full disk must not end the training
+        except OSError:  # a full disk must not end the run
             self._let_go()
 
     def _let_go(self) -> None:
@@ -118,7 +118,7 @@ def _create(file: OwnFile) -> int | None:
 
 
 class Tail:
-    """The end of a stream: in memory, and in a file with keys redacted."""
+    """The last part of a stream, kept in memory, and in a file with keys redacted."""
 
     def __init__(self, file: OwnFile | None, kept_bytes: int = KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
@@ -145,14 +145,14 @@ class Tail:
 
 
 class Pump:
-    """Copies the script's stderr to the supervisor's, within the supervisor's only loop."""
+    """Copies the script's stderr to the supervisor's, as part of the supervisor's single loop."""
 
     def __init__(
         self, target_fd: int, tail: Tail, sift: Callable[[bytes], bytes] = bytes, voice: Voice | None = None
     ) -> None:
-        """Prepare to copy; `sift` returns the part of a chunk to pass on, and the tail keeps the whole chunk.
+        """Prepare to copy. `sift` returns the part of each chunk to pass on, while the tail keeps the whole chunk.
 
-        `voice` is told whether the output ends with a whole line.
+        `voice` keeps track of whether the output ends with a complete line.
         """
         self._target_fd: int | None = target_fd
         self._tail, self._sift, self._voice = tail, sift, voice or Voice()
@@ -162,12 +162,12 @@ class Pump:
         self.open = True
 
     def started(self) -> None:
-        """Close the supervisor's copy of the script's end once the script has it, so that the stream can end."""
+        """Close the supervisor's copy of the script's end, now that the script has it, so that the stream can end."""
         os.close(self.script_fd)
         self._voice.shared.writers_began()
 
     def carry(self) -> bool:
-        """Pass on one chunk; return False if there is none, or if the stream has ended."""
+        """Pass on one chunk. Return False if there is none, or if the stream has ended."""
         try:
             data = os.read(self.source_fd, _CHUNK)
         except BlockingIOError:
@@ -189,20 +189,20 @@ class Pump:
         voice = self._voice
         at_line_start, voice.at_line_start = voice.at_line_start, data.endswith(b"\n")
         if at_line_start and data.startswith(_PREFIX) and not voice.shared.is_at_line_start():
-            self._pass_on(b"\n")  # a message from the script's process, behind what it printed to stdout
+            self._pass_on(b"\n")  # a message from the script's process, after something it printed to stdout
         self._pass_on(from_script(data, screen_of(2), at_line_start) if _PREFIX in data else data)
         if voice.at_line_start:
             voice.shared.end_line()
 
     def drain(self) -> None:
-        """Pass on the available output, without waiting for processes that still hold the other end."""
-        most = 4 * KEPT_BYTES // _CHUNK  # more than a pipe holds; bounded, since a process may write endlessly
+        """Pass on the available output, without waiting for processes that still have the other end open."""
+        most = 4 * KEPT_BYTES // _CHUNK  # more than a pipe holds, but limited, since a process may write endlessly
         for _ in range(most):
             if not self.carry():
                 break
 
     def follow_window(self) -> None:
-        """Give the script's stderr the size of the supervisor's terminal, so that progress bars fit."""
+        """Set the size of the script's stderr to that of the supervisor's terminal, so that progress bars fit."""
         if self.is_terminal:
             try:
                 size = fcntl.ioctl(2, termios.TIOCGWINSZ, bytes(_WINDOW.size))
@@ -211,9 +211,9 @@ class Pump:
                 pass  # a terminal without a size
 
     def carry_in_background(self) -> None:
-        """Fork a process that passes on the rest and ends with the stream.
+        """Fork a process that passes on the rest, and exits when the stream ends.
 
-        Processes that the script left running can still write to stderr, but without a reader SIGPIPE would kill them.
+        Processes that the script left running may still write to stderr. Without a reader, SIGPIPE would kill them.
         """
         if self._target_fd is None or os.fork() != 0:
             return
@@ -229,8 +229,8 @@ class Pump:
             os._exit(0)
 
     def close(self) -> None:
-        """Close the stream; the tail stays readable."""
-        if not self.open:  # every process that could have written to stdout has ended, as far as can be seen
+        """Close the stream. The tail can still be read."""
+        if not self.open:  # as far as we can tell, every process that could have written to stdout has exited
             self._voice.shared.writers_ended()
         os.close(self.source_fd)
         self._tail.close()
@@ -243,11 +243,11 @@ class Pump:
             except BlockingIOError:
                 wait_until_writable(self._target_fd, 1.0)
             except OSError:
-                self._target_fd = None  # our stderr has no reader any more; the script must not suffer
+                self._target_fd = None  # nobody reads our stderr any longer, but that must not affect the script
 
 
 def _open_terminal(target_fd: int) -> tuple[int, int]:
-    """Open a pseudo-terminal that passes bytes unchanged: the real terminal behind it translates newlines."""
+    """Open a pseudo-terminal that passes bytes through unchanged, since the real terminal translates newlines."""
     source_fd, script_fd = os.openpty()
     attributes = termios.tcgetattr(script_fd)
     attributes[1] &= ~termios.OPOST

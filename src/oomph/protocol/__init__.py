@@ -1,1 +1,1 @@
-"""The protocol between the supervisor and the script process. Runs in both; standard library only."""
+"""Defines the protocol between the supervisor and the script process. Used in both; standard library only."""

@@ -1,8 +1,8 @@
-"""Coverage: how many of a resumed training's repeated steps were compared, and how far that reaches. Pure.
+"""Computes how many of a resumed fit's repeated steps were compared, and how many the comparisons cover. Pure.
 
-Each step depends on all earlier ones, so one comparison covers every repeated step up to it. Nothing is known about the
-steps after the last comparison. On a GPU not every step is read, and a killed process may not have recorded everything
-it did.
+Each step depends on all earlier ones, so a comparison covers every repeated step up to that point. Nothing is known
+about the steps after the last comparison. On a GPU, not every step's result is read, and a killed process may not have
+recorded everything that it did.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from oomph.protocol.reasons import Reason, because
 from oomph.terminal.amounts import counted
 
 _ENOUGH = 0.75
-"""The share of the repeated steps that comparisons must cover before a resume counts as proved."""
+"""The share of the repeated steps that the comparisons must cover for a resume to count as proven."""
 
 
 class Range(NamedTuple):
-    """The minimum and the maximum of a number."""
+    """The minimum and maximum of a number."""
 
     least: float = 0
     most: float = inf
@@ -31,12 +31,12 @@ ANY = Range()
 
 
 class Coverage(NamedTuple):
-    """The share of repeated steps that produced the same results."""
+    """How many of the repeated steps are known to have produced the same results."""
 
     compared: int = 0
     """The number of steps whose results were compared."""
     epochs: int = 0
-    """The number of times that the whole state was compared, at the end of an epoch or of the fit."""
+    """The number of times that the whole state was compared, at the end of an epoch or of a fit."""
     covered: int = 0
     """The number of repeated steps up to the last comparison."""
     repeated: int = 0
@@ -58,11 +58,11 @@ class Coverage(NamedTuple):
 
     @property
     def is_enough(self) -> bool:
-        """True if the comparisons cover enough for a claim about the result."""
+        """True if the comparisons cover enough steps to support a claim about the result."""
         return self.is_any and self.covered >= _ENOUGH * self.repeated
 
     def reasons(self) -> tuple[Reason, ...]:
-        """Return the reason to state with a label; empty if all repeated steps were compared, or none were."""
+        """Return the reason to state with a label, or nothing if all repeated steps were compared or none were."""
         if self.is_complete or not self.is_any:
             return ()
         return (because("partly-compared", compared=self.compared, repeated=self.repeated, epochs=self.epochs),)
@@ -72,7 +72,8 @@ def coverage_of(compared: Iterable[RepeatCompared], repeated: Range = ANY) -> Co
     """Return the highest coverage among the comparisons of one fit in one attempt.
 
     Args:
-        repeated: the minimum and maximum number of steps that the attempt has repeated, according to its journal.
+        compared: the comparisons.
+        repeated: the minimum and maximum number of steps that the attempt repeated, according to its journal.
     """
     known = [_coverage(found) for found in compared if found.equal]
     most = max(known, key=lambda one: one.covered, default=Coverage())

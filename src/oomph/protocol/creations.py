@@ -1,11 +1,12 @@
-"""Notes in the run directory on what a script created, so that a restart can distinguish it from earlier files.
+"""Keeps notes in the run directory on what a script created, so that a restart can tell it from older files.
 
 There is one file per attempt, `created-<attempt>.jsonl`. One line is written before something is created, because
-nothing can be written after `kill -9`; a second line, with the inode, once it exists. The script process writes the
-notes and reads those of earlier attempts; `oomph rehearse` also reads them. Standard library only.
+nothing can be written after `kill -9`, and a second line, with the inode, once it exists. The script process writes the
+notes and reads those of earlier attempts. `oomph rehearse` reads them too. Standard library only.
 
-Notes may come from elsewhere. A file therefore counts as created only if it was born while the notes were written, by
-the kernel's clock, which nobody can set back. On a file system without birth times, nothing counts.
+Notes may come from elsewhere. A file therefore counts as created only if its birth time lies within the period when the
+notes were written, according to the kernel's clock, which nobody can turn back. On a file system without birth times,
+no file counts.
 """
 
 from __future__ import annotations
@@ -36,28 +37,29 @@ _FIELDS: Mapping[str, Any] = {
     "inode": int | None,
 }
 _MOST_NOTES = 10_000
-"""The maximum number of notes per attempt: creating a million files must stay cheap."""
+"""The maximum number of notes per attempt, so that creating a million files stays cheap."""
 
 
 _MOST_OF_NOTE = 1 << 16
-"""The most bytes of a note that is read: two long paths. Parsed, a line of any length takes thirty times its size."""
+"""The maximum length of a note, in bytes: two long paths. Longer lines are ignored, since parsing a line takes thirty
+times its size."""
 _MOST_INODES = 16
-"""The maximum number of inodes kept per path, the newest: many processes or attempts may have put a file there."""
+"""The maximum number of inodes kept per path. Many processes or attempts may put a file there; the newest count."""
 
 _TICK_NS = 1_000_000_000
-"""The coarsest resolution of a file system's clock, in nanoseconds: one second."""
+"""The resolution of the coarsest file system clock, in nanoseconds: one second."""
 
 
 class Creation(NamedTuple):
-    """One thing that was created; equal in every attempt that creates the same thing."""
+    """Something that was created. It compares equal in every attempt that creates the same thing."""
 
     kind: str
     path: str
-    """The path, absolute and normalised."""
+    """The absolute, normalised path."""
     place: str
-    """The line of the script that created the thing, as `ScriptLine.place`."""
+    """The line in the script that created it, as in `ScriptLine.place`."""
     number: int
-    """The number of times that this path has been created at that line: 1 for the first time."""
+    """How many times that line has created this path, counted from 1."""
 
 
 class _Time(NamedTuple):
@@ -68,18 +70,18 @@ class _Time(NamedTuple):
 
 
 class Notes:
-    """Writes the notes of one attempt. Fails open: notes that cannot be written are dropped."""
+    """Writes one attempt's notes. Notes that cannot be written are dropped."""
 
     def __init__(self, run_dir: Path, attempt: int) -> None:
         self._file = OwnFile(run_dir, f"created-{attempt}.jsonl")
         self._pid, self._numbers = os.getpid(), itertools.count(1)
 
     def begin(self) -> None:
-        """Create the file early: a file that the script renames later must have been created after it."""
+        """Create the notes file early: files that the script later renames into place must be younger than it."""
         self._append(b"")
 
     def about_to(self, creation: Creation) -> str:
-        """Note that this is about to be created. Returns the name to pass to `ended`; empty if not noted."""
+        """Note that something is about to be created. Returns the ID to pass to `ended`, or "" if it was not noted."""
         number = next(self._numbers)
         if number > _MOST_NOTES:
             return ""
@@ -88,11 +90,11 @@ class Notes:
         return name
 
     def ended(self, name: str, inode: int | None) -> None:
-        """Note that it now exists; an `inode` of None means that creating it failed."""
+        """Note that the creation has ended. An `inode` of None means that it failed."""
         self._write({"id": name, "inode": inode})
 
     def renamed(self, path: str, inode: int) -> None:
-        """Note that another file takes the name of a created one."""
+        """Note that another file has taken the name of one that the script created."""
         if next(self._numbers) <= _MOST_NOTES:
             self._write({"path": path, "inode": inode})
 
@@ -100,7 +102,7 @@ class Notes:
         self._append(json.dumps({"schema": SCHEMA, **document}, separators=(",", ":")).encode() + b"\n")
 
     def _append(self, line: bytes) -> None:
-        """Append a line. Opens the file each time, since a script may close every descriptor and reuse the number."""
+        """Append a line. Opens the file each time, since a script may close every descriptor and reuse its number."""
         try:
             fd = self._file.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         except OSError:
@@ -108,26 +110,26 @@ class Notes:
         try:
             os.write(fd, line)
         except OSError:
-            pass  # a full disk must not end the training
+            pass  # a full disk must not end the run
         finally:
             os.close(fd)
 
 
 class Earlier:
-    """The creations of earlier attempts."""
+    """What earlier attempts created."""
 
     def __init__(self) -> None:
         self.paths: set[str] = set()
         """The paths that were created."""
         self._known: set[Creation] = set()
         self._inodes: dict[str, tuple[tuple[int, _Time | None], ...]] = {}
-        """The inodes that the script put at each path, and when each was noted; None for this process."""
+        """The inodes that the script put at each path, each with the time of its note, or None if by this process."""
         self._unsure: dict[str, _Time] = {}
-        """Paths that were about to be created when the process ended."""
+        """The paths that were about to be created when the process was killed."""
 
     @classmethod
     def read(cls, run_dir: Path, before: int | None = None, others: Iterable[str] = ()) -> Earlier:
-        """Read the notes of earlier attempts (of all if None), and all notes of other run directories."""
+        """Read the notes of the attempts before `before` (None for all), and all notes in other run directories."""
         earlier = cls()
         for path in (*_files(run_dir, before), *(path for other in others for path in _files(Path(other)))):
             earlier._add(path)
@@ -140,11 +142,11 @@ class Earlier:
         return frozenset(creation.kind for creation in self._known)
 
     def has(self, creation: Creation) -> bool:
-        """True if this was created: the same path at the same line, the same number of times."""
+        """True if an earlier attempt made the same creation: same path, same line, same count."""
         return creation in self._known
 
     def is_still(self, path: str, inode: int) -> bool:
-        """True if the path still contains what the script put there, rather than something older or newer."""
+        """True if the path still has what the script put there, rather than something older or newer."""
         noted = [time for known, time in self._inodes.get(path, ()) if known == inode]
         if None in noted:
             return True
@@ -156,11 +158,11 @@ class Earlier:
         return any(t is not None and t.born - _TICK_NS <= born <= t.last + _TICK_NS for t in noted)
 
     def renamed(self, path: str, inode: int) -> None:
-        """Accept another file that the script puts under the name of a created one."""
+        """Accept another file that the script has put under the name of one that it created."""
         self._keep(path, inode, None)
 
     def _keep(self, path: str, inode: int, time: _Time | None) -> None:
-        """Record an inode of a path, and keep only the newest few: planted notes could list every possible inode."""
+        """Record a path's inode, and keep only the newest few, since forged notes could list every possible inode."""
         kept = [each for each in self._inodes.get(path, ()) if each[0] != inode]
         self._inodes[path] = (*kept[1 - _MOST_INODES :], (inode, time))
 
@@ -171,7 +173,7 @@ class Earlier:
             try:
                 self._add_line(json.loads(line), begun, time)
             except (ValueError, KeyError, TypeError, RecursionError):
-                continue  # a line cut short by a kill, or of another schema
+                continue  # a line cut short by a kill, or in a different format
         self._known.update(begun.values())
         self._unsure.update((creation.path, time) for creation in begun.values())
 
@@ -189,13 +191,13 @@ class Earlier:
 
 
 def _files(folder: Path, before: int | None = None) -> list[Path]:
-    """Return the files with notes of the attempts before this one, or of all attempts if `before` is None."""
+    """Return the files with the notes of the attempts before `before`, or of all attempts if it is None."""
     numbered = [(path.stem.rpartition("-")[2], path) for path in sorted(folder.glob("created-*.jsonl"))]
     return [path for number, path in numbered if _NUMBER.fullmatch(number) and (before is None or int(number) < before)]
 
 
 def refuse_later(run_dir: Path, attempt: int) -> None:
-    """Rename files that claim to be notes of this attempt or a later one."""
+    """Rename files that claim to be the notes of this attempt or a later one."""
     try:
         folder = open_folder(run_dir)
     except OSError:
@@ -210,7 +212,7 @@ def refuse_later(run_dir: Path, attempt: int) -> None:
 
 
 def _time_of(path: Path) -> _Time:
-    """Return the time of the notes, or _NEVER if it is unknown."""
+    """Return the times of a notes file, or _NEVER if they are unknown."""
     born = born_at(path)
     try:
         return _NEVER if born is None else _Time(born, path.stat().st_ctime_ns)

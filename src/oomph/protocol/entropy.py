@@ -1,13 +1,13 @@
-"""Entropy: makes an unseeded script draw the same random numbers in every attempt of a run.
+"""Makes an unseeded script draw the same random numbers in every attempt of a run.
 
-A restart runs the script from the top. Without a seed it would split its data differently, create different initial
-weights and iterate over its sets in a different order, so that nothing from an earlier attempt would fit. So each run
-draws one number from the system, and every attempt seeds the unseeded generators from it: Python's `random`, NumPy's
-global generator, the seeds that NumPy makes up, string hashes, and the shuffles of `tf.data`. Once Keras is imported,
-the eager operations of `tf.random` follow (`keras_bridge/stateful_random_ops.py`). A script that sets its own seeds is
-not affected. The supervisor draws the number; the script process seeds from it. Standard library only.
+A restart runs the script from the top. Without a seed, the script would split its data differently, create different
+initial weights and iterate over sets in a different order, so nothing from an earlier attempt would match. Each run
+therefore draws one number from the system, with which every attempt seeds the unseeded generators: Python's `random`,
+NumPy's global generator, the seeds that NumPy makes up, string hashes, and `tf.data` shuffles. Once Keras is imported,
+the eager `tf.random` operations follow (`keras_bridge/stateful_random_ops.py`). A script that sets its own seeds is not
+affected. The supervisor draws the number, and the script process uses it as a seed. Standard library only.
 
-What is meant to be unique stays unique: `os.urandom`, `secrets`, `uuid`, the names of temporary files.
+Values that are meant to be unique stay unique: `os.urandom`, `secrets`, `uuid` and the names of temporary files.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _MOST_HASH_SEEDS = 4294967295
 
 
 def fresh() -> str:
-    """Draw the random number of a new run, in hexadecimal."""
+    """Draw the random number for a new run, in hexadecimal."""
     return os.urandom(16).hex()
 
 
 def hash_seed(entropy: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable that makes Python hash strings alike in every attempt; empty if the user has set it."""
+    """Return the environment variable that makes string hashes equal in every attempt, unless the user has set it."""
     if environ.get(_HASH_SEED) or not entropy:
         return {}
     return {_HASH_SEED: str(1 + int(entropy, 16) % (_MOST_HASH_SEEDS - 1))}
 
 
 def seeding(entropy: str) -> dict[str, Callable[[ModuleType], None]]:
-    """Return the function that seeds each module right after its import, by the module's name."""
+    """Return, by module name, the functions that seed modules right after they are imported."""
     if not entropy:
         return {}
     here = Here(os.getpid())
@@ -53,12 +53,12 @@ def _only(here: Here, act: Callable[[ModuleType], None]) -> Callable[[ModuleType
 
 
 class Here:
-    """True if the current process still has this pid.
+    """A callable that returns True in the process with this PID, and False in its forks.
 
     A fork inherits the generators. If it used them, all workers would draw the same numbers.
 
     Args:
-        process: the pid.
+        process: the PID.
     """
 
     def __init__(self, process: int) -> None:
@@ -74,16 +74,16 @@ def _seed_numpy(entropy: str, module: ModuleType, here: Here) -> None:
     draws = random.Random(f"{entropy} numpy")
     module.seed([draws.getrandbits(32) for _ in range(16)])
     bits = getattr(module, "bit_generator", None)
-    if bits is not None and hasattr(bits, "randbits"):  # what `SeedSequence()` asks the system for
+    if bits is not None and hasattr(bits, "randbits"):  # the bits that `SeedSequence()` requests from the system
         original = bits.randbits
         bits.randbits = lambda count: (draws.getrandbits if here() else original)(count)
 
 
 def _seed_pipelines(entropy: str, module: ModuleType, here: Here) -> None:
-    """Choose the two seeds of a dataset that has none; otherwise TensorFlow's kernel would.
+    """Choose the two seeds of a dataset that has none, which TensorFlow's kernel would otherwise choose.
 
-    The dataset still has a new order in each iteration. Datasets created within a function keep their kernel's choice:
-    with constant seeds, all calls of that function would shuffle alike (`RandomSeedGenerator` in
+    The dataset still has a new order in each iteration. For a dataset created inside a function, the kernel still
+    chooses: with constant seeds, all calls to that function would shuffle in the same way (`RandomSeedGenerator` in
     tensorflow/core/kernels/data/random_seed_ops.cc).
     """
     import random

@@ -1,6 +1,7 @@
-"""Handover: what oomph passes to the script process in environment variables, by `oomph run` and by `oomph rehearse`.
+"""Defines what `oomph run` and `oomph rehearse` pass to the script process in environment variables.
 
-Runs in both. The script process may run another Python than oomph's own, so this uses only the standard library.
+Used on both sides. The script process may run a different Python from oomph's own, so only the standard library is used
+here.
 """
 
 from __future__ import annotations
@@ -20,47 +21,48 @@ VARIABLE = "OOMPH_HANDOVER"
 
 @dataclass(frozen=True)
 class Guarding:
-    """The options of `oomph run` that apply to the script process."""
+    """The `oomph run` options that apply to the script process."""
 
     guard: bool = True
     """False for `--no-guard`: supervise and restart, but leave Keras alone."""
     checkpoint_steps: int | None = None
-    """The number of steps between checkpoints; None to use `checkpoint_seconds`."""
+    """The number of steps between checkpoints, or None to use `checkpoint_seconds`."""
     checkpoint_seconds: float | None = None
-    """The time, in seconds, between checkpoints; None, with no steps either, to bound the cost to a share of time."""
+    """The time between checkpoints, in seconds. If this and `checkpoint_steps` are None, the share of time that
+    checkpoints take is limited instead."""
     micro_batch: int | None = None
-    """The number of samples of the initial micro-batches; None for the full batch."""
+    """The initial micro-batch size, or None for the full batch."""
     inexact: str | None = None
-    """"allow" or "refuse" micro-batches that change the result; None to allow the known, usual kinds."""
+    """"allow" or "refuse" for micro-batches that change the result, or None to allow the usual, known kinds."""
     smaller_batch: bool = False
     """True to train a batch that neither fits nor may be divided as several smaller batches, each with an update."""
     verify: int | None = None
-    """The number of first steps of every fit to compare with plain Keras; None to compare none."""
+    """The number of steps at the start of every fit to compare with plain Keras, or None for none."""
     ignore_before: float | None = None
-    """The time, in seconds since 1970, before which checkpoints are not used; None to use any. They stay until the run
-    has finished."""
+    """The Unix time before which checkpoints are ignored, or None to use all. They are kept until the run has
+    finished."""
     trust_finished_fits: bool = False
     """True to return the end state of a finished fit even if not all of its effects could be kept."""
     recheck: int | None = None
-    """The interval, in steps, at which to compute the gradients twice and compare them; None for never."""
+    """The interval, in steps, at which to compute gradients twice and compare them, or None for never."""
     skip_corrupt: bool = False
-    """True to leave out elements at which a tf.data pipeline fails."""
+    """True to leave out elements for which a tf.data pipeline fails."""
 
 
 @dataclass(frozen=True)
 class Injection:
-    """One fault, when to inject it, and how far the rehearsal goes."""
+    """One fault to inject, when to inject it, and when to end the rehearsal."""
 
     fault: str
-    """The name of the fault, such as "kill"; empty for the undisturbed run."""
+    """The name of the fault, such as "kill", or an empty string for the undisturbed run."""
     step: int
-    """The number of committed steps after which the fault is injected."""
+    """The number of committed steps after which to inject the fault."""
     stop: int | None = None
-    """The number of steps after which the rehearsal ends; None if it ends with the script."""
+    """The number of steps after which the rehearsal ends, or None if it ends when the script does."""
     earlier: tuple[str, ...] = ()
-    """The directories of earlier runs, in which the script created the files that are now in its way."""
+    """The directories of earlier runs, whose script created the files that are now in the way."""
     entropy: str = ""
-    """The number that seeds unseeded generators in the undisturbed run, so that results are comparable."""
+    """The number that seeds unseeded generators in the undisturbed run, which makes results comparable."""
 
     def to_environment(self) -> dict[str, str]:
         """Return the environment variable that carries the injection."""
@@ -68,7 +70,7 @@ class Injection:
 
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None) -> Injection | None:
-        """Read the injection for this process; None outside a rehearsal."""
+        """Read the injection for this process, or return None outside a rehearsal."""
         text = (os.environ if environ is None else environ).get(REHEARSAL)
         try:
             if not text:
@@ -80,52 +82,52 @@ class Injection:
 
 
 def has_fired(run_dir: Path) -> bool:
-    """True if the fault has been injected, in this or an earlier attempt: it is injected once."""
+    """True if the fault was injected in this or an earlier attempt, since it is injected only once."""
     return os.path.lexists(run_dir / _MARK)
 
 
 def mark_fired(run_dir: Path) -> None:
-    """Prevent the fault from being injected again."""
+    """Record that the fault was injected, so that it is not injected again."""
     os.close(open_own(run_dir, _MARK, os.O_WRONLY | os.O_CREAT))
 
 
 @dataclass(frozen=True)
 class Handover:
-    """The data about one attempt that the script process needs."""
+    """The information about one attempt that the script process needs."""
 
     package: str
-    """The folder of the oomph package; the script's Python loads it from there, not from sys.path."""
+    """The folder of the oomph package. The script's Python loads oomph from there, not from sys.path."""
     run_dir: str | None
-    """The run directory; None if the default one could not be written."""
+    """The run directory, or None if the default one could not be written."""
     run_dir_is: tuple[int, int] | None = None
     """The device and inode of the run directory. A different folder with the same name is not used."""
     attempt: int = 1
-    """The number of the attempt: 1 for the first process of the script; `--resume` continues the count."""
+    """The number of the attempt: 1 for the script's first process. `--resume` continues the count."""
     guarding: Guarding = field(default_factory=Guarding)
     lock_fd: int | None = None
-    """The inherited descriptor that holds the lock of the run directory while the script is alive."""
+    """The inherited descriptor that keeps the run directory locked as long as the script is alive."""
     beat_fd: int | None = None
-    """The descriptor of the pipe for heartbeats; `beat_inode` shows whether it is still that pipe."""
+    """The descriptor of the heartbeat pipe. `beat_inode` shows whether it still refers to that pipe."""
     beat_inode: int | None = None
     stacks_fd: int | None = None
-    """The descriptor of a file in memory for Python stacks; `stacks_inode` shows whether it is still that file."""
+    """The descriptor of an in-memory file for Python stacks. `stacks_inode` shows whether it still refers to it."""
     stacks_inode: int | None = None
     stacks_signal: int | None = None
     """The signal that requests the stacks."""
     most_samples: int | None = None
-    """The maximum number of samples to process at once; None for no limit."""
+    """The maximum number of samples to process at once, or None for no limit."""
     entropy: str = ""
-    """A replacement for the system's entropy in every attempt of the run (`entropy.py`), unless empty."""
+    """The number that replaces the system's entropy in every attempt of the run (`entropy.py`), if not empty."""
     changes: tuple[tuple[str, str], ...] = ()
-    """(name, value) of each change from a plain start: "no-xla", "prefetch", "precision", "skip-batch"."""
+    """The (name, value) of each change from a plain start: "no-xla", "prefetch", "precision" or "skip-batch"."""
 
     def write(self, environ: MutableMapping[str, str]) -> None:
-        """Put the handover into an environment."""
+        """Write the handover into an environment."""
         environ[VARIABLE] = json.dumps(asdict(self))
 
     @classmethod
     def read(cls, environ: MutableMapping[str, str] | None = None) -> Handover | None:
-        """Read the handover of this process; None if `oomph run` did not start it."""
+        """Read this process's handover, or return None if `oomph run` did not start it."""
         text = (os.environ if environ is None else environ).get(VARIABLE)
         if not text:
             return None

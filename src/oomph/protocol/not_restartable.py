@@ -1,4 +1,4 @@
-"""Finds the reason that a script cannot be started a second time: the line, and how to fix it. Pure; both processes."""
+"""Finds the line that prevents a second start of a script, and how to fix it. Pure; used in both processes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _THERE = re.compile(
     r"|\bnot empty\b|\bnon-empty\b|\bexists[.!,;:]|\bexists$|\boverwrit|EOF when reading a line|\bEEXIST\b",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Matches the words with which programs report that something exists, and `input()` that it got no answer."""
+"""Matches the words with which programs report that something exists, or `input()` that it received no answer."""
 _LOOKS = r"(?:exists|isdir|isfile|is_dir|is_file|listdir|iterdir|scandir|glob)\s*\("
 _TEST = re.compile(
     rf"^\s*(?:if|elif|while)\b(?![^\n]*\bnot\b)[^\n]*{_LOOKS}|^\s*assert\s+not\b[^\n]*{_LOOKS}", re.MULTILINE
 )
-"""Matches a line that branches on whether something exists."""
+"""Matches a line that checks whether something exists."""
 _REFUSES = re.compile(r"^(?:if\b[^\n]*:\s*)?(?:raise (?!FileNotFoundError)|assert\b)|\bexit\s*\(|\.error\s*\(")
-"""Matches a line that ends the script on purpose; any other failure after such a test is not a refusal."""
+"""Matches a line that ends the script on purpose. Any other failure after such a check is not a refusal."""
 _MENDS = (
     (re.compile(r"(?<!\.)\bmkdir\s*\(|\bos\.mkdir\s*\("), "write os.makedirs(..., exist_ok=True)"),
     (re.compile(r"\bmakedirs\s*\(|\.mkdir\s*\("), "give it exist_ok=True"),
@@ -35,12 +35,12 @@ _MOST_CHARACTERS = 200
 
 
 def why_not_restartable(stopped: StoppedAt, last_words: str, went_further: bool) -> str:
-    """Explain, in one sentence, why a restart cannot repeat a script; empty if the script ended for a different reason.
+    """Explain in one sentence why a script cannot be started again, or return "" if it ended for a different reason.
 
     Args:
-        stopped: where the script stopped; empty if its process did not report it.
+        stopped: where the script stopped. The fields are empty if its process did not report that.
         last_words: the last line that the script wrote to stderr.
-        went_further: True if an earlier start of the same script got past the place where this one ended.
+        went_further: True if an earlier start of the same script got past the point where this one ended.
     """
     kind, message = stopped.type, stopped.message
     if stopped.created == "now" or not (stopped.created == "before" or went_further):
@@ -54,7 +54,7 @@ def why_not_restartable(stopped: StoppedAt, last_words: str, went_further: bool)
 
 
 def refuses(source: str, before: str) -> bool:
-    """True if a line ends the script on purpose because something exists, given the lines before it."""
+    """True if a line, preceded by the lines in `before`, ends the script on purpose because something exists."""
     return bool(_REFUSES.search(source) and _TEST.search(f"{before}{source}"))
 
 

@@ -1,9 +1,9 @@
-"""Ownership: decides which process of an attempt is the script's main process. Runs there; standard library only.
+"""Decides which process of an attempt is its owner, that is, the script's main process. Standard library only.
 
-The owner holds a lock on a file of the attempt while it is alive. The file's existence is not enough: a script may
-replace itself (for example `os.execv` to set LD_LIBRARY_PATH), or a wrapper may run several Pythons in sequence. Each
-of these owns the attempt in turn, never two at a time. A mark in the environment tells processes started by an owner
-that they are not owners.
+Runs in the script's processes. The owner holds a lock on a per-attempt file for as long as it is alive. The existence
+of the file is not enough: a script may replace itself (for example with `os.execv`, to set LD_LIBRARY_PATH), or a
+wrapper may run several Pythons one after another. Each of these owns the attempt in turn, but never two at a time. A
+mark in the environment tells the processes that an owner starts that they are not owners.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from oomph.files.opening import open_own
 
 
 def claim_ownership(run_dir: Path | None, attempt: int) -> bool:
-    """Make this process the owner of the attempt. False if it descends from the owner or another owner is alive."""
+    """Make this process the attempt's owner. Return False if it descends from an owner, or another owner is alive."""
     if below_owner():
         return False
     if run_dir is not None:
@@ -30,7 +30,7 @@ def claim_ownership(run_dir: Path | None, attempt: int) -> bool:
 
 
 def _lock_for_life(run_dir: Path, name: str) -> bool:
-    """Take the lock and keep it until this process and its forks have ended."""
+    """Acquire the lock until this process and its forks have exited. Return False if another process holds it."""
     fd = open_own(run_dir, name, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -54,5 +54,5 @@ def mark_owner() -> None:
 
 
 def below_owner() -> bool:
-    """True in a process that an owner started; False in an owner that replaced itself by `os.execv`."""
+    """True in a process that an owner started, False in an owner that replaced itself with `os.execv`."""
     return os.environ.get(VARIABLE, "") not in ("", str(os.getpid()))

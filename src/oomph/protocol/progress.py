@@ -1,7 +1,7 @@
-"""The reports of the script process while it runs: heartbeats with its phase, and a board of progress.
+"""Defines what the script process reports while it runs: heartbeats with its phase, and a progress board.
 
-The board is a memory-mapped file with a few integers, written after every step: a write costs well under a microsecond
-and survives `kill -9` of the writer, so the steps lost in a crash are known exactly.
+The board is a memory-mapped file of a few integers that is updated after every step. An update takes well under a
+microsecond and survives `kill -9` of the writer, so it is known exactly which steps a crash has lost.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from pathlib import Path
 from oomph.files.opening import open_own
 
 RECORD = struct.Struct("<BBxxiixxxxqq")
-"""The layout of a heartbeat: phase, powers, pid, fit, time in ns, longest silence in ns. Shorter than a pipe's
-atomic write."""
+"""The layout of a heartbeat: phase, powers, PID, fit, time in ns, longest silence in ns. It is short enough to be
+written to a pipe atomically."""
 _LAYOUT = struct.Struct("<9q")
 PROGRESS = "progress"
 """The name of the board in a run directory."""
-_MAGIC = 0x6F6F6D7068_02  # "oomph", and which of its boards
+_MAGIC = 0x6F6F6D7068_02  # "oomph", the second kind of board
 
 
 class Phase(enum.IntEnum):
-    """The activity of the script process. Each phase has its own time limit, learned during the run."""
+    """What the script process is doing. Each phase has its own time limit, which is learned during the run."""
 
     OWN_CODE = 0
-    """The script runs outside any fit or loop, where oomph does not judge its progress."""
+    """The script is outside any fit or loop, where oomph does not judge its progress."""
     FIRST_STEP = 1
-    """The first step of a fit, or a step that had to be traced and compiled again."""
+    """The first step of a fit, or a step that has to be traced and compiled again."""
     TRACING = 2
     STEP = 3
     EPOCH_START = 4
-    """From the start of an epoch to the end of its first step; shuffle buffers fill during this time."""
+    """From the start of an epoch to the end of its first step, while shuffle buffers fill up."""
     EPOCH_END = 5
-    """From the last step of an epoch to the next epoch: callbacks."""
+    """From the last step of an epoch to the next epoch, while callbacks run."""
     VALIDATION_START = 6
-    """From the start of a validation to the end of its first step."""
+    """From the start of validation to the end of its first step."""
     VALIDATION = 7
     CHECKPOINT = 8
     RESUMING = 9
     LOOP = 10
     """Steps of a custom training loop."""
     RECOVERING = 11
-    """From running out of memory in a step to its completion: each further error takes TensorFlow 10 s."""
+    """From an out-of-memory error in a step to its completion. Every further error takes TensorFlow 10 s."""
 
     @property
     def words(self) -> str:
-        """The phase as worded within a sentence: "in a step"."""
+        """The phase as it appears in a sentence, such as "in a step"."""
         return _WORDS[self]
 
 
@@ -74,15 +74,16 @@ _WITHIN = frozenset((Phase.TRACING, Phase.RESUMING, Phase.CHECKPOINT, Phase.VALI
 
 
 def has_been_timed(before: Phase, after: Phase) -> bool:
-    """True if the time from one phase to the next is the full duration of the first.
+    """True if the time from the start of one phase to that of the next is the full duration of the first.
 
-    A first step continues after tracing. A step that ran out of memory had first waited ten seconds or more for memory.
+    A first step, for example, continues after tracing. A step that ran out of memory does not count either, since it
+    waited ten seconds or more for memory.
     """
     return after is not Phase.RECOVERING and not (before in _ONCE and after in _WITHIN)
 
 
 class Power(enum.IntFlag):
-    """The requests that the script process can serve."""
+    """The requests that the script process can handle."""
 
     NONE = 0
     CHECKPOINT_ON_TERM = 1
@@ -101,19 +102,19 @@ class Beat:
     powers: Power
     pid: int
     fit: int
-    """The number of the fit, counted from 0; −1 outside any fit."""
+    """The number of the fit, counted from 0, or −1 outside any fit."""
     at_ns: int
-    """The `time.monotonic_ns()` of the sender."""
+    """The sender's `time.monotonic_ns()`."""
     longest_ns: int
-    """The longest time without progress since the last record, in that record's phase, in nanoseconds."""
+    """The longest time without progress since the previous heartbeat, in that heartbeat's phase, in nanoseconds."""
 
     def pack(self) -> bytes:
-        """Pack the record into bytes."""
+        """Pack the heartbeat into bytes."""
         return RECORD.pack(self.phase, self.powers, self.pid, self.fit, self.at_ns, self.longest_ns)
 
 
 def unpack(data: bytes) -> list[Beat]:
-    """Return the records in these bytes, without incomplete and unknown ones."""
+    """Return the heartbeats in `data`, skipping incomplete and unknown ones."""
     whole = len(data) - len(data) % RECORD.size
     beats = []
     for phase, powers, pid, fit, at_ns, longest_ns in RECORD.iter_unpack(data[:whole]):
@@ -126,38 +127,38 @@ def unpack(data: bytes) -> list[Beat]:
 
 @dataclass(frozen=True)
 class Progress:
-    """The position of the script process. `steps` covers all fits of the run; it never decreases within an attempt."""
+    """The script process's position. `steps` spans all fits in the run, and never decreases within an attempt."""
 
     attempt: int = 0
     fit: int = -1
-    """The number of the current or last fit, counted from 0; -1 if none has started."""
+    """The number of the current or last fit, counted from 0, or -1 if none has started."""
     epoch: int = 0
     step: int = 0
-    """The number of steps committed in the epoch, which is also the number of the next step."""
+    """The number of steps committed in this epoch, which is also the number of the next step."""
     steps: int = 0
-    """The number of steps committed in all fits so far, including those of earlier attempts that were not lost."""
+    """The number of steps committed in all fits so far, including steps from earlier attempts that were not lost."""
     saved: int = 0
     """The value of `steps` in the newest checkpoint."""
     heartbeat_ns: int = 0
-    """The `time.monotonic_ns()` of the last write, comparable between processes until the next boot."""
+    """The `time.monotonic_ns()` of the last write, comparable across processes until the next boot."""
     is_epoch_over: bool = False
-    """True if the steps of the epoch are done, so that validation and callbacks follow."""
+    """True if all steps of the epoch are done, and validation and callbacks follow."""
 
 
 def place_in_words(fit: int, epoch: int, step: int, is_epoch_over: bool = False) -> str:
-    """Describe the place of a step, counted from 1, or the end of its epoch."""
+    """Describe the position of a step, counted from 1, or the end of its epoch."""
     if is_epoch_over:
         return f"the end of epoch {epoch + 1} of fit {fit + 1}"
     return f"fit {fit + 1}, epoch {epoch + 1}, step {step + 1}"
 
 
 class ProgressBoard:
-    """The writing end, held by the owner process of the run."""
+    """The writable side of the progress board, used by the attempt's owner."""
 
     def __init__(self, run_dir: Path, attempt: int) -> None:
         fd = open_own(run_dir, PROGRESS, os.O_RDWR | os.O_CREAT)
         try:
-            os.posix_fallocate(fd, 0, _LAYOUT.size)  # a hole that a full disk cannot fill would be a SIGBUS later
+            os.posix_fallocate(fd, 0, _LAYOUT.size)  # otherwise, a hole could cause a SIGBUS later, if the disk is full
             os.ftruncate(fd, _LAYOUT.size)
             self._map = mmap.mmap(fd, _LAYOUT.size)
         finally:
@@ -177,14 +178,14 @@ class ProgressBoard:
         magic, attempt, fit, epoch, step, steps, saved, *_ = _LAYOUT.unpack_from(self._map, 0)
         if magic != _MAGIC:
             fit, epoch, step, steps, saved = -1, 0, restored, restored, 0
-        elif attempt != self._attempt:  # of a loop, only what the script itself restores is resumed
+        elif attempt != self._attempt:  # a loop only resumes what the script itself restores
             fit, epoch, step, steps = -1, 0, restored, restored
         self.write(fit, epoch, step + 1, steps + 1, saved)
         return int(steps) + 1
 
 
 def read_progress(run_dir: Path) -> Progress | None:
-    """Return the last position written; None if there is no board or it has a different format."""
+    """Return the position that was last written, or None if there is no board or it has a different format."""
     try:
         with os.fdopen(open_own(run_dir, PROGRESS, os.O_RDONLY), "rb") as file:
             raw = file.read(_LAYOUT.size + 1)

@@ -1,8 +1,8 @@
-"""Python stacks of the script: faulthandler writes them in the script process, the supervisor reads them.
+"""Writes the script's Python stacks with faulthandler in the script process, and parses them in the supervisor.
 
-They are written on a signal and at a crash, to a file in memory that the supervisor opened, so the script's stderr
-stays unchanged. The script's own use of faulthandler has priority and is never undone. The supervisor searches these
-stacks, or those from py-spy, for the line that blocks the run.
+The stacks are written on a signal and at a crash, to an in-memory file that the supervisor opened, so the script's
+stderr is not affected. If the script uses faulthandler itself, that takes precedence and is never undone. The
+supervisor searches these stacks, or those from py-spy, for the line that blocks the run.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from oomph.files.own_descriptor import OwnDescriptor
 
 _OUT_OF_THE_WAY = 512
-"""The minimum number for our descriptor: daemons close those up to 256, or all of them; at a crash it is too late to
-check."""
+"""The minimum number for our descriptor. Daemons close those up to 256, or all of them, and at a crash it is too late
+to check."""
 
 
 class StackWriter:
-    """Writes the stacks of this process.
+    """Writes this process's stacks.
 
     Args:
-        fd: an inherited descriptor.
-        signum: the signal that requests them.
+        fd: the inherited descriptor to write to.
+        signum: the signal that requests the stacks.
     """
 
     def __init__(self, fd: int, signum: int) -> None:
@@ -34,7 +34,7 @@ class StackWriter:
         self._descriptor = OwnDescriptor(_moved(fd))
 
     def begin(self) -> None:
-        """Start writing the stacks of all threads on the signal and at a crash."""
+        """Start writing the stacks of all threads whenever the signal arrives, and at a crash."""
         fd = self._descriptor.fd
         try:
             faulthandler.register(self._signum, file=fd, all_threads=True, chain=False)
@@ -42,7 +42,7 @@ class StackWriter:
                 faulthandler.enable(file=fd, all_threads=True)
                 self._at_crash = True
         except (OSError, RuntimeError, ValueError):
-            pass  # a Python without faulthandler: a hang is still detected, its line is not named
+            pass  # a Python without faulthandler: a hang is still detected, but not its line
 
     def end_if_lost(self) -> None:
         """Stop writing if the script has closed the descriptor, whose number may now belong to one of its own files."""
@@ -58,10 +58,10 @@ def _moved(fd: int) -> int:
     try:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY)
     except OSError:
-        return fd  # the process limit is lower than that
+        return fd  # the process's limit is lower than that
 
 
-# Patterns are compiled at first use: the script process imports this file but parses nothing.
+# Patterns are compiled on first use, because the script process imports this module but never parses anything.
 # Current thread 0x00007f0c2c9fd6c0 (most recent call first):        Thread 0x00007f0c2c9fd6c0 [name] (most ...
 _THREAD = r"(?P<current>Current thread|Thread) (?P<id>0x[0-9a-f]+)(?: \[[^\]]*\])? \(most recent call first\)"
 _FRAME = r'  File "(?P<file>[^"]+)", line (?P<line>\d+|\?\?\?) in (?P<function>\S+)'
@@ -73,7 +73,7 @@ _SPIED_MAIN = "MainThread"
 _LIBRARY = r"/site-packages/|/dist-packages/|/lib(64)?/python3|^<frozen "
 _MACHINERY = (f"{os.sep}tensorflow{os.sep}python{os.sep}", f"{os.sep}keras{os.sep}src{os.sep}")
 _SERVES = "server_lib.py"
-"""The file of tf.distribute.Server, whose join waits forever, as intended."""
+"""The file that contains tf.distribute.Server, whose join waits forever by design."""
 _TAKES_INPUT = "iterator_ops.py"
 
 
@@ -87,7 +87,7 @@ class Frame:
 
     @property
     def shown(self) -> str:
-        """The frame as displayed: "train.py:42 in step"."""
+        """The frame as it is displayed, such as "train.py:42 in step"."""
         return f"{os.path.basename(self.file)}:{self.line} in {self.function}"
 
 
@@ -103,7 +103,7 @@ class Thread:
 
 
 def parse(text: str) -> tuple[Thread, ...]:
-    """Parse the threads of a dump in order, the main thread last; only those of the first process."""
+    """Parse the threads of the first process in a dump, in order, main thread last."""
     own, *others = re.split(_PROCESS, text)
     threads = _dumped(own)
     return threads if threads or not others else _spied(others[0])
@@ -140,12 +140,12 @@ def _frame(found: re.Match[str]) -> Frame:
 def blocking_line(threads: Sequence[Thread], ours: str) -> str:
     """Describe the line that blocks the run.
 
-    That is the line of another thread in the script's code (a generator that feeds the input), otherwise that of the
-    main thread: its innermost line in the script, and the library call in which it waits.
+    If another thread is in the script's code (such as a generator that supplies the input), this is its line. Otherwise
+    it is the main thread's innermost line in the script, with the library call in which it waits.
 
     Args:
-        threads: the threads of the process, the main thread last.
-        ours: the folder of the oomph package; its lines are never the answer.
+        threads: the threads of the process, main thread last.
+        ours: the folder of the oomph package, whose lines are never the answer.
     """
     if not threads:
         return ""
@@ -162,14 +162,14 @@ def blocking_line(threads: Sequence[Thread], ours: str) -> str:
 
 
 def stands_in_machinery(threads: Sequence[Thread]) -> bool:
-    """True if the main thread waits inside TensorFlow or Keras, other than in a server that waits for requests."""
+    """True if the main thread waits inside TensorFlow or Keras, but not in a server that waits for requests."""
     frames = threads[-1].frames if threads else ()
     inside = any(part in frame.file for frame in frames for part in _MACHINERY)
     return inside and not any(frame.file.endswith(_SERVES) for frame in frames)
 
 
 def stands_in(threads: Sequence[Thread], ranges: Iterable[tuple[str, int, int]]) -> bool:
-    """True if the main thread is within one of these (file, first line, last line)."""
+    """True if the main thread is within one of the given ranges: (file, first line, last line)."""
     frames = threads[-1].frames if threads else ()
     return any(frame.file == file and first <= frame.line <= last for file, first, last in ranges for frame in frames)
 

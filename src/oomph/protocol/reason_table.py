@@ -1,6 +1,6 @@
-"""The table of all reasons: the sentence and remedy for each code, causes before their effects. Pure.
+"""Contains the table of all reasons, with a sentence and a remedy for each code, causes before effects. Pure.
 
-A sentence or a remedy contains the reason's values in braces, or is a function of them.
+A sentence or remedy contains placeholders for the reason's values, or is a function of these values.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ GENERATOR, THREADS, OPEN_FILE, DATA_ITERATOR, SHAPE, OTHER_VARIABLES, GONE, RECO
     "generator", "threads", "open-file", "data-iterator", "shape", "other-variables", "gone", "records", "unseen",
     "too-large",
 )  # fmt: skip
-"""The codes of reasons that an object cannot be restored."""
+"""The codes of the reasons why an object cannot be restored."""
 _OF_TROUBLES = {
     UNSEEN: "make it smaller: keep large tables in NumPy arrays, which are fast to examine",
     GENERATOR: _AS_CLASS,
@@ -59,7 +59,7 @@ _OF_TROUBLES = {
 NOT_TF_DATA, TAKEN_AHEAD, SHUFFLE_OVER, EARLIER_SHUFFLE, CACHE_FILE = (
     "not-tf-data", "taken-ahead", "shuffle-over", "earlier-shuffle", "cache-file",
 )  # fmt: skip
-"""The codes of reasons that a position in the data cannot be saved, in addition to TensorFlow's own."""
+"""The codes of the reasons why a position in the data cannot be saved, in addition to TensorFlow's own reasons."""
 _OF_POSITIONS = {
     NOT_TF_DATA: "in a custom loop, iterate over a tf.data.Dataset; under a strategy there is no remedy",
     SHUFFLE_OVER: "nothing to change in the script: near the end of an epoch, after its shuffle, no position is saved",
@@ -69,14 +69,14 @@ _OF_POSITIONS = {
     TAKEN_AHEAD: "declare the length of the data: dataset.apply(tf.data.experimental.assert_cardinality(number))",
 }
 NORMALIZATION, DRAWS, SUMS = "batch-normalization", "draws", "sums"
-"""The codes of couplings between the samples of a batch, because of which splitting it changes the result."""
+"""The codes of the couplings between a batch's samples that make splitting the batch change the result."""
 _OF_COUPLINGS = {
     NORMALIZATION: f"replace BatchNormalization with LayerNormalization or GroupNormalization, or {FITTING}",
     DRAWS: _OWN_GENERATOR,
     SUMS: "sum over samples in update_state of the metric, and divide in result",
 }
 _PLACE = re.compile(r"(?P<place>[a-z]+)(?: \d+| of (?P<module>[^:]+):)?(?: (?P<name>[\w.]+))?")
-"""The pattern of an object's name in the walk: "callback Own.counts", "layer 3 Mine.cache", "global of __main__:
+"""Matches an object's name in the walk, such as "callback Own.counts", "layer 3 Mine.cache" or "global of __main__:
 best"."""
 
 
@@ -88,7 +88,7 @@ class ReasonRow(NamedTuple):
 
 
 def _mend_object(where: str, what: str, trouble: str = "") -> str:
-    """Return the remedy for an object, by its trouble rather than its place."""
+    """Return the remedy for an object, based on its trouble if there is one, otherwise on where the object is."""
     if trouble in _OF_TROUBLES:
         return _OF_TROUBLES[trouble]
     found = _PLACE.match(where)
@@ -114,8 +114,8 @@ def _mend_object(where: str, what: str, trouble: str = "") -> str:
 def _mend_position(why: str, kind: str = "", call: str = "", also: str = "") -> str:
     """Return the remedy for a position that cannot be saved.
 
-    It depends on the random operation `call`, or on the obstacle, mostly in TensorFlow's words. `also` lists the other
-    random operations of the pipeline, which would be the next obstacles.
+    The remedy depends on the random operation `call`, or on the obstacle `why`, which is mostly in TensorFlow's words.
+    `also` lists the other random operations in the pipeline, which would be the next obstacles.
     """
     if kind in _OF_POSITIONS:
         return _OF_POSITIONS[kind]
@@ -154,7 +154,7 @@ def _other_result(epoch: int, step: int, loss: float | None = None, was: float |
 
 
 def compared_part(compared: int, repeated: int, epochs: int = 0) -> str:
-    """Say how many of the repeated steps were compared."""
+    """Describe how many of the repeated steps were compared."""
     steps = f"{compared} of {counted(repeated, 'repeated step')}"
     return f"{steps} and the state after {counted(epochs, 'epoch')}" if epochs else steps
 
@@ -164,7 +164,7 @@ def _no_checkpoint(steps: int = 0) -> str:
 
 
 def _take_one_before(steps: int = 0) -> str:
-    """Return the remedy for a training that ended after `steps`, before its first checkpoint; 0 if unknown."""
+    """Return the remedy for training that ended after `steps` steps (0 if unknown), before the first checkpoint."""
     earlier = f"{steps // 2}, a number of steps" if steps > 1 else "1m, or a number of steps"
     return f"take the first checkpoint earlier: --checkpoint-every {earlier}"
 
@@ -176,7 +176,7 @@ def _left_out(count: int, named: str, complete: bool) -> str:
 
 
 TABLE = {
-    # What was changed on purpose between two starts.
+    # Changes made on purpose between two starts.
     "start-over": ReasonRow(
         "--start-over was given", "leave --start-over out, so that the run resumes from its checkpoints"
     ),
@@ -194,7 +194,7 @@ TABLE = {
         "all epochs that the script asks for have already been trained: the saved state is returned",
         "ask for as many epochs as in the first start, and resume the run once more",
     ),
-    # What the script holds and oomph cannot restore.
+    # Objects in the script that oomph cannot restore.
     "object": ReasonRow("{where} ({what})", _mend_object),
     "object-unseen": ReasonRow("{where}: there was no time to examine it", _OF_TROUBLES[UNSEEN]),
     "method-failed": ReasonRow("{where}: {method} failed ({error})", "fix {method}(): it raised an error"),
@@ -254,7 +254,7 @@ TABLE = {
     "position-not-saved": ReasonRow(
         lambda why, kind="", call="", also="": f"the position in the data cannot be saved: {why}", _mend_position
     ),
-    # What an earlier attempt trained and this one did not reach.
+    # Fits that an earlier attempt trained and this one did not reach.
     "finished-not-reached": ReasonRow(
         "fit {number} was finished by an earlier attempt, but not reached again", _SAME_FITS
     ),
@@ -262,7 +262,7 @@ TABLE = {
     "another-path": ReasonRow(
         "the script reached {what} at {site} by a different path from before ({differences})", _SAME_FITS
     ),
-    # What an option, the script or its surroundings did to the training.
+    # Effects of an option, the script or its surroundings on training.
     "precision": ReasonRow("in mixed_bfloat16", "leave --allow-bfloat16 out, or use a smaller batch size"),
     "skip-batch": ReasonRow("leaving out the batch at {place}", "leave --skip-poison out, and fix the batch"),
     "smaller-batches": ReasonRow(
@@ -308,7 +308,7 @@ TABLE = {
     "epoch-restarted": ReasonRow(
         "the interrupted epoch was restarted", "make every start of the script use the same data"
     ),
-    # What was not guarded or not saved.
+    # Training that was not guarded or not saved.
     "loop-without-steps": ReasonRow(
         "the training loop at {site} does not iterate over oomph.steps",
         f"make the loop at {{site}} resumable: {_STEPS}",
@@ -329,7 +329,7 @@ TABLE = {
     ),
     "not-written": ReasonRow("no checkpoint could be written: {error}", _ROOM),
     "no-checkpoint": ReasonRow(_no_checkpoint, _take_one_before),
-    # What the comparison of repeated steps showed.
+    # Results of comparing repeated steps.
     "records-unwritten": ReasonRow("the records of the steps could not be written: {error}", _ROOM),
     "none-repeated": ReasonRow(
         "the compared steps match the original ones, but one fit resumed where it had stopped, with no step to compare",
@@ -359,7 +359,7 @@ TABLE = {
         lambda noise: f"not bit for bit: within this training's own noise of {noise:.1g}",
         f"for equal bits, {_DETERMINISM}",
     ),
-    # What a division into micro-batches does.
+    # Effects of a division into micro-batches.
     "divided": ReasonRow(
         lambda reason, coupling="": str(reason), lambda reason, coupling="": _OF_COUPLINGS.get(coupling, FITTING)
     ),
@@ -367,6 +367,6 @@ TABLE = {
         "a later probe found a coupling that the first one missed",
         "use --inexact=refuse, or make every layer treat each sample independently",
     ),
-    # What the table does not know: an error's own text, a damaged journal, a reason of a later oomph.
+    # Anything that is not in the table: an error's own text, a damaged journal, a reason from a later oomph.
     "in-words": ReasonRow("{text}"),
 }

@@ -1,7 +1,7 @@
-"""Reasons why the label of a run is not better, each as a code with its values. Pure; standard library only.
+"""Represents the reasons why a run's label is not better, each as a code with values. Pure; standard library only.
 
-Both the script's process and the supervisor give reasons, which travel as codes. `reason_table` contains the sentence,
-the remedy and the rank of each.
+Both the script's process and the supervisor produce reasons, which are passed on as codes. `reason_table` contains the
+sentence, the remedy and the rank of each.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Reason:
-    """The reason that a label is not better, created by `because`."""
+    """A reason why a label is not better, created by `because`."""
 
     code: str
     values: tuple[tuple[str, Value], ...] = ()
@@ -34,16 +34,16 @@ class Reason:
 
     @property
     def remedy(self) -> str:
-        """The one-line change that prevents the reason."""
+        """The one-line change that removes the reason."""
         return self._filled(TABLE[self.code].remedy)
 
     @property
     def rank(self) -> int:
-        """The reason's place in the table; the lower it is, the closer to the cause."""
+        """The reason's rank in the table. The lower it is, the closer the reason is to the root cause."""
         return _RANKS[self.code]
 
     def value(self, name: str) -> Value:
-        """Return the reason's value with this name; empty if there is none."""
+        """Return the reason's value with this name, or an empty string if there is none."""
         return dict(self.values).get(name, "")
 
     def as_data(self) -> dict[str, Value]:
@@ -51,7 +51,7 @@ class Reason:
         return {"code": self.code, **dict(self.values)}
 
     def as_fields(self) -> dict[str, Any]:
-        """Return the reason as two fields of an event: its sentence for people, and its code and values."""
+        """Return the reason as two fields of an event: a human-readable sentence, and the code with its values."""
         return {"reason": str(self), "why": self.as_data()}
 
     def _filled(self, text: str | Callable[..., str]) -> str:
@@ -60,20 +60,20 @@ class Reason:
 
 
 def because(code: str, **values: Value) -> Reason:
-    """Create a reason. Raises KeyError for an unknown code or a missing value, TypeError for a wrong value."""
+    """Create a reason. Raises KeyError for an unknown code or a missing value, or TypeError for a wrong value."""
     made = Reason(code, tuple(values.items()))
-    _ = str(made), made.remedy  # a mistake shows here, and not where the reason is read
+    _ = str(made), made.remedy  # so that a mistake shows up here, and not where the reason is read
     return made
 
 
 def method_failed(where: str, method: str, error: Exception) -> Reason:
-    """Return the reason for an error raised by a script's own method that saves or restores its state."""
+    """Return the reason for an error that one of the script's own methods raised while saving or restoring state."""
     words = shortened(f"{type(error).__name__}: {error}", 200)
     return because("method-failed", where=where, method=method, error=words)
 
 
 def reason_from(data: object) -> Reason:
-    """Read a reason from a journal or checkpoint. A damaged or newer one is shown unchanged."""
+    """Read a reason from a journal or checkpoint. A damaged reason, or one from a newer oomph, is shown as it is."""
     code = data.get("code") if isinstance(data, Mapping) else None
     if isinstance(data, Mapping) and isinstance(code, str) and code in TABLE:
         values = {str(name): value for name, value in data.items() if isinstance(value, (str, int, float))}
@@ -103,7 +103,7 @@ def reason_of(fact: WithReason) -> Reason:
 
 
 def reasons_from(data: object) -> tuple[Reason, ...]:
-    """Read a list of reasons; empty for anything else."""
+    """Read a list of reasons. Anything else counts as an empty list."""
     return tuple(map(reason_from, data)) if isinstance(data, (list, tuple)) else ()
 
 
@@ -118,7 +118,7 @@ def in_one_line(reasons: Iterable[Reason], most: int | None = None) -> str:
 
 
 def left_out(events: Iterable[Event]) -> Reason | None:
-    """Return the reason that names a run's left-out records; None if none are known."""
+    """Return the reason that lists the records left out in a run, or None if none are known."""
     records: dict[str, None] = {}
     told, complete = False, True
     for event in events:
@@ -130,10 +130,10 @@ def left_out(events: Iterable[Event]) -> Reason | None:
 
 
 def records_left_out(records: Sequence[str], complete: bool) -> Reason:
-    """Return the reason that these records were left out.
+    """Return the reason that lists these left-out records.
 
     Args:
-        records: in words; empty if they could not be found.
+        records: descriptions of the records, or empty if they could not be found.
         complete: False if there may be others.
     """
     named = ", ".join(records[:_MOST_NAMED])

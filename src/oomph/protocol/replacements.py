@@ -1,4 +1,4 @@
-"""The replacements of random operations that keep state in their kernels, and of trainings that are only supervised."""
+"""Lists replacements for random operations that keep state in their kernels, and for training that isn't guarded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATELESS = {
     "tf.random.shuffle": "tf.random.experimental.stateless_shuffle(value, seed)",
     "tf.random.Generator": "tf.random.stateless_uniform(shape, seed) and the like",
 }
-"""The stateless call that replaces each function called by scripts."""
+"""Maps each function that scripts call to the stateless call that replaces it."""
 CALLS = {
     "RandomCrop": "tf.image.random_crop",
     "SampleDistortedBoundingBox": "tf.image.sample_distorted_bounding_box",
@@ -42,19 +42,19 @@ CALLS = {
     "RandomShuffle": "tf.random.shuffle",
     "RngReadAndSkip": "tf.random.Generator",
 }
-"""The call in a script for each operation of a graph, if nothing else is known."""
+"""Maps each graph operation to the call that it most likely comes from, if nothing else is known."""
 SUPERVISED = "supervised only: no micro-batches, no checkpoints; a restart starts it over"
 
 
 def instead_of(*calls: str) -> str:
-    """Name the replacement for each of these calls in a pipeline. The same seed twice would draw the same numbers."""
+    """Describe the replacement for each of these calls in a pipeline. Using a seed twice would repeat its numbers."""
     each = listed([f"{STATELESS[call]} instead of {call}" for call in calls])
     seeds = "seed=(1, number)" if len(calls) == 1 else "seed=(1, number), (2, number) and so on,"
     return f"write {each}, with {seeds} and the number from dataset.enumerate()"
 
 
 class UnguardedKind(NamedTuple):
-    """A kind of unguarded training, and its replacement."""
+    """A kind of unguarded training, and what to use instead."""
 
     what: str
     instead: str
@@ -69,11 +69,11 @@ UNGUARDED_KINDS = {
     "jax": UnguardedKind("Keras on JAX", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
     "torch": UnguardedKind("Keras on PyTorch", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
 }
-"""The kinds by name, as in the event `unguarded`."""
+"""The kinds by name, as used in the `unguarded` event."""
 
 
 def unguarded_in_words(site: str, kind: str) -> str:
-    """Explain, in one sentence, a training that is not guarded: where, why, what that means, and what to do."""
+    """Explain where and why training is not guarded, what that means, and what to do about it."""
     known = UNGUARDED_KINDS.get(kind)
     if known is None:  # from a later oomph
         return f"unguarded: the training at {site}, {SUPERVISED}"

@@ -1,7 +1,7 @@
-"""Both ends of the pipes between oomph and a script that it has examined, and the handover that names them.
+"""Both ends of the pipes between oomph and a script that it examines, and the handover that describes them.
 
-The script's processes report in lines of JSON, take turns, and can end the script. One of them may have closed the
-inherited descriptors: `subprocess` does, daemons do. They are then reopened through the parent's entry in /proc.
+The script's processes report in lines of JSON, take turns, and can stop the script. One of them may have closed the
+inherited descriptors, as `subprocess` and daemons do. They are then reopened through the parent's entry in /proc.
 
 A process that oomph has joined maps a page named `MARK`. A fork inherits it, whatever descriptors it closes; a newly
 started program has none until oomph joins it, which happens before TensorFlow is imported. Standard library only.
@@ -28,19 +28,25 @@ if TYPE_CHECKING:
 REACH = "OOMPH_REACH"
 MARK = "oomph-joined"
 MOST_FITS = 10_000
-"""The highest number of a training to examine: a turn is a byte in a pipe, which holds 64 KiB."""
+"""The highest number of a training call to examine: a turn is a byte in a pipe, whose capacity is 64 KiB."""
 _CHUNK = 1 << 16
 TRAIN, EXAMINE = b"t", b"x"
-"""The bytes in the pipe of turns; each training takes one as it begins."""
+"""The bytes in the turns pipe; each training call takes one when it starts."""
 _PART_CHARACTERS = 1500
-"""The most characters in a part of the answer: its line stays below PIPE_BUF (4096), so lines do not mix."""
+"""The maximum number of characters in a part of the answer.
+
+The part's line stays below PIPE_BUF (4096), so lines do not mix.
+"""
 _MOST_CHARACTERS = 500
 _GRACE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class End:
-    """One end of a pipe of the parent: the descriptor that the script inherits, and its inode for verification."""
+    """One end of a pipe that belongs to the parent.
+
+    It is identified by the descriptor that the script inherits, and by its inode for verification.
+    """
 
     fd: int
     inode: int
@@ -55,11 +61,11 @@ class ReachHandover:
     report: End
     """The end of the pipe for reports, which are lines of JSON."""
     turns: End
-    """The end of the pipe that trainings take turns from."""
+    """The end of the pipe from which training calls take turns."""
     examiner: str
-    """The function that examines the training: "package.module:function"."""
+    """The function that examines the training call: "package.module:function"."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """The second argument of the examiner."""
+    """The examiner's second argument."""
 
     def write(self, environ: MutableMapping[str, str]) -> None:
         """Store the handover in an environment."""
@@ -67,7 +73,7 @@ class ReachHandover:
 
     @classmethod
     def read(cls) -> ReachHandover | None:
-        """Read the handover of this process; None if there is none, or it is damaged."""
+        """Read this process's handover, or return None if it is missing or damaged."""
         try:
             document = json.loads(os.environ.get(REACH, "null"))
             document |= {name: End(**document[name]) for name in ("report", "turns")}
@@ -77,7 +83,7 @@ class ReachHandover:
 
 
 def mark_joined() -> bool:
-    """Mark this process as joined; return False if the kernel does not support the mark."""
+    """Mark this process as joined. Returns False if the kernel does not support the mark."""
     try:
         import ctypes
 
@@ -89,16 +95,16 @@ def mark_joined() -> bool:
             os.close(fd)
     except (AttributeError, ImportError, OSError, ValueError):
         return False
-    # Never freed: at the end of Python its modules go first, and TensorFlow's libraries stay mapped for a while.
+    # Never freed: when Python exits, its modules go first, and TensorFlow's libraries stay mapped for a while.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(page))
     return True
 
 
 class Pipes:
-    """Both pipes, with a turn for each training up to the one to examine.
+    """Both pipes, with a turn for each training call up to the one to examine.
 
     Args:
-        fit: the number of that training; raises UsageError beyond MOST_FITS.
+        fit: the number of the training call to examine; raises UsageError beyond MOST_FITS.
     """
 
     def __init__(self, fit: int) -> None:
@@ -117,7 +123,7 @@ class Pipes:
         return self._report_write_fd, self._turns_fd
 
     def handover(self, request: ReachRequest) -> ReachHandover:
-        """Build the handover of the pipes to the script's processes."""
+        """Build the handover that passes the pipes to the script's processes."""
         return ReachHandover(
             parent=os.getpid(),
             report=End(self._report_write_fd, os.fstat(self._report_write_fd).st_ino),
@@ -133,7 +139,7 @@ class Pipes:
             while chunk := os.read(self.report_fd, _CHUNK):
                 data += chunk
         except BlockingIOError:
-            pass  # all of it has been read
+            pass  # everything has been read
         *lines, self._rest = data.split(b"\n")
         return lines
 
@@ -144,28 +150,28 @@ class Pipes:
 
 
 class Channel:
-    """The connection of one process of the script to the parent."""
+    """The connection of one of the script's processes to the parent."""
 
     def __init__(self, handover: ReachHandover) -> None:
         self.handover = handover
         self._opened: dict[int, int] = {}
-        """The reopened descriptors, by their numbers in the parent."""
+        """The reopened descriptors, keyed by their numbers in the parent."""
 
     def tell(self, **document: Any) -> bool:
-        """Report one line to the parent; return False if the parent cannot be reached."""
+        """Report one line to the parent. Returns False if the parent cannot be reached."""
         texts = {key: shortened(value, _MOST_CHARACTERS) for key, value in document.items() if isinstance(value, str)}
         return self._write(document | texts)
 
     def answer(self, document: Any) -> NoReturn:
-        """Report the examiner's result, and end all processes of the script."""
+        """Report the examiner's result, and kill all processes of the script."""
         text = json.dumps(document)
         parts = (text[start : start + _PART_CHARACTERS] for start in range(0, len(text), _PART_CHARACTERS))
         self.end(answered=all(self._write({"part": part}) for part in parts))
 
     def take_turn(self) -> bool:
-        """True if this training is the one to examine. Never returns if another is being examined.
+        """Take this training call's turn: True if it is the one to examine. Never returns if another is being examined.
 
-        Ends everything if the parent cannot be reached: the training must not run unexamined.
+        Kills the script's processes if the parent cannot be reached: training must not run unexamined.
         """
         fd = self._open(self.handover.turns, os.O_RDONLY | os.O_NONBLOCK)
         if fd is None:
@@ -180,7 +186,7 @@ class Channel:
         return turn == EXAMINE
 
     def end(self, **last: Any) -> NoReturn:
-        """Report the last line, and end every process of the script at once, before another line runs."""
+        """Report the last line, and kill every process of the script at once, before another line runs."""
         try:
             self.tell(**last)
         finally:
@@ -191,10 +197,10 @@ class Channel:
         try:
             return fd is not None and bool(os.write(fd, json.dumps(document).encode() + b"\n"))
         except OSError:
-            return False  # the parent has ended
+            return False  # the parent has exited
 
     def _open(self, end: End, flags: int) -> int | None:
-        """Return the descriptor of a pipe's end, reopened through the parent if the script has closed it."""
+        """Return the descriptor of a pipe's end, reopened through the parent if the script closed it."""
         for fd in (end.fd, self._opened.get(end.fd)):
             if inherited(fd, end.inode) is not None:
                 return fd
@@ -206,7 +212,7 @@ class Channel:
         return inherited(fd, end.inode)
 
     def _end_group(self) -> NoReturn:
-        """End the script's process group. From a different group, wait until the parent has done so, to end last."""
+        """Kill the script's process group. From a different group, wait until the parent has done so, to exit last."""
         if not _is_started_by(os.getpgrp(), self.handover.parent):
             time.sleep(_GRACE_SECONDS)
         elif os.getpgrp() != _group_of(self.handover.parent):
@@ -215,7 +221,7 @@ class Channel:
 
 
 def wait_for_the_end() -> NoReturn:
-    """Wait until the parent ends this process."""
+    """Wait until the parent kills this process."""
     while True:
         time.sleep(3600)
 
@@ -224,7 +230,7 @@ def _write_to_stderr(text: str) -> None:
     try:
         os.write(2, text.encode())
     except OSError:
-        pass  # closed
+        pass  # stderr is closed
 
 
 def _is_started_by(pid: int, parent: int) -> bool:

@@ -1,4 +1,4 @@
-"""Explains why a script was not examined, from how it ended. Pure."""
+"""Explains why a script was not examined, based on how it ended. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oomph.terminal.wrapping import shortened
 
 _ERROR = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)\b(?::|\Z)")
 _REFUSED = re.compile(r"\S{1,200}: error: |oomph: ")
-"""Matches the words with which argparse rejects the script's arguments, or oomph refuses to continue in its process."""
+"""Matches messages in which argparse rejects the script's arguments, or oomph refuses to continue in its process."""
 _OUT_OF_MEMORY = re.compile(r"[\w.]{0,200}(?:ResourceExhaustedError|MemoryError)\b")
 _ELSEWHERE = "use a machine with more memory, or a smaller model"
 _NONE_SEEN = (
@@ -26,13 +26,13 @@ _LONGEST = 300
 
 
 def outcome(heard: Heard, returncode: int | None, output: bytes, request: ReachRequest) -> TrainingReached | NotReached:
-    """Return the outcome of the script.
+    """Return the outcome of running the script.
 
     Args:
-        heard: the reports of its processes.
-        returncode: how its first process ended, as in `subprocess`; None if oomph ended it.
-        output: the end of its output.
-        request: the request to examine a training.
+        heard: the reports of the script's processes.
+        returncode: the return code of its first process, as in `subprocess`; None if oomph killed it.
+        output: the last part of its output.
+        request: the request to examine a training call.
     """
     before = heard.trained
     if heard.answered and heard.examining is not None:
@@ -55,7 +55,7 @@ def outcome(heard: Heard, returncode: int | None, output: bytes, request: ReachR
 
 
 def ran_out(heard: Heard, took: str, request: ReachRequest) -> NotReached:
-    """Return the outcome of a script ended for using too much of the machine's memory; `took` says how much."""
+    """Return the outcome for a script killed for using too much of the machine's memory; `took` states how much."""
     if heard.examining is not None:
         while_ = f" while {heard.progress}" if heard.progress else ""
         reason = f"the process that was examined at {heard.examining.site} took {took}{while_}, and was ended"
@@ -66,7 +66,7 @@ def ran_out(heard: Heard, took: str, request: ReachRequest) -> NotReached:
 
 
 def hidden(heard: Heard, process: str) -> NotReached:
-    """Return the outcome of a script ended because `process`, one of its processes, uses TensorFlow without oomph."""
+    """Return the outcome for a script killed because `process`, one of its processes, uses TensorFlow without oomph."""
     reason = (
         f"{process} uses TensorFlow where oomph cannot stop a training, and was ended: start it with the environment "
         "of the script, and without Python's options -I, -E and -S"
@@ -87,7 +87,7 @@ def _before_the_training(heard: Heard, returncode: int, output: bytes, request: 
 
 
 def may_be_a_crash(returncode: int | None) -> bool:
-    """True if native code may have ended the script, so that its last output is worth reading."""
+    """True if native code may have crashed the script, so that its last output is worth reading."""
     return returncode is None or returncode in {code for signum in _CRASHES for code in (-signum, 128 + signum)}
 
 
@@ -99,7 +99,7 @@ def _why_it_failed(returncode: int, output: bytes, goal: str) -> str:
         return f"the script ran out of the memory of this machine before {goal}{told}; {_ELSEWHERE}"
     if said:
         return f"the script {ProcessEnd(returncode).predicate} before {goal}: {said}"
-    if returncode == 1:  # `sys.exit("text")` writes the text
+    if returncode == 1:  # `sys.exit("text")` prints the text
         last = _last_line(output)
         return f"the script ended with exit(1) before {goal}{f'; its last line was: {last}' if last else ''}"
     how = f"ended with exit({returncode})" if returncode > 0 else ProcessEnd(returncode).predicate
@@ -107,7 +107,7 @@ def _why_it_failed(returncode: int, output: bytes, goal: str) -> str:
 
 
 def _of_memory(returncode: int) -> str:
-    """Return the likely cause of a SIGKILL that nothing in the script explains."""
+    """Return the likely cause of a SIGKILL that nothing in the script explains; empty for any other ending."""
     is_killed = returncode in (-signal.SIGKILL, 128 + signal.SIGKILL)
     return f", as the kernel does when the memory of the machine has run out: if so, {_ELSEWHERE}" if is_killed else ""
 
@@ -117,7 +117,7 @@ def _goal(request: ReachRequest) -> str:
 
 
 def last_error(output: bytes) -> str:
-    """Return the line with the last error: an exception, a wrong option, a fatal abort; empty if there is none."""
+    """Return the line with the last error: an exception, a rejected option or a fatal abort; empty if there is none."""
     errors = [line for line in _lines(output) if _ERROR.match(line) or _REFUSED.match(line)]
     fatal = [line for line in output.splitlines() if (head := head_of(line)) is not None and head.severity == b"F"]
     return shortened((errors or [line.decode(errors="replace") for line in fatal] or [""])[-1], _LONGEST)
@@ -129,6 +129,6 @@ def _last_line(output: bytes) -> str:
 
 
 def _lines(output: bytes) -> list[str]:
-    """Return the lines of the script itself, without the names of a graph's operations."""
+    """Return the script's own lines, without the names of graph operations."""
     own = [line for line in output.splitlines() if line.strip() and not is_noise(line)]
     return [without_nodes(line.decode(errors="replace").rstrip()) for line in own]

@@ -1,6 +1,6 @@
-"""Finds reasons to end a script early, or not to start it: it uses up the memory, or trains where oomph is not loaded.
+"""Finds reasons to kill a script early, or not to start it: it uses up memory, or trains where oomph is not loaded.
 
-A training in a process without oomph would run for real.
+Training in a process without oomph would run for real.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class MemoryGuard:
         _let_it_be_killed_first(pid)
 
     def said(self) -> str:
-        """Report excessive memory use: "20.1 GiB of the 23.5 GiB of memory here"; empty otherwise."""
+        """Describe excessive memory use: "20.1 GiB of the 23.5 GiB of memory here"; empty if there is none."""
         now = time.monotonic()
         if now < self._due or self._total is None:
             return ""
@@ -83,7 +83,7 @@ class MemoryGuard:
 
 
 def _resident(pid: int) -> int:
-    """Return the bytes of memory held by the process and its descendants."""
+    """Return the memory held by the process and its descendants, in bytes."""
     import psutil
 
     try:
@@ -96,7 +96,7 @@ def _resident(pid: int) -> int:
         try:
             held += process.memory_info().rss
         except psutil.Error:
-            pass  # it has ended
+            pass  # it has exited
     return held
 
 
@@ -105,11 +105,11 @@ def _let_it_be_killed_first(pid: int) -> None:
     try:
         Path(f"/proc/{pid}/oom_score_adj").write_text(str(_KILLED_FIRST))
     except OSError:
-        pass  # it has ended, or there is no /proc
+        pass  # it has exited, or there is no /proc
 
 
 class Unjoined:
-    """Checks twice a second for descendants of this process that use TensorFlow without oomph."""
+    """Checks twice per second for descendants of this process that use TensorFlow without oomph."""
 
     def __init__(self) -> None:
         self._due = 0.0
@@ -120,7 +120,7 @@ class Unjoined:
         if now < self._due:
             return ""
         self._due = now + _PROCESSES_SECONDS
-        # A process that ends between two pages of its list shows a part of it: what it hides is read twice.
+        # A process that exits while its maps are read shows only part of them, so suspects are read twice.
         return next((_in_words(pid) for pid in _descendants() if _hides(pid) and _hides(pid)), "")
 
 
@@ -134,11 +134,11 @@ def _descendants() -> list[int]:
 
 
 def _hides(pid: int) -> bool:
-    """True if the process has loaded TensorFlow, and oomph has not joined it."""
+    """True if the process has loaded TensorFlow, but oomph has not joined it."""
     try:
         maps = Path(f"/proc/{pid}/maps").read_text(errors="replace")
     except OSError:
-        return False  # it has ended, or belongs to another user
+        return False  # it has exited, or belongs to another user
     return MARK not in maps and any(library in maps for library in _LIBRARIES)
 
 

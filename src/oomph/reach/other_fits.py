@@ -1,4 +1,4 @@
-"""Finds the fits in a script's source other than the examined training. Pure."""
+"""Finds the fit calls in a script's source other than the one examined. Pure."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from oomph.terminal.amounts import counted
 _OF_KERAS = frozenset(
     {"batch_size", "callbacks", "epochs", "initial_epoch", "steps_per_epoch", "validation_data", "validation_split"}
 )
-"""Arguments that distinguish a Keras fit from a scikit-learn one, such as the scalers in many scripts."""
+"""Arguments that distinguish a Keras fit from a scikit-learn fit, since many scripts also fit scalers."""
 _MOST_NAMED = 3
 
 
 def other_fits(source: str, line: int, ran: Collection[int] = ()) -> tuple[int, ...]:
-    """Return the line numbers of the fits in a file, except for the training at `line`.
+    """Return the line numbers of the fit calls in a file, except for the one at `line`.
 
-    Omits fits that `ran` before, and fits in a branch of an `if` that the script did not take.
+    Omits fits that already `ran`, and fits in a branch of an `if` that the script did not take.
     """
     known = {line, *ran}
     try:
         calls = list(_calls(ast.parse(source), known))
     except (SyntaxError, ValueError, RecursionError):
-        return ()  # what is shown as the source is not what runs
+        return ()  # the displayed source is not the code that runs
     here = {_receiver(call) for call in calls if _holds_any(call, {line})}
     return tuple(sorted({
         call.lineno for call in calls
@@ -33,7 +33,7 @@ def other_fits(source: str, line: int, ran: Collection[int] = ()) -> tuple[int, 
 
 
 def in_words(site: str, lines: Collection[int]) -> str:
-    """Return the sentence, without a full stop, on the fits that were not examined; empty if there are none."""
+    """Return a sentence, without a full stop, about the fits that were not examined; empty if there are none."""
     if not lines:
         return ""
     named, more = [f"{line}" for line in lines][:_MOST_NAMED], len(lines) - _MOST_NAMED
@@ -44,7 +44,7 @@ def in_words(site: str, lines: Collection[int]) -> str:
 
 
 def _calls(node: ast.AST, known: Collection[int]) -> Iterator[ast.Call]:
-    """Yield the calls of a `fit` method, except those in an `if` branch next to one with a known line."""
+    """Yield the calls to a `fit` method, except in an `if` branch whose sibling branch contains a known line."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit":
         yield node
     for each in ast.iter_child_nodes(node) if not isinstance(node, ast.If) else _taken(node, known):

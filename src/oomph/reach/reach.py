@@ -1,4 +1,4 @@
-"""Starts a script, waits until its training has been examined, and ends it. Runs in oomph's process."""
+"""Starts a script, waits until its training call has been examined, and kills it. Runs in oomph's process."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class StartedScript:
-    """The script in its own process group, with its stdout and stderr on oomph's stderr.
+    """The script in its own process group, with its stdout and stderr redirected to oomph's stderr.
 
     Args:
         argv: the program and its arguments; raises UsageError if it cannot be started.
-        environ: its environment.
-        inherited: descriptors that it inherits.
+        environ: the program's environment.
+        inherited: the descriptors that the program inherits.
     """
 
     def __init__(self, argv: Sequence[str], environ: Mapping[str, str], inherited: Sequence[int]) -> None:
@@ -63,7 +63,7 @@ class StartedScript:
 
     @property
     def returncode(self) -> int | None:
-        """The return code of its first process, as in `subprocess`; None while it is alive."""
+        """The return code of the script's first process, as in `subprocess`; None while it is alive."""
         return returncode_of(self.pid)
 
     @property
@@ -72,11 +72,11 @@ class StartedScript:
         return self._tail.data
 
     def say(self, text: str) -> None:
-        """Write one message on its own line, amid the script's output."""
+        """Write one message on its own line amid the script's output."""
         self._voice.say(text)
 
     def attend(self, ready: Sequence[int]) -> None:
-        """Show what the script has written, and lend it the terminal when it reads from it."""
+        """Show the script's new output, and lend it the terminal when it reads from it."""
         if self._pump.source_fd in ready:
             self._pump.carry()
         else:
@@ -88,12 +88,12 @@ class StartedScript:
             process_group.send(self.pid, signal.SIGCONT)
 
     def show_the_rest(self, with_noise: bool) -> None:
-        """Show the rest of the script's output and, if asked, the lines of native code that were held back."""
+        """Show the rest of the script's output and, if requested, the lines of native code that were held back."""
         self._pump.drain()
         self._pump.show(self._noise.release() if with_noise else self._noise.stop_waiting())
 
     def end(self) -> None:
-        """Kill every process that the script has started, in its group or not, and reap it."""
+        """Kill every process that the script started, in its group or not, and reap it."""
         if self._ended:
             return
         self._ended = True
@@ -115,9 +115,10 @@ class StartedScript:
 
 
 def reach(request: ReachRequest) -> TrainingReached | NotReached:
-    """Run the script up to the requested training, have it examined, and end the script.
+    """Run the script up to the requested training call, have it examined, and kill the script.
 
-    Raises UsageError if it cannot be started. Whatever happens, Ctrl-C included, no process of the script is left.
+    Raises UsageError if the script cannot be started. Whatever happens, Ctrl-C included, no process of the script is
+    left.
     """
     fill_standard()
     pipes = Pipes(request.fit)
@@ -140,7 +141,7 @@ class _Reaching:
         self._until = float("inf") if request.limit_seconds is None else time.monotonic() + request.limit_seconds
 
     def wait(self) -> TrainingReached | NotReached:
-        """Attend to the script until there is an outcome."""
+        """Wait for the outcome, handling the script's reports and output meanwhile."""
         script = self._script
         with Ticking() as ticking:
             while not self._is_over():
@@ -154,7 +155,7 @@ class _Reaching:
             script.show_the_rest(with_noise=may_be_a_crash(returncode))
         script.end()
         if returncode == -signal.SIGINT and not self._heard.is_over:
-            raise KeyboardInterrupt  # Ctrl-C went to the script, which had the terminal
+            raise KeyboardInterrupt  # the script had the terminal and received the Ctrl-C
         if self._took and not self._heard.is_over:
             return ran_out(self._heard, self._took, self._request)
         if self._hidden and not self._heard.is_over:
@@ -178,11 +179,11 @@ class _Reaching:
             return True
         if not self._has_ended():
             return False
-        self._hear()  # what it reported last
+        self._hear()  # read its final reports
         return self._heard.is_over or self._has_ended()
 
     def _has_ended(self) -> bool:
-        """True if the process that matters has ended: the one that examines, otherwise the first one."""
+        """True if the process that matters has exited: the examining one if there is one, otherwise the first one."""
         if self._heard.examining is not None and self._heard.pid != self._script.pid:
             return not process_group.is_alive(self._heard.pid)
         return self._script.returncode is not None
@@ -206,14 +207,14 @@ def _environ(request: ReachRequest, pipes: Pipes) -> dict[str, str]:
 
 @contextmanager
 def _ended_by_signals(script: StartedScript) -> Iterator[None]:
-    """End the script when the block ends; SIGTERM and SIGHUP, like Ctrl-C, end the block."""
+    """Kill the script when the block exits; SIGTERM and SIGHUP, like Ctrl-C, exit the block."""
 
     def leave(signum: int, frame: FrameType | None) -> NoReturn:
         raise SystemExit(128 + signum)
 
     before: dict[int, Any] = {}
     try:
-        # Ignored: taking the terminal back from the script would stop us.
+        # Ignored, because taking the terminal back from the script would stop us.
         before[signal.SIGTTOU] = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         for signum in _ENDING_SIGNALS:
             if signal.getsignal(signum) is signal.SIG_DFL:

@@ -1,4 +1,4 @@
-"""The request to examine one training of a script, the reports of its processes, and the outcome. Pure."""
+"""Defines the request to examine a training call, the reports of the script's processes, and the outcome. Pure."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ FIT, ON_BATCH, LOOP = "fit", "train_on_batch", "custom loop"
 
 @dataclass(frozen=True)
 class ReachRequest:
-    """A request to examine one training of a script."""
+    """A request to examine one of a script's training calls."""
 
     command: Command
     python: str
-    """The Python of the script; empty for a command line that chooses its own."""
+    """The Python that runs the script; empty for a command line that chooses its own."""
     examiner: str
-    """The examiner, in the training's process, "package.module:function": `examine(reached, arguments) -> dict`."""
+    """The examiner as "package.module:function": `examine(reached, arguments) -> dict`, run in the training process."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """The second argument of the examiner, as JSON."""
+    """The examiner's second argument, as JSON."""
     fit: int = 1
-    """The number of the training to examine, counted from 1; earlier trainings run for real."""
+    """The number of the training call to examine, counted from 1; earlier ones run for real."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """Environment variables for the script, unless the user has set them."""
     limit_seconds: float | None = None
-    """The time, in seconds, after which the script is ended; None for no limit."""
+    """The time, in seconds, after which the script is killed; None for no limit."""
 
 
 class RequestedTraining(NamedTuple):
-    """One training of the script."""
+    """One of the script's training calls."""
 
     kind: str
     """"fit", "train_on_batch", or "custom loop"."""
@@ -45,23 +45,23 @@ class RequestedTraining(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingReached:
-    """The training was examined, and the script has ended there."""
+    """The training call was examined, and the script stopped there."""
 
     training: RequestedTraining
     document: Mapping[str, Any]
     """The examiner's result."""
     before: tuple[RequestedTraining, ...] = ()
-    """The trainings that ran for real."""
+    """The training calls that ran for real."""
 
 
 @dataclass(frozen=True)
 class NotReached:
-    """The training was not examined, and the script has ended."""
+    """The training call was not examined, and the script has stopped."""
 
     kind: str
     """The kind of failure: "no training", "failed", "unsupported", "examiner", or "limit"."""
     reason: str
-    """The reason the training was not examined, in one sentence."""
+    """The reason why the training call was not examined, in one sentence."""
     before: tuple[RequestedTraining, ...] = ()
     doing: str = ""
     """What the examiner was doing when its process ended; empty if it was not examining."""
@@ -72,22 +72,22 @@ class Heard:
     """Everything that the script's processes have reported so far."""
 
     joined: bool = False
-    """True if a Python process has reported that it waits for a training."""
+    """True if a Python process has reported that it is waiting for a training call."""
     marks: bool = True
-    """True if every process that joined could be marked, so unmarked processes are known to be without oomph."""
+    """True if every process that joined could be marked, so unmarked processes are known to run without oomph."""
     trained: tuple[RequestedTraining, ...] = ()
-    """The trainings that run for real."""
+    """The training calls that run for real."""
     examining: RequestedTraining | None = None
     pid: int = 0
-    """The id of the process that examines the training; 0 if there is none yet."""
+    """The id of the process that examines the training call; 0 if there is none yet."""
     progress: str = ""
-    """The current activity of the examiner."""
+    """What the examiner is currently doing."""
     parts: tuple[str, ...] = ()
     answered: bool = False
     failed: str = ""
-    """The reason the examiner failed; empty if it has not."""
+    """The reason why the examiner failed; empty if it did not."""
     unsupported: str = ""
-    """The reason there can be no examination; empty if there can."""
+    """The reason why an examination is impossible; empty if it is possible."""
 
     @property
     def is_over(self) -> bool:
@@ -95,7 +95,7 @@ class Heard:
         return self.answered or bool(self.failed or self.unsupported)
 
     def answer(self) -> Mapping[str, Any] | None:
-        """Return the examiner's result; None if it cannot be read."""
+        """Return the examiner's result, or None if it cannot be read."""
         try:
             document = json.loads("".join(self.parts))
         except ValueError:
@@ -104,7 +104,7 @@ class Heard:
 
 
 def after(heard: Heard, line: bytes) -> Heard:
-    """Return the reports with one more line; an unreadable line changes nothing."""
+    """Return the reports with one more line added; an unreadable line changes nothing."""
     try:
         said = json.loads(line)
     except ValueError:

@@ -1,6 +1,6 @@
-"""The output of a script: the telling part of its errors, and the lines of native code, which are held back. Pure.
+"""Filters a script's output: extracts the informative part of errors, and holds back lines of native code. Pure.
 
-The latter are worth reading only after a crash. Messages lose the additions of Keras and TensorFlow.
+Lines of native code are worth reading only after a crash. Additions by Keras and TensorFlow are removed from messages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def without_nodes(text: str) -> str:
 
 
 def what_went_wrong(text: str) -> str:
-    """Join the telling lines of an error message into one; empty if it has none."""
+    """Join the informative lines of an error message into one; empty if it has none."""
     told = []
     for line in map(without_nodes, _COLOURS.sub("", text).splitlines()):
         bare = line.strip()
@@ -46,7 +46,7 @@ def what_went_wrong(text: str) -> str:
 
 
 def is_of_memory(error: BaseException | None) -> bool:
-    """True if the error, or its cause, says that memory has run out."""
+    """True if the error, or its cause, reports that memory has run out."""
     seen = 0
     while error is not None and seen < _LONGEST_CHAIN:
         if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError" or _OOM in _text(error):
@@ -74,18 +74,18 @@ def is_noise(line: bytes) -> bool:
 
 
 class StartUpNoise:
-    """Sorts a script's output; lines of native code, including allocator reports, are held back."""
+    """Sorts a script's output: lines of native code, including allocator reports, are held back."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
         self._held_back = HeldBack(self._keep, explains=False)
 
     def take(self, data: bytes) -> bytes:
-        """Add the script's output; return the part to pass on now."""
+        """Add output of the script, and return the part to pass on now."""
         return self._held_back.take(data)[0]
 
     def stop_waiting(self) -> bytes:
-        """Stop waiting for the end of a partial line, which may be a question; return the output to pass on."""
+        """Stop waiting for the end of a partial line, which may be a prompt, and return the output to pass on."""
         return self._held_back.stop_waiting()[0] if self._held_back.waits else b""
 
     def release(self) -> bytes:

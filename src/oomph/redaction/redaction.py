@@ -1,7 +1,8 @@
-"""Redaction: removes keys and passwords from everything written or shown, by their names and forms. Both processes.
+"""Redaction: removes keys and passwords from all output, recognising them by name and form. Used in both processes.
 
-Scripts get keys as arguments, libraries repeat them in errors, and logs go into bug reports. Possible keys are
-hidden, unless clearly a word, a number, a path or code: `secret_forms.py`. Redacted text is not stored anywhere.
+Scripts receive keys as arguments, libraries repeat them in errors, and logs end up in bug reports. Possible keys are
+hidden unless they are clearly words, numbers, paths or code (`secret_forms.py`). The redacted text is not stored
+anywhere.
 """
 
 from __future__ import annotations
@@ -37,24 +38,24 @@ from oomph.redaction.secret_forms import (
 
 _HINTS = tuple({hint for form in (*WHOLE, USER_AND_PASSWORD, PASSWORD_FLAG) for hint in form.hints} | {*NAME_HINTS})
 _LONGEST_IN_WORDS = 80
-"""The maximum length, in characters, of a text in several words that may be a name."""
+"""The maximum length, in characters, of a multi-word text that may be a name."""
 _SHORTEST = 8
-"""The minimum length, in characters, of a known secret to search for on its own: a shorter one might be any word."""
+"""The minimum length, in characters, of a known secret to search for by itself: a shorter one might be any word."""
 _NEAR = 200
 """The number of characters to examine before a name, for the rest of the name or for the meaning of a -p."""
 _LONGEST_END = 80
-"""The number of characters at the end of a name to examine."""
+"""The number of characters to examine at the end of a name."""
 
 _DIGEST_BYTES = 2
-"""The length of a digest in bytes: enough to tell that a secret has changed, too few to find it."""
+"""The length of a digest in bytes: enough to tell that a secret has changed, too few to work out the secret."""
 
 _known: set[str] = set()
 _around: set[str] = set()
-"""Words of the arguments and the environment that contain a secret, such as an address with a password."""
+"""Words from the arguments and the environment that contain a secret, such as a URL with a password."""
 
 
 def know_secrets(words: Iterable[str], environ: Mapping[str, str]) -> None:
-    """Remember the keys in a script's arguments and environment, because errors may repeat them."""
+    """Remember the keys in a script's arguments and environment, since errors may repeat them."""
     given = list(words)
     found = {given[number][start:] for number, start in _hidden(given)}
     found |= {value for name, value in environ.items() if _names_secret(name, value)}
@@ -67,7 +68,7 @@ def know_secrets(words: Iterable[str], environ: Mapping[str, str]) -> None:
 
 
 def holds_secret(name: str, value: str) -> bool:
-    """True if a value with that name is a key or a password, by the name or by its form."""
+    """True if a value with that name is a key or a password, judging by the name or by the value's form."""
     return _names_secret(name, value) or redacted(value) != value
 
 
@@ -84,23 +85,23 @@ def holds_known_secret(text: str | bytes) -> bool:
 
 
 def without_known_secrets(text: str) -> str:
-    """Return the text with `***` in place of the keys from the arguments and the environment."""
+    """Replace each key from the arguments and the environment with `***`."""
     for secret in _known:
         text = text.replace(secret, MARK)
     return text
 
 
 def digest_of_secret(name: str, value: str) -> str:
-    """Return a mark and a short digest for a value that, by name and form, is or contains a secret; or empty."""
+    """Return `***` and a short digest for a value that is or contains a secret, by name or form; empty otherwise."""
     if not holds_secret(name, value):
         return ""
     return f"{MARK} {hashlib.blake2b(value.encode(errors='surrogateescape'), digest_size=_DIGEST_BYTES).hexdigest()}"
 
 
 def redacted(text: str) -> str:
-    """Return the text with `***` in place of every key or password in it."""
+    """Replace every key or password in the text with `***`."""
     text = without_known_secrets(text)
-    if any(hint in text for hint in COLOUR_HINTS):  # colours may part a key from its name, or a name in two
+    if any(hint in text for hint in COLOUR_HINTS):  # colours may separate a key from its name, or split a name
         plain = COLOURS.sub("", text)
         without = _redacted_plain(plain)
         if without != plain:
@@ -109,7 +110,7 @@ def redacted(text: str) -> str:
 
 
 def redacted_words(words: Iterable[str]) -> list[str]:
-    """Redact the words of a command line, where the word after `--api-key` is also a key."""
+    """Redact the words of a command line, in which the word after `--api-key` also counts as a key."""
     given = list(words)
     found = [redacted(word) for word in given]
     for number, start in _hidden(given):
@@ -118,7 +119,7 @@ def redacted_words(words: Iterable[str]) -> list[str]:
 
 
 def redacted_data(value: Any, name: str = "") -> Any:
-    """Redact JSON data, at any depth; lists of words are treated as command lines."""
+    """Redact JSON data at any depth; lists of words are treated as command lines."""
     if isinstance(value, str):
         return MARK if _names_secret(name, value) else redacted(value)
     if isinstance(value, Mapping):
@@ -130,7 +131,7 @@ def redacted_data(value: Any, name: str = "") -> Any:
 
 
 def _by_form(word: str) -> Iterator[str]:
-    """Yield the secrets in a word that its form reveals, also as a library decodes them from an address."""
+    """Yield the secrets that a word's form reveals, both as written and as a library would decode them in a URL."""
     lower = word.lower()
     for form in WHOLE:
         for found in form.pattern.finditer(word) if _any_in(form.hints, lower) else ():
@@ -157,7 +158,7 @@ def _any_in(hints: Iterable[str], lower: str) -> bool:
 
 
 def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """Return the text with `***` in place of these parts of it."""
+    """Return the text with `***` in place of the given spans."""
     kept, at = [], 0
     for start, end in spans:
         kept += [text[at:start], MARK]
@@ -166,7 +167,7 @@ def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
 
 
 def _after_names(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of named secrets' values. Names within other values are also searched."""
+    """Yield the spans of values that belong to named secrets. Names within other values are searched as well."""
     at = 0
     while found := NAME.search(text, at):
         at = found.end()
@@ -190,7 +191,7 @@ def _name(text: str, found: re.Match[str]) -> SecretName | None:
 
 
 def _after_users(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of passwords in `-u user:password`; `-u 1000:1000` is a user's number."""
+    """Yield the spans of passwords in `-u user:password`, but not in `-u 1000:1000`, which is a user ID."""
     for found in USER_AND_PASSWORD.pattern.finditer(text):
         if not is_setting(found["value"]):
             yield found.span("value")
@@ -212,7 +213,7 @@ def _is_password_of(flag: str, between: str, value: str, asks: bool, *, is_certa
     """True if the value of a -p, or of a program's own -a or -w, is a password.
 
     Args:
-        asks: True if the text around it names a program or a user that needs one.
+        asks: True if the text around it names a program or user that needs a password.
     """
     if value == MARK or value.startswith("-"):
         return False
@@ -222,12 +223,12 @@ def _is_password_of(flag: str, between: str, value: str, asks: bool, *, is_certa
 
 
 def _value_group(found: re.Match[str]) -> str:
-    return str(found.lastgroup)  # a value is the last thing in each of the patterns
+    return str(found.lastgroup)  # in each of the patterns, the value comes last
 
 
 def _hidden(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the index of each word that the words before it show to contain a key, and the key's offset in it."""
-    asks = _asks_for_password(" ".join(words))  # once: a run.json may hold a long command line
+    """Yield the index of each word that contains a key, judging by the words before it, and the key's offset in it."""
+    asks = _asks_for_password(" ".join(words))  # only once: a run.json may contain a long command line
     for number, (word, following) in enumerate(itertools.pairwise(words), start=1):
         if word in ("-p", "-a", "-w"):
             hides = _is_password_of(word, " ", following, asks, is_certain=True)
@@ -250,18 +251,18 @@ def _is_followed_by_secret(word: str, following: str) -> bool:
     name = _whole_name(word)
     if name is None:
         return False
-    is_password = name.kind is Secrecy.PASSWORD and name.is_option  # whose value may be any word, such as "correct"
+    is_password = name.kind is Secrecy.PASSWORD and name.is_option  # its value may be any word, such as "correct"
     return is_secret(name, How.BESIDE, following, is_quoted=is_password)
 
 
 def _names_secret(name: str, value: str) -> bool:
-    """True if JSON data or a variable with that name is secret. The key of a mapping or a fit is not."""
+    """True if JSON data or a variable with that name is secret. The key of a mapping or of a fit is not."""
     found = _whole_name(name)
     return found is not None and found.kind is not Secrecy.KEY and is_secret(found, How.ASSIGNED, value)
 
 
 def _whole_name(text: str) -> SecretName | None:
-    """Return the secret promised by a text that is a name as a whole, or None."""
+    """Return the secret that a text implies if the whole text is a name, or None."""
     if len(text) >= _LONGEST_IN_WORDS and any(map(str.isspace, text)):
         return None
     at, last = max(len(text) - _LONGEST_END, 0), None

@@ -1,8 +1,9 @@
-"""Recognises keys and passwords in text: by their forms, by the look of a value and the words around it. Pure.
+"""Recognises keys and passwords in text by their form, by how a value looks, and by the words around it. Pure.
 
-Both processes. Logs are long and may be crafted, so every pattern is linear: repetitions are bounded or come last.
+Used in both processes. Logs are long and may be crafted, so every pattern runs in linear time: repetitions are bounded
+or come last.
 
-Sources of the forms: GitHub's "About authentication to GitHub", AWS' "IAM identifiers", and the documentation of
+Sources for the forms: GitHub's "About authentication to GitHub", AWS' "IAM identifiers", and the documentation of
 Hugging Face, OpenAI, Slack, Google, GitLab, Stripe, NVIDIA, Docker, Vault and Atlassian on the prefixes of their keys.
 """
 
@@ -19,7 +20,7 @@ MARK = "***"
 
 
 class SecretForm(NamedTuple):
-    """A form of secrets; each secret contains one of `hints`, which are ten times faster to search for."""
+    """A form of secrets. Each secret contains one of `hints`, which are ten times faster to search for."""
 
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
@@ -31,7 +32,7 @@ NAME = lazy_pattern(
     r"(?P<several>s)?(?:_id)?(?:[_-]?\d{1,2})?(?P<rest>(?:[_-][A-Za-z0-9]{1,20}){0,3})(?![A-Za-z0-9])",
     _ANY_CASE,
 )
-"""The last word of a secret's name, with what may follow in the name."""
+"""The last word of a secret's name, with anything that may follow it in the name."""
 
 _BLANK = r"[^\S\n]{1,40}"
 _GAP = r"[^\S\n]{0,40}(?:\n[^\S\n]{0,40})?"
@@ -52,7 +53,7 @@ AFTER_NAME = lazy_pattern(
     rf"""|{_QUOTE}?(?P<bare>(?:[^\s"'`,;&)\]}}\\<%│|]|%(?!2[0267])|\\(?![nrt"'u\\])|<(?!/)){{1,120}}))""",
     _ANY_CASE,
 )
-"""The pattern from the end of a name to its value, which follows a sign, words, or just the name."""
+"""Matches from the end of a name to its value, which may follow a sign or words, or come right after the name."""
 REST_OF_VALUE = lazy_pattern(r"""[^\s"'`,;&)\]}\\<%│|]*""")
 """The rest of a value that is longer than needed to judge it."""
 
@@ -80,7 +81,7 @@ SERVICE_KEY = SecretForm(
         re.ASCII,
     ),
 )
-"""A service's name as an option, followed by the name of a project or by its own key."""
+"""A service's name as an option, followed by the name of a project or by the service's key."""
 ASKS_FOR_PASSWORD = lazy_pattern(
     r"""(?:(?<![\w-])(?:-u|-U|--user(?:name)?)(?:["']?,?[^\S\n]{1,10}["']?|=)(?!-)[^\s"']{1,60}(?<!\.py)(?=[\s"'])"""
     r"|\b(?:sshpass|mysql(?:dump|admin)?|mariadb|redis-cli|ldap\w+|smbclient|mongo\w*|(?:docker|podman|helm) login)\b)",
@@ -105,7 +106,7 @@ WHOLE = (
             _ANY_CASE,
         ),
     ),
-    SecretForm(  # a key in place of the user, as in the addresses of Sentry
+    SecretForm(  # a key in place of the user, as in Sentry's URLs
         ("://",),
         lazy_pattern(
             r"(?P<before>\b[a-z][a-z0-9+.-]{1,20}://)(?=[a-z]{0,60}[0-9])[a-z0-9]{20,200}(?P<after>@)", _ANY_CASE
@@ -172,7 +173,7 @@ COLOUR_HINTS = ("\x1b[", "\\x1b[", "\\033[", "\\u001b[", "\\e[", "\x9b[")
 
 
 class Secrecy(enum.Enum):
-    """The kind of secret that a name promises."""
+    """The kind of secret that a name implies."""
 
     PASSWORD = 1
     """The name of a password, whose value may be any word."""
@@ -181,11 +182,11 @@ class Secrecy(enum.Enum):
     MAYBE = 3
     """A name that often means something else, as in `auth=basic` and `pass=1`."""
     KEY = 4
-    """The name of a key of any kind: of a dictionary, of a table, of a service."""
+    """The name of a key of any kind: in a dictionary, in a table, for a service."""
 
 
 class How(enum.Enum):
-    """The way a value follows its name; the groups of `AFTER_NAME`."""
+    """How a value follows its name; the members are groups in `AFTER_NAME`."""
 
     ASSIGNED = "assigned"
     SAID = "said"
@@ -208,7 +209,7 @@ _LAYER_WORDS = frozenset((
     "bos", "cls", "decoder", "end", "eos", "first", "last", "mask", "max", "min", "n", "next", "num", "oov", "pad",
     "per", "prev", "sep", "special", "start", "stop", "unk", "vocab",
 ))  # fmt: skip
-"""Words before "token" that mean a model's vocabulary, not a secret."""
+"""Words before "token" that refer to a model's vocabulary, not to a secret."""
 _NOT_SECRET = frozenset((
     "none", "null", "true", "false", "str", "string", "optional", "yes", "no", "undefined", "nil", "nan", "n/a",
     "default", "bytes", "int", "bool", "any", "basic", "bearer", "digest", "anonymous",
@@ -225,12 +226,12 @@ _SAID_OF_IT = frozenset((
     "valid", "very", "was", "weak", "what", "when", "where", "which", "will", "with", "without", "written", "wrong",
     "you", "your",
 ))  # fmt: skip
-"""Words that describe a password instead of naming it."""
+"""Words that describe a password rather than being one."""
 _SAID_OF_OPTION = _SAID_OF_IT - {
     *("bad", "correct", "different", "good", "hidden", "insecure", "known", "long", "longer", "new", "old", "open"),
     *("public", "right", "safe", "same", "secure", "short", "strong", "stronger", "weak", "wrong"),
 }
-"""Words that describe the value of an option; unlike the words that describe a password, they include no adjectives."""
+"""Words that describe the value of an option. Unlike the words that describe a password, they include no adjectives."""
 _OPTION = lazy_pattern(r"--?[A-Za-z][\w.-]*", re.ASCII)
 _NUMBER = lazy_pattern(r"[-+]?[\d.,_]{1,12}(?:e[-+]?\d{1,3})?(?:\s?(?:[a-z]{1,3}|%)(?:/[a-z]{1,6})?)?", re.ASCII | re.I)
 _ADDRESS = lazy_pattern(r"[\w.-]{0,60}:\d{1,5}(?::\d{1,5})?(?:/\w{1,5})?", re.ASCII)
@@ -244,7 +245,7 @@ _MADE = lazy_pattern(
     r"epoch|stage|part|phase|model|dense|block|cuda|sm)[-_]?v?\d.*",
     re.ASCII | re.I,
 )
-"""Words containing a number that people give to models and settings."""
+"""Words containing a number that people use to name models and settings."""
 _RUNS = lazy_pattern(r"[A-Z]*[a-z]+|[A-Z]+|\d+", re.ASCII)
 _PIECES = lazy_pattern(r"[A-Za-z0-9]{8,}", re.ASCII)
 _ENCODED = lazy_pattern(r"%[0-9A-Fa-f]{2}")
@@ -256,7 +257,12 @@ _CAN_READ = 120
 
 
 def named(word: str, before: str, *, is_several: bool, goes_on: bool) -> SecretName | None:
-    """Return the secret that a name promises; `before` is the text up to its last word; `goes_on`: text follows."""
+    """Return the secret that a name implies, or None if it implies none.
+
+    Args:
+        before: the text up to the last word of the name.
+        goes_on: True if the name continues after that word.
+    """
     if "%" in before:
         before = _ENCODED.sub(lambda found: "_" if found[0].lower() == "%5f" else " ", before)
     kind = _kind(word.lower(), before, word)
@@ -296,15 +302,15 @@ def _of_a_vocabulary(before: str) -> bool:
 
 
 def is_secret(name: SecretName, how: How, value: str, is_quoted: bool = False) -> bool:
-    """True if what follows that name is a key or a password."""
+    """True if the value that follows this name is a key or a password."""
     value = value[:_CAN_READ].rstrip(".!?:,\\") or value[:_CAN_READ]
     lower = value.lower()
     if not value or MARK in value or lower in _NOT_SECRET or _PLACEHOLDER.fullmatch(value) is not None:
         return False
     if how is not How.ASSIGNED and _OPTION.fullmatch(value) and not looks_generated(value):
-        return False  # the next one
+        return False  # the next option
     if value.isupper() and value.endswith(("KEY", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "AUTH")):
-        return False  # in a usage
+        return False  # a placeholder in a usage message
     if looks_generated(value):
         return _FILE.fullmatch(value) is None
     if name.kind is Secrecy.KEY:
@@ -325,10 +331,10 @@ def is_secret(name: SecretName, how: How, value: str, is_quoted: bool = False) -
 
 
 def looks_like_password(value: str, is_certain: bool = False) -> bool:
-    """True if a value of unknown meaning, as after -p, is more likely a password than a setting.
+    """True if a value of unknown meaning, as after -p, is more likely to be a password than a setting.
 
-    With `is_certain`, only if hardly anything else is possible. Arguments distinguish runs: `-p fold7` and
-    `-p fold8` must not look the same, and any word that ends in a number may be such a setting.
+    With `is_certain`, True only if hardly anything else is possible. Arguments distinguish runs: `-p fold7` and `-p
+    fold8` must not look the same, and any word that ends in a number may be such a setting.
     """
     if is_setting(value) or _MADE.fullmatch(value) or "=" in value:
         return False
@@ -362,7 +368,7 @@ def _is_generated(piece: str) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """True if the value mixes letters with digits or symbols, as in passwords."""
+    """True if the value mixes letters with digits or symbols, as passwords do."""
     letters = any(map(str.isalpha, value))
     return len(value) > 4 and letters and (any(map(str.isdigit, value)) or _has_symbol(value)) and "/" not in value
 

@@ -1,1 +1,1 @@
-"""oomph rehearse: injects faults into a script before real ones occur. Runs outside the script process."""
+"""oomph rehearse: injects faults into a script before real ones occur. Runs outside the script's process."""

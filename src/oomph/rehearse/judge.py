@@ -24,18 +24,18 @@ from oomph.run.report.causes import causes
 
 SURVIVED, LOST, NOT_TRIED = "yes", "no", "not tried"
 _LIKE_A_KILL = ("kill", "abort", "hang", "corrupt-checkpoint", "lost-gpu")
-"""Faults that end the process, with those that change nothing else first."""
+"""Faults that end the process. Those that change nothing else come first."""
 
 
 @dataclass(frozen=True)
 class Rehearsable:
-    """One fault, its effect on the script, and the sign that oomph noticed it."""
+    """A fault, its effect on the script, and the sign that oomph noticed it."""
 
     name: str
     what: str
     """The effect on the script."""
     fault: str
-    """The name under which the run's summary must count it; empty if it ends no attempt."""
+    """The name under which the run's summary must count the fault; empty if the fault does not end an attempt."""
     event: type[Fact] | None = None
     """The event that the journal must contain, if any."""
 
@@ -62,7 +62,7 @@ class Rehearsed:
     """A finished run, undisturbed or not."""
 
     exit_code: int | None
-    """The exit code of the run; None if it did not end within its time limit."""
+    """The run's exit code, or None if it did not finish within its time limit."""
     seconds: float
     summary: dict[str, Any]
     events: Sequence[Event]
@@ -71,7 +71,7 @@ class Rehearsed:
 
     @property
     def steps(self) -> int:
-        """The number of distinct steps done."""
+        """The number of distinct steps completed."""
         return int(self.summary.get("steps") or 0)
 
     @property
@@ -82,7 +82,7 @@ class Rehearsed:
 
     @property
     def refused(self) -> str:
-        """The reason that the script could not be started a second time; empty if it could."""
+        """Why the script could not be started a second time; empty if it could."""
         gave_up = str(self.summary.get("gave_up") or "")
         return gave_up if NOT_RESTARTABLE in (self.summary.get("faults") or ()) else ""
 
@@ -100,25 +100,25 @@ class FaultVerdict:
     survived: str
     """"yes", "no" or "not tried"."""
     reason: str
-    """The reason that the run did not survive the fault; empty if it did."""
+    """Why the run did not survive the fault; empty if it did."""
     named: tuple[str, ...] = ()
-    """The faults that the run has counted."""
+    """The faults that the run counted."""
     restarts: int = 0
     steps_repeated: int = 0
     seconds_lost: float = 0.0
-    """The time lost in seconds, compared with the undisturbed run."""
+    """The time lost, in seconds, compared with the undisturbed run."""
     result: str = ""
-    """The final state compared with the undisturbed run's, in words."""
+    """How the final state compares with the undisturbed run's, in words."""
     at_risk: int = 0
-    """The number of steps that a kill at the end would have cost, beyond the undisturbed run's."""
+    """How many more steps a kill at the end would have cost than in the undisturbed run."""
     label: str = ""
-    """The label of its result (`labels.py`); empty if unknown."""
+    """The label of the result (`labels.py`); empty if unknown."""
     label_reasons: tuple[Reason, ...] = ()
-    """The reasons that the label is not a better one."""
+    """The reasons why the label is not better."""
 
 
 def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> FaultVerdict:
-    """Judge a run, which survives if it finished in a useful state after the fault occurred and was handled."""
+    """Judge a run, which survives if it finishes in a useful state after the fault has occurred and been handled."""
     survived, reason = _survived(fault, undisturbed, run)
     label = "" if survived == NOT_TRIED or run.refused else str(run.summary.get("exactness") or "")
     known = (*reasons_from(run.summary.get("reasons")), *causes(label, run.events))
@@ -139,7 +139,7 @@ def judge(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> FaultVe
 
 
 def after_a_kill(verdicts: Sequence[FaultVerdict]) -> FaultVerdict | None:
-    """Return the verdict with the label that a killed run of the script would get; None if no run was restarted."""
+    """Return the verdict whose label a killed run of the script would get, or None if no run was restarted."""
     labelled = [verdict for verdict in verdicts if verdict.fault in _LIKE_A_KILL and verdict.restarts and verdict.label]
     return min(labelled, key=lambda verdict: _LIKE_A_KILL.index(verdict.fault), default=None)
 
@@ -170,7 +170,7 @@ def _survived(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> tup
 
 
 def _ended_not_finite(run: Rehearsed) -> bool:
-    """True if no finite state was saved after a non-finite one; the loss may still be finite."""
+    """True if no finite state was saved after the last non-finite one; the loss may be finite nonetheless."""
     saves = events_of(run.events, CheckpointSaved, CheckpointSkipped)
     return bool(saves) and isinstance(saves[-1].fact, CheckpointSkipped)
 

@@ -22,7 +22,7 @@ from oomph.terminal.console import Ticking
 from oomph.terminal.message import PREFIX
 
 _GRACE_SECONDS = 40.0
-"""The time, in seconds, that a run may take to end after SIGTERM: the supervisor gives the script 30 s."""
+"""The time, in seconds, that a run may take to exit after SIGTERM: the supervisor gives the script 30 s."""
 _EXTRA_SECONDS = 180.0
 _CHECKPOINTS = 8
 """The number of checkpoints in a rehearsal, unless the user sets an interval."""
@@ -35,20 +35,20 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class RehearsalPlan:
-    """The plan of a rehearsal."""
+    """The plan for a rehearsal."""
 
     words: tuple[str, ...]
     """The script and its arguments, as for `oomph run`."""
     faults: tuple[str, ...]
     steps: int | None = 40
-    """The number of steps in each run; None to run to the end of the script."""
+    """The number of steps in each run, or None to run the script to completion."""
     at: int | None = None
-    """The step after which the fault is injected; None for halfway."""
+    """The step after which the fault is injected, or None for halfway."""
     checkpoint_every: str | None = None
     options: tuple[str, ...] = ()
-    """Further options of `oomph run`."""
+    """Further options for `oomph run`."""
     limit_seconds: float | None = None
-    """The limit for one run in seconds; None for five times the undisturbed run's duration, plus three minutes."""
+    """The time limit for one run, in seconds, or None for five times the undisturbed run plus three minutes."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ class Report:
     at: int
     verdicts: tuple[FaultVerdict, ...]
     refused: str = ""
-    """The reason that the script cannot be started a second time; empty if it can."""
+    """Why the script cannot be started a second time; empty if it can."""
     left: tuple[str, ...] = ()
-    """Paths that the script left here and could not create again if it now ran under plain Python."""
+    """Paths that the script left behind and could not create again if it now ran under plain Python."""
 
     @property
     def survives(self) -> bool | None:
-        """True if the script survived every injected fault; None if none could be injected."""
+        """True if the script survived every injected fault, or None if no fault could be injected."""
         tried = [verdict.survived == SURVIVED for verdict in self.verdicts if verdict.survived != NOT_TRIED]
         return all(tried) if tried else None
 
@@ -73,7 +73,7 @@ class Report:
 def rehearse(plan: RehearsalPlan, keep: str | None, say: Say) -> Report:
     """Run the script undisturbed and with each fault. Raises ExamineError if it does not get far enough undisturbed.
 
-    Raises UsageError for a command that `oomph run` refuses.
+    Raises UsageError for a command that `oomph run` rejects.
     """
     chosen = _chosen(plan.faults)
     with work_folder(keep, "oomph-rehearsal-") as folder:
@@ -103,21 +103,21 @@ def rehearse(plan: RehearsalPlan, keep: str | None, say: Say) -> Report:
 
 
 def _refused(undisturbed: Rehearsed, run: Rehearsed) -> str:
-    """Return the reason that the script cannot be started a second time, and how that was tested; empty if it can."""
+    """Return why the script cannot be started a second time, and how that was tested, or an empty string if it can."""
     came_to_its_end = last(undisturbed.events, RehearsalEnded) is None
     where = " (tried after the script had finished: use fewer --steps to try it in mid-training)"
     return run.refused and run.refused + where * came_to_its_end
 
 
 def _left(folder: Path) -> tuple[str, ...]:
-    """Return the top-level files and folders that the undisturbed run created and left here."""
+    """Return the top-level files and folders that the undisturbed run created and left behind."""
     there = sorted(path for path in Earlier.read(folder / _UNDISTURBED).paths if os.path.lexists(path))
     outermost = [path for path in there if not any(path.startswith(other + os.sep) for other in there)]
     return tuple(os.path.relpath(path) for path in outermost)
 
 
 def _run(plan: RehearsalPlan, folder: Path, injection: Injection, limit: float | None) -> Rehearsed:
-    """Run the script once under `oomph run`; its output goes into a file."""
+    """Run the script once under `oomph run`, with its output going to a file."""
     name = injection.fault or _UNDISTURBED
     run_dir, started = folder / name, time.monotonic()
     every = plan.checkpoint_every or str(max(1, (plan.steps or _CHECKPOINTS**2) // _CHECKPOINTS))
@@ -126,7 +126,7 @@ def _run(plan: RehearsalPlan, folder: Path, injection: Injection, limit: float |
     environ = isolated_environ({**os.environ, **injection.to_environment()})
     with (
         (folder / f"{name}.log").open("wb") as log,
-        # In our session, where Ctrl-C reaches it. If it has to be killed, its watchdog ends the script.
+        # In our session, so that Ctrl-C reaches it. If it has to be killed, its watchdog ends the script.
         Child(
             command, environ, stdout=log, stderr=subprocess.STDOUT, own_session=False, grace_seconds=_GRACE_SECONDS
         ) as child,
@@ -138,7 +138,7 @@ def _run(plan: RehearsalPlan, folder: Path, injection: Injection, limit: float |
 
 
 def _exit_code(child: Child, limit: float | None, name: str) -> int | None:
-    """Wait for the exit code; None after the time limit."""
+    """Wait for the exit code; return None once the time limit is over."""
     started = time.monotonic()
     with Ticking() as ticking:
         while not child.wait(_LOOK_SECONDS):
@@ -154,7 +154,7 @@ def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
     if undisturbed.exit_code != 0:
         ours, told = _what_was_said(folder / "undisturbed.log")
         if undisturbed.exit_code == UsageError.exit_code and not undisturbed.summary and ours:
-            raise UsageError(ours[-1])  # oomph has not started a run
+            raise UsageError(ours[-1])  # oomph did not start a run
         last = "\n".join((told or ours)[-_LINES_OF_A_FAILURE:])
         raise ExamineError(f"the script fails without any fault, with exit code {undisturbed.exit_code}:\n{last}")
     if undisturbed.steps < 2:
@@ -162,7 +162,7 @@ def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
 
 
 def _what_was_said(log: Path) -> tuple[list[str], list[str]]:
-    """Return oomph's lines, without prefix, and the script's."""
+    """Return the lines that oomph wrote, without prefix, and those that the script wrote."""
     lines = log.read_text(errors="replace").splitlines()
     ours = [line.removeprefix(PREFIX) for line in lines if line.startswith(PREFIX)]
     return ours, [line for line in lines if not line.startswith(PREFIX)]

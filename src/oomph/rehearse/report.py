@@ -1,4 +1,4 @@
-"""The report of a rehearsal, for people and as JSON. Pure."""
+"""The report on a rehearsal, for people and as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def as_document(report: Report) -> dict[str, Any]:
 
 
 def as_document_without(reason: str) -> dict[str, Any]:
-    """Return the document that `--json` prints if the script failed undisturbed, so that no fault was tried."""
+    """Return the document that `--json` prints if the script failed undisturbed, so that no faults were tried."""
     return {"schema": SCHEMA, "survives": None, "reason": reason, "faults": []}
 
 
 def as_text(report: Report, width: int = USUAL_WIDTH) -> Iterator[str]:
-    """Yield the lines of the report to print."""
+    """Yield the lines of the report."""
     steps = report.undisturbed.steps
     yield from table([_HEAD, *(_row(verdict, steps) for verdict in report.verdicts)], width)
     yield ""
@@ -70,7 +70,7 @@ def _remarks(report: Report) -> Iterator[str]:
 
 
 def _why_losses_differ(verdicts: Sequence[FaultVerdict]) -> Iterator[str]:
-    """Yield the missing seeds that make losses differ between runs, with or without a fault."""
+    """Yield the missing seeds that make the loss differ between runs, with or without a fault."""
     differing = any(verdict.result.startswith("loss ") for verdict in verdicts)
     unseeded = dict.fromkeys(each for one in verdicts for each in one.label_reasons if each.code in _WITHOUT_SEED)
     for reason in unseeded if differing else ():
@@ -83,7 +83,7 @@ def _row(verdict: FaultVerdict, steps: int) -> tuple[str, ...]:
 
 
 def _label(verdict: FaultVerdict | None) -> dict[str, Any] | None:
-    """Return the label of a killed run of the script, and how to improve it."""
+    """Return the label that a killed run of the script would get, and how to improve it."""
     if verdict is None:
         return None
     mends = [each._asdict() for each in remedies(verdict.label, verdict.label_reasons)]

@@ -1,1 +1,1 @@
-"""Saves and restores a running training, and proves the result. Runs in the script process."""
+"""Saves and restores training in progress, and proves the result. Runs in the script process."""

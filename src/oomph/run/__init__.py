@@ -1,1 +1,1 @@
-"""During a run: decides what to do after a fault, and carries it out in its own process. No TensorFlow here."""
+"""Supervises a run from its own process: decides what to do after a fault, and does it. Never imports TensorFlow."""

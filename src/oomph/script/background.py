@@ -1,4 +1,4 @@
-"""Runs one piece of work at a time in a thread alongside the training. Standard library only."""
+"""Runs one task at a time in a thread alongside training. Standard library only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Outcome(Generic[T]):
-    """The outcome of finished work."""
+    """The outcome of a finished task."""
 
     seconds: float
     result: T | None = None
@@ -21,7 +21,7 @@ class Outcome(Generic[T]):
 
 
 class Background(Generic[T]):
-    """A daemon thread for one piece of work, which never delays the end of the script."""
+    """A daemon thread for one task at a time, which never delays the script's exit."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -29,17 +29,17 @@ class Background(Generic[T]):
 
     @property
     def busy(self) -> bool:
-        """True if work is running or its outcome has not been taken yet."""
+        """True if a task is running, or its outcome has not been taken yet."""
         return self._thread is not None
 
     def start(self, work: Callable[[], T]) -> None:
-        """Start the work; the outcome of the previous work must have been taken."""
+        """Start a task. The outcome of the previous task must have been taken."""
         assert self._thread is None
         self._thread = threading.Thread(target=self._run, args=(work,), name="oomph-checkpoint", daemon=True)
         self._thread.start()
 
     def take(self, wait: bool = False) -> Outcome[T] | None:
-        """Return the outcome, but only once; None if there is none yet. With `wait`, wait for the work to finish."""
+        """Return the outcome, but only once, or None if there is none yet. With `wait`, wait for the task to finish."""
         if self._thread is None or (not wait and self._thread.is_alive()):
             return None
         self._thread.join()

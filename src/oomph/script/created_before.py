@@ -1,13 +1,14 @@
-"""Notices what a script creates, and lets a restarted script create it again.
+"""Detects the files and folders that a script creates, and lets a restarted script create them again.
 
-Python calls an audit hook before an event takes place. A path that is missing then but exists at the next event of the
-same thread was created in between, because Python raises an event for everything it does to a file. The hook is called
-for every event of the process and returns at once for all but a few kinds. It never raises.
+Python calls an audit hook before an event takes place. A path that does not exist at that point, but exists at the next
+event in the same thread, was created between the two, because Python raises an event for everything that it does to a
+file. The hook is called for every event in the process, and returns immediately for all but a few kinds. It never
+raises.
 
-`os.mkdir`, an exclusive `open` and the like raise FileExistsError when a script starts a second time. Here they succeed
-as they did the first time if an earlier attempt created the same thing at the same line and it still exists: it must
-have been created while that attempt wrote its notes. A folder stays as it is, a file is opened empty, and a link is
-recreated. Everything else fails as in plain Python. A function is replaced only if an earlier attempt created
+`os.mkdir`, an exclusive `open` and similar calls raise FileExistsError when a script starts a second time. Here, they
+succeed just like the first time if an earlier attempt created the same thing at the same line, and it still exists: it
+must have been created while that attempt was writing its notes. A folder stays as it is, a file is opened empty, and a
+link is recreated. Everything else fails as in plain Python. A function is replaced only if an earlier attempt created
 something with it. Standard library only.
 """
 
@@ -34,27 +35,27 @@ Hook = Callable[[str, tuple[Any, ...]], None]
 _EXCLUSIVE = os.O_CREAT | os.O_EXCL
 _EVENTS = frozenset(("open", "os.mkdir", "os.symlink", "os.link", "os.rename"))
 _NAMES_OF_THEIR_OWN = ("tempfile", "importlib._bootstrap_external", "_frozen_importlib_external")
-"""Modules that pick a new name each time, so a restart cannot collide."""
+"""Modules that choose a new name each time, so that a restart cannot cause a collision."""
 _TAKE_EXIST_OK = ("os", "pathlib")
 
 
 class Creating:
-    """Watches what the owner process of this attempt creates; ignores processes that it starts or forks."""
+    """Records what this attempt's owner process creates, ignoring any processes that it starts or forks."""
 
     def __init__(self, notes: Notes, earlier: Earlier) -> None:
         self._notes, self._earlier, self._pid = notes, earlier, os.getpid()
         self._pending: dict[int, tuple[str, Creation]] = {}
-        """Maps a thread's identifier to the creation that it has begun."""
+        """Maps a thread's identifier to the creation that the thread has started."""
         self._counts: dict[tuple[str, str, str], int] = {}
         self.paths: set[str] = set()
-        """Paths that this attempt has created or counts as having created."""
+        """The paths that this attempt has created, or is considered to have created."""
 
     def watch(self) -> None:
-        """Install the hook; an audit hook cannot be removed."""
+        """Install the audit hook, which cannot be removed."""
         sys.addaudithook(self.hook())
 
     def hook(self) -> Hook:
-        """Return the audit hook. It uses closures only, since it runs for each event and until Python has shut down."""
+        """Return the audit hook. It only uses closures, since it runs for every event until Python has shut down."""
         events, pending, settle, see = _EVENTS, self._pending, self._settle, self._see
 
         def notice(event: str, args: tuple[Any, ...]) -> None:
@@ -66,11 +67,11 @@ class Creating:
         return notice
 
     def is_owner_now(self) -> bool:
-        """False in a fork of the process, which inherits the hook."""
+        """True in the owner process itself, but not in its forks, which inherit the hook."""
         return os.getpid() == self._pid
 
     def next(self, kind: str, path: str, place: str) -> Creation:
-        """Return the next creation of this kind, path and place, with its number."""
+        """Return the next creation with this kind, path and place, including its number."""
         return Creation(kind, path, place, self._counts.get((kind, path, place), 0) + 1)
 
     def done(self, creation: Creation) -> None:
@@ -82,7 +83,7 @@ class Creating:
         try:
             self._note(event, args)
         except Exception:
-            pass  # a later attempt gets no help with it; the script must not notice
+            pass  # a later attempt won't be helped with it, but the script must not notice
 
     def _note(self, event: str, args: tuple[Any, ...]) -> None:
         asked = _asked(event, args)
@@ -106,7 +107,7 @@ class Creating:
             self._earlier.renamed(path, inode)
 
     def _settle(self) -> None:
-        """Check whether the thing this thread was creating now exists."""
+        """Check whether the path that this thread was creating exists now."""
         try:
             name, creation = self._pending.pop(get_ident(), ("", None))
             if creation is None or not self.is_owner_now():
@@ -120,7 +121,7 @@ class Creating:
 
 
 def is_left_alone() -> bool:
-    """True if the creating code accepts existing files or picks a new name each time."""
+    """True if the calling code accepts existing files or chooses a new name each time."""
     frame = caller()
     if frame is None:
         return True
@@ -130,7 +131,7 @@ def is_left_alone() -> bool:
 
 
 def _asked(event: str, args: tuple[Any, ...]) -> tuple[str, str] | None:
-    """Return the kind and path of an event's creation; the kind is empty for a rename; None if it creates nothing."""
+    """Return the kind and path of an event's creation, with an empty kind for a rename, or None for other events."""
     if event == "open":
         new = isinstance(args[2], int) and args[2] & _EXCLUSIVE == _EXCLUSIVE
         return (FILE, _absolute(args[0])) if new and not isinstance(args[0], int) else None
@@ -144,7 +145,7 @@ _KINDS = {
     "os.link": (LINK, 1, 3),
     "os.rename": ("", 1, 3),
 }
-"""Maps an event to the kind, and the argument positions of the path and its folder descriptor."""
+"""Maps an event to the kind of creation, and the argument positions of the path and its folder descriptor."""
 
 
 def _absolute(path: Any) -> str:
@@ -159,7 +160,7 @@ def _inode(path: str) -> int | None:
 
 
 Tell = Callable[[str, str, str], None]
-"""Called for a creation that counts as done, with its kind, its path and the line of the script."""
+"""Called for a creation that counts as done, with its kind and path and the line of the script."""
 
 _CATCHING = frozenset(("FileExistsError", "OSError", "IOError", "EnvironmentError", "Exception", "BaseException"))
 _BY_NAME = frozenset(("FileExistsError",))
@@ -171,13 +172,13 @@ _IS_OF_KIND: Mapping[str, Callable[[int], bool]] = {
 
 
 class Before:
-    """Decides whether a creation that failed because something exists counts as done."""
+    """Decides whether a creation that failed because the path already exists counts as done."""
 
     def __init__(self, earlier: Earlier, creating: Creating, tell: Tell) -> None:
         self._earlier, self._creating, self._tell = earlier, creating, tell
 
     def replace_functions(self) -> None:
-        """Replace Python's functions with oomph's."""
+        """Replace the Python functions that an earlier attempt used to create files, folders or links."""
         kinds = self._earlier.kinds
         if DIRECTORY in kinds:
             _MakeDirectory(os.mkdir, "os", self).replace(os, "mkdir")
@@ -190,11 +191,11 @@ class Before:
             _Link(os.link, "os", self).replace(os, "link")
 
     def accepts(self, kind: str, path: Any, then: Callable[[str, int], Any], source: Any = None) -> Any:
-        """Finish a creation and count it as done; return `FAILS` if no earlier attempt created it.
+        """Finish a creation and count it as done, or return `FAILS` if it wasn't created in an earlier attempt.
 
         Args:
-            path: the path as the script gives it.
-            then: finishes it, given the absolute path and inode of what exists.
+            path: the path as passed by the script.
+            then: finishes the creation, given the absolute path and inode of the existing file or folder.
             source: for a hard link, its target file, which is older than the link.
         """
         try:
@@ -227,7 +228,7 @@ FAILS = object()
 
 
 def _is_name_of(source: Any, path: str) -> bool:
-    """True if `path` is a hard link to `source`, so that recreating it loses nothing."""
+    """True if `path` is a hard link to `source`, in which case recreating it does not lose any data."""
     if source is None or os.path.abspath(os.fsdecode(source)) == path:
         return False
     one, other = os.lstat(source), os.lstat(path)
@@ -235,7 +236,7 @@ def _is_name_of(source: Any, path: str) -> bool:
 
 
 def _is_expected() -> bool:
-    """True if the script catches the error: by any base class in the creating function, or by name in its callers."""
+    """True if the script catches the error, by any base class in the calling function or by name in its callers."""
     names = _CATCHING
     for frame in calling_frames():
         if catches(frame, names):
@@ -245,7 +246,7 @@ def _is_expected() -> bool:
 
 
 class _Replacement(ABC):
-    """Replaces a Python function with an object, which does not turn into a method inside a class."""
+    """Replaces a Python function with an object that, unlike a function, does not become a method in a class."""
 
     def __init__(self, original: Callable[..., Any], module: str, before: Before) -> None:
         for name in ("__name__", "__qualname__", "__doc__"):
@@ -255,14 +256,14 @@ class _Replacement(ABC):
         self._original, self._before = original, before
 
     def __reduce__(self) -> str:
-        return str(vars(self)["__name__"])  # pickled by name, like the original
+        return str(vars(self)["__name__"])  # pickle by name, like the original
 
     @abstractmethod
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the original function; if it fails because a file exists, finish a creation that counts as done."""
+        """Call the original function. If it fails because the path exists, finish a creation that counts as done."""
 
     def replace(self, *places: Any) -> None:
-        """Replace the original in these modules: `places` is a module, the name, and further modules."""
+        """Replace the original function. `places` contains a module, the function's name, and further modules."""
         module, name, *others = places
         for holder in (module, *others, getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)):
             if getattr(holder, name, None) is self._original:
@@ -298,7 +299,7 @@ class _OpenDescriptor(_Replacement):
             return result
 
     def existing(self, path: str, flags: int, inode: int) -> int:
-        """Open the existing file as if it were new; raises OSError if a different file has taken its place."""
+        """Open the existing file as if it were new. Raises OSError if it has been replaced with a different file."""
         fd: int = self._original(path, flags & ~_EXCLUSIVE | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             if os.fstat(fd).st_ino != inode:

@@ -1,7 +1,7 @@
-"""The environment variables that the script itself reads: like its arguments, they belong to the training.
+"""Records the environment variables that the script itself reads, since they affect training as its arguments do.
 
-`os.environ` calls its `encodekey` with every name that it looks up. Replacing that function, not a method, keeps
-oomph's frames out of the traceback of a missing variable. Reads by libraries do not count, nor does a line that
+`os.environ` calls its `encodekey` with every name that it looks up. Replacing that function rather than a method keeps
+oomph's frames out of the traceback for a missing variable. Reads by libraries don't count, nor does a line that
 iterates over the whole environment, such as `dict(os.environ)`. Only names and digests are kept. Standard library only.
 """
 
@@ -18,7 +18,7 @@ from oomph.redaction.redaction import holds_secret
 from oomph.script.sources import is_own_code
 
 SECRET = "set"
-"""Replaces the digest of a secret, which could be guessed from the digest."""
+"""Recorded instead of a secret's digest, from which the secret could be guessed."""
 _DIGEST_BYTES = 4
 _NEARLY_ALL = 0.8
 _OF_THE_JOB = frozenset((
@@ -29,19 +29,19 @@ _OF_JOBS = (
     "SLURM_", "PBS_", "LSB_", "SGE_", "KUBERNETES_", "RAY_", "SSH_", "XDG_", "CUDA_", "NVIDIA_", "OOMPH_", "OMP_",
     "PYTHON", "LC_", "LD_", "CONDA_", "NCCL_", "TF_", "XLA_",
 )  # fmt: skip
-"""Prefixes of names that describe the job, machine or libraries, and so differ between starts."""
+"""Name prefixes of variables that describe the job, machine or libraries, and therefore differ between starts."""
 _OF_ARITHMETIC = (
     "TF_ENABLE_ONEDNN_OPTS", "TF_DETERMINISTIC_OPS", "TF_CUDNN_DETERMINISTIC", "NVIDIA_TF32_OVERRIDE", "TF_XLA_FLAGS",
     "XLA_FLAGS",
 )  # fmt: skip
-"""Names that TensorFlow's native code reads, and that decide which bits a step gives."""
+"""Variables read by TensorFlow's native code that affect the exact bits of a step's result."""
 
 
 class EnvironmentRead:
-    """The variables that the script has read so far.
+    """Tracks the variables that the script has read so far.
 
     Args:
-        environ: `os.environ`, whose look-ups are watched from then on.
+        environ: `os.environ`, whose look-ups are watched from now on.
     """
 
     def __init__(self, environ: Any) -> None:
@@ -53,7 +53,7 @@ class EnvironmentRead:
         environ.encodekey = self._encoded
 
     def values(self) -> dict[str, str | None]:
-        """Return a digest of each variable's value at its first read, by name; None for a variable that was not set."""
+        """Map the name of each variable read to a digest of its value when first read, or to None if it was not set."""
         names = {name for line in self._by_line.values() if not self._is_of_all(line) for name in line}
         return {name: value for name, value in self._found.items() if name in names}
 
@@ -65,13 +65,13 @@ class EnvironmentRead:
         try:
             self._note(name, encoded)
         except Exception:
-            pass  # a read of the script must not fail for us
+            pass  # the script's own read must not fail because of oomph
         return encoded
 
     def _note(self, name: str, encoded: Any) -> None:
         frame = sys._getframe(2)
         if frame.f_code.co_name != "__getitem__":
-            return  # it is set, or deleted
+            return  # the variable is being set or deleted, not read
         caller = frame.f_back
         while caller is not None and caller.f_code.co_filename in _BETWEEN:
             caller = caller.f_back
@@ -83,12 +83,12 @@ class EnvironmentRead:
 
 
 _BETWEEN = frozenset((os.getenv.__code__.co_filename, Mapping.get.__code__.co_filename))
-"""The files of the functions that a look-up passes through."""
+"""The files of the functions that a look-up goes through."""
 _watched: EnvironmentRead | None = None
 
 
 def watch() -> None:
-    """Watch `os.environ` from now on, if it is built as expected."""
+    """Watch `os.environ` from now on, if it is implemented as expected."""
     global _watched
     try:
         _watched = _watched or EnvironmentRead(os.environ)
@@ -97,28 +97,28 @@ def watch() -> None:
 
 
 def read_by_script() -> dict[str, str | None]:
-    """Return a digest of each variable that the script itself has read, by name; None for one that was not set."""
+    """Map the name of each variable that the script itself has read to a digest, or to None if it was not set."""
     return {} if _watched is None else {k: v for k, v in _watched.values().items() if not describes_the_job(k)}
 
 
 def of_arithmetic() -> dict[str, str | None]:
-    """Return a digest of each variable that chooses TensorFlow's arithmetic, by name; None for one that is not set."""
+    """Map the name of each variable that affects TensorFlow's arithmetic to a digest, or to None if it is not set."""
     values = ((name, os.environ.get(name)) for name in _OF_ARITHMETIC)
     return {name: None if value is None else _digest(name, os.fsencode(value)) for name, value in values}
 
 
 def of_training() -> dict[str, str | None]:
-    """Return a digest of each variable that the training depends on, by name; None for one that is not set."""
+    """Map the name of each variable that training depends on to a digest, or to None if it is not set."""
     return {**of_arithmetic(), **read_by_script()}
 
 
 def read_of_the_job() -> dict[str, str | None]:
-    """Return the same as `read_by_script`, but for variables that describe the job or the machine."""
+    """Like `read_by_script`, but for variables that describe the job or the machine."""
     return {} if _watched is None else {k: v for k, v in _watched.values().items() if describes_the_job(k)}
 
 
 def describes_the_job(name: str) -> bool:
-    """True if a variable of this name describes the job, machine or libraries, and so differs between starts."""
+    """True if a variable describes the job, machine or libraries, and therefore differs between starts."""
     return name in _OF_THE_JOB or (name.startswith(_OF_JOBS) and name not in _OF_ARITHMETIC)
 
 

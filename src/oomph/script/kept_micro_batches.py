@@ -1,4 +1,4 @@
-"""The micro-batch sizes that the fits of a run start with, kept in `micro_batch.json` for later attempts."""
+"""The micro-batch sizes that a run's fits start with, kept in `micro_batch.json` for later attempts."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Start:
 
     samples: int
     guessed: bool = False
-    """True if the size is likely to fit and larger ones should be tried; False if it has fit before."""
+    """True if the size is only likely to fit, and larger ones should be tried; False if it has fit before."""
 
     def at_most(self, samples: int | None) -> Start:
-        """Return this start, limited to `samples` unless that is None."""
+        """Return this start, limited to `samples` if that is given."""
         return self if samples is None or samples >= self.samples else Start(samples)
 
 
@@ -32,17 +32,17 @@ _MOST_BYTES = 1 << 20
 
 
 class MicroBatches:
-    """The known micro-batches of the fits of a run.
+    """Reads and keeps the known micro-batches of a run's fits.
 
     Args:
-        run_dir: None to keep nothing.
+        run_dir: the run directory, or None to keep nothing.
     """
 
     def __init__(self, run_dir: Path | None) -> None:
         self._run_dir = run_dir
 
     def of(self, names: Iterable[str]) -> Start | None:
-        """Return the start kept under the first of these names that is known."""
+        """Return the start kept under the first known one of these names, if any."""
         document = self._read()
         sizes, guessed = _sizes(document), _listed(document.get("guessed"))
         return next((Start(sizes[name], name in guessed) for name in names if name in sizes), None)
@@ -58,13 +58,13 @@ class MicroBatches:
         try:
             replace_own(self._run_dir, _NAME, json.dumps(document).encode())
         except OSError:
-            pass  # the next attempt searches again, at the cost of one more error
+            pass  # the next attempt will search again, at the cost of one more out-of-memory error
 
     def _read(self) -> dict[str, Any]:
         try:
             return {} if self._run_dir is None else _mapping(json.loads(read_own(self._run_dir, _NAME, _MOST_BYTES)))
         except (OSError, ValueError, RecursionError):
-            return {}  # none was found yet
+            return {}  # no micro-batch has been found yet
 
 
 def _sizes(document: Mapping[str, Any]) -> dict[str, int]:

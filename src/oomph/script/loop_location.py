@@ -1,8 +1,8 @@
 """Finds the loop or `try` around a calling line in the script's source.
 
-The end of a script's own loop is not visible from outside. When its heartbeats stop, its line range shows whether the
-script is still in it or doing something else that may take a long time. The script may expect an error from a call
-within `try`.
+oomph cannot observe the end of a script's own loop. When its heartbeats stop, the loop's line range shows whether the
+script is still inside it, or doing something else that may take a long time. A `try` around a call shows that the
+script may expect an error from it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _MOST_BYTES = 5_000_000
 _BARE = frozenset(("BaseException",))
 """The name of the class that a bare `except` catches."""
 Lines = tuple[str, int, int]
-"""The lines of a loop: file, first line, last line."""
+"""The location of a loop: file, first line, last line."""
 
 
 def enclosing_loops(frame: FrameType | None) -> list[Lines]:
-    """Return the outermost `for` or `while` around the current line of each calling frame that has one."""
+    """Return the outermost `for` or `while` loop around the current line of each calling frame that has one."""
     found = []
     while frame is not None:
         file = frame.f_code.co_filename
@@ -32,9 +32,9 @@ def enclosing_loops(frame: FrameType | None) -> list[Lines]:
 
 
 def catches(frame: FrameType, names: frozenset[str]) -> bool:
-    """True if a frame's line is inside a `try` with a clause for one of these exceptions.
+    """True if a frame's current line is inside a `try` with a clause for one of these exceptions.
 
-    A `with contextlib.suppress(...)` also counts.
+    A `with contextlib.suppress(...)` counts as well.
     """
     tree = _tree_of(frame.f_code.co_filename)
     return tree is not None and any(_catches(node, frame, names) for node in ast.walk(tree))
@@ -66,7 +66,7 @@ def _names_in(node: ast.AST) -> set[str]:
 
 
 def _outermost(file: str, line: int, first_line: int) -> tuple[int, int] | None:
-    """Return the widest loop around `line` inside the function that begins at `first_line`."""
+    """Return the outermost loop around `line` in the function that starts at `first_line`."""
     tree = _tree_of(file)
     if tree is None:
         return None
@@ -80,7 +80,7 @@ def _outermost(file: str, line: int, first_line: int) -> tuple[int, int] | None:
 
 
 def _tree_of(file: str) -> ast.Module | None:
-    """Return the syntax tree of one of the user's files; None if it is installed or cannot be read."""
+    """Return the syntax tree of a user's file, or None if the file is installed or cannot be read."""
     if is_installed(file):
         return None
     try:

@@ -1,16 +1,16 @@
-"""Tracks the files that a script writes while it trains, and restores them before it opens them after a restart.
+"""Tracks the files that a script writes during training, and restores each one when a restarted script opens it.
 
-Callbacks write logs and read them back. A restarted script finds them as the dead process left them, with lines of
-steps that are about to be repeated. So their content at the checkpoint is restored at the moment the script opens such
-a file itself: a checkpoint is data and must not choose which file is written.
+Callbacks write logs and read them back. A restarted script finds the logs as the dead process left them, with lines
+from steps that are about to be repeated. Their content at the checkpoint is therefore restored, but only at the moment
+the script itself opens the file: a checkpoint is just data, and must not choose which file is written.
 
-Python reports the files that it opens and renames (audit events, PEP 578). h5py's `File` and TensorFlow's `GFile` raise
-no audit event, so their methods report theirs. A database is left alone: it may already contain this attempt, as the
-storage of a tuner does.
+Python reports the files that it opens and renames (audit events, PEP 578). h5py's `File` and TensorFlow's `GFile` don't
+raise audit events, so their methods are made to report files. A database is left alone, since it may already include
+this attempt, as a tuner's storage does.
 
-A file that a script appends to between fits may belong to other runs too, so nothing is removed from it; a repetition
-is only reported. A script that reads the file first is trusted to handle it. Standard library only; imports nothing
-that the script has not imported.
+A file that a script appends to between fits may belong to other runs as well, so nothing is removed from it;
+repetitions are only reported. A script that reads the file first is trusted to handle them. Standard library only;
+doesn't import anything that the script has not imported.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from oomph.script.restorable import may_be_restored
 from oomph.script.script_line import caller, calling
 
 _FLAGS = {"r": os.O_RDONLY, "rb": os.O_RDONLY, "r+": os.O_RDWR, "a": os.O_RDWR, "ab": os.O_RDWR, "a+": os.O_RDWR}
-"""The flags of `os.open` for each mode of h5py and TensorFlow; all other modes truncate the file."""
+"""The `os.open` flags for each mode of h5py and TensorFlow; all other modes truncate the file."""
 
 
 def tell_of_openings(opened: Callable[[Any, int], None]) -> None:
-    """Call `opened` with path and flags before each file opened by a library that the script has loaded."""
+    """Call `opened` with the path and flags before a library that the script has loaded opens a file."""
     _tell_before(getattr(sys.modules.get("h5py"), "File", None), "__init__", _named_in_call, opened)
     file_io = getattr(sys.modules.get("tensorflow.python.lib.io.file_io"), "FileIO", None)
     for method in ("_preread_check", "_prewrite_check"):
@@ -58,7 +58,7 @@ def _named_in_file(file: Any) -> tuple[Any, str]:
 def _tell_before(
     kind: Any, method: str, named: Callable[..., tuple[Any, str]], opened: Callable[[Any, int], None]
 ) -> None:
-    """Make a method report which file it is about to open, and in which mode."""
+    """Make a method report the file that it is about to open, and the mode."""
     original = None if kind is None else getattr(kind, method, None)
     if original is None:
         return
@@ -73,7 +73,7 @@ def _tell_before(
             if isinstance(name, (str, bytes, os.PathLike)):
                 vars(telling)["tell_opened"](name, _FLAGS.get(mode, os.O_RDWR | os.O_TRUNC))
         except Exception:
-            pass  # the library reports what is wrong with the name
+            pass  # the library will report the problem with the name
         return original(*args, **kwargs)
 
     vars(telling)["tell_opened"] = opened
@@ -83,14 +83,14 @@ def _tell_before(
 _MOST_NOTES = 10_000
 _KEY_BYTES = 16
 _LOGS = ("logging", "absl.logging")
-"""Modules whose appends go to logs, not to results."""
+"""Modules that append to logs, not to results."""
 
 Tell = Callable[[str, str], None]
-"""Called with the path and script line of a file that is appended to again."""
+"""Called with a file's path and the script line that appends to it a second time."""
 
 
 class Appends:
-    """The appends of this attempt and of earlier attempts.
+    """Records this attempt's appends to files, and compares them with those of earlier attempts.
 
     Args:
         tell: called once for each script line that repeats an append.
@@ -129,7 +129,7 @@ def _note(file: OwnFile, key: bytes) -> None:
     try:
         fd = file.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     except OSError:
-        return  # a full disk must not end the training
+        return  # a full disk must not stop training
     try:
         os.write(fd, key)
     except OSError:
@@ -150,29 +150,30 @@ _MOST_FILES = 1000
 _NOT_FILES = ("/dev/", "/proc/", "/sys/")
 
 _TICK_NS = 2_000_000_000
-"""The difference, in nanoseconds, below which two times may be equal: some file systems' clocks tick in seconds."""
+"""Times that differ by less than this many nanoseconds may be equal: some file systems' clocks tick in seconds."""
 
 Stamp = tuple[int, int]
-"""The size of a file in bytes, and the time of its last change in nanoseconds."""
+"""A file's size in bytes, and the time of its last change in nanoseconds."""
 Origin = tuple[int, int]
-"""The inodes of a file and of its folder."""
+"""The inodes of a file and its folder."""
 
 
 @dataclass(frozen=True)
 class FileState:
-    """The state of a file at a checkpoint; `content` is None if it was too large to copy."""
+    """A file's state at a checkpoint; `content` is None if the file was too large to copy."""
 
     path: str
     stamp: Stamp
     content: bytes | None = None
     origin: Origin | None = None
     since_ns: int = 0
-    """The time at which the checkpoint was written, by the kernel's clock."""
+    """The time at which the checkpoint was written, according to the kernel's clock."""
 
     def lies_where_it_lay(self) -> bool:
-        """True if the file may be replaced: it is missing, is the checkpoint's own, or is newer than the checkpoint.
+        """True if the file may be replaced because it is missing, is the original, or is newer than the checkpoint.
 
-        Compares inodes and change times, which the kernel keeps: a planted checkpoint cannot name another file.
+        Compares inodes and change times, which the kernel maintains, so that a planted checkpoint cannot specify a
+        different file.
         """
         try:
             now = os.lstat(self.path)
@@ -184,7 +185,7 @@ class FileState:
         return found[0] == self.origin[0] or now.st_ctime_ns >= self.since_ns - _TICK_NS
 
     def holds_now(self) -> bool:
-        """True if the file is unchanged."""
+        """True if the file has not changed since the checkpoint."""
         found = stamp_of(self.path)
         if found == self.stamp:
             return True
@@ -193,11 +194,11 @@ class FileState:
         try:
             return read_regular(Path(self.path), found[0]) == self.content
         except OSError:
-            return False  # one of the kernel's says that it is empty, and has no end
+            return False  # a kernel file may claim to be empty, yet never end
 
 
 def stamp_of(path: str) -> Stamp | None:
-    """Return the size and change time of a regular file; None for anything else."""
+    """Return the size and change time of a regular file, or None for anything else."""
     try:
         found = os.stat(path)
     except OSError:
@@ -206,7 +207,7 @@ def stamp_of(path: str) -> Stamp | None:
 
 
 def origin_of(path: str) -> Origin | None:
-    """Return the inodes of a file and of its folder; None if the file does not exist."""
+    """Return the inodes of a file and its folder, or None if the file does not exist."""
     try:
         return os.stat(path).st_ino, os.stat(os.path.dirname(os.path.abspath(path))).st_ino
     except OSError:
@@ -218,16 +219,16 @@ class OpenedFiles:
 
     Args:
         except_under: a folder whose files do not belong to the script.
-        appends: notified of files opened while no fit runs.
+        appends: notified of files that are opened while no fit is running.
     """
 
     def __init__(self, except_under: Path | None = None, appends: Appends | None = None) -> None:
         self.written: dict[str, None] = {}
-        """The paths that were opened for writing while a fit ran."""
+        """The paths that were opened for writing during a fit."""
         self._except = () if except_under is None else (f"{except_under.absolute()}{os.sep}",)
         self._noting = False
         self._due: dict[str, tuple[FileState, Stamp | None]] = {}
-        """Maps a path to the state to restore, and the stamp of the file when that was decided."""
+        """Maps a path to the state to restore, and the file's stamp when that was decided."""
         self._suspect: set[str] = set()
         self._on_lost: Callable[[str], None] = lambda path: None
         self._busy = threading.local()
@@ -248,14 +249,14 @@ class OpenedFiles:
         self._noting = False
 
     def put_back_when_opened(self, states: Mapping[str, FileState], on_lost: Callable[[str], None]) -> None:
-        """Restore these files when the script next opens them, unless it truncates or has already written them.
+        """Restore these files when the script next opens them, unless it truncates or has already rewritten them.
 
         Args:
-            states: by path; unchanged files are left alone.
-            on_lost: called with the path of a file that the script reads but that cannot be restored.
+            states: the states to restore, by path; unchanged files are left alone.
+            on_lost: called with the path of a file that the script reads, but that cannot be restored.
         """
         for path, state in states.items():
-            self._due.pop(path, None)  # an earlier due state is older
+            self._due.pop(path, None)  # any state already due is older
             if not state.holds_now():
                 self._due[path] = state, stamp_of(path)
         self._on_lost = on_lost
@@ -264,7 +265,7 @@ class OpenedFiles:
             tell_of_openings(self.opened)
 
     def tell_when_read(self, paths: Iterable[str]) -> None:
-        """Report when the script reads one of these logs, which contain the lines of repeated steps twice."""
+        """Report when the script reads one of these logs, which contain the lines from repeated steps twice."""
         self._suspect.update(paths)
         self._hook()
 
@@ -286,7 +287,7 @@ class OpenedFiles:
                 self._put_back(state)
 
     def renamed(self, path: Any) -> None:
-        """Handle a file that is about to get this name, as an atomic replacement first writes a temporary file."""
+        """Handle a file that is about to be renamed to this path, as in an atomic replacement of a file."""
         if getattr(self._busy, "now", False) or is_reaching():
             return
         full = os.path.abspath(os.fsdecode(path))
@@ -330,17 +331,17 @@ class OpenedFiles:
                 else:
                     self.renamed(arguments[1])
             except Exception:
-                pass  # the script's own call reports what is wrong with the path
+                pass  # the script's own call will report the problem with the path
 
 
 def log_files() -> list[str]:
-    """Return the files that handlers of `logging` append to."""
+    """Return the files that `logging` handlers append to."""
     handlers = [reference() for reference in getattr(logging, "_handlerList", [])]
     return [str(h.baseFilename) for h in handlers if isinstance(h, logging.FileHandler) and "a" in h.mode]
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file's content atomically, keeping its mode and touching no other file."""
+    """Replace a file's content atomically, keeping its mode and leaving all other files alone."""
     path.parent.mkdir(parents=True, exist_ok=True)
     own = path.with_name(f"{uuid.uuid4().hex}.oomph")
     with own.open("wb") as file:

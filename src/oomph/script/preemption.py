@@ -1,11 +1,11 @@
-"""Handles requests to end: the script process first saves a checkpoint after the current step.
+"""Handles requests to stop: before the script process exits, it saves a checkpoint after the current step.
 
-SIGTERM is caught while a fit runs, SIGUSR1 once the first fit begins: schedulers send it as a warning, with time to
-spare. Both end the process. Ctrl-C (SIGINT) is caught while a fit runs; once the checkpoint is taken, it becomes the
-KeyboardInterrupt that the script would have got at once. It waits at most `SECONDS_TO_SAVE` for the step, and not at
-all if nothing is unsaved or if it is pressed a second time.
+SIGTERM is caught while a fit is running, and SIGUSR1 from the first fit on, since schedulers send it as an early
+warning. Both make the process exit. Ctrl-C (SIGINT) is caught while a fit is running; once the checkpoint is taken, it
+becomes the KeyboardInterrupt that would otherwise have been raised immediately. The interrupt waits for the step for at
+most `SECONDS_TO_SAVE`, and not at all if everything is saved or Ctrl-C is pressed a second time.
 
-If the script has its own handler, oomph leaves that in place and does nothing.
+If the script has its own handler, oomph leaves it in place and does nothing.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from oomph.script.pulse import Pulse
 EXIT_CODE = 75
 CTRL_C = signal.SIGINT.name
 SECONDS_TO_SAVE = 10.0
-"""The longest time, in seconds, that Ctrl-C waits for the end of the step and for the checkpoint."""
+"""The longest time, in seconds, that Ctrl-C waits for the step to finish and the checkpoint to be saved."""
 _ECHO_SECONDS = 0.5
-"""The time, in seconds, within which two signals count as one request, since schedulers signal a job and its steps."""
+"""Two signals within this many seconds count as one request, since schedulers signal both a job and its steps."""
 _SILENT_SECONDS = 1.0
-"""The time, in seconds, after which a wait is announced."""
+"""A message is printed if Ctrl-C has to wait for more than this many seconds."""
 _POWERS = {
     signal.SIGTERM: Power.CHECKPOINT_ON_TERM,
     signal.SIGUSR1: Power.CHECKPOINT_ON_USR1,
@@ -43,43 +43,43 @@ _DEFAULTS: dict[int, Any] = {
 
 
 class Preemption:
-    """Catches requests to end; evaluates as true once this process has been asked to save and end.
+    """Catches requests to stop.
 
     Args:
         pulse: reports to the supervisor which signals this process catches.
-        is_unsaved: returns True if a checkpoint would contain more than the newest one; called in a signal handler.
+        is_unsaved: returns True if a checkpoint would contain more than the latest one; called in a signal handler.
         say: prints a line.
     """
 
     def __init__(self, pulse: Pulse, is_unsaved: Callable[[], bool], say: Callable[[str], None]) -> None:
         self._pulse, self._is_unsaved, self._say, self._pid = pulse, is_unsaved, say, os.getpid()
         self.asked = ""
-        """The name of the signal received; empty if none was."""
+        """The name of the signal that was received, or an empty string."""
         self.is_hurried = False
-        """True if Ctrl-C did not wait for its checkpoint, so that nothing else should wait."""
+        """True if Ctrl-C did not wait for its checkpoint, in which case nothing else should wait either."""
         self._asked_at = 0.0
 
     def arm(self) -> None:
-        """Catch the signals when a fit begins, since the process can save between steps."""
+        """Catch the signals when a fit starts, since the process can save between its steps."""
         self.is_hurried = False
         for signum in _POWERS:
             self._catch(signum)
 
     def disarm(self) -> None:
-        """Let SIGTERM end the process again after a fit; SIGUSR1 stays caught for the next fit.
+        """Let SIGTERM terminate the process again after a fit; SIGUSR1 is still caught, for the next fit.
 
-        Raises KeyboardInterrupt if Ctrl-C has waited in vain for another step.
+        Raises KeyboardInterrupt if Ctrl-C was waiting for a step that never came.
         """
         if self._release(signal.SIGTERM) and self.asked == signal.SIGTERM.name:
-            os.kill(self._pid, signal.SIGTERM)  # the fit ended before another step could save
+            os.kill(self._pid, signal.SIGTERM)  # the fit finished before another step could save
         if self._release(signal.SIGINT) and self.asked == CTRL_C:
             self.interrupt()
 
     def interrupt(self) -> NoReturn:
         """Raise the KeyboardInterrupt for Ctrl-C, and pass the signal on to the process group.
 
-        A terminal interrupts the whole group at once. Here the other processes wait as well: the script needs its
-        workers until it has saved, and a shell that runs it must not go on to its next command.
+        A terminal interrupts the whole group at the same time. Here, the other processes have to wait as well: the
+        script needs its workers until it has saved, and a shell that runs it must not continue with its next command.
         """
         self.asked = ""
         self._release(signal.SIGINT)
@@ -112,12 +112,12 @@ class Preemption:
 
     def _receive(self, signum: int, frame: FrameType | None) -> None:
         is_echo = time.monotonic() - self._asked_at <= _ECHO_SECONDS
-        if os.getpid() != self._pid:  # a fork inherits the handler but has nothing to save
+        if os.getpid() != self._pid:  # a fork inherits the handler, but has no state to save
             self._leave_to_python(signum)
         elif signum == signal.SIGINT:
             self._receive_ctrl_c(is_echo)
         elif self.asked == CTRL_C:
-            if signum == signal.SIGTERM:  # as which the supervisor passes on the second Ctrl-C
+            if signum == signal.SIGTERM:  # the supervisor passes on the second Ctrl-C as SIGTERM
                 self._hurry()
         elif not self.asked:
             self._note(signum)
@@ -128,8 +128,8 @@ class Preemption:
         if not self.asked and self._is_unsaved():
             self._note(signal.SIGINT)
             try:
-                _thread.start_new_thread(self._limit, (self._asked_at,))  # takes no lock: this is a signal handler
-            except RuntimeError:  # there may be no more threads
+                _thread.start_new_thread(self._limit, (self._asked_at,))  # signal handlers must not take locks
+            except RuntimeError:  # it may be impossible to start another thread
                 self._hurry()
         elif not (self.asked == CTRL_C and is_echo):
             self._hurry()
@@ -146,7 +146,7 @@ class Preemption:
         os.kill(os.getpid(), signum)
 
     def _limit(self, asked_at: float) -> None:
-        """Report that Ctrl-C waits, and limit the wait; runs in its own thread."""
+        """Report that Ctrl-C is waiting, and limit the wait. Runs in its own thread."""
         time.sleep(_SILENT_SECONDS)
         if self._waits_since(asked_at):
             self._say(f"Ctrl-C: saving after this step, within {SECONDS_TO_SAVE:.0f} s; press it again to end at once")

@@ -1,7 +1,7 @@
 """Pulse: sends heartbeats from the script process to the supervisor. Standard library only.
 
-It writes a record to a pipe that the supervisor opened, at each change of phase and, within a phase, at most every
-SHORTEST_SECONDS. Between two records, a beat costs one clock read.
+It writes a record to a pipe that the supervisor opened, whenever the phase changes and, within a phase, at most once
+every SHORTEST_SECONDS. Between two records, a heartbeat costs only one clock read.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _SHORTEST_NS = int(SHORTEST_SECONDS * 1e9)
 
 
 class Pulse:
-    """Writes heartbeats to the pipe. Does nothing without a pipe, in a fork, or once the supervisor has ended.
+    """Writes heartbeats to the pipe. Does nothing without a pipe, in a fork, or once the supervisor has exited.
 
     Args:
-        fd: the inherited end of the pipe; None if there is no pipe.
-        on_lost: called once when the pipe is lost.
+        fd: the inherited end of the pipe, or None if there is no pipe.
+        on_lost: called once if the pipe is lost.
     """
 
     def __init__(self, fd: int | None = None, on_lost: Callable[[], None] = lambda: None) -> None:
@@ -39,7 +39,7 @@ class Pulse:
             os.register_at_fork(after_in_child=self._stop)
 
     def beat(self, phase: Phase, fit: int | None = None) -> None:
-        """Report progress: the process has entered this phase or advanced in it."""
+        """Report that the process has entered this phase, or has made progress in it."""
         if self._pipe is None:
             return
         now = time.monotonic_ns()
@@ -57,17 +57,17 @@ class Pulse:
 
     @property
     def silent_seconds(self) -> float:
-        """The time, in seconds, since the last progress."""
+        """The time, in seconds, since progress was last reported."""
         return (time.monotonic_ns() - self._seen_ns) / 1e9
 
     def tell_power(self, power: Power = Power.NONE, has: bool = True) -> None:
-        """Report what this process can do, or no longer can; by default, only that it is alive."""
+        """Report what this process is now able to do, or no longer able to do; by default, only that it is alive."""
         self.powers = self.powers | power if has else self.powers & ~power
         self._tell(self._seen_ns)
 
     @contextmanager
     def during(self, phase: Phase, after: Phase | None = None) -> Iterator[None]:
-        """Enter a phase for the block; then return to the previous one, or to `after`."""
+        """Enter a phase while the block runs; then return to the previous phase, or enter `after`."""
         before = self.phase
         self.beat(phase)
         try:
@@ -82,9 +82,9 @@ class Pulse:
                 self._pipe.write(beat.pack())
                 self._told_ns, self._longest_ns = now, 0
         except BlockingIOError:
-            pass  # the supervisor is stopped or slow: the next record covers this one
+            pass  # the supervisor is stopped or slow; the next record will cover this one as well
         except OSError:
-            self._pipe = None  # the reader is gone, or the script has closed the descriptor
+            self._pipe = None  # the reader has exited, or the script has closed the descriptor
             self._on_lost()
 
     def _stop(self) -> None:
@@ -92,7 +92,7 @@ class Pulse:
 
 
 def inherited(fd: int | None, inode: int | None) -> int | None:
-    """Return the descriptor if the supervisor opened it; None if a launcher in between has closed it."""
+    """Return the descriptor if it is the one that the supervisor opened, or None if a launcher has closed it."""
     if fd is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Keeps what oomph does beside a script out of the script's warnings and its logging. Standard library only."""
+"""Keeps oomph's own activity out of the script's warnings and logging. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_warnings(category: type[Warning] = Warning) -> Iterator[None]:
-    """Ignore the warnings of a category while the script's own objects are looked at.
+    """Ignore warnings of a category while oomph inspects the script's own objects.
 
-    `warnings.catch_warnings` and `simplefilter` declare all registries outdated, and the script would then show again
-    what it has already shown. An ignored warning is not registered, so the script's own call still shows it.
+    `warnings.catch_warnings` and `simplefilter` invalidate all registries, after which the script would show the same
+    warnings again. A warning that is ignored is not registered, so the script's own call still shows it.
     """
     filters = warnings.filters
     warnings.filters = [("ignore", None, category, None, 0), *filters]
@@ -26,10 +26,10 @@ def without_warnings(category: type[Warning] = Warning) -> Iterator[None]:
 
 @contextmanager
 def without_configuring_logging() -> Iterator[None]:
-    """Leave the root logger as it is while TensorFlow does what logs a line.
+    """Leave the root logger as it is while TensorFlow does something that logs a line.
 
-    absl, by which it logs, calls `logging.basicConfig` first: then every line of TensorFlow's own logger would be
-    written twice, and the script's own `basicConfig` would do nothing.
+    TensorFlow logs through absl, which calls `logging.basicConfig` first. Every line from TensorFlow's own logger would
+    then be written twice, and the script's own call to `basicConfig` would have no effect.
     """
     root = logging.getLogger()
     had_none = not root.handlers

@@ -1,7 +1,7 @@
 """Decides which files oomph may restore.
 
-A run directory may come from anybody, and a file may hold a program, a setting or a pickle. So no file is restored in a
-process that has used a checkpoint of elsewhere. Standard library only.
+A run directory may come from anyone, and a file may contain a program, a setting or a pickle. Files are therefore not
+restored in a process that has used a foreign checkpoint. Standard library only.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ _is_from_elsewhere = False
 
 
 def take_from_elsewhere() -> None:
-    """From now on, restore no text and no file in this process: the run directory may come from anybody."""
+    """Stop restoring text and files in this process from now on, since the run directory may come from anyone."""
     global _is_from_elsewhere
     _is_from_elsewhere = True
 
 
 def is_from_elsewhere() -> bool:
-    """True if this process has used a checkpoint that was not written beside the key of this run."""
+    """True if this process has used a checkpoint that was not sealed with this run's key."""
     return _is_from_elsewhere
 
 
 def may_be_restored(path: str) -> bool:
-    """True if oomph may write this file, which the script opens itself or a callback of it names.
+    """True if oomph may write this file, which the script itself opens, or one of its callbacks names.
 
-    Hidden files and those of the Python installation belong to other programs as well, which have gone on since.
+    Hidden files and files of the Python installation also belong to other programs, which may have used them since.
 
     Args:
-        path: the absolute path.
+        path: the file's absolute path.
     """
     below = os.path.relpath(path) if _is_below(path, os.getcwd()) else path
     is_pythons = any(_is_below(path, prefix) for prefix in {sys.prefix, sys.base_prefix} if prefix not in ("/", "/usr"))

@@ -1,7 +1,7 @@
 """Finds the line of the user's script behind a call or an error, and recognises it in a later attempt.
 
-A line number is not enough, because a script may be edited between two attempts. So the file name, the function and the
-text of the line are compared. Standard library only.
+A line number is not enough, because a script may be edited between two attempts. The file name, the function and the
+text of the line are compared instead. Standard library only.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ Spot = tuple[FrameType, int]
 
 
 class ScriptLine(NamedTuple):
-    """A line of the script or, if none is known, of a library it uses."""
+    """A line of the script or, if none is known, of a library that the script uses."""
 
     file: str
     line: int
     function: str
     source: str
-    """The text of the line, without surrounding white space."""
+    """The line's text, without surrounding whitespace."""
     before: str = ""
-    """The few lines before it in the same function."""
+    """The text of the few lines before it in the same function."""
 
     @property
     def site(self) -> str:
-        """The file and line for messages: "train.py:42"."""
+        """The file and line to show in messages: "train.py:42"."""
         return f"{self.file}:{self.line}"
 
     @property
     def place(self) -> str:
-        """The file, function and text of the line: the same in every attempt, even if the line has moved."""
+        """The line's file, function and text, which are the same in every attempt even if the line has moved."""
         return f"{self.file} {self.function} {self.source}"
 
 
 def calling() -> ScriptLine | None:
-    """Return the line of the script that is running; None if no script code is running."""
+    """Return the line of the script that is running, or None if no script code is running."""
     return _line_of(_outwards(sys._getframe(1)))
 
 
 def raising(error: BaseException) -> ScriptLine | None:
-    """Return the line of the script that raised an exception; None if it never passed through the script."""
+    """Return the line of the script that raised an exception, or None if the script was not involved."""
     return _line_of(reversed(list(_inwards(error.__traceback__))))
 
 
@@ -63,12 +63,12 @@ def calling_frames() -> Iterator[FrameType]:
 
 
 def is_of_script(path: str) -> bool:
-    """True for one of the user's files, but not for generated code."""
+    """True if a path is one of the user's files, and not generated code."""
     return is_users(path) and not path.startswith("<") and GENERATED not in path
 
 
 def caller() -> FrameType | None:
-    """Return the innermost frame outside oomph; it may be in a module of Python itself."""
+    """Return the innermost frame outside oomph, which may be in one of Python's own modules."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(OURS):
         frame = frame.f_back
@@ -76,7 +76,7 @@ def caller() -> FrameType | None:
 
 
 def without_ours(traceback: TracebackType | None) -> TracebackType | None:
-    """Return the traceback without oomph's frames. Keras hides them in errors, but not in an interrupt."""
+    """Remove oomph's frames from a traceback. Keras hides them in errors, but not in an interrupt."""
     links = list(_links(traceback))
     paths = [each.tb_frame.f_code.co_filename for each in links]
     decorators = zip(paths, [*paths[1:], ""], strict=False)
@@ -94,7 +94,7 @@ def _links(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _line_of(spots: Iterable[Spot]) -> ScriptLine | None:
-    """Return the innermost line of the user's own code or, failing that, of an installed package."""
+    """Return the innermost line of the user's own code or, if there is none, of an installed package."""
     installed = None
     for frame, line in spots:
         path = frame.f_code.co_filename

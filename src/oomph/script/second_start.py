@@ -1,7 +1,8 @@
-"""Helps a script that starts a second time, and records what stops it if it refuses.
+"""Helps a script start a second time, and records what stopped the script if it refuses.
 
-`begin` runs before the script's first line. In every attempt it records what the script creates. After an earlier
-start, it also lets the script recreate the same things, and records at exit what stopped it. Standard library only.
+`begin` runs before the script's first line. In every attempt, it records what the script creates. If there was an
+earlier start, it also lets the script recreate the same things, and records at exit what stopped the script. Standard
+library only.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _MOST_PATHS = 1000
 
 
 def begin(session: Session) -> None:
-    """Record what the script creates, and let it recreate what an earlier attempt has created."""
+    """Record what the script creates, and let it recreate what an earlier attempt created."""
     if not session.owner or session.run_dir is None:
         return
     try:
@@ -53,7 +54,7 @@ def _begin(session: Session, run_dir: Path) -> None:
 
 
 class _Telling:
-    """Prints the first few creations that count as done; writes an event for the rest."""
+    """Prints the first few creations that count as done, and writes an event to the journal for each."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -70,7 +71,7 @@ class _Telling:
 
 
 class _Exits:
-    """Remembers the script's last `sys.exit` with a code other than 0, which leaves no traceback."""
+    """Remembers the script's last call to `sys.exit` with a nonzero code, since that leaves no traceback behind."""
 
     def __init__(self, creating: Creating) -> None:
         self._creating, self._original = creating, sys.exit
@@ -87,12 +88,12 @@ class _Exits:
             if code not in (None, 0) and self._creating.is_owner_now():
                 self.code, self.line = code, calling()
         except Exception:
-            pass  # the exit must still happen
+            pass  # the script must exit in any case
         return self._original(*args, **kwargs)
 
 
 def _tell_what_stopped_it(session: Session, earlier: Earlier, creating: Creating, exits: _Exits) -> None:
-    """Record, at exit, the error or exit that ended the script, for the supervisor."""
+    """Record, at exit, the error or `sys.exit` call that stopped the script, for the supervisor."""
     if not session.is_owner_now():
         return
     error = getattr(sys, "last_value", None)
@@ -113,7 +114,7 @@ def _tell_what_stopped_it(session: Session, earlier: Earlier, creating: Creating
 
 
 def _created(error: BaseException | None, message: str, earlier: Earlier, creating: Creating) -> str:
-    """Say when the obstructing path was created: "now" in this attempt, "before" in an earlier one, otherwise empty."""
+    """Return "now" if this attempt created the obstructing path, "before" if an earlier one did, and "" otherwise."""
     path = _path_of(error)
     if not path:
         return "before" if any(map(_is_named_in(message), sorted(earlier.paths)[:_MOST_PATHS])) else ""
@@ -121,7 +122,7 @@ def _created(error: BaseException | None, message: str, earlier: Earlier, creati
 
 
 def _path_of(error: BaseException | None) -> str:
-    """Return the absolute path that an OSError names, the destination if there are two; empty if there is none."""
+    """Return the absolute path in an OSError, or the destination if it has two, or "" if it has none."""
     if not isinstance(error, OSError):
         return ""
     path = error.filename if error.filename2 is None else error.filename2
@@ -129,7 +130,7 @@ def _path_of(error: BaseException | None) -> str:
 
 
 def _is_named_in(message: str) -> Any:
-    """Return a function that is True if the message contains a path, absolute or relative to the working directory."""
+    """Return a function that tells whether a message contains a path, absolute or relative to the working directory."""
 
     def is_named(path: str) -> bool:
         forms = (path, os.path.relpath(path))

@@ -1,4 +1,4 @@
-"""Session: the role of one process of the script in a run. Standard library only."""
+"""Session: the role that one of the script's processes plays in a run. Standard library only."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ _MESSAGE_CHARACTERS = 2000
 
 @dataclass(frozen=True)
 class Session:
-    """The state that code in the script process needs to take part in the run."""
+    """Everything that code in the script process needs to take part in the run."""
 
     handover: Handover
     journal: Journal
     owner: bool
-    """True in the script's main process, the only one that is checkpointed and resumed."""
+    """True in the script's main process, which is the only one that is checkpointed and resumed."""
     role: str
-    """"script" for the owner, "worker<pid>" for processes that it starts."""
+    """"script" for the owner, or "worker<pid>" for the processes that it starts."""
     pid: int
     board: ProgressBoard | None
-    """The progress board; None in workers and in runs without a directory."""
+    """The progress board, or None in workers and in runs without a directory."""
     run_dir: Path | None
     pulse: Pulse = field(default_factory=Pulse)
-    """Heartbeats to the supervisor; workers send none."""
+    """Sends heartbeats to the supervisor, except from workers."""
 
     def say(self, text: str) -> None:
-        """Write one line to stderr; never raises, since the script must not fail because of an oomph message."""
+        """Write a line to stderr. Never raises, since the script must not fail because of an oomph message."""
         say(text)
 
     def is_owner_now(self) -> bool:
-        """True in the owner process itself, False in its forks, which inherit this object."""
+        """True in the owner process itself, but not in its forks, which inherit this object."""
         return self.owner and os.getpid() == self.pid
 
     def in_this_process(self) -> Session:
-        """Return this session; in a fork, return a worker's session with its own journal."""
+        """Return this session or, in a fork, a worker's session with its own journal."""
         pid = os.getpid()
         if pid == self.pid:
             return self
@@ -62,7 +62,7 @@ _joined: Session | None = None
 
 
 def current() -> Session | None:
-    """Return the session of this process, for code that the script calls; None outside a run."""
+    """Return this process's session for code that the script calls, or None outside a run."""
     global _joined
     if _joined is not None:
         _joined = _joined.in_this_process()
@@ -70,17 +70,17 @@ def current() -> Session | None:
 
 
 def note(fact: Fact) -> None:
-    """Write one event to the journal of this process; does nothing outside a run."""
+    """Write an event to this process's journal. Does nothing outside a run."""
     joined = current()
     if joined is not None:
         joined.journal.write(fact)
 
 
 def say(text: str) -> None:
-    """Write one line to stderr; never raises, since the script must not fail because of an oomph message.
+    """Write a line to stderr. Never raises, since the script must not fail because of an oomph message.
 
-    The supervisor wraps and colours it. On a terminal it begins with a carriage return, by which the supervisor
-    recognises it behind a progress bar.
+    The supervisor wraps and colours the line. On a terminal, it starts with a carriage return, so that the supervisor
+    can recognise it after a progress bar.
     """
     try:
         start = "\r" if getattr(sys.stderr, "isatty", bool)() else ""
@@ -91,7 +91,7 @@ def say(text: str) -> None:
 
 
 def join(handover: Handover) -> Session:
-    """Join the run: as the owner in the first Python process of the attempt, otherwise as a worker."""
+    """Join the run, as the owner in the attempt's first Python process, and as a worker in all others."""
     global _joined
     know_secrets(sys.orig_argv, os.environ)
     pid, run_dir = os.getpid(), _reached(handover)
@@ -117,7 +117,7 @@ def join(handover: Handover) -> Session:
 
 
 def _reached(handover: Handover) -> Path | None:
-    """Return the run directory, from now on reached through its descriptor; None if another folder has its name."""
+    """Return the run directory, pinned to its descriptor, or None if another folder now has its name."""
     if handover.path is None or handover.run_dir_is is None:
         return handover.path
     try:
@@ -129,7 +129,7 @@ def _reached(handover: Handover) -> Path | None:
 
 
 def _pulse(handover: Handover) -> Pulse:
-    """Set up heartbeats, and stacks on request, which end if the pipe is lost and their descriptor is closed."""
+    """Set up heartbeats and on-request stack traces, which stop if the pipe is lost and their descriptor closed."""
     beats, fd = inherited(handover.beat_fd, handover.beat_inode), inherited(handover.stacks_fd, handover.stacks_inode)
     if fd is None or handover.stacks_signal is None:
         return Pulse(beats)
@@ -144,20 +144,20 @@ def _open_board(run_dir: Path | None, attempt: int) -> ProgressBoard | None:
     try:
         return ProgressBoard(run_dir, attempt)
     except OSError:
-        return None  # a full disk must not end the training
+        return None  # a full disk must not stop training
 
 
 def _keep_lock_from_children(lock_fd: int | None) -> None:
-    """Keep the run directory's lock from outliving the script in a child process."""
+    """Keep child processes from inheriting the run directory's lock, which would then outlive the script."""
     if lock_fd is not None:
         try:
             os.set_inheritable(lock_fd, False)
         except OSError:
-            pass  # a launcher between oomph and Python has closed it
+            pass  # a launcher between oomph and Python has closed the descriptor
 
 
 def _record_uncaught_exception(session: Session) -> None:
-    """Record, at exit, the uncaught exception, which CPython leaves in sys.last_value."""
+    """Record the uncaught exception, which CPython leaves in `sys.last_value`. Called at exit."""
     error = getattr(sys, "last_value", None)
     if error is None or not session.is_owner_now():
         return

@@ -1,4 +1,4 @@
-"""The files that the script consists of, with content hashes, to detect an edited script.
+"""Lists the files that make up the script, with content hashes, to detect whether the script was edited.
 
 Standard library only.
 """
@@ -21,7 +21,7 @@ _MOST_FILES = 500
 def script_files() -> dict[str, str]:
     """Return the user's Python files imported so far, each with a short hash of its content.
 
-    Names are relative to the script's folder. Installed packages are left out, since their versions say more.
+    Names are relative to the script's folder. Installed packages are left out, since their versions tell more.
     """
     found: dict[str, str] = {}
     folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
@@ -42,19 +42,19 @@ def _imported(count: int, newest: str) -> list[str]:
     """Return the user's files among the loaded modules, of which there are thousands.
 
     Args:
-        count, newest: the number of modules and the newest; they change with every import, after which a new list is
-            made.
+        count, newest: the number of modules and the name of the newest. They change with every import, after which the
+            cached list is no longer used.
     """
-    # Read the module's dictionary: attribute access makes some modules load.
+    # Read the module's dictionary, since attribute access triggers a lazy import in some modules.
     given = (getattr(module, "__dict__", {}).get("__file__") for module in list(sys.modules.values()))
     return list(dict.fromkeys(path for each in given if isinstance(each, str) and (path := _own_file(each))))
 
 
 def code_in(files: Mapping[str, str]) -> dict[str, str]:
-    """Return a short hash of the code of each of these files, ignoring comments and layout.
+    """Return a short hash of the code in each of these files, ignoring comments and formatting.
 
     Args:
-        files: names and hashes as `script_files` returns them.
+        files: names and hashes, as returned by `script_files`.
     """
     folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
     found = {name: _code_hash(os.path.join(folder, name), content) for name, content in files.items()}
@@ -63,7 +63,7 @@ def code_in(files: Mapping[str, str]) -> dict[str, str]:
 
 @functools.cache
 def _code_hash(path: str, content: str) -> str:
-    """Hash the code; empty if the file is missing or not Python. `content`, the file's hash, is the cache key."""
+    """Hash the code in a file; return "" if it is missing or not Python. `content`, its hash, is only a cache key."""
     try:
         with open(path, "rb") as file:
             tree = ast.dump(ast.parse(file.read()))
@@ -79,13 +79,13 @@ def _file_of(module: ModuleType | None) -> str | None:
 
 @functools.cache
 def _own_file(given: str) -> str | None:
-    """Return the absolute path if it is one of the user's Python files, or None. Cached: each fit checks thousands."""
+    """Return the absolute path of a user's Python file, or None for others. Cached, since each fit checks thousands."""
     path = os.path.abspath(given)
     return path if path.endswith(".py") and is_users(path) else None
 
 
 def is_own_code(path: str) -> bool:
-    """True if code comes from one of the user's Python files, judged by its file name."""
+    """True if a path belongs to one of the user's Python files."""
     return _own_file(path) is not None
 
 
@@ -94,11 +94,11 @@ def _hash_of(path: str) -> str | None:
         found = os.stat(path)
         return _content_hash(path, found.st_mtime_ns, found.st_size)
     except OSError:
-        return None  # deleted since it was imported
+        return None  # the file has been deleted since it was imported
 
 
 @functools.cache
 def _content_hash(path: str, changed: int, size: int) -> str:
-    """Return a short hash of a file's content, cached per version."""
+    """Compute a short hash of a file's content, cached for each version of the file."""
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()[:16]

@@ -1,7 +1,7 @@
 """Detects training that oomph does not guard, at its first step: Keras 2, estimators, TensorFlow 1, other backends.
 
-Each row names a method that every such training calls, before it begins or in its first step. It is replaced only until
-its first call: nothing is measured or changed, and none of oomph's frames appears in an error.
+Each row specifies a method that this kind of training always calls, before or during its first step. The method is
+replaced only until it is first called: nothing is measured or changed, and tracebacks don't include oomph's frames.
 
 Source: `Model.make_train_function` in tf_keras/src/engine/training.py, which `fit` and `train_on_batch` call, and
 `_make_train_function` in training_v1.py; `apply_gradients` in optimizers/optimizer.py; `Estimator.train` in
@@ -35,10 +35,10 @@ class _Row(NamedTuple):
 
 
 def _rows() -> Iterator[_Row]:
-    for keras in ("tf_keras.src", "keras.src", "keras"):  # beside Keras 3, up to TensorFlow 2.15, up to 2.12
+    for keras in ("tf_keras.src", "keras.src", "keras"):  # next to Keras 3, up to TensorFlow 2.15, up to 2.12
         yield _Row("keras-2", f"{keras}.engine.training", "Model", "make_train_function")
         yield _Row("keras-2", f"{keras}.engine.training_v1", "Model", "_make_train_function")
-    for keras in ("tf_keras.src", "keras.src"):  # in a loop of the script's own
+    for keras in ("tf_keras.src", "keras.src"):  # in the script's own loop
         yield _Row("keras-2", f"{keras}.optimizers.optimizer", "_BaseOptimizer", "apply_gradients")
     estimator = "tensorflow_estimator.python.estimator.estimator"
     yield _Row("estimator", estimator, "Estimator", "_convert_train_steps_to_hooks")
@@ -48,13 +48,13 @@ def _rows() -> Iterator[_Row]:
 
 
 def watching(join: Join) -> dict[str, Callable[[ModuleType], None]]:
-    """Return import hooks by module name; `join` is called at the first step of such a training."""
+    """Return import hooks by module name, which call `join` and report the training at its first step."""
     told: set[str] = set()
     return at_first_step(lambda kind: _tell(kind, join, told))
 
 
 def at_first_step(act: Act) -> dict[str, Callable[[ModuleType], None]]:
-    """Return import hooks by module; `act` is called with the kind of training at its first step."""
+    """Return import hooks by module name, which call `act` with the kind of training at its first step."""
     return {row.module: lambda module, row=row: _watch(module, row, act) for row in _rows()}  # type: ignore[misc]
 
 
@@ -62,7 +62,7 @@ def _watch(module: ModuleType, row: _Row, act: Act) -> None:
     owner = getattr(module, row.owner, None)
     original = vars(owner).get(row.method) if isinstance(owner, type) else None
     if not callable(original):
-        return  # Keras 3 has modules of the same names
+        return  # Keras 3 has modules with the same names
 
     def first_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if vars(owner).get(row.method) is first_call:
@@ -81,7 +81,7 @@ def _watch(module: ModuleType, row: _Row, act: Act) -> None:
 
 
 def _tell(kind: str, join: Join, told: set[str]) -> None:
-    """Report each kind once; an estimator's optimizer is not reported again."""
+    """Report each kind of training once, without reporting an estimator's optimizer as well."""
     try:
         session = join()
         if session is None or kind in told or (kind == "tensorflow-1" and told):
@@ -94,4 +94,4 @@ def _tell(kind: str, join: Join, told: set[str]) -> None:
         session.journal.write(UnguardedTraining(kind=kind, site=site))
         session.say(unguarded_in_words(site, kind))
     except Exception:
-        pass  # a remark must not end a training
+        pass  # a mere remark must not stop training

@@ -1,1 +1,1 @@
-"""Output to a terminal or its pipe: lines, colors, tables, progress. Both processes; standard library only."""
+"""Prints lines, colours, tables and progress to a terminal or a pipe. Used in both processes; standard library only."""

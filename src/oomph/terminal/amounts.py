@@ -1,4 +1,4 @@
-"""Formats amounts in words, for people. Pure."""
+"""Formats amounts for people to read. Pure."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def counted(number: int, what: str, thousands: str = "") -> str:
-    """Format a number of things: "1 step", "2 steps"; "1,200 steps" with "," between the thousands."""
+    """Format a number of things, such as "1 step" or "2 steps", or "1,200 steps" if `thousands` is ","."""
     return f"{number:{thousands}} {what}" if number == 1 else f"{number:{thousands}} {what}s"
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
-    """Join names as in "a, b and c", or "a, b, c and 2 more"."""
+    """Join names into a list such as "a, b and c" or "a, b, c and 2 more"."""
     *first, last = [*names[:most], f"{len(names) - most} more"] if len(names) > most else names
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def times(count: int) -> str:
-    """Format the count: "once", "twice", "3 times"."""
+    """Format how often something happened: "once", "twice", "3 times"."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def as_duration(seconds: float) -> str:
-    """Format a time span in its two largest units: "2 h 3 min"."""
+    """Format a duration in its two largest units, such as "2 h 3 min"."""
     whole = int(seconds + 0.5)
     minutes, hours = whole // 60, whole // 3600
     if whole < 60:
@@ -39,11 +39,12 @@ def _two(many: int, unit: str, rest: int, smaller: str) -> str:
 
 
 def as_size(size: float, smallest: str = "B", digits: int | None = None) -> str:
-    """Format a number of bytes: "33 KiB", "1.5 GiB".
+    """Format a number of bytes, such as "33 KiB" or "1.5 GiB".
 
     Args:
-        smallest: the smallest unit to use, up to GiB.
-        digits: the number of decimal places; None for one in GiB, and none in smaller units.
+        size: the number of bytes.
+        smallest: the smallest unit to use, at most GiB.
+        digits: the number of decimal places. By default, one for GiB and none for smaller units.
     """
     unit = _UNITS.index(smallest)
     size /= 1024**unit
@@ -55,7 +56,7 @@ def as_size(size: float, smallest: str = "B", digits: int | None = None) -> str:
 
 
 def in_three_digits(size: float, like: float | None = None) -> str:
-    """Format a number of bytes with three digits: "512 B", "1.5 GiB", "24 GiB"; in the unit of `like`, if given."""
+    """Format a number of bytes with up to three digits, such as "512 B" or "1.5 GiB", in the unit of `like`, if any."""
     unit, of_unit = 0, size if like is None else like
     while of_unit >= 1000 and unit < len(_UNITS) - 1:
         size, of_unit, unit = size / 1024, of_unit / 1024, unit + 1

@@ -1,7 +1,7 @@
-"""Prints oomph's messages to stderr, and a progress line about its current activity and the time that it takes.
+"""Prints oomph's messages to stderr, and a progress line that says what oomph is waiting for and for how long.
 
-Messages come from both processes. The line appears on a terminal, after two seconds, in oomph's process. It has no
-thread: whoever waits calls `tick` while it polls, because the supervisor forks.
+Both processes print messages. Only oomph's own process shows the progress line, on a terminal, after two seconds. No
+thread updates it, because the supervisor forks: the code that waits calls `tick` while it polls.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _on_screen = False
 
 
 class Ticking:
-    """The progress line for one wait; used as a context manager, it clears the line at the end."""
+    """The progress line for one wait. As a context manager, it clears the line at the end."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
         self._due = self._started + _QUIET_SECONDS
 
     def tick(self, what: str) -> None:
-        """Show the line, at most twice a second. Never raises."""
+        """Show or update the line, at most twice per second. Never raises."""
         global _on_screen
         now = time.monotonic()
         if now < self._due:
@@ -51,7 +51,7 @@ class Ticking:
 
 
 def clear_line() -> None:
-    """Clear the ticking line, if there is one. Called before anything else is printed."""
+    """Clear the progress line, if there is one. Called before anything else is printed."""
     global _on_screen
     if _on_screen:
         _on_screen = False
@@ -66,10 +66,10 @@ def _write(text: str) -> None:
 
 
 def say(text: str, at_line_start: bool = True, hang: int = 0, command: str = "") -> None:
-    """Write one message to stderr. Never raises, since no message is worth losing a training.
+    """Write one message to stderr. Never raises, since no message is worth losing a training run for.
 
-    Writes directly to the descriptor, like the script's own stderr: a buffer that cannot be flushed at exit would
-    change the exit code. The arguments are those of `message`.
+    This writes directly to the descriptor, like the script's own stderr, because a buffer that cannot be flushed at
+    exit would change the exit code. The arguments are those of `message`.
     """
     clear_line()
     try:
@@ -79,11 +79,11 @@ def say(text: str, at_line_start: bool = True, hang: int = 0, command: str = "")
 
 
 class Voice:
-    """Prints messages between the script's own output, each on its own line."""
+    """Prints messages in between the script's own output, each on its own line."""
 
     def __init__(self) -> None:
         self.at_line_start = True
-        """False if the script's last output to stderr lacks its newline."""
+        """False if the script's last output to stderr did not end with a newline."""
         self.shared = SharedOutput()
 
     def say(self, text: str, hang: int = 0, command: str = "") -> None:
@@ -94,25 +94,25 @@ class Voice:
 
 
 _AT_ONCE_SECONDS = 0.1
-"""The longest time, in seconds, between two messages in a row."""
+"""The longest time, in seconds, between two messages of the same series."""
 
 
 class SharedOutput:
-    """The file or pipe that stdout and stderr share, if any. Not a terminal, where oomph moves the cursor."""
+    """The file or pipe that stdout and stderr share, if any. A terminal doesn't count, since oomph moves its cursor."""
 
     def __init__(self, out_fd: int = 1, error_fd: int = 2) -> None:
         self._out_fd, self._error_fd = out_fd, error_fd
         there = self._there()
         self._first = 0 if there is None else there.st_mtime_ns
         self._written: int | None = None
-        """The time when oomph last wrote a line, in nanoseconds of the kernel's clock; None before the first."""
+        """When oomph last wrote a line, in nanoseconds of the kernel's clock, or None before the first line."""
         self._until = 0.0
-        """The monotonic time when a row of messages ends."""
+        """The monotonic time until which a message belongs to the current series."""
         self._at_once = _AT_ONCE_SECONDS
-        """The longest time between two messages in a row; infinite once only oomph can write here."""
+        """The longest time between two messages of a series, which is infinite once only oomph can write here."""
 
     def is_at_line_start(self) -> bool:
-        """True if a line written now stands alone; False if unknown."""
+        """True if output written now starts on a new line, False if it does not or this is unknown."""
         there = self._there()
         if there is None:
             return True
@@ -121,26 +121,26 @@ class SharedOutput:
             return last in (b"", b"\n")
         if self._written is None:
             return True
-        if self._written == self._first:  # the kernel does not note writes
+        if self._written == self._first:  # the kernel does not record when it was written
             return time.monotonic() < self._until
         return self._written == there.st_mtime_ns
 
     def end_line(self) -> None:
-        """Note that a whole line was just written here."""
+        """Record that a complete line was just written here."""
         there = self._there()
         if there is not None:
             self._written, self._until = there.st_mtime_ns, time.monotonic() + self._at_once
 
     def writers_began(self) -> None:
-        """Note that the script has started, and may also write here."""
+        """Record that the script has started and may also write here."""
         self._until, self._at_once = 0.0, _AT_ONCE_SECONDS
 
     def writers_ended(self) -> None:
-        """Note that the script and its processes are gone: only oomph writes after its next line."""
+        """Record that the script and its processes are gone. After its next line, only oomph writes here."""
         self._at_once = math.inf
 
     def _there(self) -> os.stat_result | None:
-        """Return the common target of both descriptors; None if they differ, or lead to a terminal or other device."""
+        """Return the file or pipe that both descriptors refer to, or None if they differ or refer to a device."""
         try:
             out, error = os.fstat(self._out_fd), os.fstat(self._error_fd)
         except OSError:
@@ -150,11 +150,11 @@ class SharedOutput:
 
 
 def _last_byte(fd: int, there: os.stat_result) -> bytes | None:
-    """Return the byte before the next one written; empty at the beginning, None if it cannot be read."""
+    """Return the byte before the position of the next write (none at the start), or None if it cannot be read."""
     try:
         appends = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND
         place = there.st_size if appends else os.lseek(fd, 0, os.SEEK_CUR)
-        reader = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)  # the shell opened it only for writing
+        reader = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)  # the shell opened it for writing only
     except OSError:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The end of a process: as a value, and in the words with which oomph reports it. Pure."""
+"""Represents how a process ended, as a value and in the words with which oomph reports it. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import signal
 from typing import NamedTuple
 
 _FIRST_SIGNAL_CODE = 128
-"""The number that a shell adds to n to report the death of its child by signal n."""
+"""The number that a shell adds to n in the exit code that reports a child's death by signal n."""
 
-# Linux' numbers (signal(7), x86 and ARM), whatever system reads the log: on macOS, 7 is another signal.
+# Linux's numbers (signal(7), x86 and ARM), whatever system reads the log. On macOS, 7 is a different signal.
 _SIGNALS = {
     1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
     9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 24: "SIGXCPU", 25: "SIGXFSZ",
@@ -17,7 +17,7 @@ _SIGNALS = {
 
 
 class ProcessEnd(NamedTuple):
-    """The end of a process."""
+    """How a process ended."""
 
     returncode: int
     """The return code, as in `subprocess`: −n for death by signal n."""
@@ -29,12 +29,12 @@ class ProcessEnd(NamedTuple):
 
     @property
     def number(self) -> str:
-        """The end as a number: "exit code 3", "signal 9"."""
+        """The ending as a number: "exit code 3", "signal 9"."""
         return f"exit code {self.returncode}" if self.returncode >= 0 else f"signal {-self.returncode}"
 
     @property
     def name(self) -> str:
-        """The end as a name: "exit code 3", "SIGKILL", or "signal 70" if this system has no name for it."""
+        """The ending as a name: "exit code 3", "SIGKILL", or "signal 70" if this system has no name for it."""
         try:
             return self.number if self.returncode >= 0 else signal.Signals(-self.returncode).name
         except ValueError:
@@ -42,17 +42,17 @@ class ProcessEnd(NamedTuple):
 
     @property
     def problem(self) -> str:
-        """The end as a problem: "ended with exit code 3", "ended by SIGKILL"; empty after success."""
+        """The ending as a problem: "ended with exit code 3", "ended by SIGKILL", or an empty string after success."""
         return "" if self.returncode == 0 else f"ended {'with' if self.returncode > 0 else 'by'} {self.name}"
 
     @property
     def predicate(self) -> str:
-        """The words that follow the name of the process: "ended with exit code 0", "was ended by SIGKILL"."""
+        """The words to put after the process's name: "ended with exit code 0", "was ended by SIGKILL"."""
         return f"ended with {self.name}" if self.returncode >= 0 else f"was ended by {self.name}"
 
     @property
     def in_full(self) -> str:
-        """The end as named in fault pages: "ended by signal 9 (SIGKILL)", on every system."""
+        """The ending as worded in fault pages, the same on every system: "ended by signal 9 (SIGKILL)"."""
         if self.returncode < 0:
             return f"ended by signal {_named(-self.returncode)}"
         number = self.returncode - _FIRST_SIGNAL_CODE

@@ -1,4 +1,4 @@
-"""Cleans the text that oomph shows of keys and control characters, and lays out its messages for a screen. Pure."""
+"""Removes secrets and control characters from text that oomph shows, and lays out its messages for a screen. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oomph.redaction.redaction import redacted
 from oomph.terminal.screen import CYAN, Heads, Marked, Screen, marked, painted
 
 _REORDERING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
-"""Marks that change the display order of the characters of a line (Unicode Standard Annex 9)."""
+"""Characters that change the order in which a line is displayed (Unicode Standard Annex 9)."""
 _STEERING = {
     **{number: f"\\x{number:02x}" for number in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if chr(number) not in "\t\n"},
     **{number: f"\\u{number:04x}" for number in (*_REORDERING, 0x2028, 0x2029)},
@@ -21,29 +21,29 @@ _FROM_SCRIPT = lazy_pattern(rb"(?:\A|(?<=\n)|\r)oomph: ([^\n]{0,4000})\n")
 
 
 def shown(text: str) -> str:
-    """Clean text of any origin for printing: a file name or a log line may contain anything."""
+    """Clean text from any source for printing, since a file name or a log line may contain anything."""
     return escaped(redacted(text))
 
 
 def shown_line(text: str) -> str:
-    """Clean text on one line: a second line could look like oomph's own."""
+    """Clean text and keep it on one line, because a second line could pass for one of oomph's own."""
     return shown(text).replace("\n", "\\x0a")
 
 
 def escaped(text: str) -> str:
-    """Escape the terminal control characters in text that is already redacted."""
+    """Escape terminal control characters in text that has already been redacted."""
     return text.translate(_STEERING)
 
 
 def message(text: str, screen: Screen, at_line_start: bool = True, hang: int = 0, command: str = "") -> str:
-    """Return the message with its newline.
+    """Return the message as it should be printed, including its newline.
 
     Args:
-        text: the text of the message; a word in it may be marked.
-        screen: where to show it.
-        at_line_start: True if the cursor is known to be there.
-        hang: the indentation of the lines after the first, counted from the end of the prefix.
-        command: a command in the text, which stays on one line.
+        text: the text of the message, in which a word may be marked.
+        screen: the screen to lay it out for.
+        at_line_start: True if the cursor is known to be at the start of a line.
+        hang: how far to indent the lines after the first, counted from the end of the prefix.
+        command: a command in the text that must stay on one line.
     """
     line, command = shown_line(text), shown_line(command)
     if screen.terminal:
@@ -54,10 +54,10 @@ def message(text: str, screen: Screen, at_line_start: bool = True, hang: int = 0
 
 
 def start_of_line(screen: Screen, at_line_start: bool) -> str:
-    """Return the characters that move to the start of a line and keep what is on the screen.
+    """Return the characters that move the cursor to the start of a line without overwriting anything.
 
-    The script's stdout may have left the cursor anywhere. As many blanks as the terminal is wide lead to the next line,
-    unless they begin at the start of a line.
+    The script's stdout may have left the cursor anywhere. As many blanks as the terminal has columns move it to the
+    next line, unless it is already at the start of a line.
     """
     if screen.columns:
         return " " * screen.columns + "\r"
@@ -65,9 +65,9 @@ def start_of_line(screen: Screen, at_line_start: bool) -> str:
 
 
 def from_script(data: bytes, screen: Screen, at_line_start: bool) -> bytes:
-    """Format oomph's messages in the script's stderr, sent from the script's process, for this screen.
+    """Lay out, for this screen, the oomph messages from the script's process that are part of the script's stderr.
 
-    They are recognised at the start of a line and after a carriage return. Everything else stays as it is.
+    Messages are recognised at the start of a line and after a carriage return. Everything else is left unchanged.
     """
     if not (screen.terminal or screen.colour):
         return data
@@ -84,7 +84,7 @@ def from_script(data: bytes, screen: Screen, at_line_start: bool) -> bytes:
 
 
 def laid_out(text: str, screen: Screen, heads: Heads = MappingProxyType({})) -> str:
-    """Lay out clean lines for a screen: wrapped on a terminal, and coloured if possible."""
+    """Lay out clean lines for a screen, wrapped if it is a terminal, and in colour if possible."""
     if screen.terminal:
         text = "\n".join(_hung(line, screen.width) for line in text.split("\n"))
     return coloured(text, screen, heads)
@@ -99,7 +99,7 @@ def _hung(line: str, width: int) -> str:
 
 
 def _wrapped(text: str, width: int, indent: int, command: str) -> str:
-    """Wrap the text that follows the prefix."""
+    """Wrap the text that comes after the prefix."""
     if len(PREFIX) + len(text) <= width:
         return text
     from oomph.terminal.wrapping import wrapped

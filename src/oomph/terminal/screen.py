@@ -1,6 +1,6 @@
-"""Properties of the terminal behind a descriptor: its width and colour; colours the beginnings of lines.
+"""Finds out the width and colour support of the terminal behind a descriptor, and colours the beginnings of lines.
 
-Used in both processes. Text to colour has its control characters escaped already.
+Used in both processes. Control characters must be escaped before text is coloured.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 BOLD, RED, GREEN, YELLOW, CYAN = "1", "31", "32", "33", "36"
 Heads = Mapping[str, str]
-"""The style for the beginning of a line, or for a whole line."""
+"""Maps the beginning of a line, or a whole line, to its style."""
 CHOICES = ("auto", "always", "never")
 """The values of `--color`."""
 USUAL_WIDTH = 80
-"""The width for a pipe, a file, or a terminal that does not report its own."""
+"""The width to assume for a pipe, a file, or a terminal that does not report its width."""
 _NARROWEST, _WIDEST = 40, 100
 _DUMB = ("", "dumb", "unknown")
 
@@ -23,7 +23,7 @@ _chosen = "auto"
 
 
 class Marked(str):
-    """A line with one or more styled words."""
+    """A line of text in which a word is to be styled."""
 
     word: str
     style: str
@@ -35,12 +35,12 @@ class Marked(str):
 
 
 def painted(text: str, heads: Heads) -> str:
-    """Return the text with escape codes for colour. The longest matching head counts."""
+    """Return the text with escape codes that colour the heads of its lines. The longest matching head wins."""
     return "\n".join(_line(line, heads) for line in text.split("\n"))
 
 
 def marked(text: str, word: str, style: str) -> str:
-    """Return the text with the first occurrence of a word in colour."""
+    """Return the text with the first occurrence of `word` in colour."""
     before, found, after = text.partition(word)
     return f"{before}{_styled(found, style)}{after}" if found else text
 
@@ -63,24 +63,24 @@ def _styled(text: str, style: str) -> str:
 
 
 class Screen(NamedTuple):
-    """The place where lines are shown. The default is a pipe or a file."""
+    """The properties of the output that lines are shown on. The defaults describe a pipe or a file."""
 
     width: int = USUAL_WIDTH
     """The number of columns that text may fill."""
     terminal: bool = False
     columns: int = 0
-    """The terminal's width in columns; 0 if it is unknown, or if the terminal does not support control characters."""
+    """The terminal's width in columns, or 0 if it is unknown or the terminal does not support control characters."""
     colour: bool = False
 
 
 def choose(choice: str) -> None:
-    """Set when to use colour, by the value of `--color`, for every screen from now on."""
+    """Set when to use colour (a value of `--color`), for every screen from now on."""
     global _chosen
     _chosen = choice
 
 
 def screen_of(fd: int) -> Screen:
-    """Return the screen behind a descriptor, as it is now; its window may change."""
+    """Return the screen behind a descriptor as it is now. Its window may be resized later."""
     if not _is_terminal(fd):
         return Screen(colour=_chosen == "always")
     columns = _columns(fd)
@@ -94,7 +94,7 @@ def screen_of(fd: int) -> Screen:
 
 
 def screen_of_stream(stream: object) -> Screen:
-    """Return the screen behind a stream, which may be closed, or replaced by a stream without a descriptor."""
+    """Return the screen behind a stream, which may be closed or have no descriptor."""
     try:
         return screen_of(stream.fileno())  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Wraps text to a width, only between words, and lays out tables. Pure; used in both processes."""
+"""Wraps text between words to fit a width, and lays out tables. Pure; used in both processes."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Sequence
 
 from oomph.files.patterns import lazy_pattern
 
-_GLUE = "\0"  # cannot be in text that is shown
+_GLUE = "\0"  # never occurs in text that is shown
 _LAST_COLUMN = lazy_pattern(r".*\S {2,}(?=\S)")
 _HEAD = lazy_pattern(r" *(?:\d{1,9}\. |[a-z ]{1,20}: )?")
 _LEAST_ROOM = 20
-"""The minimum width left for the last column of a table, in columns, for it to be wrapped."""
+"""How many columns of the screen must be left for a table's last column to be wrapped."""
 
 
 def wrapped(text: str, width: int, hang: str = "", first: str = "", command: str = "") -> str:
-    """Wrap the text into lines of at most `width` columns; a longer word gets a line to itself.
+    """Wrap the text into lines of at most `width` columns. A longer word gets a line to itself.
 
     Args:
         text: one paragraph.
-        width: the columns to fill.
-        hang: the beginning of each line after the first.
-        first: the beginning of the first line.
-        command: a command in the text, which stays on one line for pasting.
+        width: the number of columns to fill.
+        hang: the text that starts each line after the first.
+        first: the text that starts the first line.
+        command: a command in the text, which stays on one line so that it can be pasted.
     """
     if command:
         before, found, after = text.rpartition(command)
@@ -34,31 +34,31 @@ def wrapped(text: str, width: int, hang: str = "", first: str = "", command: str
 
 
 def reflowed(text: str, width: int) -> str:
-    """Wrap lines that are already laid out; overflow continues under the last column of its line."""
+    """Wrap lines that are already laid out. Overflow continues below the last column of its line."""
     lines = text.split("\n")
     return "\n".join(line if len(line) <= width else wrapped(line, width, " " * _column(line, width)) for line in lines)
 
 
 def shortened(text: str, most: int) -> str:
-    """Return the text or, if it is longer than `most` characters, the first words that fit, with an ellipsis."""
+    """Return the text, or, if it is longer than `most` characters, the first words that fit, with an ellipsis."""
     if len(text) <= most:
         return text
     head = text[: most - 1]
     last = head if text[most - 1].isspace() else head.rpartition(" ")[0]
-    return f"{(last if 2 * len(last) > most else head).rstrip(' .,:;')}…"  # one long word, such as a path, is cut
+    return f"{(last if 2 * len(last) > most else head).rstrip(' .,:;')}…"  # a single long word, such as a path, is cut
 
 
 def _column(line: str, width: int) -> int:
-    """Return the offset of a line's last column: after two blanks, or after a head such as "exit codes: " or "1. "."""
+    """Return the offset of a line's last column, after two blanks or after a head such as "exit codes: " or "1. "."""
     ends = (found.end() for pattern in (_LAST_COLUMN, _HEAD) if (found := pattern.match(line)))
     return next((end for end in ends if end <= width * 3 // 4), len(line) - len(line.lstrip()))
 
 
 def table(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Return the lines of a table whose first row contains the heads.
+    """Return the lines of a table whose first row contains the column heads.
 
-    If the width is too small for columns, each row becomes a block: its first cell, with the other cells below it after
-    their heads.
+    If the width is too small for columns, each row becomes a block that consists of its first cell and, below it, the
+    other cells after their heads.
     """
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     before = sum(widths[:-1]) + 2 * (len(widths) - 1)

@@ -1,1 +1,1 @@
-"""`oomph watch`: the GPUs, and the runs of a folder with their problems; live, once, or for Prometheus."""
+"""`oomph watch`: shows the GPUs and the runs in a folder, with their problems, live, once, or for Prometheus."""

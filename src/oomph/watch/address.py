@@ -1,4 +1,4 @@
-"""The address of `--serve`: [HOST:]PORT."""
+"""Parses the address given to `--serve` ([HOST:]PORT), and decides which requested hosts to accept."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _LONGEST_SHOWN = 80
 
 
 def may_be_asked_for(host: str, served: str, own_name: str) -> bool:
-    """True if a request for that host is meant for this server.
+    """True if a request for this host is meant for this server.
 
-    A web page can point its own name at this machine and read the answer (DNS rebinding). The host must therefore be an
-    IP address, which needs no resolving, or a name of this machine.
+    A web page can point its own host name at this machine and read the response (DNS rebinding). The host must
+    therefore be an IP address, which does not have to be resolved, or a name of this machine.
 
     Args:
-        host: the Host header; empty if the client sent none, as only programs do.
-        served: the host after --serve.
+        host: the Host header; empty if the client did not send one (browsers always do).
+        served: the host given to --serve.
         own_name: the name of this machine.
     """
     if host.startswith("["):
@@ -50,7 +50,7 @@ class Address(NamedTuple):
 
 
 def address(text: str) -> Address:
-    """Parse [HOST:]PORT, where an IPv6 host is in brackets. Raises UsageError."""
+    """Parse [HOST:]PORT, where an IPv6 host is in brackets. Raises UsageError if the address is invalid."""
     host, colon, port = text.rpartition(":")
     text = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
     if host.startswith("[") and host.endswith("]"):

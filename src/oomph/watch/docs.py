@@ -1,4 +1,4 @@
-"""Write the reference of the metrics: `python -m oomph.watch.docs docs/reference/metrics.md`."""
+"""Generates the metrics reference: `python -m oomph.watch.docs docs/reference/metrics.md`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SCOPES: dict[Scope, str] = {
 
 
 def document() -> str:
-    """Return the text of the reference, generated from the table of metrics."""
+    """Return the text of the metrics reference, generated from the table of metrics."""
     return "\n".join(_lines())
 
 

@@ -1,7 +1,8 @@
-"""`oomph watch --serve`: takes a view once a second and serves the latest; a scrape never waits for a driver.
+"""`oomph watch --serve`: takes a view once a second and serves the latest one, so a scrape never waits for a driver.
 
-Each connection has a thread and ten seconds, so a slow scraper delays nobody. The server in prometheus-client
-limits neither connections nor requests, and answers to any host name, so it is only used to format the text.
+Each connection has its own thread and ten seconds, so a slow scraper does not delay the others. The server in
+prometheus-client does not limit connections or requests, and answers to any host name, so that package is only used to
+format the text.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ _SECONDS = 10.0
 """The maximum duration of a connection, in seconds."""
 _MOST_CONNECTIONS = 32
 _MOST_BYTES = 16384
-"""The maximum size of a request in bytes: its line and its headers."""
+"""The maximum size of a request (the request line and headers), in bytes."""
 _TEXT = "text/plain; charset=utf-8"
 _Accepted = tuple[socket.socket, Any]
 
 
 def serve(address: Address, look: Callable[[], View], say: Callable[[str], None]) -> int:
-    """Serve until a signal ends it, and return 128 + its number. Raises UsageError."""
+    """Serve until a signal arrives, and return 128 plus its number. Raises UsageError if the address cannot be used."""
     server = Server(address, lambda: exposition(seen))
     seen = look()
     server.start()
@@ -53,14 +54,14 @@ def serve(address: Address, look: Callable[[], View], say: Callable[[str], None]
 
 
 def _advice(error: OSError) -> str:
-    """Suggest a different port, if the port is the reason that the address cannot be used."""
+    """Suggest a different port if the port is why the address cannot be used; empty otherwise."""
     if error.errno == errno.EADDRINUSE:
         return "; choose another port, or 0 for a free one"
     return "; choose port 1024 or higher" if error.errno == errno.EACCES else ""
 
 
 class Server(ThreadingHTTPServer):
-    """Serves a text at /metrics. Raises UsageError if the address cannot be used."""
+    """Serves text at /metrics. Raises UsageError if the address cannot be used."""
 
     daemon_threads = True
     block_on_close = False
@@ -79,10 +80,10 @@ class Server(ThreadingHTTPServer):
         except UnicodeError as error:
             raise UsageError(f"cannot serve at {address}: that is not a valid host name") from error
         self.address = Address(address.host, self.server_address[1])
-        """The bound address, with the actual port."""
+        """The address that the server is bound to, with the actual port."""
 
     def start(self) -> None:
-        """Serve in a thread until `close`."""
+        """Serve in a thread until `close` is called."""
         threading.Thread(target=self.serve_forever, name="oomph watch --serve", daemon=True).start()
 
     def close(self) -> None:
@@ -106,7 +107,7 @@ class Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Close overdue connections, so that their threads end at once. Called twice a second."""
+        """Close overdue connections, so that their threads end immediately. Called twice a second."""
         now = time.monotonic()
         with self._lock:
             late = [connection for connection, began in self._open.items() if now - began > _SECONDS]
@@ -114,20 +115,20 @@ class Server(ThreadingHTTPServer):
             try:
                 connection.shutdown(socket.SHUT_RDWR)
             except OSError:
-                pass  # it has ended by itself
+                pass  # it was already closed
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore scrapers that leave early."""
+        """Ignore scrapers that disconnect early."""
 
 
 class _Bounded:
-    """The lines of a request, up to `_MOST_BYTES`, after which it seems to end."""
+    """A request stream that appears to end after `_MOST_BYTES`."""
 
     def __init__(self, stream: BufferedIOBase) -> None:
         self._stream, self.left = stream, _MOST_BYTES
 
     def readline(self, most: int = _MOST_BYTES) -> bytes:
-        """Return the next line, or the part still allowed."""
+        """Return the next line, or as much of it as is still allowed."""
         line = self._stream.readline(min(most, self.left))
         self.left -= len(line)
         return line
@@ -174,4 +175,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Do nothing: a scrape every few seconds would fill the terminal."""
+        """Log nothing, since a scrape every few seconds would fill the terminal."""

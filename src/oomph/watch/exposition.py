@@ -1,6 +1,6 @@
-"""A View in the text format of Prometheus, version 0.0.4. Pure; needs prometheus-client.
+"""Formats a View in the Prometheus text format, version 0.0.4. Pure; needs prometheus-client.
 
-Names, help, types and fixed labels come from the table of metrics.
+The names, help, types and fixed labels come from the table of metrics.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OLD_SECONDS = 30.0
 
 
 class Family(NamedTuple):
-    """All series of one name."""
+    """All series with the same name."""
 
     name: str
     help: str
@@ -36,19 +36,19 @@ GPU_INFO = Family("oomph_gpu_info", "The name of each GPU; always 1.", "gauge")
 RESTARTS = Family("oomph_restarts_total", "How often oomph has restarted the script.", "counter")
 ALERT_ACTIVE = Family("oomph_alert_active", "1 for each fault that the monitor currently finds.", "gauge")
 OWN = (BUILD_INFO, GPU_INFO, RESTARTS, ALERT_ACTIVE)
-"""The families not in the table of metrics."""
+"""The families that are not in the table of metrics."""
 
 _Point = tuple[Mapping[str, str], float]
 _Series = GaugeMetricFamily | CounterMetricFamily
 
 
 def exposition(view: View) -> str:
-    """Return the text for a scrape."""
+    """Return the text that answers a scrape."""
     return generate_latest(_Collected(view)).decode()
 
 
 def families() -> list[tuple[Family, list[Metric]]]:
-    """Return the metrics of the table by their Prometheus name."""
+    """Return the metrics in the table, grouped by Prometheus name."""
     by_name: dict[str, list[Metric]] = {}
     for metric in METRICS:
         by_name.setdefault(metric.prometheus, []).append(metric)
@@ -85,7 +85,7 @@ def _measured(view: View) -> Iterator[tuple[Family, Iterable[_Point]]]:
         yield family, _of_rows(rows, measured)
     yield RESTARTS, [({}, job.restarts)] if job else []
     by_severity = sorted(view.alerts, key=lambda each: SEVERITIES.index(each.severity))
-    alerts = {(each.fault, each.subject): each.severity for each in by_severity}  # of several, the worst
+    alerts = {(each.fault, each.subject): each.severity for each in by_severity}  # if there are several, the worst one
     labels = ({"fault": fault, "subject": about, "severity": how} for (fault, about), how in alerts.items())
     yield ALERT_ACTIVE, [(each, 1) for each in labels]
 
@@ -104,5 +104,5 @@ def _series(family: Family, points: list[_Point]) -> _Series:
 
 
 def _encodable(text: str) -> str:
-    """Replace what UTF-8 cannot encode, such as half of a surrogate pair in a name."""
+    """Replace any characters that UTF-8 cannot encode, such as half of a surrogate pair in a name."""
     return text.encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""The feed: reads the runs and the GPUs on request, and changes neither."""
+"""The feed: reads the runs and the GPUs on request, without changing them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIRST_SECONDS = 6.0
 
 
 class Feed:
-    """Reads one run, or all running ones in a folder, or the newest if none is running."""
+    """Reads a single run, or all running ones in a folder, or the newest run if none is running."""
 
     def __init__(self, asked: Path | None, folder: Path) -> None:
         self._asked, self._folder = asked, folder
@@ -40,12 +40,12 @@ class Feed:
         samples, problems = self._samples(runs, time.time())
         now = time.time()
         is_over = self._asked is not None and bool(runs) and not runs[0].going_on
-        unknown = is_over or silence(now, samples)  # what is wrong now
+        unknown = is_over or silence(now, samples)  # current findings are then unknown
         present = [] if unknown else self._present.take(samples)
         return view_of(now, samples, [job_of(run) for run in runs], present, problems)
 
     def first_look(self) -> View:
-        """Return the current view after waiting some seconds for the GPUs: NVML may need that to start."""
+        """Return the current view, after waiting for the GPUs, since NVML may take a few seconds to start."""
         begin, view = time.monotonic(), self.look()
         while not (view.gpus or view.problems) and time.monotonic() - begin < _FIRST_SECONDS:
             view = self.look()
@@ -58,7 +58,7 @@ class Feed:
             self._machine = None
 
     def _samples(self, runs: Sequence[Run], now: float) -> tuple[Sequence[Sample], dict[str, str]]:
-        """Return the samples of a running run, of the requested run, or our own."""
+        """Return the samples of a running run, or of the requested run, or those taken by this process."""
         fresh = next((run for run in runs if run.going_on and run.samples and not silence(now, run.samples)), None)
         if fresh is not None:
             self.close()
@@ -89,26 +89,26 @@ def _silent(runs: Sequence[Run], now: float) -> dict[str, str]:
 
 
 class MachineFeed:
-    """Measures on request, waiting half a second at most for the driver."""
+    """Measures the machine on request, waiting at most half a second for the driver."""
 
     def __init__(self) -> None:
         self._thread = GpuThread(Gpus())
         self._gpus, self._host = GpuWatch(self._thread, KernelLog()), Host()
 
     def sample(self) -> Sample:
-        """Take one sample, without a training."""
+        """Take one sample, without any training values."""
         now = time.monotonic()
         self._gpus.ask(now)
         host, gpus = self._host.read(now), self._gpus.gpus(now, lambda pid: False)
         return Sample(time.time(), gpus, host, problems={"nvml": self._gpus.problem} if self._gpus.problem else {})
 
     def close(self) -> None:
-        """Stop measuring. A driver call that never returns keeps its thread until this process ends."""
+        """Stop measuring. If a driver call never returns, its thread stays until this process exits."""
         self._thread.close()
 
 
 class Present:
-    """Passes new samples to the detectors, and remembers their findings."""
+    """Passes new samples to the detectors, and keeps their current findings."""
 
     def __init__(self) -> None:
         self._detection = Detection()
@@ -116,7 +116,7 @@ class Present:
         self._told: dict[tuple[str, str, str], ShownIncident] = {}
 
     def take(self, samples: Sequence[Sample]) -> list[ShownIncident]:
-        """Return the findings present after these samples; samples seen before are skipped."""
+        """Return the findings that are present after these samples. Samples that were already seen are skipped."""
         for sample in samples:
             if sample.time <= self._newest:
                 continue

@@ -1,4 +1,4 @@
-"""ShownIncident: an event in a run or a problem of a GPU, in one sentence. Pure."""
+"""ShownIncident: an event in a run or a problem with a GPU, in one sentence. Pure."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from oomph.run.report.found import Found, findings_of
 from oomph.terminal.amounts import counted
 
 _MOST = 100
-"""The number of past incidents of a run to show, in addition to its current findings."""
+"""The maximum number of past incidents to show for a run, in addition to its current findings."""
 
 
 @dataclass(frozen=True)
 class ShownIncident:
-    """One incident."""
+    """An incident to display."""
 
     time: float
     severity: str
     """The severity of the incident: "notice", "warning" or "critical"."""
     fault: str
-    """The name of its page: `oomph explain FAULT`."""
+    """The name of the fault page, as in `oomph explain FAULT`."""
     subject: str
-    """The part concerned: "GPU 0", "attempt 2"."""
+    """The part affected: "GPU 0", "attempt 2"."""
     message: str
     remedy: str = ""
     finding: bool = False
-    """True for the monitor's findings, False for run events."""
+    """True for findings of the monitor, False for events of the run."""
     kind: str = ""
     """Distinguishes findings with the same fault and subject."""
     ended: float | None = None
-    """The Unix time when a finding was last seen; None if it is still present. Other incidents have no duration."""
+    """The Unix time when a finding was last detected, or None if it is still present. Other incidents have no
+    duration."""
 
     @property
     def is_present(self) -> bool:
@@ -42,7 +43,7 @@ class ShownIncident:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The key that identifies the same finding in a different source."""
+        """The key that identifies the same finding from different sources."""
         return self.fault, self.subject, self.kind
 
 
@@ -54,7 +55,7 @@ def incident_of(finding: Finding, time: float) -> ShownIncident:
 
 
 def incidents_of(events: Sequence[Event], going_on: bool = True) -> tuple[ShownIncident, ...]:
-    """Return the incidents of a run, oldest first. Its findings end with it."""
+    """Return the incidents of a run, oldest first. When the run is over, so are its findings."""
     over = None if going_on or not events else events[-1].time
     told = [each for each in map(_incident, events) if each is not None]
     told += [_found(each, over) for each in findings_of(events)]
@@ -71,7 +72,7 @@ def _found(each: Found, over: float | None) -> ShownIncident:
 
 
 def _incident(event: Event) -> ShownIncident | None:
-    """Return the incident that an event reports; None if there is none. Findings are collected elsewhere."""
+    """Return the incident that an event reports, or None if there is none. Findings are collected elsewhere."""
     match event.fact:
         case Diagnosed(fault=fault):
             about = ("critical", fault, "ended by this fault")

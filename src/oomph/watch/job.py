@@ -1,4 +1,4 @@
-"""Job: a run of oomph for display, from a reading at one moment. Pure."""
+"""Job: a run as displayed, derived from the contents of its run directory at one moment. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from oomph.watch.incidents import ShownIncident, incidents_of
 
 _STEPS = "steps_total"
 _SILENT_SECONDS = 5.0
-"""The time, in seconds, without a sample after which its source is silent; samples arrive every second."""
+"""The time, in seconds, without a sample after which a source counts as silent. Samples arrive every second."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """The contents of a run directory."""
+    """The contents of a run directory at one moment."""
 
     path: str
     record: RunRecord
@@ -30,44 +30,44 @@ class Run:
     progress: Progress | None = None
     events: Sequence[Event] = ()
     samples: tuple[Sample, ...] = ()
-    """The samples of the last minutes, oldest first."""
+    """The samples of the last few minutes, oldest first."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run for display. A field is None if unknown."""
+    """A run as displayed. Unknown fields are None."""
 
     run: str
     """The path of the run directory."""
     command: str
     state: str
-    """"running", "finished", "failed", "gave-up", "stopped", "preempted", "kept" or "unfinished"."""
+    """The state: "running", "finished", "failed", "gave-up", "stopped", "preempted", "kept" or "unfinished"."""
     attempt: int = 0
     epoch: int | None = None
-    """The number of the epoch, from 1."""
+    """The number of the epoch, counted from 1."""
     epochs: int | None = None
     step: int | None = None
-    """The number of steps done in this epoch."""
+    """The number of steps completed in this epoch."""
     steps_per_epoch: int | None = None
     steps: int | None = None
-    """The number of steps done in the whole run."""
+    """The number of steps completed in the whole run."""
     eta_seconds: float | None = None
     """The time, in seconds, until the current fit ends."""
     step_seconds: float | None = None
-    """The mean duration of a step in the last minutes, in seconds."""
+    """The mean duration of a step over the last few minutes, in seconds."""
     input_wait_ratio: float | None = None
     """The share of the step time spent waiting for the next batch, from 0 to 1."""
     micro_batch: int | None = None
     loss: float | None = None
     restarts: int = 0
-    """The number of times that oomph restarted the script; a start by `--resume` does not count."""
+    """The number of times that oomph restarted the script, not counting starts by `--resume`."""
     incidents: tuple[ShownIncident, ...] = ()
     training: Values = field(default_factory=dict)
     process: Values = field(default_factory=dict)
 
 
 def job_of(run: Run) -> Job:
-    """Convert the run to a job for display."""
+    """Convert a run to a job for display."""
     values = run.samples[-1].training if run.samples else {}
     past = _one_attempt(run.samples)
     epoch, epochs, step = _position(run, values)
@@ -95,7 +95,7 @@ def job_of(run: Run) -> Job:
 
 
 def _state(run: Run) -> str:
-    """Return the state, by the name used in `oomph explain`."""
+    """Return the state of the run, under the name used by `oomph explain`."""
     status = run.record.status
     if status == RUNNING and not run.going_on:
         return UNFINISHED
@@ -103,7 +103,7 @@ def _state(run: Run) -> str:
 
 
 def silence(now: float, samples: Sequence[Sample]) -> float:
-    """Return the seconds since the last sample if its source is silent; 0 otherwise."""
+    """Return the seconds since the last sample if the source is silent, or 0 otherwise."""
     if not samples:
         return 0.0
     age = now - samples[-1].time
@@ -113,7 +113,7 @@ def silence(now: float, samples: Sequence[Sample]) -> float:
 def _position(run: Run, values: Values) -> tuple[int | None, int | None, int | None]:
     """Return the epoch, the number of epochs and the step.
 
-    The progress board is accurate to the step, the samples to the second.
+    The progress board is accurate to the step, but the samples only to the second.
     """
     epochs = _whole(values.get("epochs")) or _epochs(run.events)
     if run.progress is not None and run.progress.fit >= 0:
@@ -127,7 +127,7 @@ def _epochs(events: Sequence[Event]) -> int | None:
 
 
 def _micro_batch(events: Sequence[Event]) -> int | None:
-    """Return the micro-batch size to which the last out-of-memory error of the current fit led."""
+    """Return the micro-batch size chosen after the last out-of-memory error in the current fit, if any."""
     for event in reversed(events):
         match event.fact:
             case FitStarted():
@@ -138,7 +138,7 @@ def _micro_batch(events: Sequence[Event]) -> int | None:
 
 
 def _one_attempt(samples: Sequence[Sample]) -> Sequence[Sample]:
-    """Return the samples with steps since the counters last restarted."""
+    """Return the samples with step counts since the counters last restarted."""
     counted = [sample for sample in samples if _STEPS in sample.training]
     steps = [sample.training[_STEPS] for sample in counted]
     begin = max((at for at in range(1, len(steps)) if steps[at] < steps[at - 1]), default=0)
@@ -146,7 +146,7 @@ def _one_attempt(samples: Sequence[Sample]) -> Sequence[Sample]:
 
 
 def _ratio(samples: Sequence[Sample], above: str, below: str) -> float | None:
-    """Return the growth of one counter per unit of another."""
+    """Return the growth of one counter per unit of growth of another."""
     counted = [sample.training for sample in samples if above in sample.training and below in sample.training]
     grown = counted[-1][below] - counted[0][below] if counted else 0.0
     return (counted[-1][above] - counted[0][above]) / grown if grown > 0 else None
@@ -155,7 +155,7 @@ def _ratio(samples: Sequence[Sample], above: str, below: str) -> float | None:
 def _eta(
     samples: Sequence[Sample], epoch: int | None, epochs: int | None, step: int | None, per_epoch: int | None
 ) -> float | None:
-    """Predict the seconds until the fit's last step, at the pace of the last steps; None if unknown."""
+    """Predict the seconds until the fit's last step at the pace of recent steps, or return None if unknown."""
     if epoch is None or epochs is None or step is None or per_epoch is None or not samples:
         return None
     done = samples[-1].training[_STEPS] - samples[0].training[_STEPS]

@@ -1,4 +1,4 @@
-"""The live view: updates once a second, fills the terminal, obeys keys, and leaves the terminal as it was."""
+"""The live view: updates once a second, fills the terminal, responds to keys, and restores the terminal on exit."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _USUAL_SIZE = (80, 24)
 
 
 def show(look: Callable[[], View]) -> int:
-    """Show what `look` returns until the user quits. Returns the exit code: 0, or 128 + n for signal n."""
+    """Show the views that `look` returns until the user quits. Return the exit code: 0, or 128 + n for signal n."""
     try:
         return _show(look)
     except OSError as error:
         if error.errno != errno.EIO:
             raise
-        sys.stdout = None  # otherwise the interpreter writes at exit what is left
+        sys.stdout = None  # otherwise, the interpreter flushes it at exit
         return 128 + signal.SIGHUP  # the terminal is gone
 
 
 def _show(look: Callable[[], View]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a name, or a sign such as °, that the terminal cannot show
+        sys.stdout.reconfigure(errors="replace")  # for characters that the terminal cannot show, such as °
     console = Console(force_terminal=True, no_color=not screen_of(1).colour, highlight=False, legacy_windows=False)
     with NotedSignals() as signals, Keyboard() as keyboard:
         with Live(
@@ -61,7 +61,7 @@ class _Loop:
         self._choice = ViewChoice()
 
     def run(self) -> int:
-        """Show the view until it ends, and return the exit code."""
+        """Show the view until the user quits or a signal ends it, and return the exit code."""
         view, due = self._look(), time.monotonic() + _EVERY_SECONDS
         while True:
             self._paint(view)
@@ -98,7 +98,7 @@ class _Loop:
                 self._choice = pressed(self._choice, "q")
 
     def _obey_signals(self) -> int:
-        """Return the signal that ends the view; 0 if there is none."""
+        """Handle the signals that have arrived. Return the one that ends the view, or 0 if there is none."""
         for number in self._signals.taken():
             if number in ENDING:
                 return number
@@ -107,7 +107,7 @@ class _Loop:
                 self._keyboard.give_back()
                 stop_self()
                 self._resume()
-            elif number == signal.SIGCONT:  # after SIGSTOP: the shell has used the terminal meanwhile
+            elif number == signal.SIGCONT:  # after SIGSTOP, during which the shell used the terminal
                 self._keyboard.take()
                 self._console.set_alt_screen(True)
         return 0
@@ -121,14 +121,14 @@ _LOCAL_MODES = 3
 
 
 class Keyboard:
-    """Standard input without echo and without waiting for Enter; Ctrl-C and Ctrl-Z stay signals.
+    """Standard input without echo and without waiting for Enter. Ctrl-C and Ctrl-Z still send signals.
 
-    It yields no keys if standard input is not a terminal.
+    If standard input is not a terminal, there are no keys.
     """
 
     def __init__(self) -> None:
         self.fd: int | None = None
-        """The file descriptor to wait on; None if there are no keys."""
+        """The file descriptor to wait on, or None if there are no keys."""
         self._before: list[Any] | None = None
 
     def __enter__(self) -> Keyboard:
@@ -139,7 +139,7 @@ class Keyboard:
         self.give_back()
 
     def take(self) -> None:
-        """Change the modes of the terminal."""
+        """Switch off echo and line mode in the terminal."""
         try:
             modes, before = termios.tcgetattr(0), termios.tcgetattr(0)
         except termios.error:
@@ -150,7 +150,7 @@ class Keyboard:
         self.fd = 0
 
     def give_back(self) -> None:
-        """Restore the modes."""
+        """Restore the modes of the terminal."""
         if self._before is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""A View as plain text and as a JSON document: `oomph watch --once`. Pure; needs no rich."""
+"""Formats a View as plain text and as a JSON document, for `oomph watch --once`. Pure; does not need rich."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_INCIDENTS = 10
 
 
 def as_text(view: View, width: int) -> str:
-    """Return the text of a view: the runs, the GPUs, their processes, and past events."""
+    """Format a view as text: the runs, the GPUs and their processes, and past events."""
     return reflowed("\n".join(_lines(view, width)), width) + "\n"
 
 
@@ -76,7 +76,7 @@ SCHEMA = 1
 
 
 def as_document(view: View) -> dict[str, Any]:
-    """Return the view as a JSON document. Values are named as in the table of metrics; unmeasured ones are absent."""
+    """Return the view as a JSON document. Values are named as in the table of metrics, and absent if not measured."""
     document = {
         "schema": SCHEMA,
         "time": view.time,
@@ -99,13 +99,13 @@ def _gpu_document(gpu: GpuView) -> dict[str, Any]:
 
 
 def _job_document(job: Job) -> dict[str, Any]:
-    """Return the job without incidents, which are in the document, and without unmeasured values."""
+    """Return the job without its incidents, which are listed separately, and without values that were not measured."""
     fields = {name: value for name, value in vars(job).items() if value is not None and name != "incidents"}
     return {**fields, "training": dict(job.training), "process": dict(job.process)}
 
 
 def _finite(value: Any) -> Any:
-    """Replace NaN and infinity with words, since JSON cannot express them; whole numbers lose their ".0"."""
+    """Replace NaN and infinity with strings, since JSON cannot represent them, and whole floats with integers."""
     if isinstance(value, dict):
         return {key: _finite(each) for key, each in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Reads the runs of a folder repeatedly, but only the new part of each journal."""
+"""Reads the runs in a folder repeatedly, but only the new part of each journal."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from oomph.run.directory.run_directory import DEFAULT_PARENT, RUNNING, RunRecord
 from oomph.watch.job import Run, silence
 
 KEPT = 120
-"""The number of newest samples of a run to keep: two minutes."""
+"""The number of recent samples to keep for each run: two minutes."""
 MONITORED, MEASURED = "monitored", "no longer monitored"
-"""The states of a training with `oomph.Monitor` that oomph does not run."""
+"""The states of training that is watched by `oomph.Monitor` but was not started by `oomph run`."""
 _MOST_LOOKED_AT = 50
 _HOLDER_BYTES = 512
 
 
 def runs_of(folder: Path) -> list[Path]:
-    """Return the run directories and the folders of `oomph.Monitor` in a folder, newest first; at most 50."""
+    """Return at most 50 run directories and `oomph.Monitor` folders in a folder, newest first."""
     files = [*_in_each(folder / DEFAULT_PARENT, "run.json"), *_in_each(folder / MONITORED_PARENT, TAIL)]
     newest_first = sorted(((_changed(file), run) for file, run in files), reverse=True)
     return [run for at, run in islice(newest_first, _MOST_LOOKED_AT) if at]
 
 
 def _in_each(parent: Path, name: str) -> list[tuple[Path, Path]]:
-    """Return (file, folder) for each folder in `parent`."""
+    """Return a pair (file, folder) for each folder in `parent`."""
     try:
         return [(entry / name, entry) for entry in parent.iterdir()]
     except OSError:
@@ -42,9 +42,9 @@ def _in_each(parent: Path, name: str) -> list[tuple[Path, Path]]:
 
 
 class RunReader:
-    """One run directory, or the folder of an `oomph.Monitor`, which has only samples.
+    """Reads a run directory, or the folder of an `oomph.Monitor`, which contains only samples.
 
-    Reading never raises: missing or damaged parts are not shown.
+    Reading never raises. Missing or damaged parts are not shown.
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,7 +53,7 @@ class RunReader:
         self._samples: deque[Sample] = deque(latest(path), maxlen=KEPT)
 
     def read(self) -> Run | None:
-        """Return the run as it is now; None if it has neither a readable run.json nor samples."""
+        """Return the current state of the run, or None if it has neither a readable run.json nor samples."""
         sample = newest(self.path)
         if sample is not None and (not self._samples or sample.time > self._samples[-1].time):
             self._samples.append(sample)
@@ -70,7 +70,7 @@ class RunReader:
         )
 
     def _of_monitor(self) -> RunRecord | None:
-        """Return the record that replaces run.json in the folder of an `oomph.Monitor`."""
+        """Return a record in place of run.json, for the folder of an `oomph.Monitor`."""
         if not self._samples:
             return None
         status = MEASURED if silence(time.time(), self._samples) else MONITORED
@@ -78,7 +78,7 @@ class RunReader:
 
 
 def is_going_on(path: Path, record: RunRecord) -> bool:
-    """True if a run seems to be going on. Its lock is not tried, because that could disturb the run."""
+    """True if a run appears to be in progress. Its lock is not tried, because that could disturb the run."""
     if record.status != RUNNING:
         return False
     holder = _holder(path)
@@ -86,13 +86,13 @@ def is_going_on(path: Path, record: RunRecord) -> bool:
 
 
 def is_elsewhere(path: Path) -> bool:
-    """True if a run is on another machine, or was."""
+    """True if a run is or was on a different machine."""
     holder = _holder(path)
     return holder is not None and holder.elsewhere
 
 
 def going_on(runs: Iterable[Path]) -> list[Path]:
-    """Return the runs that are still going on."""
+    """Return the runs that are still in progress."""
     return [path for path in runs if _is_monitored_or_going_on(path)]
 
 

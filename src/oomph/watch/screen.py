@@ -1,4 +1,4 @@
-"""The screen of the live view: a View as lines of rich text that fit the terminal, and its keys. Pure."""
+"""The screen of the live view: formats a View as lines of rich text that fit the terminal, and handles keys. Pure."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ ORDERS: Mapping[str, Callable[[GpuView], float]] = MappingProxyType(
         "temperature": lambda gpu: -gpu.values.get("temperature_celsius", 0.0),
     }
 )
-"""The sort key for the GPUs, by the name of the order."""
+"""The sort keys for the GPUs, by the name of the order."""
 
 
 @dataclass(frozen=True)
 class ViewChoice:
-    """The user's choices."""
+    """The choices that the user made with keys."""
 
     paused: bool = False
     order: str = "index"
@@ -42,7 +42,7 @@ class ViewChoice:
 
 
 def pressed(choice: ViewChoice, key: str) -> ViewChoice:
-    """Return the view choice after a key press. Keys without a function leave it unchanged."""
+    """Return the choice after a key press. Unassigned keys do not change it."""
     if key in ("q", "Q"):
         return replace(choice, quits=True)
     if key in ("p", "P"):
@@ -58,21 +58,21 @@ _FIGURES = (13, 4, 6, 6)
 """The width of each value, in columns."""
 _INDEX = 4
 _NARROWEST, _WIDEST = 3, 16
-"""The minimum and maximum width of a sparkline, in columns."""
+"""The minimum and maximum widths of a sparkline, in columns."""
 _WIDE, _NAME = 100, 25
-"""The screen width at which the name of a GPU is shown, and the width of the name, in columns."""
+"""The screen width from which GPU names are shown, and the width of a name, in columns."""
 _WORST = "bold red"
 
 
 def gpu_head(width: int) -> Text:
-    """Return the line with the column heads."""
+    """Return the line with the column headings."""
     line = _width_of_line(width)
     cells = (f"{title:<{line + 1 + room}}" for title, room in zip(_HEADS, _FIGURES, strict=True))
     return Text(f"{'GPU':<{_INDEX}}{'  '.join(cells)}", style="bold")
 
 
 def gpu_row(gpu: GpuView, width: int, marks: str) -> Text:
-    """Return the line of one GPU."""
+    """Return the line for a GPU."""
     text = Text(f"{gpu.label:<{_INDEX}}")
     if gpu.problem:
         return text.append(shown_line(gpu.problem), style=_WORST)
@@ -88,9 +88,9 @@ def gpu_row(gpu: GpuView, width: int, marks: str) -> Text:
 
 
 def _width_of_line(width: int) -> int:
-    """Return the width of a sparkline in columns.
+    """Return the width of a sparkline, in columns.
 
-    It is a share of what the values and, on a wide screen, the name of the GPU leave.
+    The sparklines share the space left by the values and, on a wide screen, the name of the GPU.
     """
     fixed = _INDEX + sum(_FIGURES) + len(_FIGURES) + 2 * (len(_FIGURES) - 1)
     name = _NAME if width >= _WIDE else 0
@@ -98,7 +98,7 @@ def _width_of_line(width: int) -> int:
 
 
 def _top(gpu: GpuView, key: str) -> float:
-    """Return the value that a full block stands for."""
+    """Return the value that a full block represents."""
     values, history = gpu.values, gpu.history.get(key, (0.0,))
     known = {
         "memory_used_bytes": values.get("memory_total_bytes"),
@@ -110,7 +110,7 @@ def _top(gpu: GpuView, key: str) -> float:
 
 
 def _style_of_figure(gpu: GpuView, key: str) -> str:
-    """Return the style of a value: red for a temperature at the GPU's limit, and for memory nearly used up."""
+    """Return the style of a value: red for a temperature at the GPU's limit, or for memory that is nearly used up."""
     values = gpu.values
     if key == "temperature_celsius" and values.get(key, 0.0) >= values.get("temperature_slowdown_celsius", 1e9):
         return _WORST
@@ -122,13 +122,14 @@ def _style_of_figure(gpu: GpuView, key: str) -> str:
 LEAST_WIDTH, LEAST_HEIGHT = 60, 12
 _STYLES = {"critical": "red", "warning": "yellow", "notice": "cyan"}
 _HANG = " " * 10
-"""Blanks as wide as the time of an incident, for the lines below it."""
+"""The indentation of an incident's continuation lines, as wide as its time."""
 _PARTS = ((3, 2), (3, 1), (0, 5), (0, 6), (2, 3), (1, 4), (1, 0))
-"""The minimum rows and the rank of jobs, GPUs, host, processes, present findings, past incidents and problems."""
+"""The minimum rows and the rank of each part: jobs, GPUs, host, processes, current findings, past incidents,
+problems."""
 
 
 def lines_of(view: View, choice: ViewChoice, width: int, height: int, marks: str = BLOCKS) -> list[Text]:
-    """Return the lines, at most `height` of them, none wider than `width`."""
+    """Return the lines of the screen: at most `height` of them, each no wider than `width`."""
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
         lines = [Text(f"{width}×{height} is too small:"), Text(f"{LEAST_WIDTH}×{LEAST_HEIGHT} needed"), Text("q quit")]
         return [_fitted(line, width) for line in lines[:height]]
@@ -171,7 +172,7 @@ def _footer(choice: ViewChoice) -> Text:
 
 
 def _jobs(jobs: Sequence[Job]) -> list[Text]:
-    """Return the lines of the jobs: the requested run in full, one line for each other run."""
+    """Return the lines for the jobs: the requested run in full, and one line for each of the others."""
     if not jobs:
         return [Text("no run of oomph in this folder", style="dim")]
     first, *others = jobs
@@ -202,7 +203,7 @@ def _process(each: Process) -> Text:
 
 
 def _incidents(incidents: Sequence[ShownIncident], width: int) -> list[Text]:
-    """Return the lines of the incidents: the newest in full with its remedy, one line for each of the others."""
+    """Return the lines for the incidents: the newest in full with its remedy, and one line for each of the others."""
     if not incidents:
         return []
     newest, *others = incidents
@@ -221,7 +222,7 @@ def _style(incident: ShownIncident) -> str:
 
 
 def _cut(part: Sequence[Text], rows: int) -> list[Text]:
-    """Cut the part to `rows` rows; the last one counts those left out."""
+    """Cut the part to `rows` rows. If any are left out, the last row says how many."""
     shown, left = cut(len(part), rows)
     return [*part[:shown], *([Text(f"… {left} more", style="dim")] if left and rows else [])]
 
@@ -232,18 +233,18 @@ def _fitted(line: Text, width: int) -> Text:
 
 
 class Wish(NamedTuple):
-    """The rows that a part would like, and the minimum that it needs."""
+    """The number of rows that a part wants, and the minimum that it needs."""
 
     rows: int
     least: int
     rank: int
-    """The rank of the part: parts with a lower rank are served first."""
+    """The rank of the part. Parts with a lower rank are served first."""
 
 
 def allot(room: int, wishes: Sequence[Wish]) -> list[int]:
-    """Return the number of rows for each part, in the given order; their sum is at most `room`.
+    """Return the number of rows for each part, in the given order. Their sum is at most `room`.
 
-    Each part first gets its minimum while there is room, then the rest of its wish.
+    While there is room, each part first receives its minimum, and then the rest of the rows that it wants.
     """
     given = [0] * len(wishes)
     by_rank = sorted(range(len(wishes)), key=lambda part: wishes[part].rank)
@@ -256,7 +257,7 @@ def allot(room: int, wishes: Sequence[Wish]) -> list[int]:
 
 
 def cut(count: int, rows: int) -> tuple[int, int]:
-    """Return how many of `count` lines fit into these rows, and how many the last one counts as left out."""
+    """Return how many of `count` lines fit into the rows, and how many the last row reports as left out."""
     if count <= rows:
         return count, 0
     shown = max(rows - 1, 0)

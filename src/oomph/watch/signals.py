@@ -1,4 +1,4 @@
-"""Signals as values to wait for: noted on arrival, handled after the current work."""
+"""Turns signals into values to wait for: they are noted on arrival, and handled once the current work is done."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _NOTED = (*ENDING, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 
 class NotedSignals:
-    """Notes signals while entered, and restores their handlers on exit."""
+    """A context manager that notes signals on arrival, and restores their handlers on exit."""
 
     def __init__(self) -> None:
         self._before: dict[signal.Signals, Any] = {}
         self._wakeup_before = -1
         self.fd = -1
-        """The descriptor that becomes readable when a signal has arrived."""
+        """The descriptor that becomes readable when a signal arrives."""
         self._writer = -1
 
     def __enter__(self) -> NotedSignals:
@@ -27,7 +27,7 @@ class NotedSignals:
         os.set_blocking(self._writer, False)
         self._wakeup_before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         for number in _NOTED:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # what nohup has set stays so
+            if signal.getsignal(number) is not signal.SIG_IGN:  # keep the effect of nohup
                 self._before[number] = signal.signal(number, _note)
         return self
 
@@ -47,4 +47,4 @@ class NotedSignals:
 
 
 def _note(number: int, frame: FrameType | None) -> None:
-    """Do nothing: the wakeup descriptor receives the number."""
+    """Do nothing, since the wakeup descriptor receives the signal number."""

@@ -1,6 +1,6 @@
-"""View: everything that `oomph watch` shows at one moment, as frozen values. Pure.
+"""View: frozen values with everything that `oomph watch` shows at one moment. Pure.
 
-The live view, `--once`, `--json` and the Prometheus endpoint each show one View, and read nothing else.
+The live view, `--once`, `--json` and the Prometheus endpoint all show a View, and do not read anything else.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 
 CHARTED = ("memory_used_bytes", "utilization_ratio", "temperature_celsius", "power_watts")
-"""The metrics of a GPU that are shown with a curve of their last minutes."""
+"""The GPU metrics that are shown with a curve of the last few minutes."""
 _SLOW = frozenset(metric.key for metric in METRICS if metric.every_seconds > 1)
 _SLOW_SECONDS = 25.0
-"""The longest time, in seconds, for which a slow value is shown: one read every ten seconds may be absent twice."""
+"""The maximum age, in seconds, at which a slow value is still shown. As it is read every ten seconds, it may be absent
+twice."""
 _PROCESSES_SECONDS = 30.0
-"""The age, in seconds, at which process lists are no longer shown."""
+"""The age, in seconds, above which process lists are no longer shown."""
 
 
 @dataclass(frozen=True)
 class GpuView:
-    """One GPU: its newest values, and recent ones of charted metrics."""
+    """A GPU, with its newest values and the recent values of charted metrics."""
 
     index: int
     uuid: str
@@ -34,26 +35,26 @@ class GpuView:
     values: Values = field(default_factory=dict)
     history: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     problem: str = ""
-    """The reason that the GPU did not answer; it then has no values."""
+    """The reason why the GPU did not answer. There are then no values."""
     instance: int | None = None
-    """The number of a MIG instance; None for a whole GPU."""
+    """The number of a MIG instance, or None for a whole GPU."""
 
     @property
     def label(self) -> str:
-        """The number of the GPU, and of the MIG instance if there is one: "0", "0:1"."""
+        """The number of the GPU, and of its MIG instance if any: "0", "0:1"."""
         return str(self.index) if self.instance is None else f"{self.index}:{self.instance}"
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process with memory on a GPU."""
+    """A process that uses memory on a GPU."""
 
     gpu: int
     pid: int
     name: str
     memory_bytes: int | None
     own: bool
-    """True if it belongs to the script of a displayed run."""
+    """True if the process belongs to the script of a displayed run."""
 
 
 @dataclass(frozen=True)
@@ -64,16 +65,16 @@ class View:
     """The Unix time of the view."""
     gpus: tuple[GpuView, ...] = ()
     processes: tuple[Process, ...] = ()
-    """The processes, those with the most memory first."""
+    """The processes, those that use the most memory first."""
     jobs: tuple[Job, ...] = ()
     """The runs, with the requested one first."""
     incidents: tuple[ShownIncident, ...] = ()
     """The incidents and current findings, newest first."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """The reason that each source named here has no values."""
+    """For each source without values, the reason why."""
     host: Values = field(default_factory=dict)
     sampled: float | None = None
-    """The Unix time of the newest GPU sample; None if there is none."""
+    """The Unix time of the newest sample, or None if there is none."""
 
     @property
     def alerts(self) -> tuple[ShownIncident, ...]:
@@ -82,7 +83,7 @@ class View:
 
     @property
     def past(self) -> tuple[ShownIncident, ...]:
-        """Past incidents, and the findings that are over."""
+        """The past incidents, and the findings that are over."""
         return tuple(each for each in self.incidents if not each.is_present)
 
 
@@ -93,14 +94,14 @@ def view_of(
     present: Sequence[ShownIncident] = (),
     problems: Mapping[str, str] = MappingProxyType({}),
 ) -> View:
-    """Return the view at one moment.
+    """Build the view at one moment.
 
     Args:
-        now: Unix time.
-        samples: the last minutes of the GPUs, oldest first.
+        now: the Unix time.
+        samples: the samples of the last few minutes, oldest first.
         jobs: the runs to show.
         present: the current findings in these samples.
-        problems: why samples are missing, beyond what they say themselves.
+        problems: the reasons for missing samples, in addition to those given in the samples.
     """
     told = [each for job in jobs for each in job.incidents]
     known = {each.key for each in told if each.is_present}
@@ -147,9 +148,9 @@ def _gpu(gpu: GpuSample, instance: int | None, past: Sequence[tuple[float, Value
 
 
 def last_known(past: Sequence[tuple[float, Values]]) -> Values:
-    """Return the newest values, and the last known ones of metrics read every ten seconds.
+    """Return the newest values, and the last known values of metrics that are read only every ten seconds.
 
-    `past` is (time, values), oldest first.
+    `past` contains pairs (time, values), oldest first.
     """
     now, newest = past[-1]
     found = dict(newest)
@@ -161,7 +162,7 @@ def last_known(past: Sequence[tuple[float, Values]]) -> Values:
 
 
 def _processes(samples: Sequence[Sample]) -> tuple[Process, ...]:
-    """Return the last process list that was read, for each GPU."""
+    """Return the processes from the last list that was read for each GPU."""
     newest: dict[str, tuple[Process, ...]] = {}
     for sample in reversed(samples):
         if samples[-1].time - sample.time > _PROCESSES_SECONDS:

@@ -1,4 +1,4 @@
-"""The words and numbers that the live view and `--once` show. Pure."""
+"""Formats the words and numbers shown by the live view and `--once`. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNKNOWN = "-"
 
 
 def memory(values: Values) -> str:
-    """Format the memory in use and in total: "31.2/80 GiB"."""
+    """Format the memory in use and the total: "31.2/80 GiB"."""
     used, total = values.get("memory_used_bytes"), values.get("memory_total_bytes")
     if used is None:
         return UNKNOWN
@@ -35,12 +35,12 @@ def celsius(value: float | None) -> str:
 
 
 def watts(value: float | None) -> str:
-    """Format a power."""
+    """Format power in watts."""
     return UNKNOWN if value is None else f"{value:.0f} W"
 
 
 def figures(values: Values) -> tuple[str, str, str, str]:
-    """Format the memory, the utilization, the temperature and the power of a GPU."""
+    """Format the memory, utilization, temperature and power of a GPU."""
     return (
         memory(values),
         percent(values.get("utilization_ratio")),
@@ -60,7 +60,7 @@ def step_time(seconds: float) -> str:
 
 
 def position(at: int | None, of: int | None) -> str:
-    """Format a position: "3/10"; "3" if its end is unknown."""
+    """Format a position, such as "3/10", or "3" if the end is unknown."""
     if at is None:
         return UNKNOWN
     return f"{at}/{of}" if of is not None else str(at)
@@ -68,13 +68,13 @@ def position(at: int | None, of: int | None) -> str:
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.-:=+*#"
-"""The marks for a terminal that cannot show the blocks."""
+"""The marks for terminals that cannot show the blocks."""
 
 
 def sparkline(values: Sequence[float], width: int, top: float, marks: str = BLOCKS) -> str:
-    """Return a line of marks for the newest `width` values from 0 to `top`.
+    """Return a line of marks for the newest `width` values, on a scale from 0 to `top`.
 
-    The newest comes last, with blanks where there are no values yet.
+    The newest value comes last. Where there are no values yet, the line is blank.
     """
     shown = values[-width:] if width > 0 else ()
     line = "".join(_mark(value / top if top > 0 else 0.0, marks) for value in shown)
@@ -111,7 +111,7 @@ def progress(job: Job) -> str:
 
 
 def pace(job: Job) -> str:
-    """Describe the pace of the job; empty if nothing is known."""
+    """Describe the pace of the job; empty if unknown."""
     parts = []
     if job.step_seconds is not None:
         parts.append(f"{step_time(job.step_seconds)} a step")
@@ -132,13 +132,13 @@ def host(values: Values) -> str:
 
 
 def age(view: View) -> str:
-    """Describe the age of the newest sample; empty if the sample is new."""
+    """Describe the age of the newest sample; empty if it is recent."""
     seconds = 0.0 if view.sampled is None else view.time - view.sampled
     return f"last sample {as_duration(seconds)} ago" if seconds > _LATE_SECONDS else ""
 
 
 def time_of_day(seconds: float) -> str:
-    """Format a time in seconds since 1970 as a time of day; a journal may hold a time that no calendar has."""
+    """Format a Unix time as a time of day. A journal may contain a time that cannot be represented."""
     try:
         return time.strftime("%H:%M:%S", time.localtime(seconds))
     except (OverflowError, ValueError, OSError):
@@ -146,14 +146,14 @@ def time_of_day(seconds: float) -> str:
 
 
 def incident(each: ShownIncident) -> str:
-    """Format an incident on one line, with its time of day, and how long a finding lasted."""
+    """Format an incident on one line, with the time of day and, for a finding that is over, its duration."""
     clock = time_of_day(each.time)
     subject = f"{each.subject}: " if each.subject else ""
     return shown_line(f"{clock}  {each.fault}  {subject}{each.message}{_over(each)}")
 
 
 def remedy(each: ShownIncident) -> str:
-    """Return the remedy of an incident; empty for a finding that is over."""
+    """Return the remedy for an incident; empty for a finding that is over."""
     return "" if each.ended is not None else shown_line(each.remedy)
 
 

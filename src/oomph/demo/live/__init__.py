@@ -1,1 +1,1 @@
-"""Compares two results, in a separate process because it needs NumPy."""
+"""Compares two results in a separate process, since this needs NumPy."""

@@ -1,6 +1,6 @@
-"""Compares the results of two trainings: `python weights.py A.npz B.npz` prints one JSON document. Needs NumPy only.
+"""Compares two training results: `python weights.py A.npz B.npz` prints one JSON document. Needs only NumPy.
 
-It runs as a script, so that the process of `oomph demo` need not load NumPy.
+This runs as a script, so that the `oomph demo` process does not have to load NumPy.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ ACCURACY = "accuracy"
 
 
 def compare(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Return the accuracies, the precision of all weights, and the largest difference between two of them.
+    """Return the accuracies, the weights' precision, and the largest difference between corresponding weights.
 
-    Weights that are missing, not finite, or of a different shape or kind raise ValueError: no number can express the
-    difference.
+    Weights that are missing, not finite, or of a different shape or type raise ValueError, since no number can express
+    the difference.
     """
     names = sorted(first.keys() - {ACCURACY})
     if not names or first.keys() != second.keys():
@@ -39,7 +39,7 @@ def compare(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(paths: list[str]) -> int:
-    """Compare two files; return 1 if they cannot be compared."""
+    """Compare two files, and return 1 if they cannot be compared."""
     try:
         results = []
         for path in paths:

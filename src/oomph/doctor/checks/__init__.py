@@ -1,4 +1,4 @@
-"""CHECKS: every check, causes before consequences. To add one, write a function under `@check` in a module here."""
+"""Lists all checks, causes before consequences. To add one, write a function with `@check` in one of the modules."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ CHECKS: tuple[Check, ...] = tuple(
     for value in vars(module).values()
     if isinstance(value, Check)
 )
-"""All checks, by module; within a module, in source order."""
+"""All checks, by module, and in source order within each module."""

@@ -1,4 +1,4 @@
-"""Checks the CUDA libraries that the loader picks, and the tools that compile for the GPU."""
+"""Checks the CUDA libraries that the loader picks, and the tools that compile code for the GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from oomph.gpu.question import cuda_version
     ),
 )
 def cuda_libraries(snapshot: Snapshot) -> DoctorFinding:
-    """A CUDA library that TensorFlow loads is not on its search path."""
+    """A CUDA library that TensorFlow needs is not on its search path."""
     tensorflow = snapshot.tensorflow
     wanted = [library for library in snapshot.libraries if library.required and library.soname not in DRIVER_LIBRARIES]
     if tensorflow is None or not wanted:
@@ -50,7 +50,7 @@ def cuda_libraries(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _missing_library(library: Library) -> str:
-    """Describe the missing library, and any copy that cannot be loaded or lies where TensorFlow does not search."""
+    """Describe a missing library, and any copy that cannot be loaded or is outside TensorFlow's search path."""
     broken = next((f"{c.path} is {c.problem}" for c in library.candidates if c.problem), "")
     aside = next((f"it is in {c.folder}, where TensorFlow does not look" for c in library.in_wheels), "")
     return f"{library.soname} ({aside or broken})" if aside or broken else library.soname
@@ -85,7 +85,7 @@ def _find_or_install(snapshot: Snapshot, missing: list[Library], all_of_them: bo
     shown="cuDNN 9.1.0 on LD_LIBRARY_PATH before the wheel's 9.3.0: TensorFlow loads 9.1.0 and says so",
 )
 def library_shadowing(snapshot: Snapshot) -> DoctorFinding:
-    """A library on LD_LIBRARY_PATH that is loaded instead of the wheel's own."""
+    """A library on LD_LIBRARY_PATH that is loaded instead of the one from the wheel."""
     ours = [library for library in snapshot.libraries if library.soname not in DRIVER_LIBRARIES]
     if not ours or not snapshot.gpu_wanted:
         return skipped("no CUDA build of TensorFlow, or no NVIDIA GPU")
@@ -102,7 +102,7 @@ def library_shadowing(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _is_shadowed(library: Library) -> bool:
-    """True if LD_LIBRARY_PATH puts a different version before a wheel's copy. Links and equal copies do no harm."""
+    """True if LD_LIBRARY_PATH puts a different version before the wheel's. Links and identical copies do no harm."""
     winner = library.winner
     if winner is None or winner.where != "LD_LIBRARY_PATH" or winner in library.in_wheels:
         return False
@@ -112,7 +112,8 @@ def _is_shadowed(library: Library) -> bool:
 _BAD_CUDNN: dict[tuple[int, ...], str] = {
     (9, 10, 0): "it numbers operations in a different order from adjacent releases",
 }
-"""cuDNN releases known to be bad, and why. Source: the constraints that JAX checks (jax_plugins/cuda/__init__.py)."""
+"""The cuDNN releases known to be bad, and why. Source: the constraints that JAX checks
+(jax_plugins/cuda/__init__.py)."""
 
 
 @check(
@@ -127,7 +128,7 @@ _BAD_CUDNN: dict[tuple[int, ...], str] = {
     shown="the rig's cuDNN 8.9.7 and 9.1.0: TensorFlow prints the mismatch and a convolution fails",
 )
 def cudnn_version(snapshot: Snapshot) -> DoctorFinding:
-    """The cuDNN that will be loaded is older than the one TensorFlow was built with, or known to be bad."""
+    """The cuDNN that will be loaded does not match the one TensorFlow was built with, or is known to be bad."""
     tensorflow, library = snapshot.tensorflow, snapshot.library("libcudnn.so")
     if tensorflow is None or library is None or not tensorflow.cudnn_version or not snapshot.gpu_wanted:
         return skipped("no CUDA build of TensorFlow, or no NVIDIA GPU")
@@ -209,7 +210,7 @@ _SEVERITIES = ("pass", "note", "skip", "warn", "fail")
     ),
 )
 def gpu_architecture(snapshot: Snapshot) -> DoctorFinding:
-    """A GPU for which this TensorFlow contains no machine code."""
+    """A GPU for which this TensorFlow has no machine code."""
     tensorflow, devices = snapshot.tensorflow, snapshot.driver.devices
     if tensorflow is None or not devices:
         return skipped("no GPU to query")
@@ -224,7 +225,7 @@ def _severity(finding: DoctorFinding) -> int:
 
 
 def _architecture_of(snapshot: Snapshot, device: CudaDevice) -> DoctorFinding:
-    """Return the finding about one GPU."""
+    """Return the finding for one GPU."""
     assert snapshot.tensorflow is not None
     capability, codes = device.capability, snapshot.tensorflow.capabilities
     if capability is None:
@@ -256,7 +257,7 @@ def _without_code(capability: tuple[int, int]) -> str:
 
 
 def _only_ptx(snapshot: Snapshot, text: str) -> DoctorFinding:
-    """Return the finding about a GPU with PTX only. The driver compiles it at first use, unless older than the PTX."""
+    """Return the finding for a GPU with only PTX. The driver compiles it at first use, unless the driver is too old."""
     assert snapshot.tensorflow is not None
     number = snapshot.driver.cuda_version
     wants = tuple(snapshot.tensorflow.cuda_version[:2])
@@ -268,7 +269,7 @@ def _only_ptx(snapshot: Snapshot, text: str) -> DoctorFinding:
 
 
 def _last_release(snapshot: Snapshot, capability: tuple[int, int]) -> tuple[Remedy, ...]:
-    """Return a remedy that installs the last release for an old GPU, if there is one."""
+    """Return the remedies for an old GPU, including the last release that supports it, if there is one."""
     last = last_for(capability)
     newer_gpu = Remedy("Train on a GPU of compute capability 6.0 or newer")
     if last is None:
@@ -298,7 +299,7 @@ _CACHE_BYTES = 1 << 30
     ),
 )
 def ptx_cache(snapshot: Snapshot) -> DoctorFinding:
-    """The driver's cache of kernels compiled from PTX, if this GPU needs it."""
+    """The driver's cache for kernels compiled from PTX, if this GPU needs it."""
     host, environment = snapshot.host, snapshot.environment
     if not any(_needs_ptx(snapshot, device) for device in snapshot.driver.devices):
         return skipped("no GPU here needs kernels compiled from PTX")
@@ -318,17 +319,17 @@ def ptx_cache(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _needs_ptx(snapshot: Snapshot, device: CudaDevice) -> bool:
-    """True if some kernels have no machine code for this GPU: the wheel's PTX architecture, or a newer one.
+    """True if some kernels have no machine code for this GPU, because it is at least as new as the wheel's PTX.
 
-    Most kernels of the 2.21.0 wheel contain PTX for compute_90 and no machine code alongside it.
+    Most kernels in the 2.21.0 wheel contain PTX for compute_90, but no machine code alongside it.
     """
     codes = ptx(snapshot.tensorflow.capabilities) if snapshot.tensorflow else []
     return device.capability is not None and any(code <= device.capability for code in codes)
 
 
 _OWN_COMPILER = (2, 21)
-"""The release since which wheels compile with neither: they contain their own compiler and libdevice. Earlier ones
-were not tested."""
+"""The first release known to compile without ptxas and libdevice on the machine, since its wheel contains its own
+compiler and libdevice. Earlier releases were not tested."""
 
 
 @check(
@@ -343,7 +344,7 @@ were not tested."""
     shown="TensorFlow 2.21 compiles on the rig with neither of them on the machine",
 )
 def xla_toolchain(snapshot: Snapshot) -> DoctorFinding:
-    """ptxas and libdevice, which XLA needs to compile for a GPU."""
+    """Missing ptxas or libdevice, which XLA needs to compile for a GPU."""
     tools, tensorflow = snapshot.toolchain, snapshot.tensorflow
     if tensorflow is None or not snapshot.gpu_wanted or not tensorflow.cuda_version:
         return skipped("no CUDA build of TensorFlow, or no NVIDIA GPU")

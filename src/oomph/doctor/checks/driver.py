@@ -1,4 +1,4 @@
-"""Checks the NVIDIA driver, and the devices that it shows."""
+"""Checks the NVIDIA driver and the devices it exposes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from oomph.gpu.question import cuda_version
     shown="with the rig's libraries and no driver TensorFlow lists no GPU and prints UNKNOWN ERROR (303)",
 )
 def gpu_present(snapshot: Snapshot) -> DoctorFinding:
-    """No NVIDIA GPU, or one that is not visible here."""
+    """There is no NVIDIA GPU, or it is not visible here."""
     host, driver = snapshot.host, snapshot.driver
     if driver.asked:
         return passed(f"NVIDIA driver {_driver_version(snapshot)}".rstrip())
@@ -56,7 +56,7 @@ def no_gpu(snapshot: Snapshot) -> str:
 
 
 def _give_gpu(snapshot: Snapshot) -> tuple[Remedy, ...]:
-    """Return the remedies that give a container access to a GPU of its host."""
+    """Return the remedies that make a GPU visible, for example by giving a container access to it."""
     if not snapshot.host.container:
         return (Remedy("If there should be one, check whether the machine sees it", "lspci -d 10de:"),)
     text = (
@@ -145,7 +145,7 @@ def _device_names(snapshot: Snapshot) -> str:
 
 
 def _after_cuinit(snapshot: Snapshot, code: int) -> tuple[Remedy, ...]:
-    """Return the remedies for a cuInit code on this machine."""
+    """Return the remedies for a cuInit error code on this machine."""
     match code:
         case 34 | 804:
             return (*_remove_foreign(snapshot), _REBOOT_TO_MATCH) if code == 804 else _remove_foreign(snapshot)
@@ -172,7 +172,7 @@ def _after_cuinit(snapshot: Snapshot, code: int) -> tuple[Remedy, ...]:
 
 
 def _remove_foreign(snapshot: Snapshot, only_named: bool = False) -> tuple[Remedy, ...]:
-    """Return the remedies that take the wrong libcuda.so.1 off the path: a stub, or cuda-compat's."""
+    """Return the remedies that take a wrong libcuda.so.1 off the path: a stub, or one from cuda-compat."""
     library = snapshot.library("libcuda.so")
     winner = library.winner if library else None
     if winner is None or (only_named and not _is_compat(winner.path)):
@@ -212,7 +212,7 @@ def _restart_container(snapshot: Snapshot) -> tuple[Remedy, ...]:
 
 
 _OLDEST_DRIVER = {11: ("450.80.02", "450"), 12: ("525.60.13", "550"), 13: ("580.65.06", "580")}
-"""The oldest Linux driver for each major version of CUDA, and the branch to install."""
+"""The oldest Linux driver for each CUDA major version, and the branch to install."""
 
 
 @check(
@@ -230,7 +230,7 @@ _OLDEST_DRIVER = {11: ("450.80.02", "450"), 12: ("525.60.13", "550"), 13: ("580.
     shown="the rig's runtime rejects such a driver with 35, as NVIDIA documents; TensorFlow's reaction is its own",
 )
 def driver_version(snapshot: Snapshot) -> DoctorFinding:
-    """A driver that is too old for this TensorFlow's CUDA."""
+    """A driver that is too old for the CUDA version of this TensorFlow."""
     tensorflow, driver, nvml = snapshot.tensorflow, snapshot.driver, snapshot.nvml
     number = driver.cuda_version or nvml.cuda_version
     if tensorflow is None or not tensorflow.cuda_version or not driver.asked:
@@ -271,7 +271,7 @@ def _upgrade(snapshot: Snapshot, branch: str, oldest: str) -> tuple[Remedy, ...]
 
 
 _SILENT_SINCE = (2, 21)
-"""The release since which TensorFlow is shown to need NVML. It is not known which earlier one first needed it."""
+"""The first release for which tests show that TensorFlow needs NVML. Earlier ones may need it too."""
 _NVML_NOT_LOADED, _NVML_MISMATCH = 9, 18  # nvmlReturn_t
 
 
@@ -359,7 +359,7 @@ def _restart_after_host(snapshot: Snapshot) -> tuple[Remedy, ...]:
     source="https://download.nvidia.com/XFree86/Linux-x86_64/550.54.14/README/faq.html (device files)",
 )
 def device_nodes(snapshot: Snapshot) -> DoctorFinding:
-    """Device files under /dev that are missing or closed to this user."""
+    """Device files under /dev that are missing, or that this user may not access."""
     host = snapshot.host
     if host.wsl or not host.kernel_driver:
         return skipped("no NVIDIA kernel module here" if not host.wsl else "WSL2 has /dev/dxg instead")
@@ -408,7 +408,7 @@ _ROCM = Remedy(
     source="https://rocm.docs.amd.com/projects/install-on-linux/en/latest/install/3rd-party/tensorflow-install.html",
 )
 def amd_gpu(snapshot: Snapshot) -> DoctorFinding:
-    """An AMD GPU, which TensorFlow's CUDA wheel cannot use."""
+    """An AMD GPU, which the TensorFlow CUDA wheel cannot use."""
     found = [device.address for device in snapshot.host.pci if device.vendor == "1002"]
     if not found:
         return skipped("no AMD GPU")

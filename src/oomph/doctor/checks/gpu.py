@@ -7,7 +7,7 @@ from oomph.doctor.snapshot import CudaDevice, NvmlDevice, Snapshot
 from oomph.explain.catalogue.fault import Remedy
 
 _MUCH, _NEARLY_ALL = 0.2, 0.95
-"""The shares of a GPU's memory that count as much, and as nearly all: a desktop uses a few per cent."""
+"""The shares of a GPU's memory that count as a lot, and as nearly all. A desktop uses a few per cent."""
 
 
 @check(
@@ -88,7 +88,7 @@ _SIZE_TOLERANCE = 0.05
     ),
 )
 def unequal_gpus(snapshot: Snapshot) -> DoctorFinding:
-    """GPUs of different size or kind in one machine."""
+    """GPUs of different sizes or models in one machine."""
     devices = snapshot.driver.devices
     if len(devices) < 2:
         return skipped("fewer than two GPUs")
@@ -106,9 +106,9 @@ def unequal_gpus(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _left_out(devices: tuple[CudaDevice, ...]) -> list[CudaDevice]:
-    """Return the GPUs that TensorFlow leaves out.
+    """Return the GPUs that TensorFlow ignores.
 
-    It requires 8 multiprocessors, or as many as the best GPU has if that is fewer.
+    TensorFlow requires at least 8 multiprocessors, or as many as the best GPU has if that is fewer.
     """
     counts = [device.multiprocessors for device in devices if device.multiprocessors]
     least = min(_FEW_MULTIPROCESSORS, max(counts, default=0))
@@ -177,7 +177,7 @@ _REPLACE = Remedy("Take it out of service and have it replaced", "nvidia-smi -q 
     source="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
 )
 def gpu_health(snapshot: Snapshot) -> DoctorFinding:
-    """Memory errors of a GPU, or a GPU that the driver has lost."""
+    """Memory errors on a GPU, or a GPU that the driver has lost."""
     devices = snapshot.visible
     if not devices:
         return skipped("no GPU to query")
@@ -224,7 +224,7 @@ _THROTTLE_REASONS = {
     0x40: "its hardware slows it down because it is hot",
     0x80: "its power supply slows it down",
 }
-"""Bits of nvmlClocksEventReasons that mean trouble; idle, a power cap and settings do not."""
+"""The bits of nvmlClocksEventReasons that indicate a problem. The bits for idling, power caps and settings do not."""
 _NEAR_CELSIUS = 5
 
 
@@ -236,7 +236,7 @@ _NEAR_CELSIUS = 5
     source="https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
 )
 def gpu_heat(snapshot: Snapshot) -> DoctorFinding:
-    """A GPU that is hot, or slowed down by heat or power."""
+    """A GPU that is hot, or slowed down by heat or its power supply."""
     devices = snapshot.visible
     if not devices:
         return skipped("no GPU to query")
@@ -280,7 +280,7 @@ _PROHIBITED, _EXCLUSIVE = 2, (1, 3)
     source="https://docs.nvidia.com/deploy/nvml-api/ (nvmlComputeMode_t)",
 )
 def compute_mode(snapshot: Snapshot) -> DoctorFinding:
-    """A GPU that admits only one process, or none."""
+    """A GPU that allows only one process, or none."""
     devices = snapshot.visible
     if not devices:
         return skipped("no GPU to query")
@@ -316,7 +316,7 @@ _SET_CLOCKS = 0x02
     source="https://docs.nvidia.com/deploy/driver-persistence/",
 )
 def gpu_clocks(snapshot: Snapshot) -> DoctorFinding:
-    """Persistence mode and clocks. These are only notes: nothing fails because of them."""
+    """Persistence mode and clock settings. These are only notes, since nothing fails because of them."""
     devices = snapshot.visible
     if not devices:
         return skipped("no GPU to query")

@@ -1,4 +1,4 @@
-"""Checks the machine around the GPUs."""
+"""Checks the rest of the machine: memory, shared memory and disk space."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from oomph.doctor.snapshot import Snapshot
 from oomph.explain.catalogue.fault import Remedy
 
 _LEAST_MEMORY_BYTES, _SHARE_OF_GPUS = 2 << 30, 4
-"""The minimum host memory in bytes, and the divisor of the GPUs' memory below which it is too little: a quarter."""
+"""The minimum host memory in bytes, and the divisor that gives its minimum share of the GPUs' memory: a quarter."""
 _MORE_MEMORY = {
     "kubernetes": "resources: {limits: {memory: 32Gi}}",
     "docker": "docker run --memory=32g ...",
@@ -96,7 +96,7 @@ _FULL_BYTES, _LITTLE_BYTES = 100 << 20, 2 << 30
     source="statvfs(3)",
 )
 def disk_space(snapshot: Snapshot) -> DoctorFinding:
-    """A disk that is too full for checkpoints."""
+    """A disk with too little space left for checkpoints."""
     free, path = snapshot.host.disk_free_bytes, snapshot.host.disk_path
     if free is None:
         return skipped("the free disk space is unknown")

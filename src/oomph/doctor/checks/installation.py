@@ -1,4 +1,4 @@
-"""Checks Python, TensorFlow, Keras and the wheels from which they were installed."""
+"""Checks Python, TensorFlow, Keras and the wheels that they were installed from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WSL = Remedy("Run the script in WSL2, where the Linux wheels find the GPU", "ws
     source="https://www.tensorflow.org/install/pip",
 )
 def platform(snapshot: Snapshot) -> DoctorFinding:
-    """A system for which there is no TensorFlow with CUDA."""
+    """A system on which TensorFlow does not support CUDA."""
     host, tensorflow = snapshot.host, snapshot.tensorflow
     where = f"{host.system} {host.machine}, {host.libc or 'no glibc'}"
     if host.system == "Windows" and (tensorflow is None or tensorflow.numbers > (2, 10, 1)):
@@ -61,7 +61,7 @@ def platform(snapshot: Snapshot) -> DoctorFinding:
     source="PEP 425; the Tag lines of the wheel's WHEEL file",
 )
 def python_version(snapshot: Snapshot) -> DoctorFinding:
-    """A Python for which this TensorFlow was not built."""
+    """A Python that this TensorFlow was not built for."""
     python, tensorflow = snapshot.python, snapshot.tensorflow
     if tensorflow is None:
         return skipped("TensorFlow is not installed")
@@ -81,7 +81,7 @@ def python_version(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _release_for_python(snapshot: Snapshot) -> str:
-    """Return the installed version if it has a wheel for this Python, otherwise the newest that does."""
+    """Return the requirement for the installed version, or for the newest one with a wheel for this Python."""
     assert snapshot.tensorflow is not None
     minor = snapshot.python.version[1]
     own = release_of(snapshot.tensorflow.numbers)
@@ -101,7 +101,7 @@ def _release_for_python(snapshot: Snapshot) -> str:
     source="https://docs.python.org/3/library/venv.html, on moving environments",
 )
 def environment_moved(snapshot: Snapshot) -> DoctorFinding:
-    """A virtual environment that was moved or copied by hand."""
+    """A virtual environment that was moved or copied manually."""
     python = snapshot.python
     if not python.prefix or python.prefix == python.base_prefix:
         return skipped("no virtual environment")
@@ -130,7 +130,7 @@ def environment_moved(snapshot: Snapshot) -> DoctorFinding:
     source="https://packaging.python.org/en/latest/specifications/recording-installed-packages/",
 )
 def tensorflow_installed(snapshot: Snapshot) -> DoctorFinding:
-    """No TensorFlow, or half of one."""
+    """TensorFlow is not installed, or only partly."""
     tensorflow = snapshot.tensorflow
     if tensorflow is None:
         return failed(
@@ -187,7 +187,7 @@ def tensorflow_twice(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _is_shim(found: list[Package]) -> bool:
-    """True for the empty `tensorflow` wheel of Windows and ARM with the wheel that it requires, in the same version."""
+    """True for the empty `tensorflow` wheel on Windows and ARM with the wheel that it requires, in the same version."""
     return len({package.version for package in found}) == 1 and {"tensorflow", "tensorflow-intel"} == {
         p.name for p in found
     }
@@ -238,7 +238,7 @@ _TRUE = ("1", "true", "t")
     source="https://keras.io/getting_started/#tensorflow--keras-2-backwards-compatibility",
 )
 def keras_version(snapshot: Snapshot) -> DoctorFinding:
-    """A Keras that does not match this TensorFlow."""
+    """A Keras version that does not match this TensorFlow."""
     tensorflow, keras = snapshot.tensorflow, snapshot.packages.get("keras")
     if tensorflow is None:
         return skipped("TensorFlow is not installed")
@@ -287,7 +287,7 @@ def keras_version(snapshot: Snapshot) -> DoctorFinding:
     source="Requires-Dist in the installed wheel's METADATA",
 )
 def requirements(snapshot: Snapshot) -> DoctorFinding:
-    """Packages whose versions TensorFlow's own metadata rules out: NumPy, protobuf, Keras, h5py, ..."""
+    """Packages (NumPy, protobuf, Keras, h5py, …) in versions that TensorFlow's own metadata rules out."""
     tensorflow = snapshot.tensorflow
     if tensorflow is None:
         return skipped("TensorFlow is not installed")
@@ -300,21 +300,21 @@ def requirements(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _demands(snapshot: Snapshot) -> Iterator[tuple[Package, Requirement]]:
-    """Yield each installed package that TensorFlow's metadata names (and-cuda included), with its requirement."""
+    """Yield each installed package that TensorFlow requires (including the and-cuda extra), with the requirement."""
     tensorflow = snapshot.packages.get(snapshot.tensorflow.distribution) if snapshot.tensorflow else None
     marks = {"extra": "and-cuda", "python_version": "{}.{}".format(*snapshot.python.version[:2])}
     for line in tensorflow.requires if tensorflow else ():
         try:
             need = Requirement(line)
         except InvalidRequirement:
-            continue  # metadata from before 2.13 has a form that no longer parses
+            continue  # metadata from before 2.13 no longer parses
         package = snapshot.packages.get(normal(need.name))
         if package is not None and (need.marker is None or need.marker.evaluate(marks)):
             yield package, need
 
 
 def _not_allowed(snapshot: Snapshot, wrong: list[tuple[Package, Requirement]]) -> tuple[str, Remedy]:
-    """Return the message about packages whose versions TensorFlow does not allow, and the remedy."""
+    """Return the message and the remedy for packages in versions that TensorFlow does not allow."""
     assert snapshot.tensorflow is not None
     named = ", ".join(f"{package.name} {package.version} (it requires {need.specifier})" for package, need in wrong)
     wanted = [f"{package.name}{need.specifier}" for package, need in wrong]
@@ -323,7 +323,7 @@ def _not_allowed(snapshot: Snapshot, wrong: list[tuple[Package, Requirement]]) -
 
 
 def _met(package: Package, need: Requirement) -> bool:
-    """True if the installed version is allowed; a string that is not a version passes."""
+    """True if the installed version is allowed, or is not a valid version."""
     try:
         return need.specifier.contains(package.version, prereleases=True)
     except ValueError:
@@ -341,7 +341,7 @@ def _met(package: Package, need: Requirement) -> bool:
     source="the extra and-cuda in the installed wheel's METADATA; https://github.com/tensorflow/tensorflow/issues/60913",
 )
 def nvidia_wheels(snapshot: Snapshot) -> DoctorFinding:
-    """CUDA library wheels in versions that the installed TensorFlow rules out, or of two generations."""
+    """CUDA library wheels in versions that the installed TensorFlow rules out, or from two CUDA generations."""
     tensorflow = snapshot.tensorflow
     wheels = [package for package in snapshot.packages.found if _generation(package)]
     if tensorflow is None or not wheels:
@@ -367,12 +367,12 @@ def nvidia_wheels(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _generation(package: Package) -> str:
-    """Return the CUDA generation in a wheel's name: "cu12" for nvidia-cudnn-cu12."""
+    """Return the CUDA generation in the name of a wheel, such as "cu12" for nvidia-cudnn-cu12."""
     name, _, generation = package.name.rpartition("-")
     return generation if name.startswith("nvidia-") and generation.startswith("cu") and generation[2:].isdigit() else ""
 
 
 def _double(wheels: list[Package]) -> list[str]:
-    """Return wheels that share a stem, and hence the folder nvidia/<stem>/lib."""
+    """Return the wheels that share a stem, and therefore the folder nvidia/<stem>/lib."""
     stems = [package.name.rpartition("-")[0] for package in wheels]
     return sorted(package.name for package in wheels if stems.count(package.name.rpartition("-")[0]) > 1)

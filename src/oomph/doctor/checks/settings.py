@@ -20,7 +20,7 @@ _SHOW_ALL = Remedy("Show all GPUs", "unset CUDA_VISIBLE_DEVICES")
     source="CUDA C++ Programming Guide, CUDA_VISIBLE_DEVICES",
 )
 def cuda_visible_devices(snapshot: Snapshot) -> DoctorFinding:
-    """CUDA_VISIBLE_DEVICES hides GPUs, or does not mean what it seems to."""
+    """CUDA_VISIBLE_DEVICES hides GPUs, or does not mean what it appears to mean."""
     value = snapshot.environment.get("CUDA_VISIBLE_DEVICES")
     if not snapshot.gpu_wanted:
         return skipped("no NVIDIA GPU")
@@ -42,7 +42,7 @@ def cuda_visible_devices(snapshot: Snapshot) -> DoctorFinding:
 
 
 def _wrong_entry(entry: str, devices: tuple[NvmlDevice, ...], before: list[str]) -> str:
-    """Say what is wrong with one entry, by NVIDIA's rules; empty if it names one device."""
+    """Describe what is wrong with an entry, by NVIDIA's rules; empty if the entry identifies a single device."""
     bare = entry.strip()
     if not bare:
         return "an empty entry"
@@ -63,7 +63,7 @@ def _wrong_entry(entry: str, devices: tuple[NvmlDevice, ...], before: list[str])
 
 
 def _cut_list(value: str, entries: list[str], place: int, wrong: str, devices: tuple[NvmlDevice, ...]) -> DoctorFinding:
-    """Return the finding about a list with a wrong entry: CUDA uses only the entries before the first wrong one."""
+    """Return the finding for a list with an invalid entry: CUDA uses only the entries before it."""
     text = f"CUDA_VISIBLE_DEVICES={value!r}: {wrong}."
     if wrong.endswith(" twice"):
         return failed(
@@ -83,7 +83,7 @@ def _once(entries: list[str]) -> str:
 
 
 def _numbered(snapshot: Snapshot, text: str) -> DoctorFinding:
-    """Return the finding about device numbers: CUDA numbers the fastest GPU first by default, nvidia-smi by PCI bus."""
+    """Return the finding about device numbers: CUDA defaults to the fastest GPU first, nvidia-smi to PCI bus order."""
     names = {device.name for device in snapshot.nvml.devices}
     value = snapshot.environment.get("CUDA_VISIBLE_DEVICES", "")
     if len(names) > 1 and value[:1].isdigit() and snapshot.environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
@@ -103,7 +103,7 @@ _GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
     shown='with yes, 1 and True TensorFlow on the rig prints "could not be parsed" and takes all of the memory',
 )
 def gpu_growth(snapshot: Snapshot) -> DoctorFinding:
-    """TF_FORCE_GPU_ALLOW_GROWTH has a value that TensorFlow does not know."""
+    """TF_FORCE_GPU_ALLOW_GROWTH has a value that TensorFlow does not recognise."""
     value = snapshot.environment.get(_GROWTH)
     if value is None or value in GROWTH_WORDS:
         return passed(f"{_GROWTH} is {value or 'not set'}")
@@ -125,7 +125,7 @@ _POOLS_SINCE = 11020
     shown="with TF_GPU_ALLOCATOR=bogus TensorFlow on the rig trains with BFC and prints nothing about it",
 )
 def gpu_allocator(snapshot: Snapshot) -> DoctorFinding:
-    """TF_GPU_ALLOCATOR names an allocator that TensorFlow does not know, or that this driver does not support."""
+    """TF_GPU_ALLOCATOR is set to an allocator that TensorFlow does not know, or that this driver does not support."""
     value = snapshot.environment.get(_ALLOCATOR)
     if not value:
         return passed(f"{_ALLOCATOR} is not set: TensorFlow's own allocator (BFC)")
@@ -157,7 +157,7 @@ _COMMON_FLAGS = (
     "xla_force_host_platform_device_count",
     "xla_dump_to",
 )
-"""Flags that people commonly set, used only to suggest a spelling."""
+"""Commonly used flags, only for suggesting the right spelling."""
 
 
 @check(
@@ -172,7 +172,7 @@ _COMMON_FLAGS = (
     shown="TensorFlow exits with code 1 over --xla_bogus_flag=1, but not over flags that the check considers known",
 )
 def xla_flags(snapshot: Snapshot) -> DoctorFinding:
-    """XLA_FLAGS contains a flag that XLA does not know, which ends the process."""
+    """XLA_FLAGS contains a flag that XLA does not know, which makes it abort the process."""
     value = snapshot.environment.get("XLA_FLAGS", "")
     if not value.strip():
         return passed("XLA_FLAGS is not set")
@@ -203,7 +203,7 @@ _DEBUG_VARIABLES = {
         "no-kernel-image",
     ),
 }
-"""The values of each variable that matter, their effect, and the fault to which they lead."""
+"""For each variable, the values that matter, their effect, and the fault that they lead to."""
 
 
 @check(
@@ -213,7 +213,7 @@ _DEBUG_VARIABLES = {
     source="CUDA C++ Programming Guide, environment variables",
 )
 def debug_variables(snapshot: Snapshot) -> DoctorFinding:
-    """Variables left over from debugging, which slow training or make it fail."""
+    """Variables left over from debugging, which slow training down or make it fail."""
     if not snapshot.gpu_wanted:
         return passed("they matter only on a GPU")
     found = [name for name in _DEBUG_VARIABLES if snapshot.environment.get(name) in _DEBUG_VARIABLES[name][0]]
@@ -234,7 +234,7 @@ _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
     source="gpu_device.cc",
 )
 def log_level(snapshot: Snapshot) -> DoctorFinding:
-    """TF_CPP_MIN_LOG_LEVEL hides the one line that TensorFlow prints about a GPU that it does not use."""
+    """TF_CPP_MIN_LOG_LEVEL hides the only line that TensorFlow prints about a GPU that it skips."""
     value = snapshot.environment.get(_LOG_LEVEL, "")
     if not snapshot.gpu_wanted:
         return skipped("no NVIDIA GPU")

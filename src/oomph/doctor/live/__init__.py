@@ -1,1 +1,1 @@
-"""Trials of a device with TensorFlow, each in a separate process."""
+"""Tries out devices with TensorFlow, in separate processes."""

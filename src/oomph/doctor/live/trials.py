@@ -1,7 +1,7 @@
-"""Small trials of one device, for `oomph doctor --deep`: `python trials.py GPU:0 import list allocate matmul ...`.
+"""Runs small trials on a device, for `oomph doctor --deep`: `python trials.py GPU:0 list allocate matmul ...`.
 
-Runs by itself, in the script's Python. Each trial prints a line of JSON when it starts and one when it ends: if
-the process dies or hangs, the last trial started is to blame.
+This script runs standalone, in the script's Python. Each trial prints a line of JSON when it starts and another when it
+ends, so if the process dies or hangs, the last trial to start is to blame.
 """
 
 import json
@@ -15,7 +15,7 @@ _MEGABYTE = 1 << 20
 
 
 class Difference(Exception):
-    """The device's result differs from the CPU's."""
+    """Raised if the device's result differs from the CPU's."""
 
 
 def _say(**facts: object) -> None:
@@ -24,19 +24,19 @@ def _say(**facts: object) -> None:
 
 
 def _same(np: Any, there: Any, here: Any, tolerance: float = _TOLERANCE) -> str:
-    """Describe how far the device's result is from the CPU's, relative to the largest value.
+    """Describe how much the device's result differs from the CPU's, relative to the largest value.
 
-    Raises Difference if it is too far.
+    Raises Difference if it is too much.
     """
     there, here = np.asarray(there, "float64"), np.asarray(here, "float64")
     apart = float(np.max(np.abs(there - here)) / max(float(np.max(np.abs(here))), 1e-12))
-    if not apart <= tolerance:  # NaN is too far as well
+    if not apart <= tolerance:  # `not <=` also catches NaN
         raise Difference(f"the result differs from the CPU's by {apart:.2g} of its size")
     return f"differs from the CPU by {apart:.1g}"
 
 
 def _both(tf: Any, device: str, compute: Callable[[], Any]) -> tuple[Any, Any]:
-    """Return the results of the same computation on the device and on the CPU, from the same numbers."""
+    """Run the same computation on the device and on the CPU, and return both results."""
     results = []
     for place in (device, "CPU:0"):
         with tf.device(place):
@@ -67,7 +67,7 @@ def _allocate(tf: Any, np: Any, device: str) -> str:
 
 def _matmul(tf: Any, np: Any, device: str) -> str:
     a, b = _numbers(np, 512, 512), _numbers(np, 512, 512)
-    return _same(np, *_both(tf, device, lambda: tf.matmul(a, b)), 5e-3)  # TF32 keeps ten bits
+    return _same(np, *_both(tf, device, lambda: tf.matmul(a, b)), 5e-3)  # TF32 has only ten bits
 
 
 def _convolution(tf: Any, np: Any, device: str) -> str:
@@ -86,7 +86,7 @@ def _rnn(tf: Any, np: Any, device: str) -> str:
 
 
 def _fixed(tf: Any, np: Any) -> Any:
-    """Return the weights of a layer, the same on every device; random ones need not be."""
+    """Return an initializer that gives the same weights on every device. Random ones may differ between devices."""
     return lambda shape, dtype=None: tf.constant(_numbers(np, *shape) * 0.1, dtype or "float32")
 
 
@@ -102,7 +102,7 @@ def _mixed_precision(tf: Any, np: Any, device: str) -> str:
 def _xla(tf: Any, np: Any, device: str) -> str:
     a, b = _numbers(np, 256, 256), _numbers(np, 256, 256)
 
-    def compute(x: Any, y: Any) -> Any:  # of arguments: XLA would work out constants by itself
+    def compute(x: Any, y: Any) -> Any:  # takes arguments, since XLA would fold constants
         return tf.nn.relu(tf.matmul(x, y)) + tf.exp(-tf.abs(x))
 
     with tf.device(device):
@@ -127,7 +127,7 @@ def _bandwidth(tf: Any, np: Any, device: str) -> str:
 
 
 def _all_reduce(tf: Any, np: Any, device: str) -> str:
-    """Check the sum over two devices, as MirroredStrategy computes it in every step."""
+    """Check a sum over two devices, which MirroredStrategy computes in every step."""
     kind = device.split(":")[0]
     devices = [found.name for found in tf.config.list_logical_devices(kind)][:2]
     strategy = tf.distribute.MirroredStrategy(devices)
@@ -187,5 +187,5 @@ def _main(device: str, names: "list[str]") -> None:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # this folder: its modules are none that TensorFlow looks for
+    sys.path.pop(0)  # this folder, whose modules TensorFlow must not import
     _main(sys.argv[1], sys.argv[2:])

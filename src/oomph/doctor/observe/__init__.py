@@ -1,6 +1,6 @@
-"""observe() takes the Snapshot, in the process of `oomph doctor` or `oomph run`.
+"""Takes the Snapshot of the machine, in the process of `oomph doctor` or `oomph run`.
 
-A part that cannot be observed is noted in `unread`; the others are still observed.
+If a part cannot be observed, `unread` records the reason, and the other parts are still observed.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ def observe(
     environ: Mapping[str, str] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Snapshot:
-    """Observe the machine as a script run by this Python in this environment would find it.
+    """Observe the machine as a script that this Python runs in this environment would see it.
 
     Args:
-        python: the script's Python; None is oomph's own.
-        environ: the script's environment; None is oomph's own.
-        say: called if the drivers take a long time to answer.
+        python: the script's Python; None means oomph's own.
+        environ: the script's environment; None means oomph's own.
+        say: a function that is called with a message if the drivers take a long time to answer.
 
     Raises:
-        ExamineError: the Python does not answer.
+        ExamineError: if the Python does not answer.
     """
     environ = os.environ if environ is None else environ
     started, parts = time.monotonic(), _Parts()
@@ -50,7 +50,7 @@ def observe(
         lambda: observe_libraries(tensorflow, packages, search_path(tensorflow, interpreter.path, environ)),
         none,
     )
-    questions = Questions(libraries, environ, say=say)  # asked now, answered while files are read
+    questions = Questions(libraries, environ, say=say)  # starts now, and runs while files are read
     snapshot = Snapshot(
         python=interpreter,
         host=parts.take("host", lambda: observe_host(environ), HostFacts()),
@@ -66,11 +66,11 @@ def observe(
 
 
 class _Parts:
-    """Takes the parts of a snapshot, and notes those that fail."""
+    """Observes the parts of a snapshot, and records those that fail."""
 
     def __init__(self) -> None:
         self.unread: dict[str, str] = {}
-        """The reason that each part of the snapshot named here could not be observed."""
+        """For each part of the snapshot that could not be observed, the reason why."""
 
     def take(self, name: str, look: Callable[[], _Part], otherwise: _Part) -> _Part:
         """Return what `look` returns, or `otherwise` if it fails."""

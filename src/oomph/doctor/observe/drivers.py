@@ -1,4 +1,4 @@
-"""Queries libcuda, NVML and the loaded cuDNN in child processes that run while the rest is observed."""
+"""Queries libcuda, NVML and cuDNN in child processes that run while the rest of the machine is observed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from oomph.doctor.snapshot import CudaDevice, Driver, HoldingProcess, Library, N
 from oomph.gpu.question import Answer, Question, cuda_version, cudnn_version
 
 LIMIT_SECONDS = 5.0
-"""The time, in seconds, to wait for an answer: cuInit takes well under a second on a healthy machine; a broken driver
-never returns."""
+"""The time, in seconds, to wait for an answer. On a healthy machine, cuInit takes well under a second; in a broken
+driver, it never returns."""
 
 
 class Questions:
-    """The children, all started at once; `driver` and `nvml` wait for their answers."""
+    """Starts all children at once. The methods wait for their answers."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Questions:
         self._versions = Question("ask_library.py", words, environ) if words and self._cuda else None
 
     def driver(self) -> Driver:
-        """Return libcuda's answers; `asked` is False if there is no libcuda."""
+        """Return the answers from libcuda. `asked` is False if there is no libcuda."""
         if self._cuda is None:
             return Driver()
         answer = self._cuda.answer(self._deadline, self._limit, self._slow)
@@ -52,7 +52,7 @@ class Questions:
         )
 
     def nvml(self) -> NvmlAnswers:
-        """Return NVML's answers; `asked` is False if there is no NVML."""
+        """Return the answers from NVML. `asked` is False if there is no NVML."""
         if self._nvml is None:
             return NvmlAnswers()
         answer = self._nvml.answer(self._deadline, self._limit, self._slow)
@@ -69,7 +69,7 @@ class Questions:
         )
 
     def versions(self) -> dict[str, str]:
-        """Return the version of each file, for the libraries that answered."""
+        """Return the versions of the libraries that answered, by file."""
         if self._versions is None:
             return {}
         answer = self._versions.answer(self._deadline, self._limit)
@@ -77,7 +77,7 @@ class Questions:
 
 
 def _version_words(libraries: Sequence[Library]) -> list[str]:
-    """Return the arguments of `ask_library.py`: every candidate for cuDNN, and the first for the CUDA runtime."""
+    """Return the arguments for `ask_library.py`: all candidates for cuDNN, and the first one for the CUDA runtime."""
     words: list[str] = []
     for library in libraries:
         kind = library.soname.removeprefix("lib").split(".")[0]
@@ -108,6 +108,6 @@ def _nvml_device(row: Mapping[str, Any]) -> NvmlDevice:
 
 
 def _known(kind: Any, row: Mapping[str, Any]) -> Any:
-    """Build a value of type `kind` from the keys of the row that are its fields."""
+    """Build a value of type `kind` from a row. Keys that are not fields of that type are ignored."""
     names = {each.name for each in fields(kind)}
     return kind(**{name: value for name, value in row.items() if name in names})

@@ -1,6 +1,6 @@
-"""Reads an ELF file's machine and library search path. No library is loaded.
+"""Reads the machine type and library search path of an ELF file, without loading it.
 
-Source: the ELF-64 object file format, and ld.so(8) for the search order.
+Sources: the ELF-64 object file format, and ld.so(8) for the search order.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ _PROGRAM = struct.Struct("<IIQQQQQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _ENTRY = struct.Struct("<qQ")
 _MOST_BYTES = 1 << 34
-"""The most bytes of a file to map: TensorFlow's libraries have a tenth of this; a sparse file may claim any size."""
+"""The maximum size of a file to map, in bytes. TensorFlow's libraries are a tenth of this size, but a sparse file may
+claim any size."""
 _MOST_DYNAMIC_BYTES, _MOST_PATH_BYTES = 1 << 20, 1 << 16
 
 
 @dataclass(frozen=True)
 class Elf:
-    """The relevant facts of an ELF file."""
+    """The relevant facts about an ELF file."""
 
     machine: int
     runpath: tuple[str, ...] = ()
-    """The entries of DT_RUNPATH (otherwise of DT_RPATH), with `$ORIGIN` resolved."""
+    """The entries of DT_RUNPATH, or of DT_RPATH if there is none, with `$ORIGIN` resolved."""
 
 
 def problem_of(path: Path, machine: str) -> str:
-    """Return the reason that the loader cannot use this file; empty if it can."""
+    """Return the reason why the loader cannot use this file; empty if it can."""
     try:
         with open_regular(path) as file:
             head = file.read(_HEADER.size)
@@ -55,19 +56,19 @@ def problem_of(path: Path, machine: str) -> str:
 
 
 def read_elf(path: Path) -> Elf:
-    """Read a 64-bit little-endian ELF file. Raises ValueError for any other file, OSError if unreadable."""
+    """Read a 64-bit little-endian ELF file. Raises ValueError for any other file, and OSError if it cannot be read."""
     with mapped(path) as data:
         header = _header(data)
         programs = [_PROGRAM.unpack_from(data, header[5] + i * header[9]) for i in range(header[10])]
-        dynamic = dict(reversed(list(_dynamic(data, programs))))  # the first of two equal tags counts
-        origin = os.path.dirname(os.path.abspath(path))  # like the loader, without following links
+        dynamic = dict(reversed(list(_dynamic(data, programs))))  # if a tag occurs twice, the first one counts
+        origin = os.path.dirname(os.path.abspath(path))  # the loader does not follow links either
         return Elf(header[2], _runpath(data, programs, dynamic, origin))
 
 
 def names_in(path: Path, names: tuple[str, ...]) -> set[str]:
-    """Return the names that occur at the end of a string in the file's read-only data.
+    """Return the subset of `names` that occur at the end of a string in the file's read-only data.
 
-    The text before them is ignored: linkers let a string share the end of a longer one.
+    Any text before a name is ignored, because linkers let a string share the end of a longer one.
     """
     with mapped(path) as data:
         start, end = section(data, b".rodata")
@@ -76,11 +77,11 @@ def names_in(path: Path, names: tuple[str, ...]) -> set[str]:
 
 @contextmanager
 def mapped(path: Path) -> Iterator[mmap.mmap]:
-    """Map the bytes of a library into memory.
+    """Map a library into memory.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is damaged; also if the `with` block finds that out.
+        OSError: if it cannot be read.
+        ValueError: if it is damaged, even if this is discovered only in the `with` block.
     """
     with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size > _MOST_BYTES:
@@ -123,7 +124,7 @@ def _offset(programs: list[tuple[int, ...]], address: int) -> int:
 
 
 def section(data: mmap.mmap, name: bytes) -> tuple[int, int]:
-    """Return the start and end of a section in an ELF file, in bytes; the whole file if the sections are stripped."""
+    """Return the byte range of a section in an ELF file, or of the whole file if the sections are stripped."""
     header = _header(data)
     sections = [_SECTION.unpack_from(data, header[6] + i * header[11]) for i in range(header[12])]
     if not sections:

@@ -1,8 +1,8 @@
 """Observes the machine and its container: memory, disk, PCI, kernel modules, device files, variables, XLA's tools.
 
-Reads only small files. Of the variables it keeps those that change what TensorFlow, CUDA or the loader do, and no
-others: they may hold secrets. TF_ is also Terraform's prefix (TF_VAR_password), and NVIDIA_ also starts the names of
-keys for NVIDIA's services (NVIDIA_API_KEY). For both, only known longer prefixes are kept.
+Only small files are read. The only variables kept are those that affect TensorFlow, CUDA or the loader, since others
+may contain secrets. TF_ is also Terraform's prefix (TF_VAR_password), and NVIDIA_ is also used for keys to NVIDIA's
+services (NVIDIA_API_KEY). For these two, only known longer prefixes are kept.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _MODULES = ("nvidia", "nvidia_uvm", "nouveau", "amdgpu")
 _VENDORS = ("10de", "1002")
 _MOST_BYTES = 1 << 20
 _NO_LIMIT_BYTES = 1 << 60
-"""The number of bytes at or above which a limit means "no limit": cgroup v1 then reports a number of this size."""
+"""A limit of at least this many bytes means "no limit": cgroup v1 reports a number of this size if there is none."""
 
 
 def observe_host(environ: Mapping[str, str], root: Path = Path("/"), folder: Path | None = None) -> HostFacts:
-    """Observe the host from `folder`, whose disk is the one reported."""
+    """Observe the host. Disk space is reported for `folder`, which defaults to the working directory."""
     folder = Path.cwd() if folder is None else folder
     release = platform.release()
     cache = _cache(environ)
@@ -53,7 +53,7 @@ def observe_host(environ: Mapping[str, str], root: Path = Path("/"), folder: Pat
 
 
 def _text(path: Path) -> str:
-    """Return the content of a small file; empty if it cannot be read."""
+    """Return the content of a small file, or an empty string if it cannot be read."""
     try:
         return read_regular(path, _MOST_BYTES).decode(errors="replace").strip()
     except OSError:
@@ -98,7 +98,7 @@ def _cache(environ: Mapping[str, str]) -> Path:
 
 
 def _can_write(path: Path) -> bool:
-    """True if files can be created in the folder or, if it is missing, in the nearest parent."""
+    """True if files can be created in the folder or, if it does not exist, in its nearest existing parent."""
     for place in (path, *path.parents):
         if place.exists():
             return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
@@ -106,7 +106,7 @@ def _can_write(path: Path) -> bool:
 
 
 def _pci(root: Path) -> Iterator[PciDevice]:
-    """Yield display controllers and 3D controllers (class 03) and accelerators (class 12) of the relevant vendors."""
+    """Yield the display and 3D controllers (class 03) and accelerators (class 12) from the relevant vendors."""
     try:
         folders = sorted((root / "sys/bus/pci/devices").iterdir())
     except OSError:
@@ -132,7 +132,7 @@ def _owner(path: Path) -> str:
 
 
 def _kernel_driver(root: Path) -> str:
-    """Find the driver's version: 550.54.15 in "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ..." """
+    """Find the driver version: "550.54.15" if the line is "NVRM version: ... Kernel Module  550.54.15  Tue ..."."""
     for line in _text(root / "proc/driver/nvidia/version").splitlines():
         if line.startswith("NVRM"):
             return next((word for word in line.split() if word[:1].isdigit() and word.count(".") >= 1), "")
@@ -164,7 +164,7 @@ _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD", "CREDENTIAL")
 
 
 def observe_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the relevant variables that are set."""
+    """Return the relevant environment variables that are set."""
     return {name: value for name, value in sorted(environ.items()) if _kept(name)}
 
 
@@ -178,7 +178,7 @@ _DATA_DIR = re.compile(r"--xla_gpu_cuda_data_dir=(\S+)")
 
 
 def observe_toolchain(path: Sequence[str], environ: Mapping[str, str], root: Path = Path("/")) -> Toolchain:
-    """Return the first ptxas and the first libdevice, in XLA's search order (cuda_root_path.cc of xla)."""
+    """Find the first ptxas and the first libdevice, in XLA's search order (cuda_root_path.cc of xla)."""
     named = _DATA_DIR.search(environ.get("XLA_FLAGS", ""))
     data_dir = named[1] if named else ""
     homes = list(_homes(data_dir, path, root))

@@ -1,4 +1,4 @@
-"""Finds the libraries that TensorFlow will load, the file that wins for each, and its version."""
+"""Finds the libraries that TensorFlow will load, and for each the file that the loader chooses and its version."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SONAMES: Mapping[int, Mapping[str, str]] = {
         "cusparse": "libcusparse.so.12",
     },
 }
-"""The library names that TensorFlow passes to dlopen, by CUDA's major version (tsl/platform/default/dso_loader.cc)."""
+"""The library names that TensorFlow passes to dlopen, by CUDA major version (tsl/platform/default/dso_loader.cc)."""
 _OPTIONAL = {11: ("libnccl.so.2",), 12: ("libnccl.so.2", "libcupti.so.12")}
 DRIVER_LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
 WHEELS = {
@@ -46,12 +46,12 @@ WHEELS = {
     "libnccl": "nccl",
     "libcupti": "cuda-cupti",
 }
-"""The wheel that contains each library: nvidia-cublas-cu12."""
+"""For each library, the stem of the wheel that contains it: "cublas" for nvidia-cublas-cu12."""
 _SUFFIX = re.compile(r"\.so\.(\d+(?:\.\d+)+)\Z")
 
 
 def sonames(tensorflow: TensorFlow) -> list[tuple[str, bool]]:
-    """Return the names of the libraries that this TensorFlow loads, each with True if it uses no GPU without it."""
+    """Return the names of the libraries that this TensorFlow loads, each with True if it is required to use a GPU."""
     major = tensorflow.cuda_version[0] if tensorflow.cuda_version else 0
     if major not in _SONAMES or tensorflow.cuda is False:
         return []
@@ -75,13 +75,13 @@ def search_path(
 
 
 def observe_libraries(tensorflow: TensorFlow | None, packages: Packages, search: SearchPath) -> tuple[Library, ...]:
-    """Return every relevant library, with its candidates."""
+    """Return all relevant libraries with their candidates."""
     wanted = [*((name, True) for name in DRIVER_LIBRARIES), *(sonames(tensorflow) if tensorflow else ())]
     return tuple(_with_versions(search.find(name, required), packages) for name, required in wanted)
 
 
 def with_version(library: Library, versions: Mapping[str, str]) -> Library:
-    """Return the library with the versions that its files reported, if any."""
+    """Return the library, updated with the versions that its files reported."""
     known = tuple(replace(c, version=versions.get(c.path, c.version)) for c in library.candidates)
     return replace(library, candidates=known)
 
@@ -92,7 +92,7 @@ def _with_versions(library: Library, packages: Packages) -> Library:
 
 
 def _version(soname: str, candidate: Candidate, packages: Packages) -> str:
-    """Return the version from the metadata of the file's wheel, otherwise from the file name behind the links."""
+    """Return the version from the metadata of the file's wheel, or else from the file name with all links resolved."""
     wheel = f"nvidia-{WHEELS.get(soname.split('.')[0], '?')}-cu"
     if "/nvidia/" in candidate.path:
         site = candidate.path.rpartition("/nvidia/")[0]
@@ -114,19 +114,19 @@ _DEFAULTS = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "usr/l
 
 @dataclass(frozen=True)
 class SearchPath:
-    """The places that the loader searches, in order."""
+    """The locations that the loader searches, in order."""
 
     ld_library_path: tuple[str, ...]
     runpath: tuple[str, ...]
     cache: Mapping[str, tuple[str, ...]]
-    """The files of each library name, as recorded by ldconfig."""
+    """The files for each library name, as recorded by ldconfig."""
     wheels: tuple[str, ...]
-    """Folders of nvidia-* wheels, which the loader searches only if the RUNPATH says so."""
+    """The folders of nvidia-* wheels, which the loader searches only if they are in the RUNPATH."""
     root: Path = Path("/")
     machine: str = "x86_64"
 
     def find(self, soname: str, required: bool) -> Library:
-        """Find every file with that name, the winner first."""
+        """Find all files with this name, in search order."""
         found: dict[str, Candidate] = {}
         for path, where, folder in self._places(soname):
             if os.path.lexists(path) and path not in found:
@@ -148,20 +148,20 @@ class SearchPath:
 
 
 def split_path(value: str | None) -> tuple[str, ...]:
-    """Split LD_LIBRARY_PATH into its entries; an empty one means the working directory."""
+    """Split LD_LIBRARY_PATH into its entries. An empty entry means the working directory."""
     if not value:
         return ()
     return tuple(entry or "." for entry in value.replace(";", ":").split(":"))
 
 
 def wheel_folders(path: Sequence[str]) -> tuple[str, ...]:
-    """Return the folders `nvidia/*/lib` (and CUDA 13's `nvidia/cu13/lib`) of every folder on sys.path."""
+    """Return the folders `nvidia/*/lib` (including `nvidia/cu13/lib`, used by CUDA 13) in every folder on sys.path."""
     found = [str(folder) for entry in path if entry for folder in sorted(Path(entry).glob("nvidia/*/lib"))]
     return tuple(dict.fromkeys(found))
 
 
 def read_cache(root: Path = Path("/")) -> dict[str, tuple[str, ...]]:
-    """Read the files of each library name from ld.so.cache, in glibc's format since 2.2; empty without glibc."""
+    """Read the files for each library name from ld.so.cache, in the format since glibc 2.2; empty without glibc."""
     try:
         data = read_regular(root / "etc/ld.so.cache", _MOST_BYTES)
     except OSError:
@@ -174,7 +174,7 @@ def read_cache(root: Path = Path("/")) -> dict[str, tuple[str, ...]]:
     for number in range(count):
         offset = base + _HEADER_BYTES + number * _ENTRY.size
         if offset + _ENTRY.size > len(data):
-            break  # cut off
+            break  # the file is truncated
         _, key, value, _, _ = _ENTRY.unpack_from(data, offset)
         found.setdefault(_text(data, base + key), []).append(_text(data, base + value))
     return {name: tuple(paths) for name, paths in found.items()}

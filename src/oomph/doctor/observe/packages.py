@@ -1,4 +1,4 @@
-"""Reads the metadata of the distributions that matter to TensorFlow on a GPU, even broken ones. Nothing is imported."""
+"""Reads the metadata of the distributions that matter for TensorFlow on a GPU, even broken ones. Imports nothing."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ _MODULES = {
     "tf-keras": "tf_keras",
     "numpy": "numpy",
 }
-"""The package in each distribution that may be half uninstalled."""
+"""For each distribution that may be half uninstalled, the package that it installs."""
 _MOST_BYTES = 1 << 22
 _ALIAS = re.compile(r"[-_.]+")
 
 
 class _OnDisk(Distribution):
-    """Reads only the regular files of a distribution."""
+    """A distribution whose metadata is read only from regular files."""
 
     def __init__(self, info: Path) -> None:
         self._info = info
 
     def read_text(self, filename: str) -> str | None:
-        """Return the content of a metadata file; None if it cannot be read. The name is empty for an old egg-info."""
+        """Return the content of a metadata file, or None if unreadable. For an old egg-info, the name is empty."""
         try:
             return read_regular(self._info / filename, _MOST_BYTES).decode(errors="replace")
         except OSError:
             return None
 
     def locate_file(self, path: str | PathLike[str]) -> Path:
-        """Return the path of a file of the distribution itself."""
+        """Return the path of a file that the distribution installed."""
         return self._info.parent / path
 
 
 def observe_packages(path: Sequence[str]) -> Packages:
-    """Return every relevant distribution on this sys.path, in its order."""
+    """Return every relevant distribution on this sys.path, in order."""
     found: list[Package] = []
     leftovers: list[str] = []
     folders = dict.fromkeys(str(Path(entry)) for entry in path if entry)
@@ -65,7 +65,7 @@ def observe_packages(path: Sequence[str]) -> Packages:
 
 
 def normal(name: str) -> str:
-    """Return a distribution's normalized name, for comparison (PEP 503)."""
+    """Normalize the name of a distribution for comparison (PEP 503)."""
     return _ALIAS.sub("-", name).lower()
 
 
@@ -102,7 +102,7 @@ def _package(folder: Path, info: str, name: str, version: str) -> Package:
 
 
 def _missing(folder: Path, info: str, name: str) -> str:
-    """Return the missing part of a half-uninstalled distribution; empty if nothing is missing."""
+    """Describe what is missing from a half-uninstalled distribution; empty if nothing is."""
     module = _MODULES.get(name)
     if module is None or not info.endswith(".dist-info") or _is_editable(folder / info):
         return ""

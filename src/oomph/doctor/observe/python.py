@@ -1,4 +1,4 @@
-"""Observes the Python that runs the script: its version, and where it finds packages. It may not be oomph's own."""
+"""Observes the Python that runs the script, which may not be oomph's own: its version and where it finds packages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SECONDS = 10
 
 
 def observe_python(executable: str, environ: Mapping[str, str]) -> Python:
-    """Observe this Python. Raises ExamineError if it does not answer."""
+    """Observe a Python. Raises ExamineError if it does not answer."""
     name, version, implementation, prefix, base_prefix, path = (
         _own() if executable == sys.executable and not sys.flags.isolated else _ask(executable, environ)
     )
@@ -55,7 +55,7 @@ def _own() -> list[Any]:
 
 
 def _begins_with_a_script() -> bool:
-    """True if sys.path[0] is the folder of `oomph` itself, where the script finds nothing."""
+    """True if sys.path[0] is the folder of the `oomph` command, which is not on the script's path."""
     return not getattr(sys.flags, "safe_path", False)
 
 
@@ -70,9 +70,9 @@ def _ask(executable: str, environ: Mapping[str, str]) -> list[Any]:
 
 
 def _moved_from(prefix: Path) -> str:
-    """Find the folder in which this virtual environment was created, from its scripts; empty if it has not moved.
+    """Find the folder in which this virtual environment was created, using its scripts; empty if it has not moved.
 
-    The first line of bin/pip names the Python with which the environment was created.
+    The first line of bin/pip contains the path of the Python that the environment was created with.
     """
     for name in ("pip", "pip3", "tensorboard"):
         try:

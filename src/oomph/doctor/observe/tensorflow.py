@@ -1,4 +1,4 @@
-"""Observes what the installed TensorFlow was built for, and where it looks for CUDA libraries. Never imports it."""
+"""Observes what the installed TensorFlow was built for and where it looks for CUDA libraries, without importing it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DISTRIBUTIONS = (
     "intel-tensorflow",
     "tensorflow-macos",
 )
-"""Distributions that contain the package `tensorflow`."""
+"""The distributions that contain the package `tensorflow`."""
 _LIBRARIES = ("libtensorflow_framework.so.2", "libtensorflow_framework.so.1")
 _BIG = ("libtensorflow_cc.so.2", *_LIBRARIES, "python/_pywrap_tensorflow_internal.so")
 _MOST_BYTES = 1 << 20
@@ -33,7 +33,7 @@ _FLAG = re.compile(r"--(xla_[a-z0-9_]+)")
 
 
 def observe_tensorflow(packages: Packages, environ: Mapping[str, str]) -> TensorFlow | None:
-    """Observe the TensorFlow that an import would find; None if there is none."""
+    """Observe the TensorFlow that an import would find, or return None if there is none."""
     package = next((each for name in DISTRIBUTIONS if (each := packages.get(name))), None)
     if package is None:
         return None
@@ -68,10 +68,10 @@ def observe_tensorflow(packages: Packages, environ: Mapping[str, str]) -> Tensor
 
 
 def _build_info(folder: Path) -> dict[str, Any]:
-    """Return the items of build_info.py: an OrderedDict of pairs, or a dict with fewer items in later versions."""
+    """Return the items in build_info.py, an OrderedDict of pairs or, in later versions, a dict with fewer items."""
     try:
         tree = ast.parse(read_regular(folder / "python/platform/build_info.py", _MOST_BYTES).decode())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two if nested too deeply
         return {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call | ast.Dict):
@@ -85,7 +85,7 @@ def _build_info(folder: Path) -> dict[str, Any]:
 
 
 def _pinned(package: Package, wheel: str) -> tuple[int, ...]:
-    """Return the major and minor version of the oldest wheel with this name that TensorFlow's requirements allow."""
+    """Return the major and minor versions of the oldest such wheel that TensorFlow's requirements allow."""
     for line in package.requires:
         found = re.search(r"(?:>=|==)\s*(\d+)\.(\d+)", line) if line.startswith(wheel) else None
         if found:
@@ -94,7 +94,7 @@ def _pinned(package: Package, wheel: str) -> tuple[int, ...]:
 
 
 def _in_library(folder: Path) -> tuple[str, ...]:
-    """Return the architectures of the code in the library itself."""
+    """Return the architectures that the library itself contains code for."""
     for library in _BIG:
         try:
             return architectures(folder / library)
@@ -104,7 +104,7 @@ def _in_library(folder: Path) -> tuple[str, ...]:
 
 
 def _loader(folder: Path) -> tuple[str, tuple[str, ...]]:
-    """Return the library that loads CUDA's, and its RUNPATH. Conda keeps it in the environment's lib folder."""
+    """Return the CUDA-loading library and its RUNPATH. Conda keeps the library in the environment's lib folder."""
     for place in (folder, *folder.parents[2:3]):
         for name in _LIBRARIES:
             try:
@@ -115,7 +115,7 @@ def _loader(folder: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def _unknown_flags(folder: Path, flags: str) -> tuple[str, ...]:
-    """Return the names in XLA_FLAGS that this TensorFlow does not know, for which XLA ends the process."""
+    """Return the flags in XLA_FLAGS that this TensorFlow does not know, which make XLA abort the process."""
     names = tuple(dict.fromkeys(_FLAG.findall(flags)))
     if not names:
         return ()
@@ -134,16 +134,17 @@ _FATBIN_MAGIC = b"\x50\xed\x55\xba"
 _FATBIN_HEADER, _FATBIN_ENTRY = struct.Struct("<IHHQ"), struct.Struct("<HHIQ")
 _ARCHITECTURE_AT = 28
 _ENOUGH = 200
-"""The number of files to examine: those of one compilation have the same architectures."""
+"""The number of fat binaries to examine. All those from the same compilation have the same architectures."""
 
 
 def architectures(path: Path) -> tuple[str, ...]:
-    """Return a library's architectures: sm_80 for machine code, compute_90 for PTX; none if it has no code for GPUs.
+    """Return a library's architectures (sm_80 for machine code, compute_90 for PTX); empty if it has no code for GPUs.
 
-    A fat binary is a header of 16 bytes (magic, version, size of the header, size of what follows) and entries: kind
-    (1: PTX, 2: machine code), size of the entry's header at byte 4, of its content at byte 8, architecture at byte 28.
-    NVIDIA documents the container only through its tools (fatbinary, cuobjdump). Read this way, the wheels of 2.17 and
-    2.21 contain what their build_info.py says, and machine code for 9.0.
+    A fat binary consists of a 16-byte header (magic, version, size of the header, size of the rest) and entries. Each
+    entry has its kind (1 for PTX, 2 for machine code) at byte 0, the size of its header at byte 4, the size of its
+    content at byte 8, and its architecture at byte 28. NVIDIA documents the format only through its tools (fatbinary,
+    cuobjdump). Read this way, the 2.17 and 2.21 wheels contain what their build_info.py lists, and machine code for
+    9.0.
     """
     found: set[tuple[int, int]] = set()
     with mapped(path) as data:

@@ -1,1 +1,1 @@
-"""One step in micro-batches: the same gradients, losses, metrics and statistics as with the full batch."""
+"""One step in micro-batches, with the same gradients, losses, metrics and statistics as the full batch."""

@@ -1,10 +1,10 @@
-"""Assignments that a step makes after its update, from variables alone: averages of weights, and target networks.
+"""Handles assignments that a step computes from variables alone after its update: weight averages, target networks.
 
     for weight, average in zip(network.weights, averaged.weights):
         average.assign(0.999 * average + 0.001 * weight)
 
-A micro-batch skips these assignments. The commit of the divided batch makes them once, from the updated weights. If a
-value depends on the batch, or on weights from before the update, the step is not divided.
+Micro-batches skip these assignments. The commit of the divided batch makes them once, from the updated weights. If a
+value depends on the batch, or on the weights before the update, the step is not divided.
 """
 
 from __future__ import annotations
@@ -28,27 +28,28 @@ _METHODS: dict[str, Callable[[Any, Any], Any]] = {
     "assign_add": lambda variable, value: variable.read_value() + value,
     "assign_sub": lambda variable, value: variable.read_value() - value,
 }
-"""The value that each method of a variable assigns."""
+"""Maps each assignment method of a variable to the value that it assigns."""
 BY_ITSELF = "the step assigns weights itself"
 _USES_UPDATE = "the step uses the weights after their update"
 
 
 class AfterUpdate:
-    """The assignments of one traced micro-batch after the first optimizer call, none of which is carried out."""
+    """Records, without making them, the assignments after a traced micro-batch's first optimizer call."""
 
     def __init__(self) -> None:
         self.variables: list[Any] = []
         self.values: list[Any] = []
         self._noted: dict[int, int] = {}
-        """Maps the `id` of a variable's handle to the number of operations when it was assigned."""
+        """Maps the `id` of a variable's handle to the graph's operation count when the variable was assigned."""
 
     @staticmethod
     @contextmanager
     def replaced(variables: list[Any], current: Callable[[], AfterUpdate | None]) -> Iterator[None]:
-        """Record assignments of these variables within the block.
+        """Within the block, record assignments to these variables instead of making them.
 
         Args:
-            current: returns the recorder of the micro-batch traced in this thread; None elsewhere or before the update.
+            current: returns the recorder of the micro-batch being traced in this thread; None elsewhere or before the
+                update.
         """
         with ExitStack() as undo:
             for variable in map(tensorflow_variable, variables):
@@ -64,12 +65,14 @@ class AfterUpdate:
         self._noted[id(variable.handle)] = len(TENSORFLOW.default_graph.value()().get_operations())
 
     def reason(self, graph: Any, before: set[str], updated: set[int]) -> str:
-        """Return why the commit cannot make these assignments, such as updated weights used elsewhere; empty if it can.
+        """Return why the commit cannot make these assignments, or an empty string if it can.
+
+        For example, the step may use the updated weights elsewhere.
 
         Args:
             graph: the graph of the micro-batch.
             before: the names of the operations that existed at the first update.
-            updated: the identities of the handles of the variables that the update changes.
+            updated: the ids of the handles of the variables that the update changes.
         """
         captured = {id(inside): id(outside) for outside, inside in graph.captures}
         needed = _needed(self.values)
@@ -81,10 +84,10 @@ class AfterUpdate:
                     return _USES_UPDATE
             elif operation.type == "Placeholder":
                 if id(operation.outputs[0]) not in captured:
-                    return BY_ITSELF  # from the batch
+                    return BY_ITSELF  # depends on the batch
             elif operation.type == "ReadVariableOp":
                 if operation.name in before or any(place >= self._noted.get(handle, math.inf) for handle in handles):
-                    return BY_ITSELF  # from a variable before the update, or after an assignment that is skipped here
+                    return BY_ITSELF  # reads a variable before the update, or after a skipped assignment
                 if _feeds_others(operation, needed):
                     return _USES_UPDATE
             elif operation.op_def.is_stateful:
@@ -94,11 +97,11 @@ class AfterUpdate:
         return ""
 
     def assignments(self, concrete: Any) -> Assignments:
-        """Return the assignments of the micro-batch `concrete`, for use in a different graph."""
+        """Return the assignments recorded from the micro-batch `concrete`, for use in a different graph."""
         graph, needed = concrete.graph, _needed(self.values)
         whole = graph.as_graph_def(add_shapes=True)
         nodes = [node for node in whole.node if node.name in needed and node.op != "Placeholder"]
-        for node in nodes:  # no control edges: in the commit, TensorFlow orders reads after preceding writes
+        for node in nodes:  # drop control edges: in the commit, TensorFlow orders reads after preceding writes
             data = [name for name in node.input if not name.startswith("^")]
             node.ClearField("input")
             node.input.extend(data)
@@ -112,13 +115,13 @@ class AfterUpdate:
 
 @dataclass(frozen=True)
 class Assignments:
-    """Assignments, and how to compute their values from captured variables."""
+    """Assignments to make, with the graph that computes their values from captured variables."""
 
     definition: Any = None
     captures: dict[str, Any] = field(default_factory=dict)
-    """Maps a tensor name in the definition to the captured tensor it stands for."""
+    """Maps a tensor name in the definition to the captured tensor that it represents."""
     values: tuple[tuple[Any, str], ...] = ()
-    """Each variable, and the name of the tensor to assign."""
+    """Each variable, paired with the name of the tensor to assign to it."""
 
     def make(self) -> None:
         """Add these assignments to the function being traced."""

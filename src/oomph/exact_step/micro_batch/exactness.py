@@ -1,10 +1,10 @@
-"""Promises of how exact micro-batches will be, before they are needed: exact, approximate, probe, or restarts only.
+"""Promises how exact micro-batches will be, before any are needed: exact, approximate, to be probed, or restart only.
 
-"exact": the update of the divided step equals the update of the full batch, up to rounding. It is promised for Keras'
-own train step with layers, losses and metrics that treat each sample independently, by class and arguments. Each entry
+"exact": the divided step's update equals the full batch's, up to rounding. It is promised for Keras' own train step
+with layers, losses and metrics that are known, by class and arguments, to treat each sample independently. Each entry
 of these lists is compared with Keras in tests/tensorflow/micro_batch/test_by_construction.py. Everything else is
-probed, even Keras' own classes: for example, the losses Dice and Tversky sum over the whole batch unless they are given
-axes. Before a batch is split, every model, known or not, is probed with samples of that batch (`probe.py`).
+probed, even some of Keras' own classes: for example, the losses Dice and Tversky sum over the whole batch unless they
+are given axes. Before a batch is split, every model, known or not, is probed with samples of that batch (`probe.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Check = Callable[[Any], bool]
 
 
 def _along_features(thing: Any) -> bool:
-    """True if none of the axes that a layer or an operation works along is the batch axis."""
+    """True if a layer or an operation has an axis argument and it never refers to the batch axis."""
     axes = getattr(thing, "axis", None)
     return axes is not None and all(int(axis) == -1 or int(axis) > 0 for axis in tf.nest.flatten(axes))
 
@@ -45,7 +45,7 @@ def _without_noise_shape(layer: Any) -> bool:
 
 
 def _along_last_axis(thing: Any) -> bool:
-    """True if a loss or a metric uses the last axis, which is the default."""
+    """True if a loss or metric works along the last axis, which is the default."""
     return bool(KERAS.function_arguments.get(thing, {}).get("axis", -1) == -1)
 
 
@@ -106,24 +106,24 @@ _METRIC_FUNCTIONS = (
     "top_k_categorical_accuracy", "sparse_top_k_categorical_accuracy",
 )  # fmt: skip
 _SHORT = ("accuracy", "acc", "crossentropy", "ce")
-"""The metric names for which Keras chooses a class based on the shapes of the outputs."""
+"""The metric names for which Keras chooses a class based on the output shapes."""
 _OPERATIONS: dict[str, Check] = {
     **dict.fromkeys(("Add", "Subtract", "Multiply", "Divide", "Equal", "NotEqual", "LogicalAnd"), _always),
     **dict.fromkeys(("Any", "All"), _along_features),
 }
-"""The check for each operation of a functional model that belongs to no layer, such as those that build masks."""
+"""The check for each operation of a functional model that is not a layer, such as those that build masks."""
 _MODELS = ("Sequential", "Functional")
 _ACTIVATIONS = ("activation", "recurrent_activation")
 
 
 def unproved_layer(model: Any) -> str:
-    """Name the first component of a model in which samples may affect each other; empty if there is none."""
+    """Describe the first part of a model in which samples may affect each other; empty if there is none."""
     inner = (found for layer in KERAS.flatten_layers.call(model, include_self=False) for found in _unproved_in(layer))
     return next(itertools.chain(_operations_of(model), inner), "")
 
 
 def unproved_loss(model: Any) -> str:
-    """Name the first loss of a compiled model that may combine several samples; empty if there is none."""
+    """Describe the first loss of a compiled model that may combine several samples; empty if there is none."""
     for loss in tf.nest.flatten(model.loss):
         if loss is not None and not _is_proved(loss, "losses", _LOSSES, _LOSS_FUNCTIONS):
             return f"{_whose(loss)}loss {_name_of(loss)}"
@@ -131,7 +131,7 @@ def unproved_loss(model: Any) -> str:
 
 
 def unproved_metric(model: Any) -> str:
-    """Name the first metric of a compiled model that might not add up over samples; empty if there is none."""
+    """Describe the first metric of a compiled model that might not add up over samples; empty if there is none."""
     compiled = KERAS.compile_metrics.get(model)
     given = [row.get(compiled) for row in (KERAS.user_metrics, KERAS.user_weighted_metrics)]
     for metric in tf.nest.flatten(given):
@@ -159,7 +159,7 @@ def _unproved_in(layer: Any) -> Iterator[str]:
 
 
 def _operations_of(model: Any) -> Iterator[str]:
-    """Describe each operation of a functional model, outside its layers, in which samples may affect each other."""
+    """Describe each operation outside a functional model's layers in which samples may affect each other."""
     import keras
 
     for operation in getattr(model, "operations", ()):
@@ -177,7 +177,7 @@ def _is_known_activation(activation: Any) -> bool:
 
 
 def _is_proved(given: Any, module: str, classes: tuple[str, ...], functions: tuple[str, ...]) -> bool:
-    """True if a loss or a metric is listed, in any form that Keras accepts."""
+    """True if a loss or metric, in any form that Keras accepts, is listed."""
     import keras
 
     public = getattr(keras, module)
@@ -187,7 +187,7 @@ def _is_proved(given: Any, module: str, classes: tuple[str, ...], functions: tup
         try:
             given = public.get(given)
         except ValueError:
-            return False  # Keras raises its own error
+            return False  # let Keras raise its own error
     if isinstance(given, type):
         return any(given is getattr(public, name, None) for name in classes)
     name = type(given).__name__
@@ -212,7 +212,7 @@ def _is_of_keras(thing: Any) -> bool:
 EXACT, APPROXIMATE, RESTART_ONLY = "exact", "approximate", "restart only"
 TO_BE_PROBED = "probed before a batch is divided"
 SMALLER = "smaller batches"
-"""The kind of promise that allows splitting a batch into smaller batches, each with its own update."""
+"""The kind of promise under which a batch may be split into smaller batches, each with its own update."""
 REFUSED = "refused"
 BATCH_NORMALIZATION = "BatchNormalization sees each micro-batch alone"
 _STRATEGIES = (
@@ -223,17 +223,17 @@ _STRATEGIES = (
 
 @dataclass(frozen=True)
 class Promise:
-    """The guarantee for a fit, and the reason it is not stronger."""
+    """The guarantee for a fit, and the reason that it is not stronger."""
 
     kind: str
     reason: str = ""
-    """The reason the promise is not stronger, in words."""
+    """The reason that the promise is not stronger, in words."""
     coupling: str = ""
-    """The known reason why samples in a batch are coupled, if any."""
+    """The known reason that samples in a batch are coupled, if any."""
 
     @property
     def refused(self) -> bool:
-        """True if no batch may be split."""
+        """True if batches must not be split."""
         return self.kind == REFUSED
 
     def __str__(self) -> str:
@@ -241,7 +241,7 @@ class Promise:
 
 
 def promise_before_tracing(model: Any, step: str = "train_step") -> Promise:
-    """Return the promise from the compiled model alone; "exact" may still turn out to be approximate.
+    """Return the promise based on the compiled model alone; "exact" may later turn out to be only approximate.
 
     Args:
         step: the method to guard, "train_step" or "test_step".
@@ -265,14 +265,14 @@ def promise_before_tracing(model: Any, step: str = "train_step") -> Promise:
 
 
 def promise_for_predict(model: Any) -> Promise:
-    """Return the promise for the outputs of `predict`, from the model alone. Losses and metrics do not matter."""
+    """Return the promise for the outputs of `predict`, based on the model alone; losses and metrics are irrelevant."""
     own = type(model).predict_step is not KERAS.trainer.value().predict_step
     unknown = "custom predict_step" if own else _unknown_layer(model)
     return Promise(TO_BE_PROBED, unknown) if unknown else Promise(EXACT)
 
 
 def promise_after_tracing(promise: Promise, model: Any, written: list[Slot]) -> Promise:
-    """Refine the promise by the state that the traced step writes before its commit."""
+    """Refine the promise using the state that the traced step writes before its commit."""
     if promise.kind == RESTART_ONLY or not _moving_statistics_are_written(model, written):
         return promise
     if promise.reason:
@@ -298,7 +298,7 @@ def _unknown_layer(model: Any) -> str:
 
 
 def layer_class(model: Any) -> str:
-    """Return the nearest class of a model that Keras defines; "custom" if a subclass overrides `call`."""
+    """Return the name of a model's nearest Keras class, or "custom" if a subclass overrides `call`."""
     cls = next((c for c in type(model).__mro__ if c.__module__.startswith("keras.")), type(model))
     return "custom" if cls is not type(model) and "call" in vars(type(model)) else cls.__name__
 

@@ -1,4 +1,4 @@
-"""Gradient accumulation: runs the user's step on each micro-batch and adds everything up as in one step."""
+"""Gradient accumulation: runs the user's step on each micro-batch and combines the results into those of one step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from oomph.keras_bridge.runtime.allocator import run_out_of_memory
 
 @dataclass(frozen=True)
 class Kinds:
-    """Flags for loss terms and plain numbers: True for a sum over samples, False for a mean."""
+    """For loss terms and plain numbers: True for a sum over samples, False for a mean."""
 
     loss: bool
     terms: list[bool]
@@ -32,15 +32,15 @@ class Kinds:
 class AccumulatedStep:
     """A divided step. Only accumulators and small state change before `commit`.
 
-    Without XLA, a micro-batch adds up each gradient as soon as it exists. If XLA compiles the model, it compiles only
-    the gradients, not their accumulation. A step compiled by XLA loses the buffers of the variables that it writes when
-    it runs out of memory (see `full_batch_step.py`), and the sums must survive.
+    Without XLA, each gradient of a micro-batch is added to its sum as soon as it exists. If XLA compiles the model, it
+    compiles only the computation of the gradients, not their accumulation. When a step compiled by XLA runs out of
+    memory, it loses the buffers of the variables that it writes (see `full_batch_step.py`), and the sums must survive.
 
     Args:
         model: a compiled Keras model.
-        micro_step: its step on micro-batches.
-        commits: the variable that counts commits, incremented before the first assignment. None for steps that commit
-            nothing.
+        micro_step: the model's step on micro-batches.
+        commits: the variable that counts commits, incremented before the first assignment, or None for steps that
+            commit nothing.
     """
 
     def __init__(self, model: Any, micro_step: MicroBatchStep, commits: tf.Variable | None) -> None:
@@ -53,26 +53,26 @@ class AccumulatedStep:
         self._small: SmallState | None = None
         self._divisors: list[Any] = []
         self._own: list[Any] = []
-        """The samples of each replica; `_sizes` contains their counts."""
+        """Each replica's part of the batch. `_sizes` contains the sample counts."""
         self._sizes: list[int] = []
         self._size = 0
         self.combine: str | None = None
-        """The user's way to combine numbers in the logs, "mean" or "sum"; None if the probe is to find out."""
+        """How the user wants numbers in the logs to be combined, "mean" or "sum", or None to let the probe find out."""
         self.compiled = True
-        """False to run micro-batches without XLA: a probe is not worth a compilation."""
+        """False to run micro-batches without XLA, since compiling for a probe is not worthwhile."""
         self.summed: list[float] = []
-        """For each plain-number loss term, 1 if the probe found it to be a sum over samples."""
+        """For each loss term that is a plain number, 1 if the probe found it to be a sum over samples, 0 otherwise."""
         self._add = _compiled(self._added, micro_step.eagerly)
         self._adds_at_once = self.trains and not micro_step.eagerly and self._replicas.count == 1
         self._at_once: tuple[Any, Any] | None = None
-        """A traced micro-batch step, and the function that runs it and adds up its gradients."""
+        """The traced micro-batch step, and the function that runs it and accumulates its gradients."""
         self._commit = _compiled(self._apply_sums, micro_step.eagerly, model.jit_compile)
 
     def extra_bytes(self) -> int:
-        """Return the device memory for micro-batches beyond their own steps.
+        """Return the device memory, in bytes, that micro-batches need on top of their own steps.
 
-        It consists of the sums, unless they exist, and the gradients of a micro-batch if XLA computes all of them
-        before the first is added up.
+        It consists of the sums, unless they already exist, and of a micro-batch's gradients if they are all computed
+        before the first is added to its sum, as under XLA.
         """
         if not self.trains:
             return 0
@@ -81,11 +81,11 @@ class AccumulatedStep:
         return weights * (together + (not self._sums[0].exist))
 
     def start(self, batch: Any, size: int, small: SmallState) -> None:
-        """Accept a batch, before its first micro-batch.
+        """Accept a batch before its first micro-batch.
 
         Args:
             size: the number of samples on the busiest replica.
-            small: the state that the step writes besides weights.
+            small: the state that the step writes, apart from weights.
         """
         self.micro_step.trace(batch)
         if self._small is not small:
@@ -104,19 +104,19 @@ class AccumulatedStep:
         self.summed += [0.0] * (len(self.micro_step.losses.terms) - len(self.summed))
 
     def add(self, start: int, samples: int, scale: float = 1.0) -> None:
-        """Run the step on `samples` samples, starting at `start`, and on the same share of smaller replicas.
+        """Run the step on `samples` samples, starting at `start`, and on the same fraction of any smaller replica.
 
         Args:
             start: the index of the first sample.
             samples: the number of samples.
-            scale: a factor for each mean in the loss.
+            scale: a factor by which to multiply each mean in the loss.
         """
         injector = testing.active() if self.trains else None
         if injector is not None and injector.refuses_micro_batch(samples, self._size):
             run_out_of_memory()
         self._state.before_micro_batch()
         assert self._small is not None
-        held = self._small.snapshot()  # a second reference: XLA may not take these buffers for its outputs
+        held = self._small.snapshot()  # a second reference keeps XLA from reusing these buffers for its outputs
         outputs, sparse = self._added_up(*self._parts(start, samples, scale))
         del held
         self._state.after_micro_batch(samples / self._size)
@@ -125,12 +125,12 @@ class AccumulatedStep:
         self._metrics.keep(outputs, [stop - first for first, stop in cuts(self._sizes, start, samples)])
 
     def finish(self, size_is_known: bool) -> Any:
-        """Set state and metrics to the values that the full batch would have given; return Keras' logs."""
+        """Set state and metrics to the values that the full batch would have produced; return Keras' logs."""
         self._state.finish()
         return self._replicas.reduced(self._replicas.together(self._metrics.finish(size_is_known)))
 
     def commit(self) -> None:
-        """Apply the sum of the gradients, once."""
+        """Apply the summed gradients, once."""
         self._commit([sums.sparse() for sums in self._sums])
 
     def let_go(self) -> None:
@@ -138,11 +138,11 @@ class AccumulatedStep:
         self._own, self._divisors = [], []
 
     def outputs(self, start: int, samples: int) -> list[MicroBatchOutputs]:
-        """Return the step's outputs for these samples alone, in each replica. Changes the state; sums nothing."""
+        """Return each replica's outputs for these samples alone. This changes the state but sums nothing."""
         return self.micro_step(*self._parts(start, samples), self.compiled)
 
     def settle(self, terms: list[bool], values: list[bool], logs: list[bool]) -> None:
-        """Set which terms of the loss, numbers for metrics and numbers in the logs are sums over samples."""
+        """Set which loss terms, metric values and log entries are sums over samples."""
         self.summed = [float(is_sum) for is_sum in terms]
         if self.combine is not None:
             logs = [self.combine == "sum"] * len(self.micro_step.sources)
@@ -153,13 +153,13 @@ class AccumulatedStep:
         return Kinds(self.micro_step.summed, [bool(is_sum) for is_sum in self.summed], *self._metrics.kinds())
 
     def settle_as(self, kinds: Kinds) -> None:
-        """Adopt kinds that were settled earlier, or for another division of the same step."""
+        """Adopt kinds that were settled earlier or for a different division of the same step."""
         self.settle(kinds.terms, kinds.values, kinds.logs)
         if self.micro_step.summed != kinds.loss:
             self.micro_step.take_for(kinds.loss)
 
     def gradients(self) -> list[Any]:
-        """Return the current sums for each optimizer's variables, by replica; None where there is no gradient."""
+        """Return each replica's current sums, in the order of the variables; None where there is no gradient."""
         return [gradient for sums in self._sums for gradient in sums.gradients(sums.sparse())]
 
     @property
@@ -173,7 +173,7 @@ class AccumulatedStep:
         return [] if applied is None else [v for call in applied.variables for v in call]
 
     def _parts(self, start: int, samples: int, scale: float = 1.0) -> tuple[list[Any], list[MicroBatchSlice]]:
-        """Cut out the micro-batch of these samples in each replica, with its frame."""
+        """Cut the micro-batch with these samples out of each replica's batch; return the parts and their frames."""
         places = cuts(self._sizes, start, samples)
         parts = [batches.part_of(own, *place) for own, place in zip(self._own, places, strict=True)]
         frames = [
@@ -183,7 +183,7 @@ class AccumulatedStep:
         return parts, [frame._replace(share=frame.share * scale) for frame in frames] if scale != 1.0 else frames
 
     def _added_up(self, parts: list[Any], frames: list[MicroBatchSlice]) -> tuple[list[MicroBatchOutputs], list[Any]]:
-        """Run a micro-batch and add up its dense gradients; return its other outputs and its sparse gradients."""
+        """Run a micro-batch and accumulate its dense gradients; return its other outputs and its sparse gradients."""
         if self._adds_at_once and not (self.compiled and self._model.jit_compile):
             if self._at_once is None or self._at_once[0] is not self.micro_step.traced:
                 self._at_once = self.micro_step.traced, self._run_and_add(self.micro_step.traced)
@@ -194,7 +194,10 @@ class AccumulatedStep:
         return outputs, self._add([own.gradients for own in outputs])
 
     def _run_and_add(self, traced: Any) -> Any:
-        """Return a function that runs a micro-batch and adds up each gradient as it appears, so they never coexist."""
+        """Return a function that runs a micro-batch and adds each gradient to its sum as soon as it is computed.
+
+        The gradients are therefore never all in memory at once.
+        """
         run = inlined(traced)
 
         def run_and_add(*tensors: Any) -> tuple[list[MicroBatchOutputs], list[Any]]:
@@ -219,7 +222,7 @@ class AccumulatedStep:
         self._replicas.run(partial(self._apply, after), gradients)
 
     def _apply(self, after: list[Any], gradients: list[Any]) -> None:
-        """Apply the sums of one replica, on its device, as Keras' own step would."""
+        """Apply one replica's summed gradients on its own device, as Keras' step would."""
         applied = self.micro_step.applied
         assert applied is not None
         with tf.control_dependencies(after):

@@ -1,25 +1,25 @@
 """Intercepts gradients, losses and metrics while the user's step is traced for a micro-batch.
 
-Keras computes a loss as a sum over entries divided by something. If that is the number of entries, the mean of a
-micro-batch needs no correction. Otherwise, while the step is traced for a micro-batch, the result is corrected where
-Keras reduces it:
+Keras computes a loss as a sum over entries, divided by some number. If that number is the count of entries, the mean
+over a micro-batch needs no correction. Otherwise, while the step is traced for a micro-batch, the result is corrected
+where Keras reduces it:
 
-- "sum" and "none": divided by the share of the micro-batch, since every loss is later multiplied by the share;
-- "mean_with_sample_weight" and masks: the divisor of the micro-batch (sum of weights, count of valid entries) is
+- "sum" and "none": divided by the micro-batch's share, since every loss is later multiplied by that share;
+- "mean_with_sample_weight" and masks: the micro-batch's divisor (the sum of weights or the count of valid entries) is
   replaced by the full batch's divisor, which a small function computes beforehand from the data alone;
-- plain numbers divided by something that depends on the data alone, such as the count of valid tokens: their divisor
-  is replaced in the same way;
+- plain numbers whose divisor depends on the data alone, such as the count of valid tokens: the divisor is replaced in
+  the same way;
 - other plain numbers, from a custom loss function or `add_loss`: a numerical probe (`probe.py`) finds out whether they
   are means or sums.
 
 Source: keras/src/losses/loss.py (`reduce_weighted_values`, `apply_mask`) and keras/src/layers/layer.py (`losses`).
 
-Most Keras metrics add up over samples, so the micro-batches may update them one after the other. Two kinds do not. They
+Most Keras metrics add up over samples, so the micro-batches can update them one after the other. Two kinds do not. They
 are updated once, with values collected from the micro-batches:
 
 - means of plain numbers (the loss tracker, custom metric functions that return one number): a micro-batch would count
-  as much as a full batch, so the numbers are first merged by the share of each micro-batch;
-- metrics whose classes do not come from Keras: they get the samples of all micro-batches together.
+  as much as a full batch, so the numbers are first merged, weighted by the share of each micro-batch;
+- metrics whose classes do not come from Keras: they receive the samples of all micro-batches together.
 
 The step returns values of `metric.result()`; these are read again after the last update.
 """
@@ -44,24 +44,23 @@ NEVER_APPLIED = "the step does not apply the model's optimizer"
 
 
 class GradientCapture:
-    """The calls of `optimizer.apply` in one traced micro-batch. None of the calls assigns anything.
+    """The calls to `optimizer.apply` in one traced micro-batch. None of the calls assigns anything.
 
     Args:
         frame: the position of the micro-batch in the full batch.
-        summed: True if the loss of the step is a sum over samples, so that the gradients of micro-batches simply add
-            up.
+        summed: True if the step's loss is a sum over samples, so that the gradients of micro-batches simply add up.
 
-    Otherwise `optimizer.scale_loss` multiplies the loss by the share of the micro-batch before its gradients are taken,
-    so that float16 gradients have the same magnitude as in the full batch. If the step does not call it, the gradients
-    are multiplied.
+    If it is not a sum, `optimizer.scale_loss` multiplies the loss by the micro-batch's share before the gradients are
+    computed, so that float16 gradients have the same magnitude as in the full batch. If the step does not call
+    `scale_loss`, the gradients are multiplied instead.
     """
 
     def __init__(self, frame: MicroBatchSlice, summed: bool = False) -> None:
         self._frame, self._summed = frame, summed
         self.optimizers: list[Any] = []
-        """The optimizer of each call of `apply`."""
+        """For each call to `apply`, its optimizer."""
         self.variables: list[list[Any]] = []
-        """For each call, the variables of its gradients."""
+        """For each call, the variables that its gradients belong to."""
         self.gradients: list[list[Any]] = []
         self._scaled: set[int] = set()
         self._before: set[str] | None = None
@@ -70,10 +69,10 @@ class GradientCapture:
     @staticmethod
     @contextmanager
     def replaced(optimizers: list[Any], current: Callable[[], GradientCapture | None]) -> Iterator[None]:
-        """Let these optimizers return their gradients, without applying them, within the block.
+        """Within the block, make these optimizers return their gradients without applying them.
 
         Args:
-            current: returns the calls of the micro-batch that this thread traces; None in other threads.
+            current: returns the capture for the micro-batch that this thread is tracing, or None in other threads.
         """
         with ExitStack() as undo:
             for optimizer in optimizers:
@@ -84,7 +83,7 @@ class GradientCapture:
             yield
 
     def reason(self) -> str:
-        """Return the reason the gradients cannot be added up and applied once; empty if they can."""
+        """Return why the gradients cannot be added up and applied once, or an empty string if they can."""
         if not self.optimizers:
             return NEVER_APPLIED
         return "its second optimizer needs what the first has updated" if self._late else ""
@@ -108,7 +107,7 @@ class GradientCapture:
         return loss if self._summed else loss * tf.cast(self._frame.share, loss.dtype)
 
     def _note_order(self, grads: list[Any]) -> None:
-        """Record which operations existed before the first call; a gradient computed later may depend on its update."""
+        """Record the operations that precede the first call; gradients computed later may depend on its update."""
         if tf.executing_eagerly():
             self._late = self._late or bool(self.optimizers)
             return
@@ -140,31 +139,31 @@ _MEANS = ("mean", "sum_over_batch_size")
 
 
 class MicroBatchLosses:
-    """The corrections for one traced micro-batch, and the findings of the trace.
+    """Corrects the losses of one traced micro-batch, and records what the trace shows.
 
     Args:
-        frame: the position of the micro-batch in the full batch; None to only collect the divisors.
-        eagerly: True if the step runs eagerly, so that the divisor of a number is unknown.
+        frame: the position of the micro-batch in the full batch, or None to only collect the divisors.
+        eagerly: True if the step runs eagerly, so that a number's divisor is unknown.
     """
 
     def __init__(self, frame: MicroBatchSlice | None, eagerly: bool = False) -> None:
         self._frame, self._eagerly = frame, eagerly
         self.divisors: list[tf.Tensor] = []
-        """Divisors of this micro-batch, one for each reduction whose divisor depends on the data."""
+        """This micro-batch's divisors, one for each reduction whose divisor depends on the data."""
         self.terms: list[tf.Tensor] = []
-        """The terms of the loss that are plain numbers, before their correction."""
+        """The loss terms that are plain numbers, before correction."""
         self.names: list[str] = []
-        """The name of each term, in the same order."""
+        """The name of each term, in the same order as `terms`."""
         self._calls: list[type] = []
-        """The nested losses that are being called, outermost first."""
+        """The classes of the nested losses being called, outermost first."""
 
     @staticmethod
     @contextmanager
     def replaced(current: Callable[[], MicroBatchLosses | None]) -> Iterator[None]:
-        """Within the block, correct Keras' reductions, and the losses that a layer lists, for a micro-batch.
+        """Within the block, correct Keras' reductions and the losses that layers list for a micro-batch.
 
         Args:
-            current: returns the corrections for the micro-batch that this thread traces; None in other threads.
+            current: returns the corrections for the micro-batch that this thread is tracing, or None in other threads.
         """
         with ExitStack() as undo:
             for function, instead in ((KERAS.reduce_values, _reduced), (KERAS.apply_mask, _masked)):
@@ -178,7 +177,7 @@ class MicroBatchLosses:
             yield
 
     def _reduced(self, loss: Any, given: dict[str, Any]) -> Any:
-        """Return the corrected loss that Keras reduced from `given`."""
+        """Correct a loss that Keras computed by reducing the arguments `given`."""
         reduction, weights = given["reduction"], given.get("sample_weight")
         if given["values"].shape.rank == 0:
             return self._term(loss, "a loss function that returns one number")
@@ -189,15 +188,15 @@ class MicroBatchLosses:
         return loss
 
     def _is_added(self, reduction: str | None) -> bool:
-        """True if the step adds a loss that is not a mean to its own loss unchanged.
+        """True if the step adds this loss, which is not a mean, to its total loss unchanged.
 
-        An outer loss reduces the result of an inner one, and the user's own step reduces one number per entry.
+        Otherwise, an outer loss reduces the result of an inner one, or the user's step reduces one number per entry.
         """
         outer = self._calls[-2:-1]
         return "CompileLoss" in [cls.__name__ for cls in outer] if outer else reduction == "sum"
 
     def _share_of_divisor(self, own: tf.Tensor) -> Any:
-        """Return the factor that corrects a mean over the micro-batch's own divisor; 1 if it is the full batch."""
+        """Return the factor that corrects a mean over the micro-batch's divisor; 1 for the full batch."""
         own = tf.cast(own, tf.float64)
         self.divisors.append(own)
         if self._frame is None:
@@ -258,7 +257,7 @@ _guards: dict[Any, float] = {}
 
 
 def _guard_of(apply_mask: Any) -> float:
-    """Return what this Keras adds to the count of valid entries to avoid a division by zero: 0, formerly 1e-7."""
+    """Return what Keras adds to the count of valid entries to avoid dividing by zero: 0, or 1e-7 in older versions."""
     if apply_mask not in _guards:
         with tf.init_scope():
             mask = tf.constant([True, False])
@@ -274,30 +273,30 @@ class Handed:
 
     values: list[Any] = field(default_factory=list)
     weights: list[Any] = field(default_factory=list)
-    """For each value, its summed weight; None if the metric was given no weight."""
+    """The summed weight of each value; None for values without weights."""
     arguments: list[Any] = field(default_factory=list)
-    """(args, kwargs) of each foreign metric update."""
+    """(args, kwargs) of each update of a foreign metric."""
 
 
 class MicroBatchMetrics:
-    """The metrics of one traced micro-batch, including those to update at the end."""
+    """The metrics of one traced micro-batch, including those to be updated at the end."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
         self.handed = Handed()
         self.means: list[Any] = []
-        """The metric that each value handed over belongs to."""
+        """For each value in `handed`, the metric that it belongs to."""
         self.foreign: list[Any] = []
-        """The metric that each pair of arguments handed over belongs to."""
+        """For each pair of arguments in `handed`, the metric that it belongs to."""
         self._results: list[tuple[Any, Any]] = []
 
     @staticmethod
     @contextmanager
     def replaced(model: Any, current: Callable[[], MicroBatchMetrics | None]) -> Iterator[None]:
-        """Make metrics of the two kinds hand over values instead of updating, and record results, within the block.
+        """Within the block, record results, and make metrics of the two kinds return their values instead of updating.
 
         Args:
-            current: returns the metrics of the micro-batch that this thread traces; None in other threads.
+            current: returns the metrics of the micro-batch that this thread is tracing, or None in other threads.
         """
         with ExitStack() as undo:
             for cls in (KERAS.mean.value(), KERAS.sum.value()):
@@ -313,11 +312,11 @@ class MicroBatchMetrics:
             yield
 
     def source_of(self, leaf: Any) -> Any:
-        """Return the metric whose result this tensor is; None if it is not the result of a metric."""
+        """Return the metric that returned this tensor as its result, or None if no metric did."""
         return next((metric for tensor, metric in self._results if tensor is leaf), None)
 
     def _takes(self, metric: Any, values: Any, sample_weight: Any) -> bool:
-        """Record a value of a mean metric if it must be handed over; return True in that case."""
+        """Record a value passed to a mean metric if the update must be deferred; return True in that case."""
         shape = tf.convert_to_tensor(values).shape
         is_number = shape.rank == 0 or (not tf.executing_eagerly() and shape.rank and shape[0] is not None)
         if not is_number and metric is not KERAS.loss_tracker.get(self._model):
@@ -328,7 +327,7 @@ class MicroBatchMetrics:
         return True
 
     def _take(self, metric: Any, args: Any, kwargs: Any) -> None:
-        """Record the arguments of an update of a foreign metric."""
+        """Record the arguments of a foreign metric's update."""
         self.foreign.append(metric)
         self.handed.arguments.append((args, kwargs))
 
@@ -352,7 +351,7 @@ def _noted_result(metric: Any, mine: MicroBatchMetrics, original: Any, *args: An
 
 
 def all_metrics(model: Any) -> list[Any]:
-    """List every metric of a model, including those in Keras' containers, but not those inside a foreign metric."""
+    """List every metric of a model, including those in Keras' containers but not those inside a foreign metric."""
     found: list[Any] = []
     waiting = list(model.metrics)
     while waiting:
@@ -366,7 +365,7 @@ def all_metrics(model: Any) -> list[Any]:
 
 
 def is_foreign(metric: Any) -> bool:
-    """True if code outside Keras updates a metric, so that it is unknown how it adds up."""
+    """True if code outside Keras updates the metric, so that it is unclear how it adds up over samples."""
     return not getattr(type(metric).update_state, "__module__", "").startswith(("keras.", "oomph."))
 
 

@@ -1,8 +1,9 @@
-"""MicroBatchStep: the user's own step, traced for one micro-batch. It assigns only small state.
+"""MicroBatchStep: the user's own step, traced for one micro-batch so that it assigns only small state.
 
-The step is not rewritten. While it is traced, a few Keras functions that it calls are replaced: `optimizer.apply` hands
-out the gradients, losses are reduced for a micro-batch, and some metrics hand over their updates (`interception.py`);
-random numbers are the micro-batch's rows of the full batch's numbers (`random_ops.py`).
+The step is not rewritten. While it is traced, some of the Keras functions that it calls are replaced: `optimizer.apply`
+returns the gradients instead of applying them, losses are reduced for a micro-batch, and some metrics return their
+updates (`interception.py`). Random numbers are the micro-batch's rows of the full batch's random numbers
+(`random_ops.py`).
 """
 
 from __future__ import annotations
@@ -43,23 +44,23 @@ class MicroBatchOutputs(NamedTuple):
     """The outputs of one micro-batch. Every field is a nest of tensors."""
 
     logs: list[Any]
-    """The leaves of the nest that the user's step returned."""
+    """The leaves of the nest returned by the user's step."""
     gradients: list[list[Any]]
-    """For each call of an optimizer, the gradients of its variables times the share of the micro-batch."""
+    """For each optimizer call, the gradients of its variables, multiplied by the micro-batch's share."""
     sizes: dict[str, Any]
-    """Maps the number of each sparse gradient with several pieces to the sizes of the pieces, int64 [pieces]."""
+    """For each sparse gradient with several pieces, keyed by number, the sizes of its pieces as int64 [pieces]."""
     divisors: list[Any]
     terms: list[Any]
     values: list[Any]
-    """Numbers to update metrics with, and their weights."""
+    """The numbers to update metrics with. `weights` contains their weights."""
     weights: list[Any]
     arguments: list[Any]
-    """Arguments to update foreign metrics with."""
+    """The arguments to update foreign metrics with."""
 
 
 @dataclass(frozen=True)
 class _Traced:
-    """Stand-ins for Keras while the step is traced for the micro-batch of one replica."""
+    """Stand-ins for parts of Keras while the step is traced for one replica's micro-batch."""
 
     losses: MicroBatchLosses
     metrics: MicroBatchMetrics
@@ -69,11 +70,11 @@ class _Traced:
 
 
 class MicroBatchStep:
-    """The step of a model for micro-batches of any size, in every replica of the model's strategy.
+    """A model's step on micro-batches of any size, in every replica of the model's strategy.
 
     Args:
         model: a compiled Keras model.
-        step: its `train_step`, or its `test_step`, which applies no optimizer.
+        step: the model's `train_step`, or its `test_step`, which applies no optimizer.
         trains: whether the step must apply an optimizer.
     """
 
@@ -83,29 +84,29 @@ class MicroBatchStep:
         self._step = python_of(step)
         self.eagerly = bool(model.run_eagerly)
         self.reason = ""
-        """The reason, from the traced graph, why micro-batches cannot replace the batch; empty if it shows none."""
+        """Why micro-batches cannot replace the batch, as seen in the traced graph; empty if nothing prevents it."""
         self.applied: GradientCapture | None = None
         self._after = AfterUpdate()
         self._defers = trains and not self.eagerly and self.replicas.count == 1
-        """True if the commit makes the assignments after the update."""
+        """True if assignments after the update are left to the commit."""
         self.assignments = Assignments()
-        """Assignments that the commit makes after the update."""
+        """The assignments that the commit makes after the update."""
         self.losses = MicroBatchLosses(None)
         self.metrics = MicroBatchMetrics(model)
         self.structure: Any = None
-        """The nest that the step returned."""
+        """The nest returned by the step."""
         self.sources: list[Any] = []
-        """For each leaf of `structure`, the metric whose result it is, or None."""
+        """For each leaf of `structure`, the metric that it is the result of, or None."""
         self.batched_logs: list[bool] = []
-        """For each leaf, True if it has an entry per sample; the other two lists do so for the inputs of metrics."""
+        """For each leaf, True if it has one entry per sample. The next two attributes do the same for metric inputs."""
         self.batched_values: list[bool] = []
         self.pieces: dict[int, tuple[Piece, ...]] = {}
-        """The pieces of each sparse gradient, by number."""
+        """The pieces of each sparse gradient, keyed by the gradient's number."""
         self.batched_arguments: Any = []
         self._draws: list[bool] = []
         self.draws_from_hidden_state = self.has_loops = False
         self.summed = False
-        """True if the step trains on a sum over samples; see `take_for`."""
+        """True if the step trains on a sum over samples (see `take_for`)."""
         self._spec: Any = None
         self._layout = ""
         self._plain: Any = None
@@ -115,7 +116,7 @@ class MicroBatchStep:
     def trace(self, batch: Any) -> None:
         """Trace the step for micro-batches of batches like this one. Raises UnsupportedError if that is impossible.
 
-        A step that runs eagerly is also traced, to find out what it does, but still runs eagerly.
+        An eager step is traced as well, to find out what it does, but it still runs eagerly.
         """
         spec, layout = self._spec, batches.layout_of(self.replicas.local(batch)[0])
         if layout != self._layout:
@@ -128,7 +129,7 @@ class MicroBatchStep:
         signature = [*batches.tensors_of(spec), *MicroBatchSlice.specs()] * self.replicas.count
         concrete = self._traced_for(signature)
         reason = self._reason_in(concrete)
-        if reason and self._after.values:  # assigned in each micro-batch, they may still be state that follows samples
+        if reason and self._after.values:  # made in every micro-batch, these assignments may still work as small state
             self._defers = False
             concrete = self._traced_for(signature)
             reason = reason if self._reason_in(concrete) else ""
@@ -151,13 +152,13 @@ class MicroBatchStep:
         return concrete
 
     def take_for(self, summed: bool) -> None:
-        """Treat the step's loss as a sum or a mean over samples; this requires a new trace."""
+        """Treat the step's loss as a sum or as a mean over samples. The step must then be traced again."""
         self.summed, self._spec, self.reason = summed, None, ""
 
     def __call__(
         self, parts: list[Any], frames: list[MicroBatchSlice], compiled: bool = True
     ) -> list[MicroBatchOutputs]:
-        """Run the step on one micro-batch in each replica; without XLA if `compiled` is False."""
+        """Run the step on one micro-batch in each replica, without XLA if `compiled` is False."""
         if self.eagerly:
             outputs = self._run(parts, frames)
             self._forget()
@@ -168,14 +169,14 @@ class MicroBatchStep:
 
     @property
     def traced(self) -> Any:
-        """The concrete function of `flat` tensors, not compiled by XLA, which changes with each trace."""
+        """The concrete function that accepts the tensors from `flat`, without XLA; a new trace replaces it."""
         return self._plain.get_concrete_function()
 
     def divisors_of(self, wholes: list[Any]) -> list[Any]:
-        """Compute the divisors of each replica's full batch, running only the part of the step that they need.
+        """Compute the divisors of each replica's full batch, running only the part of the step that they depend on.
 
         Returns:
-            For each replica, float64 [K].
+            For each replica, its divisors as float64 [K].
         """
         if not self.losses.divisors:
             return [()] * self.replicas.count
@@ -196,7 +197,7 @@ class MicroBatchStep:
         return self._run(parts, [MicroBatchSlice(*each[count:]) for each in own])
 
     def _run(self, parts: list[Any], frames: list[MicroBatchSlice], correct: bool = True) -> list[MicroBatchOutputs]:
-        here = threading.local()  # a strategy traces each replica in its own thread, and switches between them
+        here = threading.local()  # a strategy traces each replica in a separate thread and switches between them
 
         def on_replica(part: Any, frame: MicroBatchSlice) -> MicroBatchOutputs:
             first = replica_id() == 0
@@ -220,7 +221,7 @@ class MicroBatchStep:
 
     @contextmanager
     def _replaced(self, traced: Callable[[], _Traced | None]) -> Iterator[None]:
-        """Within the block, let Keras work on micro-batches in the threads that trace them, and as usual in others."""
+        """Within the block, make Keras work on micro-batches in threads that trace them, and as usual in the others."""
 
         def each(name: str) -> Callable[[], Any]:
             return lambda: getattr(traced(), name, None)
@@ -235,7 +236,7 @@ class MicroBatchStep:
             yield
 
     def _note(self, traced: _Traced, logs: Any) -> None:
-        """Keep the facts that the first replica's trace shows; they apply to all replicas."""
+        """Record what the first replica's trace shows, which applies to all replicas."""
         self.losses, self.metrics, self.applied = traced.losses, traced.metrics, traced.applied
         self._after = traced.after
         leaves, handed = tf.nest.flatten(logs), traced.metrics.handed
@@ -261,7 +262,7 @@ class MicroBatchStep:
         return wrapped.prune(wrapped.inputs[: len(signature)], list(wrapped.structured_outputs))
 
     def _reason_in(self, concrete: Any) -> str:
-        """Return the reason, from the graph, why micro-batches cannot replace the batch; empty if there is none."""
+        """Return why, according to the graph, micro-batches cannot replace the batch; empty if nothing prevents it."""
         if not self.trains or self.applied is None:
             return ""
         weights = [v for optimizer in optimizers_of(self._model) for v in optimizer.variables]
@@ -280,7 +281,7 @@ def flat(parts: list[Any], frames: list[MicroBatchSlice]) -> list[Any]:
 
 
 def _after_update(traced: _Traced | None) -> AfterUpdate | None:
-    """Return the recorder of a traced micro-batch's assignments; None before its gradients have been handed out."""
+    """Return the recorder of a traced micro-batch's assignments, or None before its gradients have been computed."""
     return None if traced is None or not traced.applied.optimizers else traced.after
 
 
@@ -305,25 +306,25 @@ def _in_equal_parts(items: Sequence[Any], count: int) -> list[Sequence[Any]]:
 
 
 def python_of(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the Python function of a `tf.function`, converted by AutoGraph; other functions unchanged."""
+    """Return a `tf.function`'s Python function, converted by AutoGraph. Other functions are returned unchanged."""
     python = getattr(step, "python_function", None)
     if python is None:
         return step
     try:
         converted: Callable[..., Any] = tf.autograph.to_graph(python)
         return converted
-    except Exception:  # from AutoGraph, which has no source for some functions
+    except Exception:  # AutoGraph cannot find the source of some functions
         return python  # type: ignore[no-any-return]
 
 
 def _goes_with_batch(value: Any) -> bool:
-    """True if a traced value has an entry for each sample: its first dimension is unknown in the trace."""
+    """True if a traced value has one entry per sample, that is, if its first dimension is unknown in the trace."""
     shape = tf.TensorShape(getattr(value, "shape", None))
     return bool(shape.rank) and shape[0] is None
 
 
 def essence(error: BaseException) -> str:
-    """Return the most informative line of an error, for a one-line message."""
+    """Return the most informative line of an error message, for use in a one-line message."""
     text = str(getattr(error, "message", None) or error)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("[[")]
     told = [line for line in lines if not line.startswith(_HEADINGS)]

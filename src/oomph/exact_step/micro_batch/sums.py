@@ -1,8 +1,8 @@
-"""Combines the results of micro-batches into the results of one step: gradients, metrics, logs, moving statistics.
+"""Combines the results of micro-batches into one step's results: gradients, metrics, logs and moving statistics.
 
-For the statistics, every micro-batch starts from the state before the step. Averages are linear in the mean over a
-batch, so the share-weighted mean of the micro-batches' results is the result of the full batch. Values that are equal
-in every micro-batch stay bit-identical. A variance also needs the spread between the means of the micro-batches.
+For the moving statistics, every micro-batch starts from the state before the step. Averages are linear in the batch
+mean, so the full batch's result is the mean of the micro-batches' results, weighted by their shares. Values that are
+equal in every micro-batch stay bit-identical. A variance also needs the spread between the means of the micro-batches.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Gradients = Sequence[Any]
 
 
 class GradientSums:
-    """The weighted sum of the gradients of a batch's micro-batches.
+    """The weighted sums of the gradients of a batch's micro-batches.
 
-    Dense gradients are added up in one variable per trainable variable. This takes as much device memory as one more
-    set of gradients, but only after the first out-of-memory error. Sparse gradients (IndexedSlices, from Embedding
-    layers) become the slices of the full batch (`sparse_slices.py`), since Keras' optimizers square and clip the slices
-    before they add up equal indices.
+    Dense gradients are added up in one variable per trainable variable. This takes as much device memory as another set
+    of gradients, but only after the first out-of-memory error. Sparse gradients (IndexedSlices, from Embedding layers)
+    become the slices of the full batch (`sparse_slices.py`), since Keras' optimizers square and clip the slices before
+    adding up those with equal indices.
 
     Args:
         replica: the replica that the gradients belong to.
@@ -35,7 +35,7 @@ class GradientSums:
     def __init__(self, replica: int = 0) -> None:
         self._replica = replica
         self.pieces: dict[int, tuple[Piece, ...]] = {}
-        """The pieces of sparse gradients, by number; the pieces of unlisted gradients are unknown."""
+        """The pieces of each sparse gradient, keyed by its number. Gradients not listed have unknown pieces."""
         self._sums: list[tf.Variable | None] | None = None
         self._slices: dict[int, JoinedSlices] = {}
 
@@ -48,8 +48,8 @@ class GradientSums:
         """Create the variables unless they exist. Eager mode only, since a trace that fails here cannot be repeated.
 
         Args:
-            calls: for each call of an optimizer, its gradients.
-            variables: the variables of the gradients, for all calls in order.
+            calls: the gradients of each optimizer call.
+            variables: the variables that the gradients belong to, for all calls in order.
         """
         if self._sums is None:
             grads = [gradient for call in calls for gradient in call]
@@ -59,7 +59,7 @@ class GradientSums:
             ]
 
     def add(self, calls: Sequence[Gradients]) -> dict[str, tf.IndexedSlices]:
-        """Add each dense gradient; return the sparse ones, for `keep`."""
+        """Add each dense gradient to its sum; return the sparse gradients, for `keep`."""
         assert self._sums is not None
         grads = [gradient for call in calls for gradient in call]
         sparse = {}
@@ -71,10 +71,10 @@ class GradientSums:
         return sparse
 
     def keep(self, sparse: dict[str, tf.IndexedSlices], sizes: Mapping[str, Any] | None = None) -> None:
-        """Keep the sparse gradients of one micro-batch. Eager mode only.
+        """Store the sparse gradients of one micro-batch. Eager mode only.
 
         Args:
-            sizes: the sizes of the pieces, for gradients with several pieces.
+            sizes: the sizes of the pieces, for gradients that have several.
         """
         for index, slices in sparse.items():
             pieces = self.pieces.get(int(index), ONE)
@@ -88,11 +88,11 @@ class GradientSums:
                 total.assign(tf.zeros_like(total), read_value=False)
 
     def sparse(self) -> dict[str, tf.IndexedSlices]:
-        """Return the sparse gradients of all micro-batches, as for the full batch."""
+        """Return the sparse gradients of all micro-batches, in the form that the full batch would have produced."""
         return {str(index): slices.joined() for index, slices in self._slices.items()}
 
     def gradients(self, sparse: dict[str, tf.IndexedSlices]) -> list[Any]:
-        """Return the sums in the order of the variables, including the result of `sparse`; None for no gradient."""
+        """Return the sums in variable order, including the sparse gradients, with None where there is no gradient."""
         dense = [None if total is None else total.read_value() for total in self._sums or []]
         return [sparse.get(str(index), total) for index, total in enumerate(dense)]
 
@@ -107,10 +107,10 @@ def _zeros_like(value: Any) -> tf.Variable:
 
 
 class MergedMetrics:
-    """Updates the metrics that must count a batch once.
+    """Updates the metrics that must see a batch only once.
 
     Args:
-        micro_step: its step on micro-batches, which defines what is handed over.
+        micro_step: the model's step on micro-batches, which determines the values that metrics are updated with.
     """
 
     def __init__(self, model: Any, micro_step: MicroBatchStep) -> None:
@@ -118,28 +118,29 @@ class MergedMetrics:
         self._outputs: list[list[MicroBatchOutputs]] = []
         self._sizes: list[list[int]] = []
         self.summed: dict[str, list[bool]] = {}
-        """Flags for the numbers in "values" and "logs" that are sums over samples, as the probe finds out."""
+        """For "values" and "logs", flags for the numbers that the probe found to be sums over samples."""
         self._compiled = compiled(self._update)
 
     def start(self) -> None:
-        """Forget the micro-batches of an earlier, unfinished step."""
+        """Discard the micro-batches of an earlier, unfinished step."""
         self._outputs, self._sizes = [], []
 
     def kinds(self) -> tuple[list[bool], list[bool]]:
-        """Return flags that mark the sums in "values" and in "logs"."""
+        """Return the flags that mark sums, for "values" and for "logs"."""
         return self.summed.get("values", []), self.summed.get("logs", [])
 
     def keep(self, outputs: list[MicroBatchOutputs], sizes: list[int]) -> None:
-        """Keep each replica's outputs of a micro-batch, without gradients, and its number of samples."""
+        """Store each replica's outputs for a micro-batch, without gradients, and its number of samples."""
         self._outputs.append([own._replace(gradients=[]) for own in outputs])
         self._sizes.append(sizes)
 
     def finish(self, size_is_known: bool) -> Any:
-        """Update the metrics; return the step's result for the full batch, for each replica.
+        """Update the metrics; return the step's result for the full batch in each replica.
 
         Args:
-            size_is_known: whether Keras knows the size of every batch when it traces its own step. It then passes that
-                size as the weight to the metrics of single losses of a model with several outputs; otherwise 1.
+            size_is_known: whether Keras knows the size of every batch when it traces its own step. If so, and the model
+                has several outputs, Keras passes that size as the weight to the metrics of the individual losses;
+                otherwise it passes 1.
         """
         pairs = zip(zip(*self._outputs, strict=True), zip(*self._sizes, strict=True), strict=True)
         merged = [self._merged(parts, sizes, size_is_known) for parts, sizes in pairs]
@@ -149,7 +150,7 @@ class MergedMetrics:
         return [tf.nest.pack_sequence_as(self._micro_step.structure, leaves) for leaves in results]
 
     def _merged(self, parts: Sequence[MicroBatchOutputs], sizes: Sequence[int], size_is_known: bool) -> tuple[Any, ...]:
-        """Merge the outputs of one replica: values and weights for means, arguments, logs."""
+        """Merge one replica's outputs into values and weights for means, arguments, and logs."""
         values = [
             _merged_values(column, is_sum, sizes, batched)
             for (column, is_sum), batched in zip(
@@ -197,12 +198,12 @@ class MergedMetrics:
 
 
 def _columns(parts: Sequence[MicroBatchOutputs], field: str) -> list[tuple[Any, ...]]:
-    """Return the outputs in this field, each as a column over the micro-batches."""
+    """Return each output in this field as a column over the micro-batches."""
     return list(zip(*(getattr(part, field) for part in parts), strict=True))
 
 
 def _merged_values(column: Sequence[Any], is_sum: bool, sizes: Sequence[int], batched: bool) -> Any:
-    """Merge numbers by the share of their micro-batch, or concatenate losses of single samples."""
+    """Merge numbers weighted by the shares of their micro-batches, or concatenate per-sample losses."""
     if not batched:
         return _summed(column) if is_sum else _mean_of_column(column, sizes)
     total = sum(sizes) or 1
@@ -211,7 +212,7 @@ def _merged_values(column: Sequence[Any], is_sum: bool, sizes: Sequence[int], ba
 
 
 def _merged(column: Sequence[Any], sizes: Sequence[int], batched: bool) -> Any:
-    """Merge values of micro-batches into the full batch's value; `batched` if they have an entry per sample."""
+    """Merge the values of micro-batches into the full batch's value; `batched` if they have an entry per sample."""
     first = column[0]
     if len(column) == 1 or not isinstance(first, (tf.Tensor, tf.RaggedTensor)):
         return column[-1]
@@ -234,9 +235,9 @@ class MovingStatistics:
     """The seeds, counters and moving averages that a model's step updates.
 
     Args:
-        model: the model, for the pairs of moving mean and variance of its BatchNormalization layers.
-        slots: the state that the step writes besides weights.
-        metrics: variables of metrics, which micro-batches update one after the other.
+        model: the model, which is searched for pairs of moving mean and variance in BatchNormalization layers.
+        slots: the state that the step writes, apart from weights.
+        metrics: the metrics' variables, which the micro-batches update one after the other.
     """
 
     def __init__(self, model: Any, slots: list[Slot], metrics: list[Any]) -> None:
@@ -254,12 +255,12 @@ class MovingStatistics:
         self._before, self._after, self._shares = self._state.snapshot(), [], []
 
     def before_micro_batch(self) -> None:
-        """Restore the state that the first micro-batch started from."""
+        """Go back to the state that the first micro-batch started from."""
         if self._after:
             self._state.restore(self._before)
 
     def after_micro_batch(self, share: float) -> None:
-        """Record the state after a micro-batch that is `share` of the batch."""
+        """Record the state after a micro-batch that makes up `share` of the batch."""
         self._after.append(self._state.snapshot())
         self._shares.append(share)
 
@@ -283,7 +284,7 @@ class MovingStatistics:
 
 
 def _mean(values: Any, shares: Any) -> Any:
-    """Return the share-weighted mean over the first dimension; the first value if all are equal, or for integers."""
+    """Return the share-weighted mean over the first dimension, or the first value if all are equal or integers."""
     if not values.dtype.is_floating:
         return values[0]
     first = values[0]
@@ -292,7 +293,7 @@ def _mean(values: Any, shares: Any) -> Any:
 
 
 def _mean_and_variance(model: Any, slots: list[Slot]) -> list[tuple[int, int, float]]:
-    """List (moving mean's index, moving variance's index, momentum) for each BatchNormalization layer."""
+    """Return (moving mean's index, moving variance's index, momentum) for each BatchNormalization layer."""
     index = {id(slot.handle): number for number, slot in enumerate(slots)}
     found: list[tuple[int, int, float]] = []
     for layer in KERAS.flatten_layers.call(model):

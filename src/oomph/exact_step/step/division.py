@@ -36,16 +36,16 @@ from oomph.protocol.handover import Guarding
 from oomph.protocol.reason_table import DRAWS, NORMALIZATION, SUMS
 
 TellFailed = Callable[[Failed, int, float], None]
-"""Called with a failed probe, its number of samples, and the seconds that it took."""
+"""Called with a failed probe, the number of samples it used, and the time, in seconds, that it took."""
 
 
 def _tell_nobody(failed: Failed, samples: int, seconds: float) -> None:
-    """Report the failed probe to nobody."""
+    """Ignore a failed probe."""
 
 
 METRIC = "metric "
 _FEWER_SAMPLES = (FEW_SAMPLES, 2)
-"""The numbers of samples for further probes if there is no memory for the usual number."""
+"""The sample counts with which to retry a probe when the usual number does not fit into memory."""
 _OF_ANY_SIZE = "if the step hard-codes a batch size, replace it with tf.shape(x)[0], which suits parts of any size"
 _HIDDEN_DRAWS = "random numbers that TensorFlow cannot draw again"
 
@@ -55,9 +55,9 @@ class Choice:
     """The user's choices for a batch that cannot be split into micro-batches without changing the result."""
 
     inexact: str | None = None
-    """"allow" or "refuse" for all couplings between samples; None to allow only the known and usual ones."""
+    """"allow" or "refuse" for every coupling between samples, or None to allow only known and usual ones."""
     smaller_batch: bool | None = None
-    """True if a batch that cannot be split may be trained on as several smaller batches; None if impossible."""
+    """True if an unsplittable batch may be trained on as several smaller batches, or None if that is impossible."""
 
 
 def choice_of(guarding: Guarding) -> Choice:
@@ -77,8 +77,8 @@ def find(
 ) -> ProbeFinding:
     """Probe the step with `most` samples of this batch. Never raises, and leaves the model unchanged.
 
-    BatchNormalization makes every split differ. The probe switches it to its moving statistics, so that other couplings
-    between samples become visible.
+    BatchNormalization makes every split give a different result. The probe switches it to its moving statistics, so
+    that other couplings between samples become visible.
     """
     normalising = batch_normalizations(model, small)
     try:
@@ -98,10 +98,10 @@ def find(
 
 
 def judge(promise: Promise, finding: ProbeFinding, choice: Choice) -> Promise:
-    """Return the promise after the probe. Pure.
+    """Return the promise after the probe, as a pure function.
 
     By default, known and usual couplings (BatchNormalization, random numbers that cannot be drawn again, metrics that
-    are not means) are allowed with a label, and unknown ones are refused.
+    are not means) are allowed but labelled, and unknown ones are refused.
     """
     if finding.obstacle:
         return _refused(finding.obstacle, choice)
@@ -130,7 +130,7 @@ def judge(promise: Promise, finding: ProbeFinding, choice: Choice) -> Promise:
 
 
 def batch_normalizations(model: Any, small: SmallState) -> list[Any]:
-    """List the layers that normalize with batch statistics in a step that writes this state."""
+    """List the layers that normalize with batch statistics in a step that writes this small state."""
     written = {id(slot.handle) for slot in small.slots}
     layers = [
         layer for layer in KERAS.flatten_layers.call(model) if getattr(layer, "moving_variance", None) is not None
@@ -139,7 +139,7 @@ def batch_normalizations(model: Any, small: SmallState) -> list[Any]:
 
 
 def _failing(reason: str, choice: Choice) -> Promise:
-    """Return the promise for a step that fails on few samples; an option can allow micro-batches anyway."""
+    """Return the promise for a step that fails on a few samples; an option can allow micro-batches anyway."""
     if choice.inexact == "allow" or choice.smaller_batch:
         return Promise(APPROXIMATE if choice.inexact == "allow" else SMALLER, reason)
     return Promise(REFUSED, f"{reason}; {_OF_ANY_SIZE}")
@@ -173,7 +173,7 @@ def _probed(
             if not isinstance(found, Failed):
                 break
             tell(found, samples, time.monotonic() - began)
-    except Exception as error:  # from the user's step, on fewer samples than usual
+    except Exception as error:  # raised by the user's step, on fewer samples than usual
         return ProbeFinding(0, conclusive=False, failure=essence(error))
     finally:
         divided.compiled = True
@@ -183,7 +183,7 @@ def _probed(
 def _probed_both_ways(
     model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, samples: int
 ) -> ProbeFinding:
-    """Probe the step with its loss as the current kind, mean or sum; if the result differs, probe the other kind."""
+    """Probe the step with its loss as the current kind, mean or sum, and if the results differ, as the other kind."""
     probe, summed = Probe(divided, coarsest_type(model)), divided.micro_step.summed
     found = probe.run(batch, size, small, _names(model), samples)
     if found.has_equal_gradients or not found.conclusive:
@@ -199,7 +199,7 @@ def _probed_both_ways(
 
 @contextmanager
 def _at_rest(layers: list[Any]) -> Iterator[None]:
-    """Within the block, let these layers use their moving statistics without updating them."""
+    """Within the block, make these layers use their moving statistics without updating them."""
 
     def resting(call: Callable[..., Any]) -> Callable[..., Any]:
         def at_rest(inputs: Any, training: Any = None, mask: Any = None) -> Any:
@@ -214,7 +214,7 @@ def _at_rest(layers: list[Any]) -> Iterator[None]:
 
 
 def _names(model: Any) -> dict[int, str]:
-    """Return the names of state variables, by the identity of their handles."""
+    """Return the names of state variables, keyed by the ids of their handles."""
     names: dict[int, str] = {}
     kinds = (("", model.non_trainable_variables), (METRIC, model.metrics_variables))
     for kind, variables in kinds:
@@ -225,18 +225,19 @@ def _names(model: Any) -> dict[int, str]:
 
 
 class Division:
-    """One step of a model for batches of one layout (`batches.layout_of`), and the verdict on splitting them.
+    """A model's step for batches of one layout (`batches.layout_of`), and the verdict on splitting them.
 
-    Batches with and without sample weights make two steps: different operations run, and different weights may have
-    gradients. A probe of one says nothing about the other.
+    Batches with and without sample weights lead to two different steps: they run different operations, and different
+    weights may have gradients. A probe of one says nothing about the other.
 
     Args:
         model: a compiled Keras model.
-        step: its `train_step`, or its `test_step`.
-        commits: the variable that counts commits; None for a step that trains nothing.
+        step: the model's `train_step` or `test_step`.
+        commits: the variable that counts commits, or None for a step that trains nothing.
         promise: what is known about micro-batches before anything is traced.
         choice: what the user accepts if micro-batches change the result.
-        combine: how returned numbers combine over micro-batches, "mean" or "sum"; None if the probe is to find out.
+        combine: how returned numbers are combined over micro-batches, "mean" or "sum", or None to let the probe find
+            out.
     """
 
     def __init__(
@@ -253,17 +254,18 @@ class Division:
         self.divided = AccumulatedStep(model, MicroBatchStep(model, step, trains=commits is not None), commits)
         self.divided.combine = combine
         self.verdict: Promise | None = None
-        """The promise for micro-batches; None before a probe."""
+        """The promise for micro-batches, or None before a probe."""
         self.rounding = 0.0
-        """The relative difference between full batch and micro-batches, as found by the probe."""
+        """The relative difference between the full batch and its micro-batches, as found by the probe."""
         self._steps, self._next_probe = 0, 2
         self._fitting = SAMPLES
-        """The most samples that a probe may take: each that is too large costs ten seconds."""
+        """The most samples that a probe may use: every attempt with too many costs ten seconds."""
 
     def is_time_to_probe_again(self) -> bool:
-        """True after 2, 5, 11, 23, ... divided steps, if only a probe supports the verdict.
+        """True after 2, 5, 11, 23, ... divided steps, if the verdict rests on a probe alone.
 
-        A coupling may show only in rare samples. Counts the divided steps, so call this exactly once for each.
+        A coupling may show only in rare samples. Each call counts as one divided step, so call this exactly once per
+        step.
         """
         if self._promise.kind != TO_BE_PROBED or self.verdict is None or self.verdict.kind != EXACT:
             return False
@@ -276,13 +278,14 @@ class Division:
     def probe(
         self, batch: Any, size: int, small: SmallState, most: int, tell: TellFailed = _tell_nobody
     ) -> ProbeFinding | None:
-        """Probe with samples of this batch; return None if it shows nothing but an earlier probe did.
+        """Probe with samples of this batch; return None if this probe is inconclusive but an earlier one was not.
 
         Args:
             size: the number of samples on the busiest replica.
-            small: the state that the step writes besides weights.
-            most: how many samples to probe with; fewer if no more have fitted before.
-            tell: called with each out-of-memory error, the samples tried, and the seconds that it took.
+            small: the state that the step writes, apart from weights.
+            most: how many samples to probe with; fewer are used if a probe with more did not fit before.
+            tell: called for each out-of-memory error, with the number of samples tried and the time, in seconds, that
+                it took.
         """
         kinds = self.divided.kinds()
         asked = min(most, self._fitting)
@@ -295,7 +298,7 @@ class Division:
         return None
 
     def settle(self, found: ProbeFinding) -> Promise:
-        """Adopt the verdict that follows from a finding, and return it."""
+        """Derive the verdict from a finding, adopt it, and return it."""
         judged = judge(self._promise, found, self._choice)
         self.rounding = found.difference if judged.kind == EXACT else 0.0
         if self.verdict is not None and judged.kind != EXACT:
@@ -305,10 +308,10 @@ class Division:
 
 
 def foretold(model: Any, batch: Any, most: int = SAMPLES) -> tuple[Promise, ProbeFinding | None]:
-    """Return the promise that `oomph run` would give for batches like this one, and the finding of its probe, if any.
+    """Return the promise that `oomph run` would make for batches like this one, and the probe's finding, if any.
 
     Args:
-        model: a compiled model; its variables are left unchanged.
+        model: a compiled model, whose variables are left unchanged.
         batch: one batch, as passed to `train_step`.
         most: how many samples to probe with.
     """

@@ -1,7 +1,7 @@
-"""One execution: the one step or `steps_per_execution` steps that Keras runs in one call on an iterator.
+"""One execution: the step, or the `steps_per_execution` steps, that Keras runs in one call on an iterator.
 
-The batch of a step that runs inside TensorFlow is held until the step is over, so that a failed step can be retried on
-the same batch.
+If a step runs inside TensorFlow, its batch is held until the step is over, so that a failed step can be retried on the
+same batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 @dataclass(frozen=True)
 class OnlySpec:
-    """Stands in for an iterator that does not exist yet, for code that needs only its kind."""
+    """Stands in for an iterator that does not exist yet, for code that needs to know only its kind."""
 
     _type_spec: tf.data.IteratorSpec
     """The spec of an iterator over a `tf.data.Dataset`."""
@@ -34,7 +34,7 @@ class OnlySpec:
 
 @dataclass(frozen=True)
 class Execution:
-    """The number of steps per call, and the variable that counts complete steps."""
+    """The number of steps per call, and the variable that counts completed steps."""
 
     steps: int
     completed: tf.Variable
@@ -49,7 +49,7 @@ class Form:
         one: the step as a function of a batch.
         state: the small state that the step writes before its commit.
         pinned: variables whose buffers must stay alive if the step fails.
-        execution: how many steps one call takes.
+        execution: how many steps one call runs.
     """
 
     def __init__(
@@ -60,30 +60,30 @@ class Form:
         self._iterator_spec = iterator_spec
         self._execution = execution
         self.proven = False
-        """True if the form has run once without running out of memory."""
+        """True if the form has run at least once without running out of memory."""
         self.can_be_repaired = True
         """True if a failure in the compute phase leaves everything unchanged."""
         self.lighter_at: float | None = None
-        """The monotonic time after which to hold less; None if never, or if already done."""
+        """The monotonic time after which to hold less, or None if that never happens or already has."""
         self.completed = 0
         """The number of steps completed before the current call."""
         self._step = one if self._compiled_by_xla else inlined(one.get_concrete_function(spec))
         self.hold, self.run = self._compiled(self._step, pinned)
 
     def hold_less(self) -> None:
-        """Hold only the batch and the small state from now on, and assign each value as soon as it exists."""
+        """From now on, hold only the batch and the small state, and assign each value as soon as it exists."""
         self.lighter_at, step = None, self._step
         try:
             if not self._compiled_by_xla:
                 concrete = self._one.get_concrete_function(self.spec)
                 step = inlined(concrete, without_barriers(concrete.graph))
             lighter = self._compiled(step, [])
-        except Exception:  # oomph's own: the form works as it is
+        except Exception:  # an error in oomph itself: the form still works as it is
             return
         (self.hold, self.run), self.can_be_repaired = lighter, False
 
     def batch_held(self) -> Any:
-        """Return the batch of the failed step, or None if the step failed before it had one."""
+        """Return the failed step's batch, or None if the step failed before it had one."""
         tensors = self.hold.take_batch()
         return None if tensors is None else batches.with_tensors(self.spec, tensors)
 
@@ -95,7 +95,7 @@ class Form:
             held = hold.put(batches.tensors_of(batch))
             fingerprint = fingerprints.of_tensors(held) if self._execution.witnessed else fingerprints.none()
             logs = step(batches.with_tensors(batch, held))
-            # A control edge from the call itself waits for all side effects of the step, not only for its results.
+            # A control edge from the call itself waits for all side effects of the step, not just for its results.
             with tf.control_dependencies([tensor.op for tensor in tf.nest.flatten(logs)]):
                 released = hold.clear()
             with tf.control_dependencies(released):
@@ -122,7 +122,7 @@ class Form:
 def _several(held_step: Callable[[Any], Any], iterator: Any, execution: Execution) -> tuple[Any, Any]:
     """Run up to `steps` steps in a single call, as Keras does.
 
-    Returns an Optional with the logs of the last step, and the fingerprint of all their batches.
+    Returns an Optional that contains the logs of the last step, and the fingerprint of the batches of all steps.
     """
     last = tf.experimental.Optional.empty(None)
 
@@ -135,18 +135,18 @@ def _several(held_step: Callable[[Any], Any], iterator: Any, execution: Executio
             execution.completed.assign_add(1, read_value=False)
         packed = tf.experimental.Optional.from_value(logs)
         TENSORFLOW.element_spec.put(last, packed.element_spec)
-        with tf.control_dependencies(tf.nest.flatten(logs)):  # a failed step must not take the next batch
+        with tf.control_dependencies(tf.nest.flatten(logs)):  # a failed step must not consume the next batch
             more = tf.cond(step + 1 < execution.steps, iterator.get_next_as_optional, lambda: batch)
         return step + 1, packed, more, fingerprints.joined(seen, fingerprint) if execution.witnessed else seen
 
     first = iterator.get_next_as_optional()
     _, logs, _, seen = tf.while_loop(goes_on, body, [tf.constant(0), last, first, fingerprints.none()])
-    TENSORFLOW.element_spec.put(logs, last.element_spec)  # known since the body was traced
+    TENSORFLOW.element_spec.put(logs, last.element_spec)  # known now that the body has been traced
     return logs, seen
 
 
 def unpacked(outcome: Any) -> Any:
-    """Return the logs in the Optional that several steps return. Raises StopIteration if there was no batch."""
+    """Unpack logs from the Optional returned by several steps. Raises StopIteration if there was no batch."""
     if not isinstance(outcome, tf.experimental.Optional):
         return outcome
     if not outcome.has_value():

@@ -1,11 +1,11 @@
-"""The full batch in one compiled step, held so that a failure before its commit loses nothing.
+"""Runs the full batch in one compiled step, held so that a failure before its commit loses nothing.
 
 XLA needs one more precaution. TensorFlow donates the buffer of every variable that a compiled step updates to XLA. If
 the execution then runs out of memory, the buffer is freed although the variable still points to it, and the weights
 silently become whatever is allocated there next (TensorFlow 2.21; `PopulateInputs` in
-tensorflow/compiler/jit/xla_launch_util.cc; shown in tests/end_to_end/test_tensorflow_itself.py). A buffer with a second
-reference is not donated. So the first step of a compiled form, which may not fit, also holds its variables. Later steps
-do not, and after an out-of-memory error in one of them the run goes back to the checkpoint.
+tensorflow/compiler/jit/xla_launch_util.cc; demonstrated in tests/end_to_end/test_tensorflow_itself.py). A buffer with a
+second reference is not donated. The first step of a compiled form, which may not fit, therefore also holds its
+variables. Later steps do not, and after an out-of-memory error in one of them, the run goes back to the checkpoint.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from oomph.keras_bridge.stateful_random_ops import KeptRandomOps
 from oomph.protocol.reasons import Reason, because
 
 _HELD = 0.5
-"""The share of the device memory, apart from weights and slots, that a step may hold back until it commits.
+"""The fraction of device memory, not counting weights and slots, that a step may hold back until it commits.
 
-The rest leaves room for micro-batches, whose accumulated gradients take as many bytes again.
+The rest leaves room for micro-batches, whose accumulated gradients need the same amount again.
 """
 
 _PAYS_AFTER = 10
-"""A lighter form is compiled once training has lasted this many times longer than compiling it takes."""
+"""A lighter form is compiled once training has lasted this many times as long as the compilation takes."""
 
 
 class FullBatchStep:
@@ -51,7 +51,7 @@ class FullBatchStep:
 
     Args:
         model: a compiled Keras model.
-        step: its `train_step`, or its `test_step`, which commits nothing.
+        step: the model's `train_step`, or its `test_step`, which commits nothing.
         trains: whether `step` is a `train_step`.
         can_go_back: whether there are checkpoints. Without them, steps compiled by XLA always hold their variables.
         witnessed: whether to compute the fingerprints of the batches along with the steps.
@@ -73,15 +73,15 @@ class FullBatchStep:
         self.draws = KeptRandomOps()
         """The counts of the step's random operations, kept in variables; none under XLA or in eager mode."""
         self.fingerprint: Any = None
-        """The fingerprint of the batches of the last execution of `run`."""
+        """The fingerprint of the batches in the last execution of `run`."""
         self.commits = tf.Variable(0, dtype=tf.int64, trainable=False)
-        """Counts calls of `optimizer.apply`. Incremented before the first assignment of each call."""
+        """Counts the calls to `optimizer.apply`. Incremented before the first assignment of each call."""
         self.completed = tf.Variable(0, dtype=tf.int64, trainable=False)
-        """Counts the complete steps of an execution with several steps."""
+        """Counts the completed steps in an execution of several steps."""
         self._committed = 0
         self._per_step: int | None = None
         self._counts: set[int | None] = set()
-        """The number of commits per step in each trace; None if it depends on computed values."""
+        """The number of commits per step in each trace, or None where it depends on computed values."""
         self._optimizers = 0
         """The number of optimizers when the step was last traced; the graph contains no others."""
         self._steps = 1
@@ -90,7 +90,8 @@ class FullBatchStep:
         self._distributed: dict[str, tuple[Any, list[Slot]]] = {}
         """For each kind of distributed iterator, the spec of its batches and the state that the step writes.
 
-        Python takes their batches, since no staging area can hold values that a strategy puts on several devices.
+        Python fetches these batches, since a staging area cannot hold values that a strategy spreads over several
+        devices.
         """
         self._states: dict[Any, SmallState] = {}
         self._traced: list[Any] = []
@@ -115,7 +116,7 @@ class FullBatchStep:
             self._forms[key] = self._form_of(iterator)
 
     def count_commits(self) -> None:
-        """Record that an execution is complete, so that its commits do not suggest a failure."""
+        """Record that an execution is complete, so that its commits are not mistaken for those of a failed step."""
         unknown = self._per_step is None or self.eagerly or len(self._counts) > 1 or None in self._counts
         if unknown or self._optimizers > 1 or self._model.steps_per_execution > 1:
             now = int(self.commits.numpy())
@@ -125,7 +126,7 @@ class FullBatchStep:
         self._steps = 1
 
     def run(self, iterator: Any) -> Any:
-        """Take one batch and train on it; return Keras' logs, or Failed. Raises at the end of the data."""
+        """Fetch one batch and train on it; return Keras' logs or Failed. Raises once the data is exhausted."""
         form, started = self._forms[str(iterator.element_spec)], time.monotonic()
         if self._is_refused(lambda: None):
             return self._refused(batches.without_optionals(next(iterator)))
@@ -148,10 +149,11 @@ class FullBatchStep:
         return unpacked(logs)
 
     def _lighter_at(self, seconds: float) -> float | None:
-        """Return the monotonic time after which a form holds less, relying on checkpoints if it fails; None if never.
+        """Return the monotonic time after which a form holds less and relies on checkpoints if it fails; None if never.
 
         Args:
-            seconds: the duration of its first step, roughly the time to compile the lighter form.
+            seconds: the duration of the form's first step, which is roughly the time needed to compile the lighter
+                form.
         """
         if not self.can_go_back:
             return None
@@ -160,10 +162,10 @@ class FullBatchStep:
         return None if self._is_limited() or not self.held_bytes else time.monotonic() + _PAYS_AFTER * seconds
 
     def run_held(self, batch: Any, pinned: bool = True) -> Any:
-        """Train on a batch that Python holds; return Keras' logs, or Failed.
+        """Train on a batch that Python holds; return Keras' logs or Failed.
 
         Args:
-            batch: a nest of eager tensors, or of arrays.
+            batch: a nest of eager tensors or of arrays.
             pinned: False to run under XLA without holding the weights, at the risk of a failure in the commit phase.
         """
         if self._is_refused(lambda: batches.size_of(batch)):
@@ -188,7 +190,7 @@ class FullBatchStep:
         return outcome
 
     def _is_refused(self, samples: Callable[[], int | None]) -> bool:
-        """True if a test makes the next step run out of memory."""
+        """True if a test wants the next step to run out of memory."""
         injector = testing.active() if self._trains else None
         return injector is not None and injector.refuses_full_batch(samples())
 
@@ -197,21 +199,21 @@ class FullBatchStep:
         return failed
 
     def build_metrics(self, batch: Any) -> None:
-        """Build the metrics of an eager model before its first step would: micro-batches need them earlier."""
+        """Build an eager model's metrics before its first step does, since micro-batches need them earlier."""
         metrics = KERAS.compile_metrics.get(self._model)
         if self.eagerly and not (metrics is None or metrics.built):
             with calls_not_counted(self._model):
                 KERAS.symbolic_build.call(self._model, data_batch=batch)
 
     def _reset_new_metrics(self, state: SmallState) -> None:
-        """Reset the metrics built by a failed first step of an eager model, since they already count its batch."""
+        """Reset the metrics that an eager model's failed first step built, since they already count its batch."""
         known = {id(slot.handle) for slot in state.slots}
         for metric in self._model.metrics if self.eagerly else ():
             if any(id(slot.handle) not in known for slot in Slot.each_of(metric.variables)):
                 metric.reset_state()
 
     def state_of(self, batch: Any) -> SmallState:
-        """Return the step's small state for an eager batch; traces the step if this kind of batch is new."""
+        """Return the step's small state for an eager batch, tracing the step if this kind of batch is new."""
         if self.eagerly:
             return SmallState(self._listed_state())  # not all metrics exist before the first step
         key = batches.kind_of(batch)
@@ -229,26 +231,26 @@ class FullBatchStep:
         return any(batches.length_is_known(spec) for spec in specs)
 
     def trace_sizes_apart(self) -> None:
-        """Trace each batch size separately from now on: the code of the step may rely on a known size."""
+        """From now on, trace each batch size separately, since the step's code may rely on a known size."""
         self._one = self._compiled_step(reduce_retracing=False)
         self._iterators = None
 
     @property
     def held_bytes(self) -> int | None:
-        """The bytes that the step holds back until it commits; 0 if there is no room; None if unknown."""
+        """The bytes that the step holds back until it commits: 0 if there is no room, None if unknown."""
         replicas = self._model.distribute_strategy.num_replicas_in_sync
         if self.eagerly or self.pins or replicas > 1 or not any(self._counts):
             return None
         return max(held_bytes(traced.graph) for traced in self._traced)
 
     def small_state(self) -> list[Slot]:
-        """List the state that the step writes besides weights and slots, for every kind of iterator traced so far."""
+        """List the state that the step writes, apart from weights and slots, for every iterator kind traced so far."""
         written = [*(form.state for form in self._forms.values()), *(state for _, state in self._distributed.values())]
         draws = handles_of(self.draws.variables)
         return [slot for state in written for slot in state if id(slot.handle) not in draws]
 
     def hidden_state(self) -> list[Reason]:
-        """Return a reason for each kind of random operation in the step that counts its draws in the kernel."""
+        """Return a reason for each kind of random operation in the step that counts its draws inside the kernel."""
         if self._hidden is None:
             graphs = [traced.graph for traced in self._traced]
             self._hidden = sorted({kind for graph in graphs for kind in hidden_draws_in(graph)})
@@ -256,16 +258,16 @@ class FullBatchStep:
         return [because("draws-of-kind", kind=kind, where=where) for kind in self._hidden]
 
     def _listed_state(self) -> list[Slot]:
-        """Return the state that the model lists, since in eager mode no graph shows what the step writes."""
+        """Return the state that the model lists, since in eager mode there is no graph to show what the step writes."""
         model = self._model
         return Slot.each_of([*model.non_trainable_variables, *model.metrics_variables])
 
     def committed_slots(self) -> list[Slot]:
-        """List the state that only a commit writes: weights, the optimizer's variables, and the counter of commits."""
+        """List the state that only a commit writes: weights, optimizer variables, and the commit counter."""
         return Slot.each_of(self._committed_variables())
 
     def commit_has_begun(self, done: int = 0) -> bool:
-        """True if the failed step had begun to assign. Do not call after a failure under XLA without pins.
+        """True if the failed step had started to assign. Do not call this after a failure under XLA without pins.
 
         Args:
             done: the number of steps that the same execution had already completed.
@@ -290,11 +292,11 @@ class FullBatchStep:
         return [*self._trained_variables(), self.commits, self.completed]
 
     def _is_limited(self) -> bool:
-        """True if TensorFlow limits the memory that the step trains in; on a CPU it does so only if told to."""
+        """True if TensorFlow limits the memory used for training; on a CPU, it does so only on request."""
         return DeviceMemory.of_training_device().limit_bytes is not None
 
     def _room_bytes(self) -> int | None:
-        """Return the bytes of device memory that the step may hold back; None if no limit is known."""
+        """Return how many bytes of device memory the step may hold back, or None if no limit is known."""
         memory = DeviceMemory.of_training_device()
         if memory.limit_bytes is None:
             return None
@@ -302,7 +304,7 @@ class FullBatchStep:
         return int(_HELD * (memory.limit_bytes - taken))
 
     def _compiled_step(self, reduce_retracing: bool = True) -> Any:
-        """Return the step as a function of a batch. It keeps Keras' own name, which appears in TensorFlow's errors."""
+        """Return the step as a function of a batch, named as in Keras, since TensorFlow's errors show the name."""
         model, commits, step = self._model, self.commits, self._step
         replicas, here = Replicas(model.distribute_strategy), threading.local()
 
@@ -348,7 +350,7 @@ class FullBatchStep:
         """Return the spec that Keras' own function would be traced for.
 
         A second batch size relaxes it to any size. TensorFlow's graph optimizer folds a known size into constants, so a
-        step traced for the size itself rounds differently.
+        step traced for that exact size would round differently.
         """
         if self._iterators is None:
             return spec
@@ -374,7 +376,7 @@ def _instead(instead: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _count_of(commits: tf.Variable, graph: Any) -> int | None:
-    """Count increments of `commits` in a traced step; None if a branch or a loop makes them."""
+    """Return how often a traced step increments `commits`, or None if this happens in a branch or a loop."""
     inner = {id(inside) for outside, inside in graph.captures if outside is commits.handle}
     users = [op for op in graph.get_operations() if any(id(tensor) in inner for tensor in op.inputs)]
     if any(op.type not in ("AssignAddVariableOp", "ReadVariableOp") for op in users):

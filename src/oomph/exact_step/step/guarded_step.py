@@ -1,4 +1,4 @@
-"""The exact step: a training step of a Keras model that can run out of memory without losing anything.
+"""The exact step: a Keras model's training step that can run out of memory without losing anything.
 
 A step computes first and commits last: all gradients exist before anything is assigned, and the batch and the small
 state (metrics, moving statistics, random seeds) are held until the commit is over. A step that fails before its commit
@@ -36,9 +36,9 @@ from oomph.protocol.reasons import Reason
 from oomph.script.kept_micro_batches import Start
 
 _FORWARD_ONLY = 3
-"""A step without gradients begins with this many times the micro-batch of training: it keeps no activations."""
+"""A step without gradients starts with this many times the training micro-batch, since it keeps no activations."""
 _SURELY_TOO_LARGE = 8
-"""An evaluation batch larger than this many times the micro-batch of training is not tried as a whole."""
+"""An evaluation batch larger than this many times the training micro-batch is not tried as a whole."""
 
 
 class GuardedStep:
@@ -46,15 +46,16 @@ class GuardedStep:
 
     Args:
         model: a compiled Keras model.
-        step: its `train_step`, or its `test_step`.
+        step: the model's `train_step` or `test_step`.
         plain: Keras' own function that runs the step on an iterator.
         watch: returns the receiver of reports about the current step.
         promise: what is known about micro-batches before anything is traced.
         choice: what the user accepts if micro-batches change the result.
         trains: whether the step updates weights.
-        combine: how returned numbers combine over micro-batches, "mean" or "sum"; None if the probe is to find out.
-        can_go_back: whether there are checkpoints of what the step trains.
-        witnessed: whether to fingerprint its batches.
+        combine: how returned numbers are combined over micro-batches, "mean" or "sum", or None to let the probe find
+            out.
+        can_go_back: whether there are checkpoints of the state that the step trains.
+        witnessed: whether to fingerprint the step's batches.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class GuardedStep:
         self._model, self._plain, self._watch = model, plain, watch
         self._witnessed = witnessed
         self._fingerprint: Any = None
-        """The fingerprint of the batches of the current execution."""
+        """The fingerprint of the batches in the current execution."""
         self.taken: Taken | None = None
         self._trains = trains
         self._replicas = Replicas(model.distribute_strategy)
@@ -89,9 +90,10 @@ class GuardedStep:
         self._on_noise: Callable[[float], None] | None = None
 
     def measure_noise(self, tell: Callable[[float], None]) -> None:
-        """Report, before the next step, how much its gradients differ when computed twice.
+        """Before the next step, compute its gradients twice and report how much they differ.
 
-        An earlier process may have split the batches differently. The resulting difference counts as noise.
+        An earlier process may have split the batches differently. The difference that this causes counts as noise as
+        well.
         """
         self._on_noise = tell
 
@@ -100,7 +102,7 @@ class GuardedStep:
             return self._executed(iterator)
 
     def _executed(self, iterator: Any) -> Any:
-        if not self._full_batch.eagerly:  # building calls the model once more, and Python code in it may count calls
+        if not self._full_batch.eagerly:  # building calls an eager model once more, and its code may count calls
             self.prepare(iterator)
         watch = self._watch()
         watch.before_step(self, iterator)
@@ -121,7 +123,7 @@ class GuardedStep:
         if not self._broken and batches.is_dataset_iterator(iterator):
             try:
                 self._full_batch.prepare(iterator)
-            except Exception as error:  # oomph's or the user's: plain Keras works, or raises its own error
+            except Exception as error:  # an error in oomph or in user code: plain Keras works, or raises its own error
                 self._step_aside(error)
 
     def extra_state(self) -> list[Slot]:
@@ -134,25 +136,25 @@ class GuardedStep:
         return self._full_batch.draws
 
     def hidden_state(self) -> list[Reason]:
-        """Return the reasons why some state of the step, hidden by TensorFlow, cannot be saved."""
+        """Return the reasons why some of the step's state, hidden by TensorFlow, cannot be saved."""
         return self._full_batch.hidden_state()
 
     @property
     def held_bytes(self) -> int | None:
-        """The bytes that a full batch holds back until it commits; 0 if there is no room; None if unknown."""
+        """The bytes that a full batch holds back until it commits: 0 if there is no room, None if unknown."""
         return self._full_batch.held_bytes
 
     def _can_trace(self, batch: Any) -> bool:
         """Trace the step for a batch that Python holds. If that fails, plain Keras takes over permanently."""
         try:
             self._full_batch.state_of(batch)
-        except Exception as error:  # oomph's or the user's: plain Keras works, or raises its own error
+        except Exception as error:  # an error in oomph or in user code: plain Keras works, or raises its own error
             self._step_aside(error)
         return not self._broken
 
     @property
     def micro_batch(self) -> int | None:
-        """The micro-batch in use, in samples; None while batches are whole."""
+        """The micro-batch in use, in samples, or None while batches are whole."""
         return self._search.chosen
 
     def verify(self, steps: int) -> None:
@@ -160,7 +162,7 @@ class GuardedStep:
         self.verification = Verification(steps, self._plain, self._model)
 
     def begin_with(self, start: Start) -> None:
-        """Begin with micro-batches of this size, unless a size is already known."""
+        """Start with micro-batches of this size, unless a size is already known."""
         self._search.begin(start)
         if not self._began:
             self._on_batch.begin_with(start)
@@ -171,7 +173,7 @@ class GuardedStep:
 
     @property
     def _trained_with(self) -> int | None:
-        """The size of a training micro-batch, for an evaluation where no full batch has fit yet; None otherwise."""
+        """The size of a training micro-batch, for an evaluation before any full batch has fitted; None otherwise."""
         if self._trains or self._on_batch.has_fitted or not self._is_whole:
             return None
         training = getattr(self._model, "train_function", None)
@@ -182,9 +184,9 @@ class GuardedStep:
             return self._guarded(iterator, watch)
         except END_OF_DATA:
             pass
-        # If Keras does not know the length of the data, its step discovers the end of the data only as it runs. By then
-        # it has done what needs no batch (count of iterations, random seeds, weight decay). The guarded step does none
-        # of that, so Keras' own step runs here. It raises the end of the data itself.
+        # If Keras does not know the length of the data, its step finds that the data is exhausted only while it runs.
+        # By then it has done everything that needs no batch (iteration count, random seeds, weight decay). The guarded
+        # step does none of that, so Keras' own step runs here and raises the end-of-data error itself.
         return self._plain(iterator)
 
     def _guarded(self, iterator: Any, watch: StepWatch) -> Any:
@@ -207,7 +209,7 @@ class GuardedStep:
         return self._one_by_one(iterator, steps - 1, logs, watch)
 
     def _one_by_one(self, iterator: Any, steps: int, logs: Any, watch: StepWatch) -> Any:
-        """Run the rest of an execution without its compiled loop, up to the end of the data."""
+        """Run the rest of an execution without its compiled loop, until the data is exhausted."""
         for _ in range(steps):
             self._full_batch.count_commits()
             try:
@@ -254,7 +256,7 @@ class GuardedStep:
             noise = Recomputation(self._model, self._step).noise(
                 batch, min(size, self.micro_batch or size), self._full_batch.state_of(batch)
             )
-        except Exception:  # it cannot be computed twice, or not on its own
+        except Exception:  # the step cannot be computed twice, or not on its own
             noise = 0.0
         tell(max(noise, self._on_batch.rounding))
 
@@ -263,7 +265,7 @@ class GuardedStep:
         if not self._witnessed or not watch.compares_batches or batch is None:
             return
         tensors = attempt(partial(batches.on_device, batch))
-        if isinstance(tensors, Failed):  # the step runs out of memory too; its logs are compared instead
+        if isinstance(tensors, Failed):  # the step will run out of memory too; its logs are compared instead
             return
         parts = [part for own in self._replicas.local(tensors) for part in batches.tensors_of(own)]
         if int(self._model.steps_per_execution) == 1:

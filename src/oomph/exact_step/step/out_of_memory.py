@@ -1,4 +1,4 @@
-"""Tries computations that may run out of memory: frees all memory after a failure, or searches for a size that fits."""
+"""Tries computations that may run out of memory: frees memory after a failure, and searches for a size that fits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from oomph.script.kept_micro_batches import Start
 
 END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
 COMPUTE, COMMIT, INPUT = "compute", "commit", "input"
-"""The phases of a step: nothing is assigned yet; something may be assigned; there is no batch yet."""
+"""The phases of a step: nothing has been assigned yet; assigning may have begun; there is no batch yet."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Failed:
     done: int = 0
     """The number of steps that the same execution (`steps_per_execution`) had already completed."""
     samples: int | None = None
-    """The number of samples in the micro-batch that failed; None for a full batch."""
+    """The number of samples in the micro-batch that failed, or None for a full batch."""
 
 
 def attempt(
@@ -43,10 +43,10 @@ def attempt(
 ) -> Any:
     """Return the result of `run`, or Failed if it runs out of memory. Other errors propagate.
 
-    Collects garbage, since the next try may need its memory.
+    After a failure, garbage is collected, since the next try may need the memory.
 
     Args:
-        run: what to try.
+        run: the function to try.
         passed_on: errors that are never caught.
         phase: the phase of the step that `run` carries out.
         batch: the batch of the step, if Python holds it.
@@ -69,9 +69,10 @@ def attempt(
 def _let_go_of_frames(error: BaseException) -> None:
     """Remove the traceback from an error, and add a note with the line of the script that raised it.
 
-    The frames hold tensors, and so the memory that the next try needs. Clearing the frames is not enough: TensorFlow
-    removes its own frames from the traceback, and each frame holds its caller, including the callers of this function
-    (`filter_traceback` in tensorflow/python/util/traceback_utils.py; `take_ownership` in CPython's Python/frame.c).
+    The frames keep tensors alive, and with them the memory that the next try needs. Clearing the frames is not enough:
+    TensorFlow removes its own frames from the traceback, and each frame keeps its caller alive, including the callers
+    of this function (`filter_traceback` in tensorflow/python/util/traceback_utils.py; `take_ownership` in CPython's
+    Python/frame.c).
     """
     frames = traceback.walk_tb(error.__traceback__)
     own = [f"{frame.f_code.co_filename}, line {line}" for frame, line in frames if _is_of_the_script(frame)]
@@ -88,25 +89,25 @@ def _is_of_the_script(frame: FrameType) -> bool:
 
 _LIKELY_DIVISOR = 4
 _LOOK_AGAIN = 5.0
-"""The time, in seconds, between two checks of whether memory is free again."""
+"""The time, in seconds, between checks of whether memory has become free."""
 
 
 class SizeSearch:
-    """The search for a size that fits into memory, updated by each run."""
+    """The search for a size that fits into memory, updated after each run."""
 
     def __init__(self) -> None:
         self.known = MicroBatchSearch()
         self.chosen: int | None = None
-        """The micro-batch in use, in samples; None while batches are whole, or during the search."""
+        """The micro-batch in use, in samples, or None while batches are whole or the search is under way."""
         self.room_bytes: int | None = None
-        """The bytes of memory available to a micro-batch at the last failure; None if unknown."""
+        """The memory, in bytes, that was available to a micro-batch at the last failure, or None if unknown."""
         self._begin: Start | None = None
         """The micro-batch that this process starts with, until its first batch."""
         self._limit_bytes: int | None = None
         self._most_bytes = 0
         self._others_hold = self._gaps = False
         self._gpu: str | None = None
-        """The GPU that ran out of memory; None if the error did not name it."""
+        """The GPU that ran out of memory, or None if the error did not name it."""
         self._failed_at = self._cost = 0.0
         self._regrowth: Regrowth | None = None
         self._looked_at = 0.0
@@ -118,13 +119,13 @@ class SizeSearch:
 
     @property
     def likely_to_fit(self) -> int | None:
-        """The samples that very likely fit at once: those in use, or a quarter of what failed; None if none failed."""
+        """The number of samples very likely to fit: those in use, a quarter of the size that failed, or None."""
         if self.chosen is not None:
             return self.chosen
         return None if self.known.failed is None else max(1, self.known.failed // _LIKELY_DIVISOR)
 
     def begin(self, start: Start) -> None:
-        """Begin with micro-batches of this size, unless a size is already known."""
+        """Start with micro-batches of this size, unless a size is already known."""
         if not self.is_whole:
             return
         if start.guessed:
@@ -137,7 +138,7 @@ class SizeSearch:
         self._gaps, self.known = True, replace(self.known, gaps=True)
 
     def next_size(self, batch: int) -> int | None:
-        """Return the most samples to try next from a batch of `batch` samples; None if not even one fits."""
+        """Return the most samples to try next from a batch of `batch` samples, or None if not even one fits."""
         if self.chosen is not None:
             return min(self.chosen, batch)
         if self._begin is not None:  # the full batch failed in the process before this one
@@ -145,7 +146,7 @@ class SizeSearch:
         return None if self.known.hopeless else self.known.micro_batch(batch)
 
     def run(self, samples: int, step: Callable[[], Any]) -> Any:
-        """Run `step` for a micro-batch of this size; return its result or Failed. Measures memory during a search."""
+        """Run `step` on a micro-batch of this size and return its result or Failed; during a search, measure memory."""
         if self.chosen is not None or self.known.failed is None:
             return attempt(step)
         memory = DeviceMemory.of_training_device(self._gpu)
@@ -164,7 +165,7 @@ class SizeSearch:
 
         Args:
             seconds: the time that the failure cost.
-            extra_bytes: device memory that micro-batches need in addition to what the full batch needed.
+            extra_bytes: the device memory that micro-batches need on top of what the full batch needed.
         """
         self._gpu = failed.oom.gpu or self._gpu
         memory = DeviceMemory.of_training_device(self._gpu)
@@ -173,7 +174,7 @@ class SizeSearch:
         self._most_bytes = max(self._most_bytes, peak)
         self._others_hold = False
         if failed.oom.whole_step and requested:
-            need = requested + max(0, peak - base)  # XLA names its last allocation: earlier ones took the rest
+            need = requested + max(0, peak - base)  # XLA reports only its last allocation: earlier ones took the rest
         elif peak and (limit is None or (requested and peak + requested < limit)):
             limit = self._limit_when_refused(memory, peak, requested or 0)
         self._limit_bytes = limit
@@ -184,9 +185,9 @@ class SizeSearch:
             self._regrowth = self._regrowth.after_failure(self._failed_at, seconds)
 
     def _limit_when_refused(self, memory: DeviceMemory, peak: int, requested: int) -> int:
-        """Return the bytes of memory to assume after an allocation was refused below the limit.
+        """Return the memory limit, in bytes, to assume after an allocation was refused below the known limit.
 
-        The free memory is fragmented or, on a GPU, partly held by other processes; the free part is then anywhere
+        The free memory is fragmented or, on a GPU, partly held by other processes. The amount that is really free lies
         between nothing and the whole request.
         """
         self.expect_gaps()
@@ -196,7 +197,7 @@ class SizeSearch:
         return max(self._most_bytes, peak + requested // 2)
 
     def settle(self, batch: int) -> None:
-        """Adopt the size that the search found, after a batch of `batch` samples completed in micro-batches."""
+        """Adopt the size that the search found, after a batch of `batch` samples was completed in micro-batches."""
         if self.chosen is None and self.known.failed is not None:
             room = self._room_now()
             self.known = self.known.lasting(room)
@@ -205,7 +206,7 @@ class SizeSearch:
             self._regrowth = Regrowth(self.chosen, room, self._failed_at, self._cost, self._others_hold, setbacks)
 
     def grow(self, batch: int) -> None:
-        """Use larger micro-batches, or whole batches, if memory is likely to be free again."""
+        """Use larger micro-batches or whole batches if memory has probably become free."""
         now = time.monotonic()
         if self._regrowth is None or self.chosen is None or now - self._looked_at < _LOOK_AGAIN:
             return
@@ -219,7 +220,7 @@ class SizeSearch:
         self._regrowth = Regrowth(larger, self._room_now(), now, self._cost, self._others_hold, self._regrowth.setbacks)
 
     def undivided(self) -> None:
-        """Use whole batches, and forget what was learned."""
+        """Use whole batches, and discard what was learned."""
         self.known, self.chosen, self._regrowth, self._begin = MicroBatchSearch(gaps=self._gaps), None, None, None
 
     def _room_now(self) -> int | None:

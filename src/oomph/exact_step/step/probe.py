@@ -1,6 +1,6 @@
-"""Probe: tests whether a few samples give the same result in two micro-batches as together.
+"""Probe: tests whether a few samples give the same result in two micro-batches as in one batch.
 
-The probe takes samples of the batch that is to be split, and tests everything that a recovery relies on: the gradients,
+The probe uses samples of the batch that is to be split, and tests everything that a recovery relies on: the gradients,
 the state that the step changes, and the metrics. It does not apply the step, restores the state, and ignores the names
 of layers.
 """
@@ -35,56 +35,56 @@ def largest_rounding(compute: str) -> float:
 
 
 _SCALES = (0.75, 0.9921875)
-"""Two factors of a loss; neither is a power of two, so each rounds differently, and both are exact in bfloat16."""
+"""Two factors for the loss: neither is a power of two, so each changes the rounding; both are exact in bfloat16."""
 _MOST_ROUNDING = 10.0
-"""How many tolerances a measured rounding may reach: more is not taken for rounding."""
+"""The largest measured rounding, as a multiple of the tolerance: anything above does not count as rounding."""
 _SPREAD = 3.0
-"""How many times the measured rounding a difference may be: each is one draw of the same distribution."""
+"""The largest allowed difference, as a multiple of the measured rounding: both are draws from one distribution."""
 
 SAMPLES = 64
 FEW_SAMPLES = 4
-"""The number of samples for a probe where the usual number does not fit."""
+"""The number of samples for a probe if the usual number does not fit."""
 _MOST = 256
 _NOT_FINITE = "the result of the micro-batches is not finite"
 
 
 @dataclass(frozen=True)
 class ProbeFinding:
-    """The result of a probe. Differences are relative: their norm, divided by the norm of the whole."""
+    """The result of a probe. Differences are relative: their norm divided by the norm of the whole."""
 
     samples: int
-    """The number of samples probed; 0 if the batch has too few."""
+    """The number of samples probed, or 0 if the batch has too few."""
     gradients: float = 0.0
     state: float = 0.0
     worst: str = ""
     """The name of the state variable with the largest difference."""
     tolerance: float = 0.0
     rounding: float = 0.0
-    """The difference of gradients that measured rounding explains; 0.0 if it was not needed, or does not explain it."""
+    """The gradient difference that measured rounding explains; 0.0 if no explanation was needed or none was found."""
     returned: float = 0.0
     """The largest relative difference of a returned number, treated as a mean or as a sum over samples."""
     conclusive: bool = True
-    """False if the gradients are zero or not finite: then equality proves nothing."""
+    """False if the gradients are zero or not finite, since equality then proves nothing."""
     obstacle: str = ""
-    """The reason the step cannot run on micro-batches at all."""
+    """The reason that the step cannot run on micro-batches at all; empty if it can."""
     failure: str = ""
-    """The error that the step raised on a few samples, if it failed."""
+    """The error that the step raised on a few samples; empty if it did not fail."""
     normalises: bool = False
-    """True if BatchNormalization layers were set aside for the probe."""
+    """True if BatchNormalization layers used their moving statistics during the probe."""
     hidden_draws: bool = False
     """True if the step draws random numbers from a state that cannot be restored."""
     no_memory: bool = False
-    """True if there was no memory even for a few samples."""
+    """True if there was no memory for even a few samples."""
     incomparable: str = ""
-    """The reason gradients could not be compared, if any; their difference is then infinite."""
+    """The reason that gradients could not be compared, if any; their difference is then infinite."""
 
     @property
     def difference(self) -> float:
-        """The largest of the differences; 0.0 if the probe is inconclusive."""
+        """The largest of the differences, or 0.0 if the probe is inconclusive."""
         return max(self.gradients, self.state, self.returned) if self.conclusive else 0.0
 
     def facts(self) -> dict[str, Any]:
-        """Return the fields for the journal, with None for an infinite difference."""
+        """Return the fields for the journal, with None in place of an infinite difference."""
         found = {name: getattr(self, name) for name in ("samples", "gradients", "state", "worst", "tolerance")}
         return {name: None if value == float("inf") else value for name, value in found.items()}
 
@@ -97,46 +97,46 @@ class ProbeFinding:
 
     @property
     def says_nothing(self) -> bool:
-        """True if there was no memory for a probe, or the probe showed nothing."""
+        """True if there was no memory for a probe, or the probe was inconclusive."""
         return not (self.conclusive or self.obstacle or self.failure or self.hidden_draws)
 
     @property
     def why_nothing(self) -> str:
-        """The reason an inconclusive probe showed nothing, in words."""
+        """The reason that the probe was inconclusive, in words."""
         return "there was no memory for a probe" if self.no_memory else "a probe was inconclusive"
 
     @property
     def has_equal_gradients(self) -> bool:
-        """True if the gradients of the micro-batches equal those of the whole, within rounding."""
+        """True if the micro-batches' gradients equal those of the whole batch, within rounding."""
         return self.gradients <= max(self.tolerance, self.rounding)
 
     @property
     def equal(self) -> bool:
-        """True if the micro-batches equal the whole, within rounding."""
+        """True if the micro-batches' gradients and state equal those of the whole batch, within rounding."""
         return self.has_equal_gradients and self.state <= self.tolerance
 
 
 class Probe:
-    """Runs a divided step on a few samples together and in two unequal micro-batches.
+    """Runs a divided step on a few samples, both in one batch and in two unequal micro-batches.
 
     Args:
-        divided: the step to test. The probe also settles the kind of its loss terms (mean or sum).
-        policy: the name of the compute type of the model.
+        divided: the step to test. The probe also settles whether each of its loss terms is a mean or a sum.
+        policy: the name of the model's compute type.
     """
 
     def __init__(self, divided: AccumulatedStep, policy: str) -> None:
         self._divided = divided
         self._returned = 0.0
         self._settled = True
-        """True if every term of the loss was recognized as a mean or a sum."""
+        """True if every loss term was recognised as a mean or a sum."""
         self._tolerance = largest_rounding(policy)
 
     def run(self, batch: Any, size: int, small: SmallState, names: dict[int, str], most: int = SAMPLES) -> ProbeFinding:
-        """Probe with samples of this batch. Raises whatever the step raises, and always restores the state.
+        """Probe with samples of this batch. Propagates any error from the step, and always restores the state.
 
         Args:
-            names: names of state variables, by the identity of their handles.
-            most: how many samples to take.
+            names: names of state variables, keyed by the ids of their handles.
+            most: how many samples to use.
         """
         replicas = self._divided.micro_step.replicas
         samples = max(most, min(size // 128, _MOST)) if most == SAMPLES else most
@@ -173,9 +173,9 @@ class Probe:
     def _taken(
         self, few: Any, size: int, parts: list[int], small: SmallState, before: Any, scale: float = 1.0
     ) -> tuple[Any, Any]:
-        """Return gradients and state after the samples, in micro-batches of these sizes.
+        """Return the gradients and the state after running the samples in micro-batches of these sizes.
 
-        With a scale, the loss is multiplied by it, and the gradients are divided by it again.
+        The loss is multiplied by `scale`, and the gradients are then divided by it.
         """
         small.restore(before)
         divided, start = self._divided, 0
@@ -188,12 +188,12 @@ class Probe:
         return gradients, [_array(value) for value in small.snapshot()]
 
     def _rounding(self, differences: list[float], whole: list[Any], scaled: Callable[[float], list[Any]]) -> float:
-        """Return the largest difference if measured rounding explains each that is above the tolerance, else 0.0.
+        """Return the largest difference if measured rounding explains every one above the tolerance, else 0.0.
 
-        Sums over many pixels or time steps that nearly cancel round by more than the tolerance. Gradients are linear in
-        the loss: with a scaled loss they differ by rounding alone, whatever the loss couples. If they do not (a term
-        was not scaled, or a gradient is clipped), the first scale moves them 32 times as far as the second. The bound
-        on the first and the smaller of the two as the measure keep that below the tolerance.
+        If sums over many pixels or time steps nearly cancel, their rounding exceeds the tolerance. Gradients are linear
+        in the loss: if the loss is scaled, they change by rounding alone, however the loss couples samples. If they are
+        not linear (a term was not scaled, or a gradient is clipped), the first scale moves them 32 times as far as the
+        second. Bounding the first measurement and using the smaller of the two keeps such a change below the tolerance.
         """
         worst, most = max(differences, default=0.0), _MOST_ROUNDING * self._tolerance
         if not self._tolerance < worst <= _SPREAD * most:
@@ -204,9 +204,9 @@ class Probe:
         return worst if all(np.less_equal(differences, allowed)) else 0.0
 
     def _settle(self, few: Any, size: int, first: int, small: SmallState, before: Any) -> None:
-        """Find out whether each plain number that the step computes is a mean over samples or a sum.
+        """Find out whether each plain number that the step computes is a mean or a sum over samples.
 
-        The terms of the loss come first: other numbers are computed from them.
+        The loss terms come first, since other numbers are computed from them.
         """
         cuts = ((0, size), (0, first), (first, size - first))
         self._divided.start(few, size, small)
@@ -228,7 +228,7 @@ class Probe:
         self._returned = _neither_mean_nor_sum(numbers, first / size)
 
     def _outputs(self, cut: tuple[int, int], small: SmallState, before: Any) -> Any:
-        """Return the outputs of the first replica for these samples."""
+        """Return the first replica's outputs for these samples."""
         small.restore(before)
         return self._divided.outputs(*cut)[0]
 
@@ -249,7 +249,7 @@ class Probe:
 def _are_sums(numbers: list[list[Any]], share: float) -> list[bool | None]:
     """For each number, return True if the two micro-batches add up to the whole, False if the whole is their mean.
 
-    None means that all three are zero, so the kind is unknown.
+    None means that all three are zero, so that the kind is unknown.
     """
     found: list[bool | None] = []
     for whole, one, other in zip(*numbers, strict=True):
@@ -262,7 +262,7 @@ def _are_sums(numbers: list[list[Any]], share: float) -> list[bool | None]:
 
 
 def _neither_mean_nor_sum(numbers: list[list[Any]], share: float) -> float:
-    """Return a number's largest relative distance from both the mean and the sum over the micro-batches."""
+    """Return the largest relative distance of any number from both the mean and the sum over the micro-batches."""
     worst = 0.0
     for whole, one, other in zip(*numbers, strict=True):
         if _is_number(whole):
@@ -278,7 +278,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _arrays_of(gradient: Any, scale: float = 1.0) -> list[Any]:
-    """Convert a gradient, divided by the scale, to arrays; for a sparse one, its sorted indices and the summed rows."""
+    """Convert a gradient, divided by `scale`, to arrays; a sparse one becomes its sorted indices and summed rows."""
     if not isinstance(gradient, tf.IndexedSlices):
         return [_array(gradient) / scale]
     indices, slices = _array(gradient.indices), _array(gradient.values) / scale
@@ -289,7 +289,7 @@ def _arrays_of(gradient: Any, scale: float = 1.0) -> list[Any]:
 
 
 def _differences(whole: list[Any], parts: list[Any]) -> tuple[list[float], str]:
-    """Return the relative difference of each gradient. Very small gradients are measured against all of them.
+    """Return the relative difference of each gradient. Very small gradients are measured against the norm of all.
 
     If the gradients cannot be compared, returns infinity and the reason in words.
     """
@@ -310,6 +310,6 @@ def _norm(arrays: list[Any]) -> float:
 
 
 def _array(value: Any) -> Any:
-    """Copy a tensor to the host as float64, since the device has no memory to spare; zero for non-numeric types."""
+    """Copy a tensor to the host as float64, since the device has no memory to spare; non-numeric types become zero."""
     is_number = value.dtype.is_floating or value.dtype.is_integer
     return np.asarray(value).astype("float64") if is_number else np.zeros(())

@@ -26,11 +26,11 @@ from oomph.keras_bridge.graph import SmallState, components
 
 
 class Recomputation:
-    """Recomputes the gradients of one model's step.
+    """Recomputes the gradients of a model's step.
 
     Args:
         model: a compiled Keras model.
-        step: its `train_step`.
+        step: the model's `train_step`.
     """
 
     def __init__(self, model: Any, step: Callable[[Any], Any]) -> None:
@@ -41,12 +41,12 @@ class Recomputation:
     ) -> None:
         """Call `use` with a function that computes the gradients of a batch. Weights and small state do not change.
 
-        Each call starts from the same small state, and so from the same random numbers. It returns Failed if memory
-        runs out. Raises UnsupportedError if the step cannot be computed twice.
+        Each call to that function starts from the same small state, and therefore from the same random numbers. It
+        returns Failed if memory runs out. Raises UnsupportedError if the step cannot be computed twice.
 
         Args:
-            samples: how many of the first samples to use; they fit into memory at once.
-            small: the state that the step writes besides weights.
+            samples: how many samples to use, from the first; they must fit into memory at once.
+            small: the state that the step writes, apart from weights.
         """
         before, replicas = small.snapshot(), self.micro_step.replicas
         parts = [batches.part_of(own, 0, samples) for own in replicas.local(batch)]
@@ -64,9 +64,9 @@ class Recomputation:
             small.restore(before)
 
     def noise(self, batch: Any, samples: int, small: SmallState) -> float:
-        """Return the largest relative difference between repeated computations of a batch's gradients; 0.0 if equal.
+        """Return the largest relative difference between repeated computations of a batch's gradients, or 0.0 if equal.
 
-        Raises UnsupportedError.
+        Raises UnsupportedError if the step cannot be computed twice.
         """
         found = 0.0
 
@@ -105,7 +105,7 @@ def _apart(first: list[Any], second: list[Any]) -> float:
 
 
 def _array(gradient: Any) -> Any:
-    """Copy a gradient to the host; for a sparse one, its values followed by its indices."""
+    """Copy a gradient to the host; a sparse one becomes its values followed by its indices."""
     if gradient is None:
         return np.zeros(0)
     leaves = [np.asarray(leaf).reshape(-1) for leaf in tf.nest.flatten(gradient, expand_composites=True)]
@@ -113,9 +113,9 @@ def _array(gradient: Any) -> Any:
 
 
 _OF_ALL = {"float64": 1e-12, "float32": 1e-6, "bfloat16": 1e-3, "float16": 1e-3}
-"""The fraction of the norm of all gradients that is added to the rounding limit, by the coarsest compute type.
+"""The fraction of the norm of all gradients to add to the rounding limit, keyed by the coarsest compute type.
 
-It covers gradients that are zero except for rounding, such as the gradient of a bias before BatchNormalization.
+It allows for gradients that are zero except for rounding, such as a bias gradient before BatchNormalization.
 """
 
 
@@ -125,11 +125,11 @@ class Inconsistent:
 
     device: str
     variable: str
-    """The path of the variable whose gradient differs most."""
+    """The path of the variable whose gradient differs the most."""
     difference: float
-    """The norm of the difference, relative to the norm of the gradient."""
+    """The norm of the difference, relative to the gradient's norm."""
     third: str
-    """The outcome of a third computation: it agrees with "the first", "the second", "neither" or "both"."""
+    """The outcome of a third computation: whether it agrees with "the first", "the second", "neither" or "both"."""
 
 
 class Recheck:
@@ -137,10 +137,10 @@ class Recheck:
 
     Args:
         model: a compiled Keras model.
-        step: its `train_step`.
-        every: steps between two comparisons.
+        step: the model's `train_step`.
+        every: how many steps apart the comparisons are.
         found: called with each difference.
-        clean: called after each comparison without a difference.
+        clean: called after each comparison that finds no difference.
     """
 
     def __init__(
@@ -156,30 +156,30 @@ class Recheck:
         self._micro_step = self._recomputation.micro_step
         self._steps = 0
         self.done = 0
-        """The number of comparisons made."""
+        """The number of comparisons made so far."""
         self.seconds = 0.0
-        """The time, in seconds, spent on comparisons."""
+        """The total time, in seconds, spent on comparisons."""
         self.impossible = ""
-        """The reason no comparison can be made, or empty."""
+        """The reason that comparisons are impossible; empty if they are possible."""
 
     def is_due(self, steps: int = 1) -> bool:
-        """Count the steps of one execution; return True if the first of them is to be compared."""
+        """Count the steps of one execution, and return True if the first of them should be compared."""
         before, self._steps = self._steps, self._steps + steps
         return not self.impossible and self._steps // self._every > before // self._every
 
     def check(self, batch: Any, samples: int, small: SmallState) -> None:
-        """Compute the gradients of the first samples of a batch twice. Weights and small state do not change.
+        """Compute the gradients of a batch's first samples twice. Weights and small state do not change.
 
         Args:
             samples: the number of samples that fit into memory at once.
-            small: the state that the step writes besides weights.
+            small: the state that the step writes, apart from weights.
         """
         started = time.monotonic()
 
         def compare(computed: Callable[[], Any]) -> None:
             first, second = computed(), computed()
             if not (isinstance(first, Failed) or isinstance(second, Failed)):
-                self._compare(first, second, computed)  # otherwise out of memory: skip, a later step is compared
+                self._compare(first, second, computed)  # otherwise out of memory: a later step is compared instead
 
         try:
             self._recomputation.with_gradients(batch, samples, small, compare)
@@ -204,9 +204,9 @@ class Recheck:
         self._found(Inconsistent(_device_of(self._model, replica), name, difference, told))
 
     def _worst(self, first: list[Any], second: list[Any]) -> tuple[int | None, float]:
-        """Find the gradient that differs most beyond rounding, or None, and its difference relative to its norm.
+        """Find the gradient that exceeds rounding the most, or None, and its difference relative to its norm.
 
-        Most devices produce the same bits twice; then there is nothing to compute.
+        Most devices produce the same bits twice, so that there is nothing to compute.
         """
         numbered = list(enumerate(zip(first, second, strict=True)))
         other_bits = [(number, *pair) for number, pair in numbered if not np.array_equal(*pair)]
@@ -234,7 +234,7 @@ def _norm(array: Any) -> float:
 
 
 def _difference(one: Any, other: Any) -> float:
-    """Compute the norm of two gradients' difference; infinite if any element is finite in only one of them."""
+    """Compute the norm of the difference of two gradients; infinite if any element is finite in only one of them."""
     one, other = one.astype(np.float64), other.astype(np.float64)
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     apart = np.where(same, 0.0, one - other)
@@ -242,7 +242,7 @@ def _difference(one: Any, other: Any) -> float:
 
 
 def _device_of(model: Any, replica: int) -> str:
-    """Return the device of a replica's weights, with TensorFlow's name for it: "GPU:0 (NVIDIA H200)"."""
+    """Return the device of a replica's weights under the name that TensorFlow gives it: "GPU:0 (NVIDIA H200)"."""
     weights = [components(v)[replica] for v in model.trainable_variables]
     device = tf.DeviceSpec.from_string(weights[0].device if weights else "")
     gpus = tf.config.list_logical_devices("GPU")

@@ -1,10 +1,10 @@
-"""One step on a batch that Python holds: carries out its plan, action by action, and measures the memory after each.
+"""One step on a batch that Python holds: carries out its plan, one action at a time, and measures memory after each.
 
 Every failure is reported and learned from; `step_plan.py` decides what happens next.
 
-Micro-batches are computed first, and rolled back on a failure. A step that cannot be split exactly can still train on
-smaller batches if the user allows that: the step itself stays intact. This is not the training that was requested:
-there are more updates, at the same learning rate.
+Micro-batches are computed first, and rolled back on failure. A step that cannot be split exactly can still train on
+smaller batches if the user allows it: the step itself stays intact. This is not the training that was requested: there
+are more updates, at the same learning rate.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from oomph.terminal.amounts import as_size
 
 
 class DividedBatch:
-    """The micro-batches of one batch. A failure before the commit leaves nothing applied.
+    """The micro-batches of one batch. If one fails before the commit, nothing has been applied.
 
     Args:
         full_batch: the step on the full batch, which knows the small state and counts commits.
-        search: knows how many samples fit.
+        search: keeps track of how many samples fit.
         divided: the step on micro-batches.
         size: the number of samples on the busiest replica.
-        one_piece: whether XLA compiles the step, and so allocates its memory in one block.
+        one_piece: whether XLA compiles the step, and therefore allocates its memory in one block.
     """
 
     def __init__(
@@ -96,10 +96,10 @@ class DividedBatch:
 
 
 class SmallerBatches:
-    """The smaller batches of one batch. After a failure, no sample is trained on twice.
+    """The smaller batches made from one batch. Even after a failure, each sample is trained on only once.
 
     Args:
-        search: knows how many samples fit.
+        search: keeps track of how many samples fit.
         replicas: the replicas that share the batch.
         size: the number of samples on the busiest replica.
     """
@@ -112,7 +112,7 @@ class SmallerBatches:
         self._done = 0
 
     def go_on(self) -> Any:
-        """Train on the samples that are left; return Keras' logs of the last step, or Failed."""
+        """Train on the remaining samples; return Keras' logs for the last step, or Failed."""
         while True:
             left = self._size - self._done
             samples = math.ceil(left / math.ceil(left / (self._search.next_size(self._size) or 1)))
@@ -136,7 +136,7 @@ _NO_MEMORY_TO_PROBE = "there is no memory for a probe on top of what the full ba
 
 
 class StepOnBatch:
-    """Runs the steps of a model on batches that Python holds.
+    """Runs a model's steps on batches that Python holds.
 
     Args:
         model: a compiled Keras model.
@@ -148,14 +148,14 @@ class StepOnBatch:
         self._replicas = Replicas(model.distribute_strategy)
         self.search = SizeSearch()
         self.has_fitted = False
-        """True if a full batch has fit into memory."""
+        """True if a full batch has fitted into memory."""
         self._divisions: dict[str, Division] = {}
         self._division = new_division()
         """The division for the layout of the current batch."""
         self._has_split = False
         """True if a batch has been trained on in parts."""
         self._began_with: Start | None = None
-        """The micro-batch that this process began with; None for full batches."""
+        """The micro-batch that this process started with, or None for full batches."""
 
     def begin_with(self, start: Start) -> None:
         """Set the micro-batch that this process starts with. Call this before its first step."""
@@ -170,11 +170,11 @@ class StepOnBatch:
         """Train on the batch; return Keras' logs.
 
         Args:
-            batch: a nest of tensors; None if the step failed before it had one.
-            size: the number of samples on the busiest replica; None if the tensors disagree.
-            started: when the step began, on the monotonic clock.
+            batch: a nest of tensors, or None if the step failed before it had one.
+            size: the number of samples on the busiest replica, or None if the tensors disagree.
+            started: when the step started, on the monotonic clock.
             watch: receives the reports.
-            failed: the failure of the full batch, if it has been tried already.
+            failed: the failure of the full batch, if it has already been tried.
         """
         plan, tried = StepPlan.first(size, self.search.is_whole), None
         if size and plan.action is not Action.WHOLE:
@@ -197,7 +197,7 @@ class StepOnBatch:
         return plan.logs
 
     def _carried_out(self, plan: StepPlan, batch: Any, size: int, tried: _Tried | None, watch: StepWatch) -> Any:
-        """Carry out the next action; return its result: logs, Failed, or a Promise."""
+        """Carry out the next action; return its result: logs, Failed or a Promise."""
         match plan.action:
             case Action.WHOLE:
                 outcome = self._full_batch.run_held(batch)
@@ -208,7 +208,7 @@ class StepOnBatch:
             case Action.PROBE:
                 promise = self._judged(batch, size, watch)
                 if promise.refused and plan.failed is None:
-                    self.search.undivided()  # no batch of this fit is split
+                    self.search.undivided()  # from now on, leave the batches of this fit whole
                 return promise
         assert tried is not None
         return tried.go_on()
@@ -229,14 +229,14 @@ class StepOnBatch:
             self.search.learn(failed, samples, seconds, self._division.divided.extra_bytes())
 
     def _observed(self, plan: StepPlan, result: Any, size: int | None) -> Observed:
-        """Measure the facts that the plan after this result depends on."""
+        """Measure the facts that decide how the plan continues after this result."""
         failed = result if isinstance(result, Failed) else plan.failed
         if failed is None or not size or not isinstance(result, (Failed, Promise)):
             return Observed(size, None)
         next_size = self.search.next_size(size)
         if isinstance(result, Promise) and result.refused:
             can_change = self._division.verdict is None
-        else:  # the memory that the failed full batch left in pieces
+        else:  # a new process helps if the failed full batch fragmented the memory
             can_change = next_size is None and (failed.oom.requested_bytes or 0) <= (self.search.room_bytes or 0)
         fits = plan.action is Action.WHOLE and failed is result and self._fits_without_pins(failed)
         need = (
@@ -251,21 +251,21 @@ class StepOnBatch:
 
     @property
     def _has_ever_fitted(self) -> bool:
-        """True if a step has fitted, whole or in micro-batches, here or in a process before this one."""
+        """True if a step has fitted, whole or in micro-batches, in this process or an earlier one."""
         start = self._began_with
         return self.has_fitted or self._has_split or (start is not None and not start.guessed)
 
     # -- whether micro-batches may replace the batch ----------------------------------------------------------------
 
     def _take_up(self, batch: Any) -> None:
-        """Switch to the Division for the layout of this batch."""
+        """Switch to the Division for this batch's layout."""
         layout = batches.layout_of(self._replicas.local(batch)[0])
         if layout not in self._divisions:
             self._divisions[layout] = self._new_division() if self._divisions else self._division
         self._division = self._divisions[layout]
 
     def _judged(self, batch: Any, size: int, watch: StepWatch) -> Promise:
-        """Return the promise for micro-batches of this batch. A probe runs before a layout's first batch is split."""
+        """Return the promise for micro-batches of this batch, running a probe before a layout is first split."""
         division, before = self._division, self._division.verdict
         if before is not None and not division.is_time_to_probe_again():
             return before
@@ -279,7 +279,7 @@ class StepOnBatch:
             assert before is not None
             return before
         if found.no_memory and self._began_with is None and self._fresh_start(size) is not None:
-            return Promise(REFUSED, _NO_MEMORY_TO_PROBE)  # not final: a new process has memory for it
+            return Promise(REFUSED, _NO_MEMORY_TO_PROBE)  # not final: a new process has memory for a probe
         judged = division.settle(found)
         if judged != before:
             watch.probed(judged, found)
@@ -298,8 +298,8 @@ class StepOnBatch:
     def _fits_without_pins(self, failed: Failed) -> bool:
         """True if the batch may have failed only because the first step under XLA also holds the variables.
 
-        XLA allocates its scratch memory first, in one block, and then the outputs. An allocation that would have fit
-        next to the memory in use before the step is an output that only pinning made necessary.
+        XLA first allocates its scratch memory, in one block, and then the outputs. If the failed allocation would have
+        fitted next to the memory in use before the step, it was for an output that only pinning made necessary.
         """
         memory, requested = DeviceMemory.of_training_device(failed.oom.gpu), failed.oom.requested_bytes
         can_do_without = self._full_batch.pins and self._full_batch.can_go_back
@@ -308,7 +308,7 @@ class StepOnBatch:
         return (memory.in_use_bytes() or 0) + requested <= memory.limit_bytes
 
     def _fresh_start(self, size: int) -> Start | None:
-        """Return the micro-batch for a new process to start with if nothing fit in this one; None if that is useless.
+        """Return the micro-batch for a new process to start with after nothing fitted here, or None if useless.
 
         TensorFlow's BFC allocator never returns regions, so a kernel that needs one large block may find room in a new
         process that never tries the full batch.
@@ -318,9 +318,9 @@ class StepOnBatch:
 
 
 def _need(failed: Failed, trained_bytes: int) -> str:
-    """Describe the memory that was requested, available and at most in use at a failure; empty if unknown.
+    """Describe how much memory was requested, available and at most in use at a failure; empty if unknown.
 
-    What the step has allocated itself is free again by now, so the peak tells more than the memory in use.
+    Memory that the step itself allocated has been freed by now, so the peak says more than the memory in use.
     """
     memory, asked = DeviceMemory.of_training_device(failed.oom.gpu), failed.oom.requested_bytes
     limit, peak = memory.limit_bytes, memory.peak_bytes()

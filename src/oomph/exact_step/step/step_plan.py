@@ -1,7 +1,7 @@
-"""The state of a step on one batch, and its next action. Pure.
+"""The state of a step on one batch, and the step's next action, computed by pure functions.
 
-The full batch is tried first. If it does not fit, a probe decides whether micro-batches may replace it, and they are
-tried until some fit. A failure that cannot be repaired within the step ends the process, and a new one starts.
+The full batch is tried first. If it does not fit, a probe decides whether micro-batches may replace it, and sizes are
+tried until one fits. A failure that cannot be repaired within the step ends the process, and a new one starts.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class StepPlan:
-    """The step's next action, and the events that led to it."""
+    """A step's next action, and the events that led to it."""
 
     action: Action
     failed: Failed | None = None
-    """The last failure of the step; None if nothing has failed."""
+    """The last failure of the step, or None if nothing has failed."""
     ooms: int = 0
     """The number of times that the step has run out of memory."""
     logs: Any = None
     """Keras' logs, once the step is done."""
     reason: str = ""
-    """The reason a new process is needed, in words."""
+    """The reason that a new process is needed, in words."""
     begin: Start | None = None
-    """The micro-batch that the new process begins with."""
+    """The micro-batch that the new process starts with."""
 
     @classmethod
     def first(cls, size: int | None, is_whole: bool) -> StepPlan:
-        """Return the plan for a new batch of `size` samples, whole or in micro-batches."""
+        """Return the plan for a new batch of `size` samples, which starts out whole or in micro-batches."""
         return cls(Action.WHOLE if is_whole or not size else Action.PROBE)
 
     @property
@@ -54,32 +54,32 @@ class StepPlan:
         return self.action in (Action.DONE, Action.RESTART)
 
     def restart(self, reason: str, begin: Start | None = None) -> StepPlan:
-        """Return the plan to leave the step to a new process that begins with this micro-batch."""
+        """Return the plan that leaves the step to a new process, which starts with the micro-batch `begin`."""
         return replace(self, action=Action.RESTART, reason=reason, begin=begin)
 
 
 @dataclass(frozen=True)
 class Observed:
-    """The facts that decide the next action, measured after the last one."""
+    """The facts that decide the next action, measured after the previous one."""
 
     size: int | None
-    """The number of samples in the batch; None if its tensors disagree."""
+    """The number of samples in the batch, or None if its tensors disagree."""
     next_size: int | None
-    """The micro-batch to try next, in samples; None if not even one sample fits."""
+    """The micro-batch to try next, in samples, or None if not even one sample fits."""
     fits_without_pins: bool = False
-    """True if the batch may have failed only because the variables were also held."""
+    """True if the batch may have failed only because the variables were held as well."""
     fresh: Start | None = None
-    """The micro-batch for a new process to start with if nothing fits in this one; None if that is useless."""
+    """The micro-batch for a new process to start with if nothing fits in this one, or None if that would be useless."""
     need: str = ""
     """The memory that one sample would need, in words."""
     may_be_split: bool = True
-    """False if a probe has refused micro-batches for this batch."""
+    """False if a probe has ruled out micro-batches for this batch."""
     fitted: bool = False
-    """True if a step of this training has fitted before, whole or in micro-batches."""
+    """True if an earlier step of this training run fitted into memory, whole or in micro-batches."""
 
 
 def next_plan(plan: StepPlan, result: Any, observed: Observed) -> StepPlan:
-    """Return the next plan after the last action's result: logs, Failed, or a probe's Promise."""
+    """Return the plan that follows the last action's result: logs, Failed, or a probe's Promise."""
     if isinstance(result, Promise):
         return _after_probe(plan, result, observed)
     if isinstance(result, Failed):
@@ -91,7 +91,7 @@ def _after_probe(plan: StepPlan, promise: Promise, observed: Observed) -> StepPl
     if not promise.refused:
         divided = replace(plan, action=Action.SMALLER if promise.kind == SMALLER else Action.DIVIDED)
         return divided if plan.failed is None else _in_parts(divided, observed)
-    if plan.failed is None:  # this one may fit whole
+    if plan.failed is None:  # this batch may fit as a whole
         return replace(plan, action=Action.WHOLE)
     return plan.restart(f"micro-batches are refused: {promise.reason}", observed.fresh)
 

@@ -21,12 +21,12 @@ from oomph.script.kept_micro_batches import Start
 
 @dataclass(frozen=True)
 class Failure:
-    """One out-of-memory error of one step."""
+    """One out-of-memory error in a step."""
 
     oom: DeviceOutOfMemory
     error: BaseException
     phase: str
-    """"compute" if nothing was assigned, "commit" if assigning had begun, "input" if the step had no batch yet."""
+    """"compute" if nothing was assigned, "commit" if assigning had started, "input" if the step had no batch yet."""
     batch: int | None
     micro_batch: int | None
     seconds: float
@@ -34,16 +34,16 @@ class Failure:
 
 @dataclass(frozen=True)
 class FailedProbe:
-    """One out-of-memory error of a probe, which changes nothing."""
+    """One out-of-memory error in a probe, which changes nothing."""
 
     oom: DeviceOutOfMemory
     samples: int
     seconds: float
-    """The time that it took; TensorFlow alone waits for ten seconds."""
+    """The time that the failed probe took; TensorFlow alone waits for ten seconds."""
 
 
 def facts_of_probe(failed: FailedProbe) -> dict[str, Any]:
-    """Return the fields of the event `probe-failed`, without the position."""
+    """Return the fields of the event `probe-failed`, except for the position."""
     return {
         "samples": failed.samples,
         "seconds": round(failed.seconds, 3),
@@ -54,7 +54,7 @@ def facts_of_probe(failed: FailedProbe) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Recovery:
-    """A step that was completed after out-of-memory errors."""
+    """A step that completed after out-of-memory errors."""
 
     batch: int
     micro_batch: int
@@ -64,18 +64,18 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Taken:
-    """The results of a complete execution, for comparison. Nothing has been read from the device yet."""
+    """The results of a completed execution, for comparison. Nothing has been read from the device yet."""
 
     logs: Any
     fingerprint: Any = None
-    """The fingerprint of the execution's batches (`fingerprints.py`); None if not computed."""
+    """The fingerprint of the execution's batches (`fingerprints.py`), or None if not computed."""
 
 
 class StepWatch(Protocol):
-    """Receives the reports about the steps of a model: the fit that runs it, or a default."""
+    """Receives reports about the steps of a model: either the fit that runs them or a default."""
 
     compares_batches: bool
-    """True if the receiver compares batches, so that their fingerprints are computed."""
+    """True if this receiver compares batches, so that their fingerprints must be computed."""
 
     def before_step(self, step: Step, iterator: Any) -> None: ...
 
@@ -92,7 +92,7 @@ class StepWatch(Protocol):
         ...
 
     def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
-        """End the process for a restart that begins with this micro-batch, or raise the user's own error."""
+        """Exit so that the restart begins with the micro-batch `begin`, or raise the user's own error."""
         ...
 
     def guard_broken(self, error: BaseException) -> None: ...
@@ -104,11 +104,11 @@ class Step(Protocol):
     def __call__(self, iterator: Any) -> Any: ...
 
     def prepare(self, iterator: Any) -> None:
-        """Trace the step for this kind of iterator, so that every variable exists. Takes no batch from the iterator."""
+        """Trace the step for this kind of iterator, so that every variable exists. Does not consume a batch."""
         ...
 
     def begin_with(self, start: Start) -> None:
-        """Begin with micro-batches of this size, if possible."""
+        """Start with micro-batches of this size, if possible."""
         ...
 
     def extra_state(self) -> list[Slot]:
@@ -117,12 +117,12 @@ class Step(Protocol):
 
     @property
     def taken(self) -> Taken | None:
-        """The results of the last execution, or None."""
+        """The results of the last execution, or None if there are none."""
         ...
 
 
 def run_plain(plain: Callable[[Any], Any], iterator: Any, watch: StepWatch) -> Any:
-    """Run Keras' own function; report an out-of-memory error and re-raise it to the script."""
+    """Run Keras' own function. If it runs out of memory, report the error and re-raise it to the script."""
     started = time.monotonic()
     try:
         with handled():
@@ -152,14 +152,14 @@ class PlainStep:
         return logs
 
     def prepare(self, iterator: Any) -> None:
-        """Build what Keras would build in its first step, as far as possible without taking data."""
+        """Build what Keras would build in its first step, as far as possible without consuming data."""
         spec = without_optionals(getattr(iterator, "element_spec", None))
         built = self._model.built
         try:
             with calls_not_counted(self._model):
                 KERAS.symbolic_build.call(self._model, data_batch=spec)
-        except Exception:  # a model without `call`, or with one that needs data
-            self._model.built = built  # Keras marks it as built before it fails
+        except Exception:  # the model has no `call`, or one that needs data
+            self._model.built = built  # Keras marks the model as built before the error
 
     def begin_with(self, start: Start) -> None:
         pass

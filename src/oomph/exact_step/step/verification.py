@@ -26,28 +26,28 @@ class Verified:
     weights: float = 0.0
     """The largest absolute difference in any weight, slot or other variable of the step."""
     logs: float = 0.0
-    """The largest absolute difference of a returned value."""
+    """The largest absolute difference in a returned value."""
     of_change: float = 0.0
-    """The largest norm of a variable's difference, relative to the norm of the change that plain Keras made."""
+    """The largest norm of a variable's difference, relative to the norm of the change that plain Keras made to it."""
     variable: str = ""
-    """The path of the variable with that largest norm; empty if no variable differs."""
+    """The path of the variable that `of_change` belongs to; empty if no variable differs."""
     type: str = "float32"
     """The least precise type that the model computes in."""
     of_log: float = 0.0
-    """The largest norm of the difference of a returned value, relative to the norm of the value."""
+    """The largest norm of a returned value's difference, relative to the norm of the value."""
     rounding: float = 0.0
     """The largest relative difference that counts as rounding in the type that the model computes in."""
     stopped: str = ""
-    """The reason fewer steps were compared than requested."""
+    """The reason that fewer steps than requested were compared; empty if there is none."""
 
     @property
     def same(self) -> bool:
-        """True if no variable and no returned value differs at all."""
+        """True if all variables and returned values are identical."""
         return self.weights == self.logs == 0
 
     @property
     def only_rounding(self) -> bool:
-        """True if no variable and no returned value differs by more than rounding."""
+        """True if all variables and returned values agree to within rounding."""
         return max(self.of_change, self.of_log) <= self.rounding
 
 
@@ -55,7 +55,7 @@ class Verification:
     """Compares a number of steps. Training continues from the guard's state.
 
     Args:
-        steps: how many to compare.
+        steps: how many steps to compare.
         plain: Keras' own function, which expects an iterator.
         model: a compiled Keras model.
     """
@@ -67,14 +67,14 @@ class Verification:
 
     @property
     def pending(self) -> bool:
-        """True if there is another step to compare."""
+        """True if there are more steps to compare."""
         return self._left > 0
 
     def step(self, batch: Any, slots: list[Slot], guarded: Callable[[], Any]) -> Any:
-        """Run one step both ways; return what the guarded step returns.
+        """Run one step both ways, and return the result of the guarded step.
 
         Args:
-            slots: every variable that the step writes. In the meantime, their values are kept in host memory.
+            slots: every variable that the step writes. Their values are kept in host memory in the meantime.
         """
         self._left -= 1
         before = _values(slots)
@@ -117,17 +117,17 @@ def _values(slots: list[Slot]) -> list[Any]:
 
 
 def _difference(one: Any, other: Any) -> float:
-    """Return the largest absolute difference of two values; infinite if any element is NaN or infinite in only one."""
+    """Return the largest absolute difference of two values; infinite if an element is finite in only one of them."""
     return float(np.max(np.abs(_apart(one, other)), initial=0.0))
 
 
 def _share(apart: float, of: float) -> float:
-    """Return the difference relative to a norm; 1 if the norm is zero."""
+    """Return the difference relative to a norm, or 1 if the norm is zero."""
     return apart if apart in (0, float("inf")) else apart / (of or apart)
 
 
 def _share_of_change(before: Any, theirs: Any, ours: Any) -> float:
-    """Return the difference's norm relative to the change, or to a thousandth of the value if larger."""
+    """Return the norm of the difference relative to the change, or to a thousandth of the value if that is larger."""
     changed, value = _norm(_apart(theirs, before)), _norm(_exact(theirs))
     return _share(float(np.linalg.norm(_apart(ours, theirs))), max(changed, 1e-3 * value))
 
@@ -137,7 +137,7 @@ def _share_of_value(theirs: Any, ours: Any) -> float:
 
 
 def _apart(one: Any, other: Any) -> Any:
-    """Return the difference of each element; for text, 1 if they differ."""
+    """Return the difference of each element, or 1 for text that differs."""
     a, b = _exact(one), _exact(other)
     if a.dtype != np.float64:
         return np.asarray(a != b, np.float64)
@@ -148,7 +148,7 @@ def _apart(one: Any, other: Any) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    """Convert a value to float64, which is exact even for bfloat16, a type that NumPy does not know as a number."""
+    """Convert a value to float64, which is exact even for bfloat16, a type that NumPy does not treat as numeric."""
     array = np.asarray(value)
     return array if array.dtype.kind in "OSU" else array.astype(np.float64)
 

@@ -1,1 +1,1 @@
-"""The fault pages and NVIDIA's table of Xids, read as frozen values."""
+"""Reads the fault pages and NVIDIA's table of Xids as frozen values."""

@@ -1,8 +1,8 @@
 """The catalogue: every page under pages/, read once per process.
 
-A page is `<CODE>-<name>.md`: TOML front matter between `+++` lines, then prose under fixed headings. front.jsonl
-contains the front matter as JSON, which can be read ten times as fast; it is written when oomph is built or installed
-(`hatch_build.py`). A page that has changed since then is read from its TOML.
+A page is a file `<CODE>-<name>.md`: TOML front matter between `+++` lines, then prose under fixed headings. front.jsonl
+contains the front matter as JSON, which can be read ten times as fast. It is written when oomph is built or installed
+(`hatch_build.py`). For pages that have changed since, the TOML is read instead.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _SOURCES = ("log", "exception")
 
 
 def made_front(page: bytes) -> bytes | None:
-    """Return the lines of JSON that `parse_front` produced when oomph was installed; None if the page has changed."""
+    """Return the lines of JSON that `parse_front` produced at installation, or None if the page has changed since."""
     return _made_fronts().get(crc32(page))
 
 
 def parse_front(page: bytes) -> bytes:
-    """Parse the front matter of a page to lines of JSON. Raises ValueError if it has none.
+    """Parse the front matter of a page into lines of JSON. Raises ValueError if the page has none.
 
-    The first line contains its tables, with `filed` in place of the signatures: each literal with its word, sources and
-    line. Each following line contains the rest of one signature.
+    The first line contains the tables, with `filed` in place of the signatures: each literal with its word, its sources
+    and a line number. Each of the following lines contains the rest of one signature.
     """
     if sys.version_info >= (3, 11):
-        import tomllib  # costs more than all the rest, and is only needed here
+        import tomllib  # slower than everything else here, and rarely needed
     else:
         import tomli as tomllib
     tables: dict[str, Any] = tomllib.loads(split(page.decode())[0])
@@ -48,14 +48,14 @@ def parse_front(page: bytes) -> bytes:
 
 
 def _filed(table: Mapping[str, Any], line: int) -> Iterator[list[Any]]:
-    """Yield an entry for each literal of a signature; several literals may share the rest of it."""
+    """Yield an entry for each literal of a signature. Several literals may share the rest of the signature."""
     for literal in table.get("literals") or [table["literal"]]:
         yield [literal, "" if table.get("goes_on") else key(literal), table.get("sources", _SOURCES), line]
 
 
 def _rest(table: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in table.items() if name not in ("literal", "literals", "sources", "remedies")}
-    if "remedies" in table:  # as text, which costs next to nothing until it is read
+    if "remedies" in table:  # as a string, which is almost free until it is parsed
         rest["advice"] = json.dumps(_written_out(table["remedies"], shared), ensure_ascii=False)
     return rest
 
@@ -71,7 +71,8 @@ def _written_out(remedies: Iterable[Mapping[str, Any]], shared: Mapping[str, Any
 def front_document(pages: Sequence[bytes]) -> bytes:
     """Return the content of front.jsonl.
 
-    It is a line of checksums, of everything that follows and of each page, then the lines of each page.
+    It starts with a line of checksums, first of everything that follows and then of each page. The lines of each page
+    follow.
     """
     parsed = [parse_front(page) for page in pages]
     checksums = [_checksum(parsed), *map(crc32, pages)]
@@ -85,7 +86,7 @@ def write_front() -> None:
 
 @cache
 def _made_fronts() -> Mapping[int, bytes]:
-    """Return the lines of each page in front.jsonl, by the checksum of the page; none if it is missing or damaged."""
+    """Return the lines of each page in front.jsonl, by page checksum; empty if the file is missing or damaged."""
     try:
         checksums, *parsed = MADE.read_bytes().split(b"\n\n")
         checksum, *pages = json.loads(checksums)
@@ -101,7 +102,7 @@ def _checksum(parsed: Iterable[bytes]) -> int:
 # -- filing a page ----------------------------------------------------------------------------------------------------
 
 _WORD = lazy_pattern(r"[A-Za-z]+")
-# Words of every training's log; filing a signature under one of them would make the reader stop at each line.
+# Words in every training log. If a signature were filed under one of them, the reader would stop at every line.
 _EVERYWHERE = frozenset(
     (
         *("a", "an", "and", "at", "by", "error", "file", "for", "from", "gpu", "in", "is", "it", "line", "loss"),
@@ -117,11 +118,11 @@ _EVERYWHERE = frozenset(
 
 @cache
 def key(literal: str) -> str:
-    """Return the word under which to file a literal: always a whole word, as rare as possible.
+    """Return the word under which to file a literal, which is always a whole word, and as rare as possible.
 
-    A word at the edge of the literal may continue in the text ("ut of memory"), so a rare inner one is preferred. If
-    there is none, a word at the edge is used, which must then be a whole word in the text. Raises ValueError if the
-    literal contains no word.
+    A word at the edge of the literal may be part of a longer one in the text ("ut of memory"), so a rare inner word is
+    preferred. If there is none, a word at the edge is used, which must then be a whole word in the text. Raises
+    ValueError if the literal does not contain a word.
     """
     words: list[str] = _WORD.findall(literal)
     if not words:
@@ -155,18 +156,18 @@ _NAME = lazy_pattern(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*\Z")
 
 
 class PageError(ValueError):
-    """A page of the catalogue deviates from docs/how-to/add-a-fault.md."""
+    """Raised if a page of the catalogue does not follow docs/how-to/add-a-fault.md."""
 
 
 @cache
 def load(folder: Path = PAGES) -> tuple[Fault, ...]:
-    """Return every fault of the catalogue, ordered by code. Raises PageError for a page that cannot be read."""
+    """Return every fault in the catalogue, ordered by code. Raises PageError if a page cannot be read."""
     pages = sorted(folder.glob("*/*.md"), key=lambda path: path.name)
     return tuple(parse_page(path.read_bytes(), path) for path in pages)
 
 
 def find(word: str, folder: Path = PAGES) -> Fault | None:
-    """Find the fault with this code or name, in any case; None if there is none."""
+    """Find the fault with this code or name, ignoring case, or return None."""
     for fault in load() if folder == PAGES else load(folder):
         if word.casefold() in (fault.code.casefold(), fault.name):
             return fault
@@ -174,9 +175,9 @@ def find(word: str, folder: Path = PAGES) -> Fault | None:
 
 
 def parse_page(page: bytes, path: Path) -> Fault:
-    """Parse the fault that a page describes. Raises PageError, which says what is wrong with the page."""
+    """Parse the fault that a page describes. Raises PageError, with the reason, if the page is invalid."""
     made = made_front(page)
-    if made is not None:  # it was checked when that was written
+    if made is not None:  # the page was checked when front.jsonl was written
         return _fault(made, path, page)
     try:
         fault = _fault(parse_front(page), path, page)
@@ -212,14 +213,14 @@ def _fault(front: bytes, path: Path, page: bytes) -> Fault:
 
 
 def _in_body(fault: Fault, path: Path) -> Iterator[tuple[bool, str]]:
-    """Yield checks of the page's name and prose: true if the check fails, and the problem."""
+    """Yield the result of each check of the page's name and prose: True if the page is wrong, and the problem."""
     yield path.stem != f"{fault.code}-{fault.name}", "the file's name must be CODE-name.md"
     yield tuple(fault.sections) != SECTIONS, f"the headings must be {SECTIONS}, in this order"
     yield not fault.title, "there must be a title"
 
 
 def _in_front(fault: Fault) -> Iterator[tuple[bool, str]]:
-    """Yield checks of the page's front matter: true if the check fails, and the problem."""
+    """Yield the result of each check of the page's front matter: True if the page is wrong, and the problem."""
     remedies = [*fault.remedies, *(remedy for each in fault.signatures for remedy in each.remedies)]
     yield not _NAME.match(fault.name), "the name must be kebab-case"
     yield fault.severity not in SEVERITIES, f"severity must be one of {SEVERITIES}"

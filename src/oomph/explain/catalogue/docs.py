@@ -1,4 +1,4 @@
-"""Writes the files generated from the pages; Git keeps only docs/reference/xid.md.
+"""Writes the files that are generated from the pages. Of these, only docs/reference/xid.md is kept in Git.
 
 `python -m oomph.explain.catalogue.docs docs/reference/faults`
 """
@@ -16,13 +16,13 @@ from oomph.explain.catalogue.xid import Xid, catalogue
 
 
 def documents(faults: Sequence[Fault]) -> dict[str, str]:
-    """Return the generated files, by name."""
+    """Return the contents of the generated files, by file name."""
     pages = {f"{fault.code}-{fault.name}.md": "\n".join(_page(fault)) for fault in faults}
     return {"index.md": "\n".join(_index(faults)), **pages}
 
 
 def write(folder: Path) -> None:
-    """Write every file, and remove the pages of deleted faults."""
+    """Write all files, and remove the pages of faults that no longer exist."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = documents(load())
     for stale in {path.name for path in folder.glob("*.md")} - wanted.keys():
@@ -80,7 +80,7 @@ def _page(fault: Fault) -> Iterator[str]:
 
 
 def _by_wording(signatures: Sequence[Signature]) -> Iterator[str]:
-    """Yield the remedies of each wording; literals from one table share one list."""
+    """Yield the remedies for each wording. Literals from the same table share a list."""
     for remedies, alike in groupby(signatures, key=lambda signature: signature.remedies):
         if remedies:
             literals = dict.fromkeys(_code(signature.literal.strip()) for signature in alike)

@@ -1,4 +1,4 @@
-"""Fault, Signature and Remedy: one page of the catalogue as frozen values."""
+"""Fault, Signature and Remedy: frozen values that represent a page of the catalogue."""
 
 from __future__ import annotations
 
@@ -24,52 +24,53 @@ SYSTEMS = {
     "slurm": "Slurm",
     LINUX: "Linux",
 }
-"""The systems to which a remedy may apply. `linux` is a Linux machine that is none of the others."""
+"""The systems that a remedy may apply to. `linux` means a Linux machine that is none of the others."""
 _TYPED_SAFELY = re.compile(r"[\w./][\w.:/+,=-]*")
-"""Values from a log that are safe in a command: every shell reads them as plain words."""
+"""Values from a log that are safe in a command, since every shell reads them as plain words."""
 
 
 class Remedy(NamedTuple):
-    """One thing to do about a fault."""
+    """Something that can be done about a fault."""
 
     text: str
     command: str = ""
-    """The command to type; it may contain captured values: "pip install numpy=={needed}"."""
+    """The command to type, which may contain captured values: "pip install numpy=={needed}"."""
     action: str = ""
-    """The recovery action by which oomph does this itself; empty if only a person can do it."""
+    """The recovery action with which oomph applies the remedy itself; empty if only a person can do so."""
     changes: str = ""
-    """The effect of the remedy on the training; empty if there is none."""
+    """The effect of the remedy on training; empty if there is none."""
     known: str = ""
-    """The text to use if values were captured: "{requested} were asked for ...". Ignored if a value is missing."""
+    """The text to use instead if its values were captured: "{requested} were asked for ...". Ignored if one is
+    missing."""
     where: tuple[str, ...] = ()
-    """The systems to which the remedy applies, from SYSTEMS; empty for all."""
+    """The systems that the remedy applies to, from SYSTEMS; empty for all."""
 
     def fits(self, systems: Set[str]) -> bool:
-        """True if the remedy applies to a machine that belongs to all of these systems."""
+        """True if the remedy applies to a machine that these systems describe."""
         return not self.where or not systems.isdisjoint(self.where)
 
     def filled(self, captured: Mapping[str, str]) -> Remedy:
-        """Return the remedy with the captured values in its text and command."""
+        """Return the remedy with the captured values filled into its text and command."""
         typed = {name: value for name, value in captured.items() if _TYPED_SAFELY.fullmatch(value)}
         text = _filled(self.known, captured) or self.text
-        if text.endswith(".") and not text.endswith("..."):  # a value may bring a full stop of its own
+        if text.endswith(".") and not text.endswith("..."):  # a value may already end in a full stop
             text = text[:-1]
         return self._replace(text=text, command=_filled(self.command, typed))
 
     @property
     def titled(self) -> str:
-        """The text, preceded by the systems to which it applies."""
+        """The text, preceded by the systems that it applies to."""
         systems = ", ".join(SYSTEMS[system] for system in self.where)
         return f"{systems}: {self.text}" if systems else self.text
 
     def as_document(self) -> dict[str, str]:
-        """Return the remedy as JSON."""
+        """Return the remedy as JSON values."""
         text = f"{self.text}: {self.command}" if self.command else self.text
         return {"text": text, "action": self.action} if self.action else {"text": text}
 
 
 def _filled(template: str, captured: Mapping[str, str]) -> str:
-    """Fill the values into the template; empty if a value is missing."""
+    """Fill the values into the template. Returns an empty string if one is missing."""
     try:
         return template.format_map(captured)
     except (KeyError, ValueError, IndexError):
@@ -77,58 +78,60 @@ def _filled(template: str, captured: Mapping[str, str]) -> str:
 
 
 class Signature(NamedTuple):
-    """One wording or exit status by which a fault is recognised.
+    """A wording or exit status by which a fault is recognised.
 
-    The literal is searched first, so that the pattern is compiled and tried only where it can match.
+    The literal is searched for first, so that the pattern is compiled and tried only where it can match.
     """
 
     literal: str
     pattern: str = ""
-    """A regular expression whose named groups become captured values; empty if the literal is enough."""
+    """A regular expression whose named groups become captured values; empty if the literal alone is enough."""
     sources: tuple[str, ...] = ("log", "exception")
     confidence: float = 0.9
-    """The confidence from this wording alone, from 0 to 1. Independent signatures add up (noisy or)."""
+    """The confidence that this wording gives on its own, from 0 to 1. Independent signatures are combined by
+    noisy-or."""
     alone: bool = True
-    """True if this wording is enough to report the fault; if not, it only supports other signatures."""
+    """True if this wording is enough to report the fault. Otherwise, it only supports other signatures."""
     excludes: tuple[str, ...] = ()
-    """Words that make the line benign noise if it also contains one of them."""
+    """If the line also contains one of these words, it is benign noise."""
     outlived: bool = False
-    """True if the line can be ignored once training continues, as on a machine that deliberately has no GPU."""
+    """True if the line can be ignored once training continues, for example on a machine that intentionally has no
+    GPU."""
     goes_on: bool = False
-    """True if the literal may start or end within a longer word, like hipError in hipErrorUnknown."""
+    """True if the literal may start or end in the middle of a longer word, like hipError in hipErrorUnknown."""
     rivals: tuple[str, ...] = ()
-    """The names of faults that print the same words; they are suggested after this fault if nothing else is found."""
+    """The names of faults that print the same words. They are suggested after this fault if nothing else is found."""
     id: str = ""
     needs: tuple[str, ...] = ()
-    """Signatures of the same page (by id) that must have been seen before this one counts."""
+    """The ids of signatures on the same page that must all have been seen before this one counts."""
     unless: tuple[str, ...] = ()
-    """Signatures of the same page (by id) that cancel this one, wherever they appear."""
+    """The ids of signatures on the same page that cancel this one, wherever they appear."""
     beside: tuple[str, ...] = ()
-    """Signatures of the same page (by id), at least one of which must appear before or after this one."""
+    """The ids of signatures on the same page, at least one of which must appear before or after this one."""
     inside: bool = False
-    """True if this wording counts only for errors that an installed package's own code raised."""
+    """True if this wording counts only for errors raised by the code of an installed package."""
     in_training: bool = False
-    """True if other programs also write it, so that it counts only in the log of a training."""
+    """True if other programs also print this wording, so that it counts only in training logs."""
     replaces: bool = False
-    """True if its remedies replace all others, which do not fit this wording."""
+    """True if this wording's remedies replace all others, which do not fit it."""
     advice: str = ""
     """This wording's remedies as JSON, parsed only when needed."""
 
     def __hash__(self) -> int:
-        return hash((self.literal, self.pattern))  # it is looked up for every line; the other fields would cost more
+        return hash((self.literal, self.pattern))  # looked up for every line; hashing the other fields would be slower
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
-        """The remedies for this exact wording, best first; the page's remedies follow."""
+        """The remedies for this exact wording, best first. The remedies of the page come after them."""
         return remedies_in(json.loads(self.advice)) if self.advice else ()
 
     @property
     def only_prepares(self) -> bool:
-        """True if it only prepares other signatures, so that only its first occurrence counts."""
+        """True if the signature only prepares other signatures, so that only its first occurrence counts."""
         return not self.alone and not self.confidence
 
     def match(self, text: str) -> Mapping[str, str] | None:
-        """Return the captured values if the text matches, or None if it does not."""
+        """Return the captured values if the text matches, or None otherwise."""
         if self.literal not in text or any(word in text for word in self.excludes):
             return None
         if not self.pattern:
@@ -138,7 +141,7 @@ class Signature(NamedTuple):
 
 
 Filed: TypeAlias = tuple[str, str, Sequence[str], int]
-"""A literal, a whole word in it ("" if none), its sources, and the line of `front` with the rest."""
+"""A literal, a whole word in it ("" if none), its sources, and the index of the line of `front` that has the rest."""
 
 
 class Fault(NamedTuple):
@@ -147,28 +150,28 @@ class Fault(NamedTuple):
     code: str
     name: str
     summary: str
-    """One factual sentence."""
+    """A single factual sentence."""
     domain: str
     severity: str
-    """The severity: "recoverable" (the process can continue), "restart" (a new process can) or "fatal" (another start
-    would fail again)."""
+    """The severity: "recoverable" (the process can continue), "restart" (a new process can) or "fatal" (a new process
+    would fail too)."""
     sticky: bool
-    """True if the CUDA context (or the process) is lost, so that nothing more can be saved."""
+    """True if the CUDA context (or the process) is lost, so that nothing can be saved any longer."""
     since: str
     versions: str
     page: bytes
     """The raw page."""
     filed: Sequence[Filed] = ()
-    """The literal of each signature, in page order: enough to find candidates for a line."""
+    """The literals of the signatures, in page order, which are enough to find candidates for a line."""
     front: bytes = b""
-    """The front matter as lines of JSON; only the first is parsed until others are needed."""
+    """The front matter as lines of JSON. Lines after the first are parsed only when needed."""
     remedies: tuple[Remedy, ...] = ()
     leads_to: tuple[str, ...] = ()
-    """The names of faults that are its consequences if they follow it."""
+    """The names of faults that count as its consequences if they follow it."""
     follows_any: bool = False
-    """True if the fault is merely how a program ends, and therefore the consequence of any earlier fault."""
+    """True if the fault is merely a way for a program to end, and therefore a consequence of any earlier fault."""
     passes: bool = False
-    """True if the program survives the fault, so that a later error has a separate cause."""
+    """True if the program survives the fault, so that any later error has a different cause."""
     looks_back: bool = False
     """True if the fault causes those in `leads_to` even when it appears after them, as in a system log."""
 
@@ -179,46 +182,46 @@ class Fault(NamedTuple):
         return f"{self.name} ({self.code}): {self.summary}"
 
     def __hash__(self) -> int:
-        return hash(self.code)  # lists of JSON have none
+        return hash(self.code)  # the lists from JSON are not hashable
 
     @property
     def signatures(self) -> tuple[Signature, ...]:
-        """The wordings and exit statuses by which it is recognised, in page order."""
+        """The wordings and exit statuses by which the fault is recognised, in page order."""
         return tuple(map(self.signature, self.filed))
 
     def signature(self, filed: Filed) -> Signature:
-        """Build the signature of a filed literal from the rest of its front matter."""
+        """Build the signature for a filed literal, using the rest of its front matter."""
         literal, _, sources, line = filed
         return _signature(literal, tuple(sources), _lines(self.front)[line])
 
     @property
     def title(self) -> str:
-        """The page's heading: "Device out of memory"."""
+        """The heading of the page, such as "Device out of memory"."""
         return _prose(self.page)[0]
 
     @property
     def sections(self) -> Mapping[str, str]:
-        """The page's prose by heading, in page order."""
+        """The prose of the page by heading, in page order."""
         return _prose(self.page)[1]
 
     @property
     def text(self) -> str:
-        """The whole page, as text."""
+        """The whole page as text."""
         return self.page.decode()
 
     @property
     def example(self) -> str:
-        """The real log in the page's Example section, without its fence."""
+        """The real log from the page's Example section, without its fence."""
         return fenced(self.sections.get("Example", ""))
 
 
 def sentence(text: str) -> str:
-    """Add a full stop to the text, unless it already ends in one, as "..." does."""
+    """Add a full stop to the text unless it already ends in one, or in "..."."""
     return text if text.endswith(".") else f"{text}."
 
 
 def remedies_in(tables: Iterable[Mapping[str, Any]]) -> tuple[Remedy, ...]:
-    """Return the remedies in tables of a page's front matter."""
+    """Return the remedies from the tables in a page's front matter."""
     return tuple(Remedy(**{**table, "where": tuple(table.get("where", ()))}) for table in tables)
 
 
@@ -252,12 +255,12 @@ def _prose(page: bytes) -> tuple[str, Mapping[str, str]]:
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Compile the pattern once, when it is first needed."""
+    """Compile a pattern. The result is cached."""
     return re.compile(pattern)
 
 
 def fenced(markdown: str) -> str:
-    """Return the content of the first fenced block in a Markdown text; empty if there is none."""
+    """Return the content of the first fenced block in the Markdown; empty if there is none."""
     inside: list[str] | None = None
     for line in markdown.split("\n"):
         if line.startswith("```"):
@@ -278,7 +281,7 @@ _LEADING_CODES = lazy_pattern(r"\A(?:[A-Z]{3}\d{3}(?:, | and | to )?){1,9}:? ")
 
 @cache
 def neighbours(fault: Fault) -> Mapping[str, str]:
-    """Return the codes named in the page's section on neighbours, in order, each with its sentence."""
+    """Return the codes mentioned in the page's section on its neighbours, in order, each with its sentence."""
     told: dict[str, str] = {}
     for point in _POINT.split(fault.sections.get(SECTION, "")):
         text = " ".join(point.removeprefix("- ").split())

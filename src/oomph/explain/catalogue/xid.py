@@ -1,7 +1,7 @@
-"""NVIDIA's catalogue of Xids, the driver's reports about a GPU in the kernel log: their names and actions.
+"""NVIDIA's catalogue of Xids, which are the driver's reports about a GPU in the kernel log: their names and actions.
 
-xid.csv contains the codes, mnemonics and actions of NVIDIA's spreadsheet, as published at
-https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html (edition of October 2025, Ampere and newer).
+xid.csv contains the codes, mnemonics and actions from NVIDIA's spreadsheet, as published at
+https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html (October 2025 edition, Ampere and newer).
 `benchmarks/xids.py` rewrites it from a newer spreadsheet.
 """
 
@@ -18,7 +18,7 @@ _CODE = re.compile(r"[0-9]{1,6}")
 TABLE = Path(__file__).with_name("xid.csv")
 COLUMNS = ("code", "mnemonic", "used", "immediate", "investigatory")
 
-# NVIDIA's words for what to do first, in plain ones.
+# Plain words for NVIDIA's terms for the first action.
 _ACTIONS = {
     "RESTART_APP": "start the program again",
     "IGNORE": "nothing; keep a note of it",
@@ -36,16 +36,16 @@ _WORKFLOW = "follow NVIDIA's procedure for it"
 
 
 class Xid(NamedTuple):
-    """One row of the catalogue."""
+    """A row of the catalogue."""
 
     code: int
     mnemonic: str
     used: bool
-    """True if current drivers report it."""
+    """True if current drivers report this Xid."""
     immediate: str
-    """NVIDIA's word for the first action: RESTART_APP, RESET_GPU, ..."""
+    """NVIDIA's term for the first action: RESTART_APP, RESET_GPU, …"""
     investigatory: str
-    """NVIDIA's word for the action if the Xid recurs."""
+    """NVIDIA's term for the action to take if the Xid recurs."""
 
     @property
     def action(self) -> str:
@@ -55,7 +55,7 @@ class Xid(NamedTuple):
 
 @cache
 def catalogue() -> Mapping[int, Xid]:
-    """Return every Xid, keyed by code."""
+    """Return all Xids, keyed by code."""
     return read_table(TABLE)
 
 
@@ -71,6 +71,6 @@ def read_table(path: Path) -> Mapping[int, Xid]:
 
 
 def described(code: str) -> dict[str, str]:
-    """Return the captured values for an Xid; empty if NVIDIA does not list it."""
+    """Return the captured values for an Xid code; empty if NVIDIA does not list it."""
     found = catalogue().get(int(code)) if _CODE.fullmatch(code) else None
     return {} if found is None else {"xid_name": found.mnemonic, "xid_action": found.action}

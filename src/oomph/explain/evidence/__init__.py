@@ -1,1 +1,1 @@
-"""Evidence: one observed fact, and the content of tracebacks, memory maps and live exceptions. Pure."""
+"""Evidence: observed facts, and what tracebacks, memory maps and live exceptions contain. Pure."""

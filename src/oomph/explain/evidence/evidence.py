@@ -1,4 +1,4 @@
-"""Evidence: one observed fact and where it was seen, including the facts of a caught exception."""
+"""Evidence: an observed fact and its origin, including the facts from a caught exception."""
 
 from __future__ import annotations
 
@@ -8,61 +8,61 @@ from typing import NamedTuple
 from oomph.terminal.endings import ProcessEnd
 
 TEXT_LIMIT = 4096
-"""The longest text of one fact, in characters. The rest of a longer line adds nothing about a fault."""
+"""The maximum length of a fact's text, in characters. The rest of a longer line adds nothing useful."""
 
 _MESSAGE_LIMIT = 8 * TEXT_LIMIT
-"""The longest message of an exception, in characters. Keras puts the whole call stack into it."""
+"""The maximum length of an exception's message, in characters. Keras puts the whole call stack into it."""
 
 
 class Evidence(NamedTuple):
-    """One observed fact: a log line, an exception, an exit status, or a sign that training went on."""
+    """An observed fact: a log line, an exception, an exit status, or a sign that training continued."""
 
     source: str
-    """The source of the fact: "log", "exception", "exit" or "progress"; "memory-map" and "trend" summarise many
-    lines."""
+    """The source of the fact: "log", "exception", "exit" or "progress", or "memory-map" or "trend" for a summary of
+    many lines."""
     text: str
     line: int | None = None
     """The line number in the log, counted from 1."""
     origin: str = ""
-    """The place where the fact was seen, if there are several places: "attempt 2, stderr"."""
+    """Where the fact was observed, if there are several sources: "attempt 2, stderr"."""
 
     @classmethod
     def of_exception(cls, error: BaseException, origin: str = "") -> Evidence:
-        """Return the fact that this exception was raised: only its message, and its type as Python prints it."""
+        """Return the fact that this exception was raised, with only its message, and its type as Python prints it."""
         kind = type(error)
         where = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
         return cls.of_exception_text(f"{where}{kind.__qualname__}", message_of(error), origin)
 
     @classmethod
     def of_exception_text(cls, type_name: str, message: str, origin: str = "") -> Evidence:
-        """Return the fact that an exception was raised, from its type and message as text, as in a journal."""
+        """Return the fact that an exception was raised, given its type and message as text, as in a journal."""
         text = f"{type_name}: {message}" if message else type_name
-        if len(text) > _MESSAGE_LIMIT:  # the head names it, and after pages of call stacks the end says what happened
+        if len(text) > _MESSAGE_LIMIT:  # the head has the type and, after long call stacks, the end has the reason
             text = f"{text[:TEXT_LIMIT]}\n...\n{text[TEXT_LIMIT - _MESSAGE_LIMIT :]}"
         return cls("exception", text, origin=origin)
 
     @classmethod
     def of_exit(cls, returncode: int, oom_kills: int | None = None, origin: str = "") -> Evidence:
-        """Return a process's exit as a fact.
+        """Return the fact that a process exited.
 
-        `returncode` is as in `subprocess`: −n for death by signal n. `oom_kills` is the number of new OOM kills in the
-        cgroup; None if the counter could not be read.
+        `returncode` is as in `subprocess`: −n if the process was killed by signal n. `oom_kills` is the number of new
+        OOM kills in the cgroup, or None if the counter could not be read.
         """
         counted = "unknown" if oom_kills is None else str(oom_kills)
         return cls("exit", f"{ProcessEnd(returncode).in_full}; cgroup OOM kills: {counted}", origin=origin)
 
     @classmethod
     def of_progress(cls, text: str, origin: str = "") -> Evidence:
-        """Return a sign that training went on: nothing before it ended the program."""
+        """Return a sign that training continued, so that no earlier fact ended the program."""
         return cls("progress", text, origin=origin)
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of an exception; empty if its `__str__` fails."""
+    """Return the message of an exception, or an empty string if its `__str__` fails."""
     try:
         return str(error)
     except Exception:
-        return ""  # a broken __str__ in the user's own exception must not hide that it was raised
+        return ""  # a broken __str__ in a custom exception must not hide that it was raised
 
 
 _LONGEST_CHAIN = 20
@@ -71,11 +71,11 @@ _MEANWHILE = "During handling of the above exception, another exception occurred
 
 
 def evidence_of(error: BaseException) -> Iterator[Evidence]:
-    """Yield the exception and its causes, earliest first, each after the frames that led to it.
+    """Yield the exception and its causes, earliest first, each preceded by the frames that led to it.
 
-    They are worded as Python prints them, so that they lead to the same guesses as a log.
+    The facts are worded the way Python prints them, so that they lead to the same guesses as a log.
     """
-    from traceback import extract_tb  # a log needs none of it
+    from traceback import extract_tb  # imported here because logs do not need it
 
     before: BaseException | None = None
     for link in reversed(_chain(error)):

@@ -1,8 +1,8 @@
-"""Memory in a log: sizes, the limit of the CPU's pool, the dump of an allocator, readings that only grow. Pure.
+"""Reads memory facts in a log: sizes, the limit of the CPU's pool, allocator dumps, and readings that only grow. Pure.
 
-Source of the dump's lines: xla/tsl/framework/bfc_allocator.cc (DumpMemoryLog) and allocator.cc
-(AllocatorStats::DebugString); up to 2.x they print plain bytes, later 1.25GiB. LargestFreeBlock is always printed as
-0B, so the largest free block is taken from the chunk lines.
+Sources for the lines of a dump: xla/tsl/framework/bfc_allocator.cc (DumpMemoryLog) and allocator.cc
+(AllocatorStats::DebugString). Up to 2.x, they print plain bytes; later versions print sizes such as 1.25GiB.
+LargestFreeBlock is always printed as 0B, so the largest free block is taken from the chunk lines.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STEP = 1024
 
 
 def read_size(text: str) -> int | None:
-    """Parse the number of bytes in "1.02GiB", "2147483648", "1.97G" or "800 MiB"; None for anything else."""
+    """Parse a size such as "1.02GiB", "2147483648", "1.97G" or "800 MiB" into bytes. Return None for anything else."""
     found = _SIZE.match(text.strip())
     if found is None:
         return None
@@ -29,7 +29,7 @@ def read_size(text: str) -> int | None:
 
 
 def write_size(amount: int) -> str:
-    """Format an amount as TensorFlow prints it: 1181116006 is "1.10GiB"."""
+    """Format an amount the way TensorFlow prints it: 1181116006 becomes "1.10GiB"."""
     value, unit = float(amount), 0
     while value >= _STEP and unit < len(_UNITS) - 1:
         value, unit = value / _STEP, unit + 1
@@ -41,7 +41,7 @@ _LONGEST = 20
 
 
 def limit_in_words(environ: Mapping[str, Any]) -> str:
-    """Format the pool's limit as a shell would set the variable; empty if the pool has none."""
+    """Format the pool's limit as it would be set in a shell; empty if the pool has no limit."""
     switch, limit = environ.get(_SWITCH), environ.get(_LIMIT)
     if switch not in ("1", "true", "True") or type(limit) is not str or not limit[:_LONGEST].isdigit():
         return ""
@@ -66,7 +66,7 @@ _NAMES = {"Limit": "limit", "InUse": "in_use", "MaxInUse": "peak"}
 
 
 def condense(block: bytes) -> bytes:
-    """Return a block's lines without the chunks of dumps, but with the last dump's free memory and largest chunk."""
+    """Remove the chunks of dumps from a block of lines, adding the last dump's free memory and largest free chunk."""
     if b" of size " not in block:
         return block
     last = _last_request(block)
@@ -80,18 +80,18 @@ def condense(block: bytes) -> bytes:
 
 
 def _last_request(block: bytes) -> int:
-    """Return the offset of the last request in `block` that has a dump; 0 if the dump belongs to an earlier block."""
+    """Return the offset of the last request in `block` with a dump, or 0 if the dump belongs to an earlier block."""
     block, end = block.replace(b"\r", b"\n"), len(block)
     while (place := block.rfind(_REQUESTED, 0, end)) >= 0:
         start = block.rfind(b"\n", 0, place) + 1
         if _NO_FAILURE not in block[start:end].partition(b"\n")[0]:
             return place
-        end = start  # each line is looked at once, however often it holds the words
+        end = start  # examine each line once, however often it has the words
     return 0
 
 
 class MemoryMap:
-    """Reads a log in order and remembers the last dump, in constant memory."""
+    """Reads a log in order and keeps the last dump, using constant memory."""
 
     def __init__(self) -> None:
         self.requested = self.free = self.largest = 0
@@ -101,7 +101,7 @@ class MemoryMap:
         self._on_cpu = False
 
     def see(self, fact: Evidence) -> None:
-        """Take the next line into account."""
+        """Process the next line."""
         text = fact.text
         if "trying to allocate" in text and "not a failure" not in text:
             self._begin(fact)
@@ -117,21 +117,21 @@ class MemoryMap:
             self._keep(_NAMES[stat["name"]], stat["size"])
 
     def captured(self) -> dict[str, str]:
-        """Return the dump's statistics as text: limit, in use, peak, free, largest free block."""
-        is_dump = self.requested and (self.free or self.found)  # a request alone says nothing of what was free
+        """Return the dump's statistics as text: limit, memory in use, peak, free memory, largest free block."""
+        is_dump = self.requested and (self.free or self.found)  # a request alone does not show what was free
         return {name: write_size(size) for name, size in (self.found | (self._free() if is_dump else {})).items()}
 
     def _free(self) -> dict[str, int]:
-        """Return the free memory and its largest piece, in bytes; for a dump without chunks, limit minus use."""
+        """Return the free memory and its largest piece, in bytes, or limit minus use if the dump has no chunks."""
         if self.free:
             return {"free": self.free, "largest_free": self.largest}
         limit, used = self.found.get("limit"), self.found.get("in_use")
         return {} if limit is None or used is None else {"free": max(limit - used, 0)}
 
     def conclusion(self) -> Evidence | None:
-        """Return fragmentation as a fact: enough free memory on a GPU, but in pieces too small; None otherwise.
+        """Return a fact if GPU memory is fragmented (enough was free, but only in pieces that are too small), or None.
 
-        CUDA's own allocator solves it. On the CPU, it is like any other shortage of memory.
+        CUDA's own allocator solves this. On the CPU, fragmentation is treated like any other memory shortage.
         """
         if self._on_cpu or not 0 < self.requested <= self.free or self.largest >= self.requested:
             return None
@@ -164,11 +164,11 @@ _FIGURE = lazy_pattern(
     r"(?P<size>\d+(?:\.\d+)? ?(?i:[KMGT]i?B?|bytes)\b|\d+\.\d+\b(?! ?%)|\d{7,15}\b(?! ?%))"
 )
 _NO_USE = ("trying to allocate", "available", "free", "total", "limit")
-"""Words that mark values other than memory in use: requests, free memory, totals."""
+"""Words that mark values other than memory in use, such as requests, free memory and totals."""
 _FEWEST = 6
 _GROWTH = 1.25
 _GROWTH_OF_MANY = {7: 1.15, 9: 1.05}
-"""Maps a number of rises to the growth factor that is then enough, if the readings hardly ever fell."""
+"""The growth factor that suffices after a given number of rises, if the readings hardly ever fell."""
 _HARDLY = 0.995
 """A reading counts as lower if it is below this share of the previous one."""
 _CALM = 0.4
@@ -179,7 +179,7 @@ _MOST_SERIES = 16
 
 
 class _Series:
-    """The readings printed under one name."""
+    """The readings printed under the same name."""
 
     def __init__(self, start: float, unit: bool) -> None:
         self.start = start
@@ -188,9 +188,9 @@ class _Series:
         self.since_rise = 0
         """The number of readings since the last rise."""
         self.ever_lower = False
-        """True if a reading was below `_HARDLY` of the previous one."""
+        """True if a reading was below the share `_HARDLY` of the previous one."""
         self.fell = False
-        """True if a reading fell below `_DIP` of the previous one."""
+        """True if a reading fell below the share `_DIP` of the previous one."""
         self.last: Evidence | None = None
         self.unit = unit
 
@@ -204,7 +204,7 @@ class _Series:
 
     @property
     def grows(self) -> bool:
-        """True if the readings only grew, and there are enough of them."""
+        """True if there are enough readings, and they only grew."""
         steady = self.rises >= (1 - _CALM) * (self.readings - 1)
         enough = [_GROWTH]
         if not self.ever_lower:
@@ -214,36 +214,36 @@ class _Series:
 
     @property
     def text(self) -> str:
-        """The readings in words."""
+        """A description of the readings, in words."""
         start, end = (write_size(int(x)) if self.unit else f"{x:g}" for x in (self.start, self.end))
         return f"memory in use, printed {self.readings} times, grew from {start} to {end} and never fell"
 
 
 class Trend:
-    """Reads a log in order, in constant memory."""
+    """Reads a log in order to find growing memory readings, using constant memory."""
 
     def __init__(self) -> None:
         self._series: dict[str, _Series] = {}
 
     def see(self, fact: Evidence) -> None:
-        """Take the next line into account."""
+        """Process the next line."""
         if not any(word in fact.text for word in TREND_WORDS):
             return
         found = _FIGURE.search(fact.text[:400])
         if found is None or any(word in found["name"].lower() for word in _NO_USE) or _NO_USE[0] in fact.text:
             return
-        unit = not found["size"][-1].isdigit() or found["size"].isdigit()  # millions without a unit are bytes
+        unit = not found["size"][-1].isdigit() or found["size"].isdigit()  # large numbers without a unit are bytes
         amount = float((read_size(found["size"]) or 0) if unit else found["size"])
         if amount and (found["name"] in self._series or len(self._series) < _MOST_SERIES):
             self._series.setdefault(found["name"], _Series(amount, unit)).take(amount, fact)
 
     @property
     def levels_off(self) -> bool:
-        """True if there are enough readings to detect growth, but none was found."""
+        """True if there are enough readings to detect growth, but they did not grow."""
         return any(each.readings >= _FEWEST for each in self._series.values()) and self.conclusion() is None
 
     def conclusion(self) -> Evidence | None:
-        """Return growing memory as a fact; None if it did not grow steadily, or if there are too few readings."""
+        """Return a fact if memory kept growing, or None if it did not grow steadily or there are too few readings."""
         growing = next((each for each in self._series.values() if each.grows), None)
         if growing is None or growing.last is None:
             return None

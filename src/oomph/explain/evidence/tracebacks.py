@@ -1,4 +1,4 @@
-"""Follows tracebacks through a log, to find the exception at the end and the innermost line of the user's code."""
+"""Follows tracebacks through a log to find the exception at the end and the innermost line of the user's own code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oomph.files.patterns import lazy_pattern
 
 WORDS = frozenset({"recent", "node"})
 
-_HEAD_WITHOUT_T = "raceback (most recent call last)"  # its first letter is often lost when it is copied
+_HEAD_WITHOUT_T = "raceback (most recent call last)"  # the first letter is often lost in copying
 _NOTEBOOK = lazy_pattern(r"(?P<type>[A-Za-z_][\w.]*)\s{2,}Traceback \(most recent call last\)")
 _CALLS = "(most recent call last)"
 _RAISED = lazy_pattern(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::|\Z|\n)")
@@ -21,18 +21,18 @@ _FRAMES = (
     lazy_pattern(r"\s*Cell (?P<file>In ?\[\d+\]), line (?P<line>\d+)"),
     lazy_pattern(r"\s*(?P<file><ipython-input-[\w-]{1,80}>)(?: in (?P<function>[\w.<>]{1,200}))?"),
 )
-# ~/env/lib/python3.7/site-packages/keras/engine/training.py in fit(self, x, y)      (a notebook of IPython before 8)
+# ~/env/lib/python3.7/site-packages/keras/engine/training.py in fit(self, x, y)      (a notebook, IPython before 8)
 _NOTEBOOK_FRAME = lazy_pattern(r"[~/.A-Z\[](?P<file>[^\n]{1,300}\.py)[^\n]{0,60}? in (?P<function>[\w.<>]{1,80})\(")
 _ARROW = lazy_pattern(r"-+> ?(?P<line>\d+) ")
 _LIBRARY = lazy_pattern(
     r"site-packages|dist-packages|(?:\A|[/\\])src[/\\]oomph[/\\]|[/\\]oomph[/\\](?:api|exact_step|hooks|keras_bridge|resume)[/\\]"
     r"|[/\\]lib[/\\]python\d|[Pp]ython\d*\\[Ll]ib\\|importlib|<frozen|<__array_function__|\.runfiles|\A<string>|\.p(?:yx|xi)\Z"
 )
-# The package that a frame belongs to, when it is one whose errors speak of what it was given.
+# The package that a frame belongs to, if its errors usually concern the arguments that it was given.
 _RAISER = lazy_pattern(
     r"(?:(?:site|dist)-packages|\.runfiles/[\w.-]{1,80})[/\\](?P<package>tensorflow|keras|tf_keras|h5py|(?:tensorflow|keras)_\w{2,20})[/\\]"
 )
-# The package that a frame belongs to, but for those that call the user's own functions or take any argument of theirs.
+# The package that a frame belongs to, except those that call the user's functions or accept arbitrary arguments.
 _INSTALLED = lazy_pattern(
     r"(?:site|dist)-packages[/\\](?!(?:tensorflow|tensorflow_core|keras|tf_keras|numpy|pandas|matplotlib|scipy|sklearn|IPython"
     r"|ipykernel)[/\\])(?P<package>[A-Za-z]\w{0,60})[/\\]"
@@ -43,18 +43,19 @@ _SMALL_CLASSES = frozenset({"timeout", "error", "herror", "gaierror"})
 
 
 class RaisedException(NamedTuple):
-    """The end of one traceback."""
+    """The exception at the end of a traceback."""
 
     fact: Evidence
     type_name: str
     harmless: bool
-    """True if Python only mentions the exception: it was raised where nobody can catch it, such as in __del__."""
+    """True if Python merely reports the exception because it was raised where it cannot be caught, such as in
+    __del__."""
     library: str = ""
-    """The known package whose code raised it, such as "keras"; empty otherwise."""
+    """The known package whose code raised the exception, such as "keras"; empty otherwise."""
     importing: bool = False
-    """True if that package was just being imported."""
+    """True if that package was being imported."""
     inside: str = ""
-    """The installed package whose code raised it; empty for the user's own code."""
+    """The installed package whose code raised the exception; empty for the user's own code."""
 
 
 class _Open:
@@ -71,19 +72,19 @@ class _Open:
 
 
 class Tracebacks:
-    """Reads the lines of a log in order; each speaker may have one open traceback."""
+    """Reads the lines of a log in order. Each speaker may have one open traceback."""
 
     def __init__(self) -> None:
         self.where = ""
-        """The innermost line of the user's own code in the last traceback: "train.py:42 in step"."""
+        """The innermost line of the user's own code in the last traceback, such as "train.py:42 in step"."""
         self.node = ""
-        """The last graph node that an error named."""
+        """The last graph node mentioned in an error."""
         self._open: dict[str, _Open] = {}
         self._before: dict[str, str] = {}
 
     def see(self, fact: Evidence) -> RaisedException | None:
-        """Return the exception if this line is the end of a traceback."""
-        if len(self._open) > 512 or len(self._before) > 512:  # a log of more ranks than that is cut short
+        """Process the next line. Return the exception if the line ends a traceback."""
+        if len(self._open) > 512 or len(self._before) > 512:  # start over if there are more ranks than that
             self._open.clear()
             self._before.clear()
         text, before = fact.text, self._before.get(fact.origin, "")
@@ -96,12 +97,12 @@ class Tracebacks:
             self.where = ""
             return None
         if _CALLS in text:
-            return None  # the frames of a node come after the exception's own
+            return None  # introduces a graph node's frames, which follow the exception's own
         opened = self._open.get(fact.origin)
         return None if opened is None else self._follow(fact, opened)
 
     def close(self, origin: str) -> tuple[str, bool]:
-        """End the open traceback. Returns the package in which it ends, and True if that was being imported."""
+        """Close the open traceback. Return the package in which it ends, and True if it was being imported."""
         opened = self._open.pop(origin, None)
         return (opened.library, opened.importing) if opened else ("", False)
 
@@ -116,14 +117,14 @@ class Tracebacks:
             return None
         found = _RAISED.match(text)
         if found is None or not _is_class(found["type"]) or not found["type"].endswith(opened.notebook):
-            return None  # another thread wrote between the frames
+            return None  # a different thread wrote between the frames
         del self._open[fact.origin]
         if found["type"].endswith("ImportError") and (imported := _IMPORTED.match(opened.code)):
             return RaisedException(fact, found["type"], opened.harmless, imported["package"], True, opened.inside)
         return RaisedException(fact, found["type"], opened.harmless, opened.library, opened.importing, opened.inside)
 
     def _frame(self, text: str) -> tuple[str, bool] | None:
-        """Return the package of the frame on this line, and True for module-level code; None if there is no frame."""
+        """Return the package of the frame on this line, with True for module-level code, or None without a frame."""
         for form in _FRAMES:
             if frame := form.match(text):
                 self.where = _place(frame.groupdict()) or self.where
@@ -136,7 +137,7 @@ class Tracebacks:
 
 
 def _place(frame: Mapping[str, str | None]) -> str:
-    """Return the line that a frame names, "train.py:42 in step"; empty if it is not in the user's own code."""
+    """Return the location of a frame, such as "train.py:42 in step"; empty if it is not in the user's own code."""
     file, function, line = frame["file"] or "", frame.get("function") or "", frame.get("line")
     if _LIBRARY.search(file):
         return ""
@@ -144,24 +145,24 @@ def _place(frame: Mapping[str, str | None]) -> str:
 
 
 def is_of_traceback(text: str) -> bool:
-    """True if the line opens a traceback, or is one of its frames: 'File "train.py", line 3, in main'."""
+    """True if the line starts a traceback, or is one of its frames, such as 'File "train.py", line 3, in main'."""
     return _HEAD_WITHOUT_T in text or _FRAMES[0].match(text) is not None
 
 
 def place_in_script(frame: str) -> str:
-    """Return the line of the user's own code that 'File "train.py", line 3, in main' names; empty for a library's."""
+    """Return the location of a frame such as 'File "train.py", line 3, in main'; empty if it is in a library."""
     found = _FRAMES[0].match(frame)
     return "" if found is None else _place(found.groupdict())
 
 
 def package(frame: str) -> str:
-    """Return the package to which a frame's file belongs: "tensorflow", "keras", "h5py"; empty for any other."""
+    """Return the package that a frame's file belongs to: "tensorflow", "keras", "h5py", …; empty for any other."""
     found = _RAISER.search(frame)
     return found["package"] if found else ""
 
 
 def installed(frame: str) -> str:
-    """Return the installed package, known or not, to which a frame's file belongs; empty for the user's own code."""
+    """Return the installed package, known or not, that a frame's file belongs to; empty for the user's own code."""
     found = _INSTALLED.search(frame)
     return found["package"] if found else ""
 

@@ -1,1 +1,1 @@
-"""Names faults from evidence: signatures first, then the last error, then the words. Pure."""
+"""Matches evidence to faults: by signatures first, then by the last error, then by the words. Pure."""

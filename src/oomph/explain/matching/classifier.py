@@ -1,9 +1,10 @@
-"""A classifier of faults by the words of a log, learned from labelled logs, for logs without a signature. Pure.
+"""Classifies faults by the words in a log, for logs without a signature. Learned from labelled logs. Pure.
 
-A multinomial logistic regression on the words in a log (Bishop, "Pattern Recognition and Machine Learning", section
-4.3.4): each word raises or lowers the score of each fault, by more the rarer it is, and a softmax turns the sums into
-shares. Each line of classifier.txt describes a word: its rarity (inverse document frequency) and its weights, in
-hundredths, by page code. `benchmarks/classifier.py` writes it and measures its value on unseen logs.
+The classifier is a multinomial logistic regression on the words in a log (Bishop, "Pattern Recognition and Machine
+Learning", section 4.3.4): each word raises or lowers the score of each fault, the more so the rarer it is, and a
+softmax turns the sums into shares. Each line of classifier.txt describes a word: its rarity (inverse document
+frequency) and its weights, in hundredths, by page code. `benchmarks/classifier.py` writes the file, and measures how
+useful it is on unseen logs.
 """
 
 from __future__ import annotations
@@ -23,19 +24,17 @@ from oomph.files.patterns import lazy_pattern
 
 TABLE = Path(__file__).with_name("classifier.txt")
 SOUND = "sound"
-"""The code for a log of a program that did not fail."""
+"""The code for the log of a program that did not fail."""
 ALWAYS = "*"
-"""The pseudo-word whose weights apply to each fault before any word is read."""
+"""The pseudo-word with the initial weight of each fault, before any words are read."""
 _FIRST, _LAST = 200, 400
-_WORD = lazy_pattern(
-    r"[A-Za-z]{2,}|(?<![\w.,:/-])\d{1,3}(?![\w.,:/%-])"
-)  # and short numbers that stand alone: 137, 303
+_WORD = lazy_pattern(r"[A-Za-z]{2,}|(?<![\w.,:/-])\d{1,3}(?![\w.,:/%-])")  # also short standalone numbers: 137, 303
 _RAISED = lazy_pattern(r"Error\b|Exception\b")
 _HUMP = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
 
 
 class EvidenceSample:
-    """The lines whose words are weighed: only the first and last of the evidence, so that memory does not grow."""
+    """The lines whose words are weighed. To limit memory, only the first and last lines of the evidence are kept."""
 
     def __init__(self) -> None:
         self._first: list[Evidence] = []
@@ -55,7 +54,7 @@ class EvidenceSample:
 
     @property
     def in_force(self) -> list[Evidence]:
-        """The kept lines, except harmless ones and failures that training survived."""
+        """The kept lines, excluding harmless ones and failures that training survived."""
         went_on = max((place for place, fact in enumerate(self.facts) if goes_on(fact.text)), default=-1)
         return [
             fact
@@ -65,31 +64,31 @@ class EvidenceSample:
 
 
 class Shares(NamedTuple):
-    """The share of each fault in the words of a log. The shares add up to 1."""
+    """The share that the words in a log give to each fault. The shares add up to 1."""
 
     faults: tuple[Likeness, ...]
-    """The pages, likeliest first."""
+    """The pages, the most likely first."""
     sound: float
     """The share for no fault at all."""
     words: int
     """The number of known words in the log."""
 
     def of(self, name: str) -> float:
-        """Return the share of a page."""
+        """Return the share of the page with this name."""
         return next((likeness.confidence for likeness in self.faults if likeness.name == name), 0.0)
 
 
 def words(texts: Iterable[str]) -> list[str]:
-    """Return the distinct words and numbers in the texts, in order; FooBar and foo_bar are two words each."""
+    """Return the distinct words and numbers in the texts, sorted. FooBar and foo_bar count as two words each."""
     return sorted({word.lower() for text in texts for word in _WORD.findall(_HUMP.sub(" ", text))})
 
 
 class Classifier:
-    """The learned classifier.
+    """Scores faults with the learned weights.
 
     Args:
         table: the text of classifier.txt.
-        catalogue: the pages that may be named.
+        catalogue: the pages to choose from.
     """
 
     def __init__(self, table: str, catalogue: Sequence[Fault]) -> None:
@@ -99,7 +98,7 @@ class Classifier:
         self._rows: dict[str, _Row] = {}
 
     def shares(self, texts: Iterable[str]) -> Shares:
-        """Return the shares of the faults in the words of the texts."""
+        """Return the share that the words in the texts give to each fault."""
         rows = [row for word in words(texts) if (row := self._row(word)).weights]
         sums = dict(self._row(ALWAYS).weights)
         norm = math.sqrt(sum(row.rarity**2 for row in rows)) or 1.0
@@ -114,7 +113,7 @@ class Classifier:
         return Shares(tuple(likeliest), parts.get(SOUND, 0.0) / whole, len(rows))
 
     def telling(self, facts: Sequence[Evidence], fault: Fault) -> Evidence | None:
-        """Return the line whose words suggest the fault most, the first of equals; None if none does."""
+        """Return the line whose words most suggest the fault (the first one in a tie), or None if no line does."""
         sums = [sum(self._spoken(word, fault.code) for word in words((fact.text,))) for fact in facts]
         most = max(sums, default=0.0)
         return facts[sums.index(most)] if most > 0 else None
@@ -132,7 +131,7 @@ class Classifier:
 
 @lru_cache(maxsize=2)
 def trained(catalogue: tuple[Fault, ...]) -> Classifier:
-    """Return the classifier from classifier.txt, read once; empty if it cannot be read."""
+    """Load and cache the classifier from classifier.txt. If the file cannot be read, the classifier is empty."""
     try:
         return Classifier(TABLE.read_text(encoding="ascii"), catalogue)
     except (OSError, ValueError):
@@ -149,7 +148,7 @@ class _Row(NamedTuple):
 
 
 def _read(line: str) -> _Row:
-    """Parse the rest of a line, after its word; empty if it is damaged."""
+    """Parse the rest of a line, after its word. A damaged line gives an empty row."""
     rarity, *pairs = line.split(" ")
     weights = (pair.split("=") for pair in pairs)
     try:

@@ -1,4 +1,4 @@
-"""Names the last error of a program, ordinary or not, if no page of the catalogue knows it."""
+"""Classifies the last error of a program, ordinary or not, if no page of the catalogue matches it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oomph.files.patterns import lazy_pattern
 UNRELATED = "unrelated"
 UNRECOGNISED = "unrecognised"
 GENERAL = (UNRELATED, UNRECOGNISED)
-"""The names for an error whose words no page knows."""
+"""The names for an error that does not match any page."""
 
 _CLASSES = (
     "Aborted AlreadyExists Cancelled DataLoss DeadlineExceeded FailedPrecondition Internal InvalidArgument NotFound "
@@ -23,7 +23,7 @@ _CLASSES = (
 _PYTHON = (
     "Attribute EOF FileNotFound FloatingPoint Import ModuleNotFound NotImplemented OS Runtime Type UnicodeDecode Value"
 )
-# Classes that neither TensorFlow nor Keras raises for a fault of the machine.
+# Classes that TensorFlow and Keras never raise for a machine fault.
 _SCRIPTS_OWN = "Assertion Indentation Index Key Name Syntax Tab UnboundLocal ZeroDivision"
 WORDS = frozenset({"Epoch", "REQUIRES", "rendezvous", "Rendezvous", "endezvous", "StatusOr"}) | {
     f"{name}Error" for name in f"{_CLASSES} {_PYTHON} {_SCRIPTS_OWN} OperatorNotAllowedInGraph".split(" ")
@@ -32,22 +32,22 @@ WORDS = frozenset({"Epoch", "REQUIRES", "rendezvous", "Rendezvous", "endezvous",
 _SURVIVED = lazy_pattern(r"Epoch \d+/\d+")
 _RAISED = lazy_pattern(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::|\Z|\n)")
 _ENDED_ON_PURPOSE = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
-# An exception that carries a word of the machine below it is not the user's own, whatever its Python type.
+# An exception that mentions the underlying libraries is not the user's own, whatever its Python type.
 _FOREIGN = lazy_pattern(
     r"errors_impl|CUDA_|CUDNN_|CUBLAS_|NCCL|StatusOr|XlaRuntimeError|WorkerGroupError|HorovodInternalError"
 )
-# The classes of tf.errors, whose module is lost when only the type's name is known.
+# The classes in tf.errors, for when only the name of the type is known, not its module.
 _TENSORFLOW = lazy_pattern(rf"(?:{'|'.join(_CLASSES.split(' '))}|Op)Error")
-# An error that was cut out of its traceback: "InvalidArgumentError (see above for traceback): ...".
+# An error without its traceback: "InvalidArgumentError (see above for traceback): ...".
 _CUT_OUT = lazy_pattern(
     rf"\s{{0,12}}(?:tensorflow[\w.]*\.)?(?:{'|'.join(_CLASSES.split(' '))})Error(?: \(see above for traceback\))?: "
 )
-# The same of a plain Python error; who has raised it is not known then.
+# The same for a plain Python error, in which case it is unknown which code raised it.
 _PASTED = lazy_pattern(
     r"\s{0,4}(?:(?:tensorflow[\w.]*\.)?OperatorNotAllowedInGraph"
     rf"|{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error(?:: |\Z)"
 )
-# What Python says in such an error, in a line that does not name its class; people copy it so.
+# Python's messages for such errors, on lines without the class, as people often copy them.
 _SAID = {
     "TypeError": lazy_pattern(
         r"\w[\w.]{0,80}\(\) (?:got an unexpected keyword argument '|missing \d+ required |takes \d+ positional )"
@@ -70,7 +70,7 @@ _SAID_WORDS = (
     "import name",
     "module named",
 )
-# The same behind other words of the line: "I get TypeError: ...", "ERROR in step 3: ValueError: ...".
+# The same after other words on the line: "I get TypeError: ...", "ERROR in step 3: ValueError: ...".
 _BEHIND = lazy_pattern(
     rf"(?<=[\s:>`'\"*(])(?:{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error: (?!if |If |when |When )\S"
 )
@@ -79,18 +79,19 @@ _NO_REPORT = lazy_pattern(
 )
 _MOST_BEFORE = 100
 _FEW_LINES = 4
-"""The maximum number of lines of a text that may be a question about an error, worded without its class."""
-# What argparse and absl say of a command line before they end the program.
+"""The maximum number of lines in text that may be a question about an error, without the error's class."""
+# What argparse and absl print about the command line before they exit.
 _USAGE = lazy_pattern(
     r"[\w./-]{1,80}: error: (?:the following arguments|argument |unrecognized arguments|ambiguous option)"
     r"|FATAL Flags parsing error: "
 )
-# What `python -m` says before it ends: nothing else prints these words behind the name of a Python.
+# What `python -m` prints before it exits. Nothing else prints this after the name of a Python executable.
 _NO_MODULE = lazy_pattern(
     r"[\w./-]{0,200}python[\d.]{0,8}: (?:No module named |Error while finding module specification for )"
 )
 _MISTAKE = lazy_pattern(rf"\s{{0,4}}(?:{'|'.join(_SCRIPTS_OWN.split(' '))})Error\b|{_USAGE.pattern}")
-# What Python and Keras say of the script's own mistakes in classes that TensorFlow raises for much else.
+# Messages about mistakes in the script itself, from Python and Keras, in classes that TensorFlow raises for many
+# reasons.
 _REFUSED = lazy_pattern(
     r"(?:FileNotFound|Permission)Error: \[|ModuleNotFoundError: No module named|JSON serializable|can(?:no|')t pickle "
     r"|cannot be interpreted as an integer|required positional argument|must compile your model|not yet been built"
@@ -99,50 +100,50 @@ _REFUSED = lazy_pattern(
     r"|import pydot|'NoneType' object (?:is|has)"
     r"|Error: module '(?!tensorflow|keras|numpy)[\w.]{1,80}' has no attribute|from 'scipy"
 )
-# What only a training says; a plain error without its traceback that has none of it may be of any program.
+# Words that are specific to training. Without any, a plain error with no traceback may come from any program.
 _OF_KERAS = lazy_pattern(
     r"[Tt]ensor|[Kk]eras|TPU|[Ll]ayer|[Mm]odel\b|[Dd]ata ?set|[Gg]enerator|`\w{1,40}` argument|steps_per_epoch"
 )
-# "Local rendezvous is aborting with status: INTERNAL: No blas support for stream"; the end of a data set
-# (OUT_OF_RANGE), a cancelled sibling and a shutdown are reported in the same words and are no failures.
-# "Bad StatusOr access: INTERNAL: CUDA error: ..." is a RuntimeError of TensorFlow's own start.
+# "Local rendezvous is aborting with status: INTERNAL: No blas support for stream". The end of a data set
+# (OUT_OF_RANGE), a cancelled sibling and a shutdown are reported in the same words, but are not failures. "Bad StatusOr
+# access: INTERNAL: CUDA error: ..." is a RuntimeError from TensorFlow's own start-up.
 _STATUS = ("endezvous is aborting with status: ", "Bad StatusOr access: ")
 # W tensorflow/core/framework/op_kernel.cc:1651] OP_REQUIRES failed at mpi_ops.cc:316 : Unknown: Horovod has been ...
 _REQUIRED = lazy_pattern(r"OP_REQUIRES failed at [\w.]{1,80}:\d+ : (?P<status>[A-Z][A-Za-z_ ]{3,30}): ")
 _BENIGN_CODES = ("OUT_OF_RANGE", "Out of range", "CANCELLED", "Cancelled", "ABORTED", "Aborted")
 _MESSAGE_LINES, _MESSAGE_LENGTH = 60, 6000
-_DETAILS = 6  # lines of a message that are looked at for advice; the rest may be of others
+_DETAILS = 6  # the lines of a message to match advice against; later ones may belong to other messages
 _CODE = "      "  # a line of source code under a frame
 _IN_USER_CODE = "in user code"
-_OWN_CODES = 255  # up to here a program chooses, sys.exit(-1) for one; Windows gives crashes numbers beyond
+_OWN_CODES = 255  # programs choose exit codes up to this, e.g. sys.exit(-1); crashes on Windows have larger ones
 _EXIT_CODE = lazy_pattern(r"ended with exit code (?P<code>\d{1,4});")
 
 
-# "2026-11-21 23:32:01,361 INFO    step 9 loss 0.13": a logger's lines come when they are written; what is printed may
-# come late, from the buffer of a process that has already ended with an error. One may be its last words.
+# "2026-11-21 23:32:01,361 INFO    step 9 loss 0.13": a logger's lines appear as soon as they are written, but printed
+# lines may appear late, from the buffer of a process that has already failed. A single logged line may be its last.
 _LOGGED = lazy_pattern(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d,\d{3}\b.{0,60}\bINFO\b")
 _GOES_ON = 2
 
-_PLAIN, _PLAIN_OF_LIBRARY = 0.9, 0.6  # how sure "unrelated" is: TensorFlow raises Python's errors too
+_PLAIN, _PLAIN_OF_LIBRARY = 0.9, 0.6  # confidence in "unrelated"; TensorFlow also raises plain Python errors
 
 
 class FallbackVerdict(NamedTuple):
-    """The general name of an error, how sure that is, and the facts that show it."""
+    """The general name of an error with its confidence, and the facts that show the error."""
 
     likely: tuple[Likeness, ...]
-    """The names, likeliest first; never empty."""
+    """The names, the most likely first; never empty."""
     evidence: tuple[Evidence, ...]
     position: int
-    """The place of the last of these facts in the evidence."""
+    """The position of the last of these facts in the evidence."""
 
     @property
     def name(self) -> str:
-        """The likeliest name."""
+        """The most likely name."""
         return self.likely[0].name
 
 
 class _Message:
-    """The printed message of the last error: its first line, and those that follow."""
+    """The printed message of the last error: its first line and those that follow."""
 
     def __init__(self, origin: str, first: str, library: str = "", importing: bool = False) -> None:
         self.origin = origin
@@ -151,7 +152,7 @@ class _Message:
         self.importing = importing
 
     def see(self, fact: Evidence) -> None:
-        """Add the line if it continues the message; source code does not."""
+        """Add the line if it continues the message. Lines of source code do not."""
         text = fact.text
         if fact.origin != self.origin or text.startswith(_CODE) or len(self.lines) >= _MESSAGE_LINES:
             return
@@ -163,16 +164,16 @@ class _Message:
 
     @property
     def text(self) -> str:
-        """The message, cut to the length after which it says nothing new."""
+        """The message, cut off where the rest adds nothing new."""
         return "\n".join(self.lines)[:_MESSAGE_LENGTH]
 
 
 class LastError:
-    """Reads evidence in order and remembers the last error not followed by training."""
+    """Reads evidence in order, and keeps the last error after which training did not continue."""
 
     def __init__(self, has_advice: Callable[[Evidence], bool]) -> None:
         self._has_advice = has_advice
-        """A function that returns True if the page of plain Python errors knows what to do about an error."""
+        """A function that returns True if the page for plain Python errors has advice on an error."""
         self.tracebacks = Tracebacks()
         self._raised: Evidence | None = None
         self._status: Evidence | None = None
@@ -181,22 +182,22 @@ class LastError:
         self._pasted: _Message | None = None
         self._pasted_fact: Evidence | None = None
         self._frame = ""
-        """The last frame of a traceback without its head."""
+        """The last frame of a traceback whose head is missing."""
         self._place = ""
-        """The last frame of that traceback in the user's own code: "train.py:42 in step"."""
+        """The last frame of that traceback in the user's own code, such as "train.py:42 in step"."""
         self._lines: list[Evidence] = []
-        """The lines read, while they are few: perhaps a question about an error, without its class."""
+        """The first few lines read, which may be a question about an error, without the error's class."""
         self._inside = ""
         """The installed package whose code raised the last exception of a complete traceback."""
         self._position = 0
         self._now = self._steps_after = 0
         self.story = 0
-        """The number of times training has gone on; an error in an earlier story did not end the program."""
+        """The number of times that training has continued. An error in an earlier story did not end the program."""
         self.first_ordinary: Evidence | None = None
-        """The first plain Python error of the story: later errors of other ranks may follow from it."""
+        """The first plain Python error of the story, which may have caused later errors on other ranks."""
 
     def see(self, fact: Evidence, position: int) -> None:
-        """Process the next fact; `position` is its place in the evidence."""
+        """Process the next fact. `position` is its position in the evidence."""
         self._now = position
         if fact.source == "progress":
             self._went_on()
@@ -208,19 +209,19 @@ class LastError:
             self._see_line(fact)
 
     def as_printed(self, fact: Evidence) -> Evidence:
-        """Return the fact with the name that Python suggests: Python prints it, but the exception lacks it."""
+        """Return the fact including the name that Python suggests, which Python prints but the exception lacks."""
         printed = "" if self._raised is None else self._raised.text
         is_corrected = fact.source == "exception" and printed.startswith(fact.text + CORRECTED)
         return fact._replace(text=printed) if is_corrected else fact
 
     @property
     def error(self) -> Evidence | None:
-        """The line of the last error, or None."""
+        """The line with the last error, or None."""
         return self._raised or self._status or self._pasted_fact
 
     @property
     def details(self) -> tuple[Evidence, ...]:
-        """The lines of the error's message after the first, in which Keras 3 explains what the first only announces."""
+        """The later lines of the error's message, in which Keras 3 explains what the first line only announces."""
         error, said = self.error, self._message or self._pasted
         if error is None or said is None:
             return ()
@@ -234,11 +235,11 @@ class LastError:
 
     @property
     def inside(self) -> str:
-        """The installed package whose code raised the error; empty if that was the user's own."""
+        """The installed package whose code raised the error; empty if it was the user's own code."""
         return self._inside if self._raised is not None else installed(self._frame)
 
     def verdict(self) -> FallbackVerdict | None:
-        """Return the verdict on the error; None if nothing failed, or if a person ended the program."""
+        """Return the verdict on the error, or None if nothing failed or a person ended the program."""
         if self._raised is not None and is_ordinary(self._raised.text):
             names = self._of_library() or (Likeness(UNRELATED, _PLAIN),)
             return FallbackVerdict(names, (self._raised,), self._position)
@@ -312,7 +313,7 @@ class LastError:
             self._pasted = self._pasted_fact = None
 
     def _see_progress(self, fact: Evidence) -> None:
-        """Count a step by the process that raised the error: a second step shows that the error was caught."""
+        """Count a step of the process that raised the error. A second step shows that the error was caught."""
         if self._raised is not None and fact.origin == self._raised.origin:
             self._steps_after += 1
             if self._steps_after >= _GOES_ON:
@@ -338,7 +339,7 @@ class LastError:
 
 
 def _pasted_error(text: str) -> str:
-    """Return the error in a line without its traceback, class first; empty if there is none."""
+    """Return the error on a line without a traceback, starting with its class; empty if there is none."""
     if "Error" in text:
         if _PASTED.match(text):
             return text
@@ -354,7 +355,7 @@ def _pasted_error(text: str) -> str:
 
 
 def _status_in(text: str) -> str:
-    """Return the text after the words that announce a status: "INTERNAL: No blas support for stream"."""
+    """Return the text after the words that introduce a status, such as "INTERNAL: No blas support for stream"."""
     required = _REQUIRED.search(text)
     if required is not None:
         return text[required.start("status") :]

@@ -1,4 +1,4 @@
-"""Guesses for when signatures find nothing certain: from a log's words, its page's neighbours, other pages. Pure."""
+"""Makes guesses when signatures find nothing certain: from a log's words, its page's neighbours, other pages. Pure."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from oomph.explain.matching.lines import goes_on, tells_of_training
 from oomph.explain.matching.named_fault import CAUSE, Diagnosis
 
 _FEWEST_WORDS = 6
-_LEAST, _LEAST_IN_PEACE = 0.1, 0.4  # share of a page that is guessed at all: after a failure, and without a sign of one
-_LEAD, _LEAD_IN_PEACE = 0.0, 0.1  # before the shares of there being no fault, or only one of the script's own
-_CLEAR = 0.7  # share that outweighs what an error is only called, or resembles
+_LEAST, _LEAST_IN_PEACE = 0.1, 0.4  # minimum share to guess a page: after a failure, and without signs of one
+_LEAD, _LEAD_IN_PEACE = 0.0, 0.1  # minimum lead over the shares for no fault and for an error in the script itself
+_CLEAR = 0.7  # share that outweighs a general name or a likeness
 _SEEN_IN_TRAINING = ("nan-loss", "no-gradients")
-"""Faults that appear in a training that continues without reporting a failure, in addition to those it survives."""
-_FAINT = 0.03  # below this, a page is not worth a look
+"""The faults that may appear in training that continues without reporting a failure, besides those that it survives."""
+_FAINT = 0.03  # pages below this share are not suggested
 
 
 class Guesses:
-    """The pages suggested by a log's words, which are weighed only when needed.
+    """The pages suggested by the words in a log. The words are weighed only when needed.
 
     Args:
-        facts: lines of the log, in order.
-        catalogue: the pages that may be named.
+        facts: the lines of the log, in order.
+        catalogue: the pages to choose from.
     """
 
     def __init__(self, facts: Sequence[Evidence], catalogue: tuple[Fault, ...]) -> None:
@@ -36,9 +36,9 @@ class Guesses:
         self._catalogue = catalogue
 
     def out_of_silence(self, failed: bool, set_aside: Collection[str]) -> list[Diagnosis]:
-        """Return the likeliest page, unless no fault at all is as likely.
+        """Return the most likely page, unless it is just as likely that there is no fault at all.
 
-        `failed` is true if the end of the log reports a failure; `set_aside` contains the names of pages that
+        `failed` is True if the end of the log reports a failure. `set_aside` contains the names of pages that
         signatures have ruled out.
         """
         if not self._pages or self._shares.words < _FEWEST_WORDS or self._pages[0].name in set_aside:
@@ -50,7 +50,7 @@ class Guesses:
         return [best] if may_be and self._pages[0].confidence >= needed else []
 
     def reconsidered(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
-        """Put a page that the words clearly suggest before a first diagnosis that is general or only a likeness."""
+        """Put a page that the words clearly suggest before the first diagnosis, which is general or a likeness."""
         general, *others = ranked
         if not self._pages or self._pages[0].confidence < _CLEAR or self._pages[0].name in {d.name for d in ranked}:
             return list(ranked)
@@ -63,17 +63,17 @@ class Guesses:
 
     @property
     def likely(self) -> list[str]:
-        """The names of pages worth a look, likeliest first."""
+        """The names of the pages worth suggesting, the most likely first."""
         return [page.name for page in self._pages if page.confidence >= _FAINT]
 
     @property
     def is_scripts_own(self) -> bool:
-        """True if the words suggest an error in the script itself more than any page."""
+        """True if the words suggest an error in the script itself more strongly than any page."""
         return not self._pages or self._shares.of(UNRELATED) > self._pages[0].confidence
 
     @property
     def _trains(self) -> bool:
-        """True if a line shows training in progress."""
+        """True if any line shows that training is in progress."""
         return any(goes_on(fact.text) for fact in self._facts)
 
     @cached_property
@@ -85,14 +85,14 @@ class Guesses:
         return [page for page in self._shares.faults if page.name not in GENERAL] if self._facts else []
 
     def _diagnosis(self, page: Likeness) -> Diagnosis:
-        """Return the diagnosis for a page, with its most suggestive line and the wordings that narrow it down."""
+        """Return the diagnosis for a page, with the line that suggests it most and the wordings that narrow it down."""
         fault = next(fault for fault in self._catalogue if fault.name == page.name)
         fact = trained(self._catalogue).telling(self._facts, fault) or self._facts[-1]
         return Diagnosis(fault, CAUSE, round(min(page.confidence, SUREST), 2), (fact,), *narrowed(fault, self._facts))
 
 
 _NEARLY_CERTAIN = round(calibrated(0.97), 3)
-_TOLD = ("log", "exception")  # in words; an exit status or a measured figure says no more than it says
+_TOLD = ("log", "exception")  # sources in words; exit statuses and measured values suggest nothing further
 _RIVAL, _NEIGHBOUR = 0.15, 0.1
 
 
@@ -101,7 +101,7 @@ def suspicions(
 ) -> Iterator[Diagnosis]:
     """Yield suspicions to fill the list up to three faults: first the same wording, then the words, then neighbours.
 
-    Rivals of a wording are always added; the others only if the first diagnosis is not nearly certain. Nothing is
+    Rivals of a wording are always added, but the others only if the first diagnosis is not nearly certain. Nothing is
     added to measured faults or to an empty list.
     """
     pages = {fault.name: fault for fault in catalogue} | {fault.code: fault for fault in catalogue}
@@ -115,7 +115,7 @@ def suspicions(
 
 
 def _candidates(ranked: Sequence[Diagnosis], found: Found, guesses: Guesses) -> Iterator[tuple[str, float, Diagnosis]]:
-    """Yield names or codes of pages, likeliest first, each with the diagnosis whose evidence it shares."""
+    """Yield the names or codes of pages, the most likely first, each with the diagnosis whose evidence it shares."""
     for diagnosis in ranked:
         if diagnosis.role == CAUSE:
             for hit in found.get(diagnosis.fault, ()):
@@ -133,13 +133,13 @@ def _is_doubtful(first: Diagnosis) -> bool:
 def borrowed(
     catalogue: Sequence[Fault], facts: Sequence[Evidence], ids: Callable[[Fault], Set[str]], inside: str = ""
 ) -> tuple[dict[str, str], tuple[Signature, ...]]:
-    """Return the signatures with remedies for these facts, and the values that they capture.
+    """Return the signatures that have remedies for these facts, and the values that they capture.
 
-    The first page that has such signatures wins. Pages of plain Python errors come last, because their wordings match
-    widely.
+    The first page with such signatures wins. The pages for plain Python errors come last, because their wordings match
+    many errors.
 
     Args:
-        ids: the signatures of a page that were seen elsewhere in the log.
+        ids: a function that returns the ids of a page's signatures that were seen elsewhere in the log.
         inside: the installed package whose code raised the error.
     """
     for fault in sorted(catalogue, key=lambda fault: fault.name in GENERAL):

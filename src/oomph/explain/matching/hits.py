@@ -1,4 +1,4 @@
-"""Hits: the facts that match signatures of the catalogue, and their places in the evidence."""
+"""Hits: the facts that match signatures in the catalogue, and their positions in the evidence."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from oomph.files.patterns import lazy_pattern
 _WORD = re.compile(r"[A-Za-z]+")
 
 _Entry: TypeAlias = tuple[str, Fault, Filed]
-"""A literal, its page, and how it is filed there."""
+"""A literal, its fault, and how it is filed on the fault's page."""
 
 
 class Index(NamedTuple):
-    """Every signature of a catalogue, by source of evidence and by word."""
+    """All signatures in a catalogue, by source of evidence and by word."""
 
     entries: Mapping[str, Mapping[str, Sequence[_Entry]]]
     going_on: Mapping[str, Sequence[_Entry]]
-    """The entries that cannot be filed, because their literal contains no whole word."""
+    """The entries that cannot be filed under a word, because their literal may start or end within a longer one."""
     foreign: Mapping[str, Sequence[_Entry]]
-    """The entries of that kind that are not ASCII: messages of shells in other languages."""
+    """The entries of that kind that are not ASCII, which are shell messages in other languages."""
 
     def candidates(self, source: str, text: str) -> Iterator[tuple[Fault, Signature]]:
-        """Yield the signatures for this source whose literal is in the text."""
+        """Yield the signatures for this source whose literal occurs in the text."""
         for literal, fault, filed in self._filed(source, text):
             if literal in text:
                 yield fault, fault.signature(filed)
@@ -41,25 +41,25 @@ class Index(NamedTuple):
             yield from self.foreign.get(source, ())
         filed = self.entries.get(source)
         if filed:
-            for word in sorted(filed.keys() & set(_WORD.findall(text))):  # a set has another order in every process
+            for word in sorted(filed.keys() & set(_WORD.findall(text))):  # the order of a set differs between processes
                 yield from filed[word]
 
     def words(self, source: str) -> frozenset[str]:
-        """Return a set of words: every text that matches a signature for this source contains one of them.
+        """Return words such that any text that matches a signature for this source contains at least one of them.
 
         Texts that contain one of `beginnings` are an exception.
         """
         return frozenset(self.entries.get(source, ()))
 
     def beginnings(self, source: str) -> frozenset[str]:
-        """Return the literals that may be the beginning of a longer word."""
+        """Return the literals that may be the start of a longer word."""
         unfiled = (*self.going_on.get(source, ()), *self.foreign.get(source, ()))
         return frozenset(literal for literal, _, _ in unfiled)
 
 
 @lru_cache(maxsize=8)
 def index(catalogue: tuple[Fault, ...]) -> Index:
-    """Return the index of a catalogue, built once."""
+    """Build the index of a catalogue. The result is cached."""
     entries: dict[str, dict[str, list[_Entry]]] = {}
     going_on: dict[str, list[_Entry]] = {}
     foreign: dict[str, list[_Entry]] = {}
@@ -76,19 +76,19 @@ def index(catalogue: tuple[Fault, ...]) -> Index:
     return Index(entries, going_on, foreign)
 
 
-# What signatures claim together, and how often such a claim holds on logs that nobody has looked at: from the knee on
-# it is claimed too much (docs/measurements.md, "Naming faults").
+# The combined confidence of signatures, and how often it proves right on unseen logs: above the knee, the claim is too
+# high (docs/measurements.md, "Naming faults").
 _KNEE, _CLAIMED, _HOLDS = 0.9, 0.99, 0.94
 _TRIES = 40
 _REMEMBERED = 4096
-"""The number of lines to remember: a repeated failure uses the same words."""
+"""The number of lines to cache, since a repeated failure prints the same words."""
 _RAISES = lazy_pattern(r"(?:[-> ]{0,12}\d{1,6})?\s{1,60}raise \w")
 
 
 class Hit(NamedTuple):
-    """The first fact that matches a signature, its place, and the place of the last one.
+    """The first fact that matches a signature, with its position and that of the last fact that matches.
 
-    A place is (story, position): a story ends when training goes on after a failure.
+    These positions are pairs (story, position). A story ends when training continues after a failure.
     """
 
     signature: Signature
@@ -102,17 +102,17 @@ Found = Mapping[Fault, Sequence[Hit]]
 
 
 class Hits:
-    """The hits of each fault, collected fact by fact."""
+    """Collects the hits for each fault, fact by fact."""
 
     def __init__(self, index: Index) -> None:
         self._candidates = lru_cache(_REMEMBERED)(lambda source, text: tuple(index.candidates(source, text)))
         self._seen: dict[Fault, dict[Signature, Hit]] = {}
         self._doubted: dict[tuple[Fault, Signature], list[str]] = {}
-        """The first lines that match a wording's literal but do not meet its conditions."""
+        """The first lines that contain a wording's literal without meeting its conditions."""
         self._got_by = False
 
     def see(self, fact: Evidence, place: tuple[int, int]) -> None:
-        """Record the signatures that this fact matches; `place` is its story and its position there."""
+        """Record the signatures that this fact matches. `place` is its story and its position."""
         if fact.source == "log" and self._gets_by(fact.text):
             return
         for fault, signature in self._candidates(fact.source, fact.text):
@@ -125,15 +125,16 @@ class Hits:
                 self._doubt(fault, signature, fact.text)
 
     def _doubt(self, fault: Fault, signature: Signature, text: str) -> None:
-        """Keep the line for `set_aside`, which few logs need; the first lines are enough."""
+        """Keep the line for `set_aside`, which few logs need. The first lines are enough."""
         texts = self._doubted.setdefault((fault, signature), [])
         if len(texts) < _TRIES:
             texts.append(text)
 
     def set_aside(self, found: Found) -> frozenset[str]:
-        """Return the names of faults with some evidence, but too little, or with evidence against them.
+        """Return the names of faults with too little evidence, or with evidence against them.
 
-        For a fault that training survives, any signature counts: they allow for what healthy machines print.
+        For a fault that training survives, any signature counts, since its signatures allow for messages on healthy
+        machines.
         """
         seen = {fault.name for fault, hits in self._seen.items() if any(x.alone or fault.passes for x in hits)}
         refused = {
@@ -144,26 +145,26 @@ class Hits:
         return frozenset((seen | refused) - {fault.name for fault in found})
 
     def ids(self, fault: Fault) -> frozenset[str]:
-        """Return the ids of a page's signatures that were seen, whether or not they show the fault."""
+        """Return the ids of the page's signatures that were seen, whether or not they show the fault."""
         return frozenset(hit.signature.id for hit in self._seen.get(fault, {}).values()) - {""}
 
     def _gets_by(self, text: str) -> bool:
-        """True if TensorFlow copes with this failure; a node named on the next line belongs to it."""
+        """True if TensorFlow copes with this failure. A node on the next line belongs to the same message."""
         self._got_by = gets_by(text) or (self._got_by and text.lstrip().startswith("[["))
         return self._got_by
 
     @property
     def asks_for_training(self) -> bool:
-        """True if any hit counts only in the log of a training."""
+        """True if any hit counts only in training logs."""
         return any(signature.in_training for hits in self._seen.values() for signature in hits)
 
     def found(self, went_on: int, in_training: bool = True, inside: bool = False) -> Found:
         """Return the hits of each fault that the evidence shows.
 
         Args:
-            went_on: the position where training was last seen to go on.
-            in_training: True if the log is from a training.
-            inside: True if an installed package's own code raised the last error.
+            went_on: the position at which training was last seen to continue.
+            in_training: True if the log comes from training.
+            inside: True if the code of an installed package raised the last error.
         """
         seen = {
             fault: [hit for hit in hits.values() if _counts(hit.signature, in_training, inside)]
@@ -174,7 +175,7 @@ class Hits:
 
 
 def _standing(hits: Sequence[Hit], went_on: int) -> tuple[Hit, ...]:
-    """Return the hits that neither later training nor other signatures of the page cancel."""
+    """Return the hits that are not cancelled by later training or by other signatures on the page."""
     ids = {hit.signature.id for hit in hits} - {""}
     lasting = (hit for hit in hits if not hit.signature.outlived or hit.last[1] >= went_on)
     return tuple(hit for hit in lasting if _in_company(hit.signature, ids))
@@ -189,7 +190,7 @@ def _in_company(signature: Signature, ids: Set[str]) -> bool:
 
 
 def _collect(hits: dict[Signature, Hit], signature: Signature, fact: Evidence, place: tuple[int, int]) -> None:
-    """Keep the first fact that matches the signature, and only the place of later ones."""
+    """Keep the first fact that matches the signature, and only the position of later ones."""
     captured = _match(signature, fact.text)
     if captured is None:
         return
@@ -206,18 +207,18 @@ def _match(signature: Signature, text: str) -> Mapping[str, str] | None:
 
 
 def _is_source(text: str) -> bool:
-    """True if the line is the code that raises the error, as shown in a traceback, rather than the error itself."""
+    """True if the line is source code that raises the error, as shown in a traceback, rather than the error itself."""
     return "raise " in text and _RAISES.match(text) is not None
 
 
 def narrowed(
     fault: Fault, facts: Sequence[Evidence], ids: Set[str] = frozenset(), inside: str = ""
 ) -> tuple[dict[str, str], tuple[Signature, ...]]:
-    """Return the signatures that only narrow a fault down and match these facts, with the values they capture.
+    """Return the signatures that match these facts and only narrow the fault down, with the values that they capture.
 
     Args:
-        ids: the page's signatures that were seen elsewhere in the log.
-        inside: the installed package whose code raised the error; empty if that was the user's own.
+        ids: the ids of the page's signatures that were seen elsewhere in the log.
+        inside: the installed package whose code raised the error; empty if it was the user's own code.
     """
     captured: dict[str, str] = {"inside": inside} if inside else {}
     borne = list[Signature]()
@@ -232,18 +233,18 @@ def narrowed(
 
 
 def confidence(hits: Sequence[Hit]) -> float:
-    """Combine the confidence of independent signatures, limited to what is justified on unseen logs."""
+    """Combine the confidence of independent signatures, limited to what results on unseen logs justify."""
     return calibrated(1 - prod(1 - hit.signature.confidence for hit in hits))
 
 
 def calibrated(claimed: float) -> float:
-    """Return the share of claims with this confidence that prove right. Preserves the order of claims below 0.99."""
+    """Return the share of diagnoses with this claimed confidence that prove right. Preserves order below 0.99."""
     over = max(min(claimed, _CLAIMED) - _KNEE, 0.0)
     return min(claimed, _KNEE) + over * (_HOLDS - _KNEE) / (_CLAIMED - _KNEE)
 
 
 def place(hits: Sequence[Hit]) -> FaultPlace:
-    """Return the place where the fault starts."""
+    """Return the point at which the fault starts."""
     ids = {need for hit in hits if hit.signature.alone for need in hit.signature.needs}
     story, position = min(hit.first for hit in hits if hit.signature.alone or hit.signature.id in ids)
     end = max((hit.last[1] for hit in hits if hit.signature.needs), default=position)

@@ -1,8 +1,8 @@
-"""Finds the pages most like an error whose words no page knows, by its class, operation and vocabulary. Pure.
+"""Finds the pages most similar to an error that no page matches, by its class, operation and vocabulary. Pure.
 
-TensorFlow words some thousand errors, but sorts them into sixteen classes (python/framework/errors_impl.py) and writes
-them with few nouns. Each class lends its usual pages a little weight, and each noun and each named operation adds some;
-the result is only a suspicion.
+TensorFlow has about a thousand error messages, but sorts them into sixteen classes (python/framework/errors_impl.py)
+and uses few nouns in them. Each class gives its usual pages a little weight, and each noun and operation mentioned adds
+some. The result is only a suspicion.
 """
 
 from __future__ import annotations
@@ -17,32 +17,33 @@ from oomph.explain.matching.vocabulary import AT_IMPORT, CLASSES, COMMON_WORDS, 
 from oomph.files.patterns import lazy_pattern
 
 MOST = 3
-"""The maximum number of pages to name."""
+"""The maximum number of pages to return."""
 SUREST = 0.5
-_THIN = 0.2  # below this nothing is said
-_THIN_FOR_PYTHON = 0.35  # a plain Python error has to sound like one of these pages, its class says little
-_NEIGHBOUR = 0.45  # of the weight of the first, for a second one to be worth a look
+_THIN = 0.2  # no page is returned if the best one has less
+_THIN_FOR_PYTHON = 0.35  # for plain Python errors, whose class says little
+_NEIGHBOUR = 0.45  # minimum share of the first page's weight for another page to be returned
 _FIRST_WORD, _COMMON_WORD, _NEXT_WORD, _MOST_WORDS = 0.25, 0.12, 0.05, 3
 
 
 class Likeness(NamedTuple):
-    """A page, and how much an error resembles it, from 0 to 1."""
+    """A page, and how similar an error is to it, from 0 to 1."""
 
     name: str
     confidence: float
 
 
 _OPERATION, _DECODER = 0.22, 0.4
-"""The weights of a named operation and of a decoding operation, which seldom fails except because of its data."""
+"""The weights added by an operation named in the error, and by a decoding operation, which rarely fails except because
+of its data."""
 _ON_GPU = frozenset(("cudnn-execution-failed", "cublas-execution-failed", "cuda-library-failure"))
 _BY_LIBRARY = frozenset(("Internal", "Unknown", "NotFound", "FailedPrecondition", "XlaRuntime", "ResourceExhausted"))
-"""Classes in which GPU libraries fail; the others mean that an operation was called wrongly."""
+"""The classes of errors in GPU libraries. The other classes mean that an operation was called incorrectly."""
 
 _NODE = lazy_pattern(
     r"\{\{(?:function_)?node (?P<node>[^}\n]{1,300})\}\}|\[\[node:? (?P<old>[^\s(\]]{1,300})|\[Op:(?P<op>\w{1,80})\]",
     re.I,
 )
-_NODES = lazy_pattern(  # from the first bracket of a row: the others would only be tried in vain
+_NODES = lazy_pattern(  # only from the first bracket in a row, since the others cannot match
     r"(?<!\[)\[\[.{0,2000}?\]\]|\{\{.{0,400}?\}\}|\[Op:\w{1,80}\]"
     r"|\(defined at [^)\n]{0,300}\)|\(?of type [^)\n]{0,200}\)?",
     re.S,
@@ -60,10 +61,10 @@ _CANONICAL = {name.lower(): name for name in CLASSES}
 
 
 def likely(text: str) -> tuple[Likeness, ...]:
-    """Return the pages that an error of TensorFlow's own classes resembles most, likeliest first.
+    """Return the pages most similar to an error in one of TensorFlow's own classes, the most likely first.
 
     Args:
-        text: the error as it was printed: "InvalidArgumentError: ...", or a status, "INTERNAL: ...", with its lines.
+        text: the error as printed, "InvalidArgumentError: ...", or a status, "INTERNAL: ...", with all of its lines.
     """
     kind = kind_of(text)
     if kind not in CLASSES or is_asserted(text):
@@ -72,17 +73,17 @@ def likely(text: str) -> tuple[Likeness, ...]:
 
 
 def is_asserted(text: str) -> bool:
-    """True if a tf.debugging check in the program failed, which only its author can explain."""
+    """True if the error is a failed tf.debugging check in the program, which only its author can explain."""
     return any(word in text for word in _OWN)
 
 
 def is_corrected(text: str) -> bool:
-    """True if Python suggests a similar name for an unknown one, which is then probably a typo."""
+    """True if Python suggests a similar name, so that the unknown one is probably a typo."""
     return CORRECTED in text
 
 
 def likely_of_library(text: str, importing: bool = False) -> tuple[Likeness, ...]:
-    """Return the pages most like a plain Python error raised by TensorFlow or Keras itself, perhaps on import."""
+    """Return the pages most similar to a plain Python error raised by TensorFlow or Keras itself, perhaps on import."""
     weights = _weights(kind_of(text), text)
     for name, weight in AT_IMPORT.items() if importing else ():
         weights[name] = weights.get(name, 0.0) + weight
@@ -90,7 +91,7 @@ def likely_of_library(text: str, importing: bool = False) -> tuple[Likeness, ...
 
 
 def likely_of_check(text: str) -> tuple[Likeness, ...]:
-    """Return the pages most like a failed check in TensorFlow's own code, whether for the GPU or not."""
+    """Return the pages most similar to a failed check in TensorFlow's own code, for the GPU or otherwise."""
     if not _SOURCE.search(text) or _NO_THREAD in text:
         return ()
     if _GPU_SOURCE.search(text):
@@ -100,8 +101,8 @@ def likely_of_check(text: str) -> tuple[Likeness, ...]:
 
 _CHECK = "Check failed: "
 _NO_THREAD = "pthread_create() failed"
-"""The words that report that the system refused a thread; earlier words, as in tf_data_iterator_resource, only name the
-thread."""
+"""The message printed if the system refused to start a thread. Earlier words in the line, as in
+tf_data_iterator_resource, are only the name of the thread."""
 _SOURCE = lazy_pattern(r"[\w./\\-]{1,200}\.(?:cc|cu|h)(?:\.cc)?:\d+")
 _GPU_SOURCE = lazy_pattern(
     r"(?i)(?:gpu|cuda|cudnn|cublas|stream_executor|nvptx)[\w./\\-]{0,100}\.(?:cc|cu|h)|cuda|cudnn|cublas|gpu|stream->"
@@ -109,7 +110,7 @@ _GPU_SOURCE = lazy_pattern(
 
 
 def kind_of(text: str) -> str:
-    """Return the error's class without its ending: "InvalidArgument"; for "2 root error(s)", the class of the first."""
+    """Return the error's class without its suffix: "InvalidArgument". For "2 root error(s)", the first one counts."""
     found = _CLASS.match(text)
     name = found["name"] if found else ""
     for candidate in (name, *(status["status"] for status in _STATUS.finditer(text[:400]))):

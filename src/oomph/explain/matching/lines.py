@@ -1,4 +1,4 @@
-"""Classifies the lines of a log (training, help page, harmless, failure), and keeps the last ones. Pure."""
+"""Classifies the lines of a log (training, help page, harmless, failure), and keeps the last lines. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from oomph.files.patterns import lazy_pattern
 TRAINING_WORDS = frozenset(
     {"Epoch", "epoch", "loss", "Loss", "step", "steps", "Step", "accuracy", "acc", "iteration", "iter", "tasks"}
 )
-"""Words in the lines printed by a training; see `oomph.explain.reading.log.Words`."""
+"""Words in the lines that training prints; see `oomph.explain.reading.log.Words`."""
 
-# For a line in lower case.
+# Matched against the line in lower case.
 _TRAINS = lazy_pattern(
     r"(?<!\{)\bepoch\b\W{0,3}\d|\b(?:loss|acc|accuracy|mae|mse)\b\W{0,3}[-+]?\d|\d(?:s|ms|us)/(?:step|epoch|sample)\b"
     r"|global_step/sec|waiting for 0/\d+ tasks to connect|finished with exit code 0\b"
@@ -26,7 +26,7 @@ _IN_EVERY_SIGN = ("epoch", "loss", "acc", "mae", "mse", "step", "sample", "iter"
 
 @lru_cache(4096)
 def goes_on(text: str) -> bool:
-    """True if this is a line that a training prints while it makes progress."""
+    """True if training prints this line while it makes progress."""
     lower = text[:500].lower()
     return any(word in lower for word in _IN_EVERY_SIGN) and _TRAINS.search(lower) is not None
 
@@ -34,21 +34,21 @@ def goes_on(text: str) -> bool:
 HELP_WORDS = frozenset({"Help"})
 """Words in the first lines of a help page; see `oomph.explain.reading.log.Words`."""
 
-# "Help on function fit in module keras.src.trainers.trainer:", as Python's help() and pydoc begin.
+# "Help on function fit in module keras.src.trainers.trainer:", which is how help() and pydoc start.
 _HELP_BEGINS = lazy_pattern(r"Help on (?:[a-z]+ ){1,3}[\w.]{1,200}(?: in [\w. ]{1,200})?:")
-# What it has at the left margin: "class Dense(Layer)", "fit(x, y)", "DESCRIPTION".
+# Lines of a help page that are not indented: "class Dense(Layer)", "fit(x, y)", "DESCRIPTION".
 _OF_HELP = lazy_pattern(r"class \w|[a-z_][\w.]{0,100}(?: = \w{1,100})?\(|[A-Z ]{3,40}\Z")
 _INDENTED = (" ", "\t", "|")
 
 
 class Documentation:
-    """Reads lines in order, and tracks whether they are inside a help page."""
+    """Reads lines in order, and tracks whether they belong to a help page."""
 
     def __init__(self) -> None:
         self._within = False
 
     def holds(self, text: str) -> bool:
-        """True if the line belongs to a help page, so that its errors did not happen."""
+        """True if the line belongs to a help page, so that the errors in it did not occur."""
         if text.startswith("Help on "):
             self._within = _HELP_BEGINS.match(text) is not None
         elif self._within:
@@ -57,10 +57,10 @@ class Documentation:
         return self._within
 
 
-# Parts of TensorFlow that do without what they tried: graphs are then not optimised, kernels not timed exactly.
-# One of them is a generator that is closed after Python has gone, and so is the node named after it.
-# Public buckets are read without a token. An iterator over stateful operations cannot be saved, so a checkpoint does
-# without its position; where the script itself asks for it, a traceback follows.
+# Parts of TensorFlow whose failures do no harm: a graph is not optimised, or a kernel is not timed exactly. A generator
+# may be closed after Python has shut down. Public buckets are read without a token. An iterator over stateful
+# operations cannot be saved, so the checkpoint omits its position; if the script itself requested that, a traceback
+# follows.
 _GETS_BY = (
     "meta_optimizer.cc",
     "root_dataset.cc",
@@ -72,8 +72,8 @@ _GETS_BY = (
     "OP_REQUIRES failed at iterator_ops.cc",
 )
 _NOT_SAVED = ("Local rendezvous is aborting", " is stateful.")
-# The executor says so of every graph that it ends early, with the reason. Most reasons are the end of a data set or a
-# placeholder that is not fed while a graph is only looked at; these are given for what went wrong.
+# The executor prints this, with the reason, for every graph that it ends early. Most reasons are the end of a data set,
+# or a placeholder that is not fed while a graph is only inspected. The reasons in `_FAILURES` are real failures.
 _CALLED_HARMLESS = "(this does not indicate an error"
 _FAILURES = ("UNKNOWN: ", "INTERNAL: ", "RESOURCE_EXHAUSTED: ", "DATA_LOSS: ")
 _OF_PIP = (
@@ -83,34 +83,34 @@ _OF_PIP = (
     "Collecting ",
     " Downloading ",
 )
-# A package that was built for a smaller type of NumPy's says so and works; one that does not raises ValueError.
+# A package built for a smaller NumPy type prints this warning and works. One that does not work raises ValueError.
 _OF_PYTHON = ("RuntimeWarning: numpy.",)
 AT_START = (
     *("Attempting to register factory", "cuInit", "Nvml call failed", "NUMA node"),
     *("ACPI ", "audit: type=", "tainting kernel"),
 )
-"""Words of lines that TensorFlow and the kernel write at the start of a healthy program."""
+"""Words in lines that TensorFlow and the kernel print at the start of a healthy program."""
 AT_END = ("OUT_OF_RANGE", "CANCELLED", "ABORTED: Shutdown")
-"""Statuses with which a healthy training ends: the end of a data set, a cancelled sibling, a shutdown."""
+"""The statuses that healthy training ends with: the end of a data set, a cancelled sibling, a shutdown."""
 SHUTTING_DOWN = "Shutdown"
 
 
 @lru_cache(4096)
 def gets_by(text: str) -> bool:
-    """True if the line is from a part of TensorFlow that copes with its failure."""
+    """True if the line comes from a part of TensorFlow that copes with its failure."""
     if _CALLED_HARMLESS in text:
         return not text.partition(_CALLED_HARMLESS)[2].partition("): ")[2].startswith(_FAILURES)
     return any(part in text for part in _GETS_BY) or all(part in text for part in _NOT_SAVED)
 
 
 def is_harmless(text: str) -> bool:
-    """True if healthy machines and trainings also write this line."""
+    """True if this line also appears on healthy machines and in healthy training."""
     return gets_by(text) or any(words in text for words in (*AT_START, *AT_END, SHUTTING_DOWN, *_OF_PIP, *_OF_PYTHON))
 
 
 LINES = 40
-"""The number of last lines kept; the reader always delivers them."""
-_REPEATED = 10  # so many times as many are looked at, for lines that only repeat themselves
+"""The number of last lines to keep. The reader always delivers them."""
+_REPEATED = 10  # keep this many times as many at first, since repeats are dropped later
 
 _WITHOUT_DIGITS = {ord(digit): None for digit in "0123456789"}
 # "2024-08-11 20:04:18.331017: E ext/xla/cuda_fft.cc:485] ", "E0000 00:00:1795273984.028772  23189 platform.cc:52] "
@@ -141,21 +141,21 @@ _OF_TRAINING = lazy_pattern(
 
 
 class LastLines:
-    """The last lines of the evidence, without repeats that differ only in numbers."""
+    """Keeps the last lines of the evidence, without repeats that differ only in numbers."""
 
     def __init__(self) -> None:
         self._seen = deque[tuple[Evidence, int]](maxlen=_REPEATED * LINES)
 
     def see(self, fact: Evidence, position: int) -> None:
-        """Process the next line; `position` is its place in the evidence."""
+        """Process the next line. `position` is its position in the evidence."""
         self._seen.append((fact, position))
 
     def ended_on_purpose(self, went_on: int) -> bool:
-        """True if the program or its user ended it on purpose since training last went on."""
+        """True if the user, or the program itself, deliberately ended it since training last continued."""
         return any(fact.text.startswith(_ON_PURPOSE) for fact, place in self._kept() if place > went_on)
 
     def error(self, went_on: int) -> Evidence | None:
-        """Return the last TensorFlow line marked as an error since training last went on."""
+        """Return the last line that TensorFlow marked as an error since training last continued."""
         errors = (fact for fact, place in reversed(self._kept()) if place > went_on and _level(fact.text) in ("E", "F"))
         return next((fact for fact in errors if not is_harmless(fact.text)), None)
 
@@ -165,12 +165,12 @@ class LastLines:
         for fact, place in self._seen:
             before, form = form, fact.text.translate(_WITHOUT_DIGITS)
             if kept and form == before:
-                kept.pop()  # the next state of a progress bar
+                kept.pop()  # e.g. the next state of a progress bar
             kept.append((fact, place))
         return kept[-LINES:]
 
     def alarming(self, went_on: int) -> tuple[Evidence, ...]:
-        """Return the lines from the first failure since training last went on; none if there is no failure."""
+        """Return the lines from the first failure since training last continued; empty if there is no failure."""
         if not went_on and not tells_of_training(fact for fact, _ in self._kept()):
             return ()
         since = [fact for fact, place in self._kept() if place > went_on]
@@ -178,7 +178,7 @@ class LastLines:
             return ()
         informs = max((number for number, fact in enumerate(since) if _level(fact.text) == "I"), default=-1)
         for number, fact in enumerate(since):
-            outlived = number < informs and _level(fact.text)  # TensorFlow has gone on after its own error
+            outlived = number < informs and _level(fact.text)  # TensorFlow continued after its own error
             if not outlived and tells_of_failure(fact.text):
                 return tuple(since[number:])
         return ()
@@ -190,13 +190,13 @@ def tells_of_training(lines: Iterable[Evidence]) -> bool:
 
 
 def _level(text: str) -> str:
-    """Return the level of one of TensorFlow's own lines: I, W, E or F; empty for any other line."""
+    """Return the level (I, W, E or F) of a line printed by TensorFlow itself; empty for any other line."""
     found = _LEVEL.match(text)
     return found["level"] if found else ""
 
 
 def tells_of_failure(text: str) -> bool:
-    """True if a line reports a failure, in words or by its level; False for a mere warning."""
+    """True if the line reports a failure, in words or by its level, but not if it is merely a warning."""
     if is_harmless(text):
         return False
     if level := _level(text):

@@ -1,4 +1,4 @@
-"""A diagnosis: a fault that the evidence shows, with its confidence, its evidence and its remedies. Pure."""
+"""Diagnosis: a fault that the evidence shows, with its confidence, evidence and remedies. Pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class OwnCommand(NamedTuple):
     """The command that started a run: `oomph run OPTIONS WORDS`."""
 
     options: tuple[str, ...] = ()
-    """The options of `oomph run`, except those that name the run."""
+    """The options of `oomph run`, except those that identify the run."""
     words: tuple[str, ...] = ()
-    """The script with its arguments, `-m` and a module, or `--` and a program; empty if unknown."""
+    """The script with its arguments, `-m` with a module, or `--` with a program; empty if unknown."""
 
     def put_into(self, command: str) -> str:
-        """Replace `train.py` in a remedy's command with what the user runs."""
+        """Replace `train.py` in a remedy's command with the script or program that the user runs."""
         if not self.words:
             return command
         command = _BY_OOMPH.sub(lambda found: self._by_oomph(found[1] or ""), command)
@@ -36,7 +36,7 @@ class OwnCommand(NamedTuple):
         return f"oomph run{resume} {shlex.join((*self.options, *self.words))}"
 
     def _by_python(self, option: str) -> str:
-        """Return the words that run the script with this Python option; empty for a program without Python options."""
+        """Return the command that runs the script with this Python option; empty if a program does not accept it."""
         if self.words[0] != _PROGRAM:
             return f"python{option} {shlex.join(self.words)}"
         return "" if option else shlex.join(self.words[1:])
@@ -45,17 +45,17 @@ class OwnCommand(NamedTuple):
 _SIZES = ("found", "needed", "columns", "found_layers", "own_layers", "array")
 _FLATTENED = 256
 _TOP = 3
-"""The maximum number of layers in the top of a model: pooling, dense, activation."""
+"""The maximum number of layers in the top of a model, such as pooling, dense and activation."""
 _LONGEST = 18
-"""The maximum number of digits of a size; a longer number cannot be a count of values."""
+"""The maximum number of digits in a size. A longer number cannot be a count of values."""
 
 
 def derived(captured: Mapping[str, str]) -> dict[str, str]:
-    """Derive values for the texts of remedies from those that the log names.
+    """Derive values for the text of remedies from the values in the log.
 
-    `misfit`: why the sizes before and after a reshape differ; `array_advice`: the same for a NumPy array and its new
-    shape; `feature_advice`: the same for a layer and its input; `layer_advice`: what to do about a file and a model
-    with different numbers of layers.
+    `misfit` says why the sizes before and after a reshape differ, `array_advice` does so for a NumPy array and its new
+    shape, and `feature_advice` for a layer and its input. `layer_advice` says what to do about a file and a model with
+    different numbers of layers.
     """
     sizes = {name: int(text) for name, text in captured.items() if name in _SIZES and _is_size(text)}
     values = dict[str, str]()
@@ -71,7 +71,7 @@ def derived(captured: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_layers(apart: int) -> str:
-    """Say what to do: nearly equal models differ in their top; others are different models."""
+    """Return the advice about layers: models with similar numbers differ in their top; others are unrelated."""
     if apart <= _TOP:
         return (
             "load the layers that match by name, model.load_weights(path, by_name=True), as they differ only in the "
@@ -85,7 +85,7 @@ def _of_layers(apart: int) -> str:
 
 
 def _of_features(columns: int, needed: int) -> str:
-    """Say what to do: thousands of features come from a Flatten, and depend on image size."""
+    """Return the advice about features: thousands of them come from a Flatten layer, and depend on the image size."""
     if min(columns, needed) < _FLATTENED:
         return (
             f"build it with input_shape=({columns},), or prepare the data as for the training (Flatten gives a "
@@ -105,7 +105,7 @@ def _axes(shape: str) -> tuple[int, ...]:
 
 
 def _of_array(size: int, axes: tuple[int, ...]) -> str:
-    """Explain why an array does not fill a shape, and which shape it would fill."""
+    """Explain why an array does not fill a shape, and suggest one that it would fill."""
     needed = prod(axes)
     times, rest = divmod(size, needed) if needed else (0, 1)
     side = isqrt(times)
@@ -125,7 +125,7 @@ def _is_size(text: str) -> bool:
 
 
 def _misfit(found: int, needed: int) -> str:
-    """Explain why a tensor of `found` values most likely does not fit a reshape to (a multiple of) `needed`."""
+    """Return the likely reason why a tensor with `found` values does not fit a reshape to (a multiple of) `needed`."""
     if not found or not needed:
         return "one of them is empty; look for a size of 0 in the shapes before it, most often an empty batch or image"
     if found % needed == 0:
@@ -159,33 +159,34 @@ def _of_fewer(times: int) -> str:
 
 CAUSE, CONSEQUENCE = "cause", "consequence"
 SUSPICION = 0.2
-"""The highest confidence of a diagnosis that only names another fault that would fit the same evidence."""
+"""The highest confidence of a diagnosis that merely suggests a different fault that would fit the same evidence."""
 
 
 _SOMEWHERE = "the line that raised the error"
-"""The words used instead of the user's own line if the evidence names none."""
+"""The words that stand for the user's own line of code if the evidence does not contain it."""
 
 
 class Diagnosis(NamedTuple):
-    """One fault, and the evidence that shows it."""
+    """A fault, and the evidence that shows it."""
 
     fault: Fault
     role: str
-    """"cause", or "consequence" of another detected fault."""
+    """"cause", or "consequence" if another detected fault led to it."""
     confidence: float
     """The confidence of the diagnosis, from 0 to 1."""
     evidence: tuple[Evidence, ...]
-    """The facts that show it, in the order of observation; never empty."""
+    """The facts that show the fault, in the order of observation; never empty."""
     captured: Mapping[str, str] = MappingProxyType({})
-    """The values that the evidence names, always as printed: shape, device, requested, signal, ..."""
+    """The values captured from the evidence, always as printed: shape, device, requested, signal, …"""
     signatures: tuple[Signature, ...] = ()
     """The signatures that the evidence matches, surest first."""
     systems: frozenset[str] = frozenset({LINUX})
-    """The systems from which the evidence comes."""
+    """The systems that the evidence comes from."""
     command: OwnCommand = OwnCommand()
-    """The command that started the run from which the evidence comes."""
+    """The command that started the run that the evidence comes from."""
     outlasted_oomph: bool = False
-    """True if the evidence comes from a run that gave up on this fault: what oomph does by itself did not help."""
+    """True if the evidence comes from a run that gave up because of this fault, so that oomph's own remedies did not
+    help."""
 
     def __repr__(self) -> str:
         facts = len(self.evidence)
@@ -222,22 +223,22 @@ class Diagnosis(NamedTuple):
 # -- advice -----------------------------------------------------------------------------------------------------------
 
 MOST = 5
-"""The maximum number of remedies to show: nobody reads more."""
+"""The maximum number of remedies to show, since nobody reads more."""
 _WITHOUT_OOMPH_RUN = frozenset({"windows", "macos"})
 
 
 def remedies_for(
     fault: Fault, signatures: Sequence[Signature], systems: Set[str], captured: Mapping[str, str]
 ) -> tuple[Remedy, ...]:
-    """Return the remedies to show, best first, with captured values in them.
+    """Return the remedies to show, best first, with the captured values filled in.
 
     Args:
-        fault: the page.
-        signatures: the page's signatures that matched, surest first. A signature with confidence 0 shows no fault; if
-            it has remedies, it narrows the others down, so its remedies come first. If a signature `replaces` the other
+        fault: the diagnosed fault.
+        signatures: the fault's signatures that matched, surest first. A signature with confidence 0 does not show a
+            fault, but if it has remedies, these are more specific and come first. If a signature `replaces` the other
             remedies, they are dropped.
-        systems: the systems from which the evidence comes.
-        captured: the values that the evidence names.
+        systems: the systems that the evidence comes from.
+        captured: the values captured from the evidence.
     """
     ordered = sorted(signatures, key=lambda signature: signature.confidence > 0)
     replacing = [signature for signature in ordered if signature.replaces]
@@ -248,12 +249,12 @@ def remedies_for(
 
 
 def _applies(remedy: Remedy, systems: Set[str]) -> bool:
-    """True if the remedy can be carried out on these systems."""
+    """True if the remedy can be applied on these systems."""
     return remedy.fits(systems) and not (remedy.action and not _WITHOUT_OOMPH_RUN.isdisjoint(systems))
 
 
 def _different(remedies: Iterator[Remedy]) -> Iterator[Remedy]:
-    """Yield the remedies, except those that repeat an earlier text or command."""
+    """Yield the remedies, skipping those that repeat an earlier text or command."""
     said: set[str] = {""}
     for remedy in remedies:
         if remedy.text not in said and (not remedy.command or remedy.command not in said):

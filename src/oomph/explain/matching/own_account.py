@@ -1,7 +1,7 @@
-"""Reads the last lines of `oomph run` in a log: what happened, how often, and where the run directory is. Pure.
+"""Reads the final lines of `oomph run` in a log: what happened, how often, and where the run directory is. Pure.
 
-After a failed allocation TensorFlow's own report is in the run directory and not in the log, so that these lines may be
-all that a log says about the fault.
+After a failed allocation, TensorFlow's own report is in the run directory instead of the log, so these lines may be the
+only trace of the fault in a log.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from oomph.files.patterns import lazy_pattern
 
 WORDS = frozenset({"oomph"})
 RUN = "run_directory"
-"""The captured value that names the run directory."""
+"""The name of the captured value that contains the run directory."""
 _SEEN = "seen_by_oomph"
 _SURE = 0.9
 _MOST_RUNS = 20
-"""The number of runs remembered, the latest of a log."""
+"""The maximum number of runs to keep, the latest ones in the log."""
 
-# After a prefix that nobody knows, such as a stopwatch's, the two spaces behind the head still tell these lines apart.
+# Even after an unknown prefix, such as elapsed time, the two spaces after the head still identify these lines.
 _ROW = lazy_pattern(r"(?:[^\n]{0,80}?\s)?oomph: (?P<head>what happened|gave up|next) {2,20}(?P<text>\S.*)")
 _STARTED = lazy_pattern(
     r"(?:[^\n]{0,80}?\s)?oomph: running .{1,2000}, run directory (?P<run>.{1,500}?)(?:, attempt \d+)?\Z"
@@ -35,18 +35,18 @@ _RESUME = "--resume="
 
 
 class OwnAccount(NamedTuple):
-    """What the last lines of one run say."""
+    """The content of a run's final lines."""
 
     counts: Mapping[str, str]
-    """How often each fault occurred, in words, by its name."""
+    """How often each fault occurred, in words, by fault name."""
     run: str
-    """The run directory as the log names it; empty if it does not."""
+    """The run directory as given in the log; empty if it is not there."""
     happened: Evidence
     gave_up: Evidence | None = None
 
 
 class OwnAccounts:
-    """The accounts of the runs in a log, collected line by line."""
+    """Collects the accounts of the runs in a log, line by line."""
 
     def __init__(self) -> None:
         self._started = ""
@@ -63,7 +63,7 @@ class OwnAccounts:
             self._open = self._after(row["head"], row["text"], fact)
 
     def _after(self, head: str, text: str, fact: Evidence) -> OwnAccount | None:
-        """Return the account that is open after this row. A later account of a run covers its earlier attempts."""
+        """Return the account that is open after this row. A later account of a run includes its earlier attempts."""
         if head == "what happened":
             account = OwnAccount(_counts(text), self._started, fact)
         elif self._open is None:
@@ -80,7 +80,7 @@ class OwnAccounts:
         return None if head == "next" else account
 
     def added_to(self, named: Iterable[Diagnosis], catalogue: Sequence[Fault]) -> list[Diagnosis]:
-        """Return the diagnoses with what oomph itself said, and one for each fault that only oomph names."""
+        """Add oomph's own accounts to the diagnoses, and a diagnosis for each fault that only oomph reported."""
         there = {diagnosis.name: diagnosis for diagnosis in named}
         for fault in catalogue:
             accounts = [] if fault.name in GENERAL else self._of(fault.name)
@@ -94,7 +94,7 @@ class OwnAccounts:
 
 
 def _with(known: Diagnosis, accounts: Sequence[OwnAccount]) -> Diagnosis:
-    """Return the diagnosis with the lines of these accounts, and the values of the latest."""
+    """Return the diagnosis with the lines of these accounts and the values from the latest one."""
     latest = accounts[-1]
     lines = [line for account in accounts for line in (account.happened, _gave_up_on(known.name, account)) if line]
     said = {_SEEN: latest.counts[known.name], RUN: latest.run}
@@ -106,18 +106,18 @@ def _with(known: Diagnosis, accounts: Sequence[OwnAccount]) -> Diagnosis:
 
 
 def _gave_up_on(name: str, account: OwnAccount) -> Evidence | None:
-    """Return the line that says that oomph gave up. It names no fault, so it counts only if there is a single one."""
+    """Return the line in which oomph gave up. It does not name the fault, so it counts only if there is just one."""
     return account.gave_up if [*account.counts] == [name] else None
 
 
 def _counts(text: str) -> dict[str, str]:
-    """Return how often each fault occurred: from "device-oom 3 times, killed once"."""
+    """Parse how often each fault occurred, as in "device-oom 3 times, killed once"."""
     found = map(_COUNTED.fullmatch, text.split(", "))
     return {each["name"]: each["times"] for each in found if each is not None}
 
 
 def _run_in(command: str) -> str:
-    """Return the run directory in the command of the last line; empty if it names none."""
+    """Return the run directory in the command on the last line; empty if there is none."""
     if command.startswith(_EXPLAIN):
         return command.removeprefix(_EXPLAIN).strip()
     try:

@@ -1,4 +1,4 @@
-"""Identifies the systems from which a log comes, by the paths, files and programs named in its lines. Pure."""
+"""Identifies the systems that a log comes from, by the paths, files and programs mentioned in its lines. Pure."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from oomph.explain.catalogue.fault import LINUX
 from oomph.files.patterns import lazy_pattern
 
 WORDS = frozenset({"NUMA", "microsoft", "wsl", "darwin", "dll", "colab", "kaggle", "slurmstepd", "srun", "dockerenv"})
-"""Words that name a system but contain no signature; see `oomph.explain.reading.log.Words`."""
+"""Words that indicate a system but are not in any signature; see `oomph.explain.reading.log.Words`."""
 
 
 class _Sign(NamedTuple):
-    """A sign of a system: one of these words in a line, and a pattern that is tried only if such a word is present."""
+    """A sign of a system: a line that contains one of the words and matches the pattern, which is tried only then."""
 
     system: str
     words: tuple[str, ...]
     pattern: re.Pattern[str]
 
     def stands_in(self, text: str) -> bool:
-        """True if the line has this sign."""
+        """True if the line shows this sign."""
         return any(word in text for word in self.words) and self.pattern.search(text) is not None
 
 
-# The machine, the surest sign first: a log is of one. A person on Windows who is asked to use WSL has its name in the
-# log as well, so the bare word counts last. A kernel that has no NUMA file of a GPU is in practice that of WSL. Only
-# the shells of macOS give the number of a signal.
+# Signs of the machine, surest first; a log comes from only one. A log from Windows that recommends WSL also mentions
+# it, so the bare word comes last. In practice, a kernel without a NUMA file for a GPU is that of WSL. Only macOS shells
+# print the number of a signal.
 _MACHINES = (
     _Sign(
         "wsl",
@@ -76,7 +76,7 @@ _MACHINES = (
     ),
     _Sign("wsl", ("WSL",), lazy_pattern(r"\bWSL ?2?\b")),
 )
-# Images with CUDA begin LD_LIBRARY_PATH with the folder into which the driver's libraries are mounted.
+# CUDA images put the folder in which the driver's libraries are mounted at the start of LD_LIBRARY_PATH.
 _AROUND = (
     _Sign(
         "slurm",
@@ -100,7 +100,7 @@ _AROUND = (
 
 
 class Systems:
-    """Reads lines, and identifies the systems from which they come."""
+    """Reads lines, and identifies the systems that they come from."""
 
     def __init__(self) -> None:
         self._found = set[str]()
@@ -116,7 +116,7 @@ class Systems:
 
     @property
     def names(self) -> frozenset[str]:
-        """The systems from which the lines come; Linux if no line names the machine."""
+        """The systems that the lines come from, or Linux if the lines do not identify any."""
         machine = {sign.system for sign in _MACHINES[self._surest : self._surest + 1]}
-        around = self._found - {"container"} if "colab" in machine else self._found  # nobody starts Colab's container
+        around = self._found - {"container"} if "colab" in machine else self._found  # users do not start that container
         return frozenset(machine | around) or frozenset({LINUX})

@@ -1,6 +1,6 @@
-"""The classes, nouns, operations and paths in TensorFlow's errors, and the pages that they suggest.
+"""The classes, words, operations and paths in TensorFlow's errors, and the pages that they suggest.
 
-Collected from the messages in TensorFlow 2.21's libraries, from errors that Keras 3.15 raises, and from reports of old
+Collected from the messages in TensorFlow 2.21's libraries, from errors raised by Keras 3.15, and from reports about old
 versions.
 """
 # ruff: noqa: E501
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-# Class of the error (without "Error") → what it usually is.
+# The class of the error (without "Error") → the faults that it usually means.
 CLASSES: Mapping[str, Mapping[str, float]] = {
     "InvalidArgument": {"shape-mismatch": 0.24, "dtype-mismatch": 0.16, "input-pipeline": 0.12},
     "Internal": {"kernel-launch-failure": 0.24, "xla-compile-failure": 0.14, "cuda-library-failure": 0.12},
@@ -29,7 +29,7 @@ CLASSES: Mapping[str, Mapping[str, float]] = {
     "Op": {"checkpoint-failure": 0.2, "input-pipeline": 0.2},
     "HorovodInternal": {"worker-lost": 0.35, "nccl-failure": 0.3},
     "XlaRuntime": {"kernel-launch-failure": 0.24, "xla-compile-failure": 0.24},
-    # plain Python errors, when TensorFlow or Keras raised them
+    # plain Python errors, if TensorFlow or Keras raised them
     "Value": {"shape-mismatch": 0.12, "dtype-mismatch": 0.1},
     "Type": {"dtype-mismatch": 0.12, "keras-version-mismatch": 0.1},
     "Attribute": {"keras-version-mismatch": 0.3, "removed-api": 0.2},
@@ -43,7 +43,7 @@ CLASSES: Mapping[str, Mapping[str, float]] = {
     "UnicodeDecode": {"corrupt-data": 0.25, "checkpoint-failure": 0.2},
 }
 
-# Words of the message that are of use to hardly any other page → the page they speak for.
+# The page → words in the message that hardly any other page uses.
 WORDS: Mapping[str, str] = {
     "shape-mismatch": r"(?:tensor)?shapes?|ranks?|dimension(?:s|al|ality)?|dims?|ndims?|[0-9n]-?[dD]|scalars?|vectors?|matri(?:x|ces)"
     r"|broadcast\w*|concat\w*|reshape\w*|cardinality|axis\d?|axes|input\(s\)|input tensors",
@@ -79,7 +79,7 @@ WORDS: Mapping[str, str] = {
     "rocm-failure": r"rocm\w*|hip[A-Z]\w+|miopen\w*|rocblas\w*|amdgpu|gfx\d+",
 }
 
-# Words that several pages use.
+# The page → words in the message that several pages use.
 COMMON_WORDS: Mapping[str, str] = {
     "shape-mismatch": r"sizes?|lengths?|elements?|columns?|rows?|strides?|channels?|depth|ragged|padding|perm|squeeze"
     r"|slices?|begin|ksize|filters?|windows?|square|inputs?",
@@ -99,7 +99,7 @@ COMMON_WORDS: Mapping[str, str] = {
     "xla-compile-failure": r"clusters?|lowering",
 }
 
-# The operation that failed → the page it speaks for.
+# The page → the operations whose failure suggests it.
 OPERATIONS: Mapping[str, str] = {
     "input-pipeline": r"(?:Eager)?PyFunc\w*|Iterator\w*|\w*Dataset\w*|Reader\w*|ReadFile|MatchingFiles|Queue\w*|FIFOQueue\w*",
     "corrupt-data": r"Decode\w+|Parse\w*Example\w*|ParseTensor|ExtractJpegShape|TFRecord\w*",
@@ -114,12 +114,12 @@ OPERATIONS: Mapping[str, str] = {
     "shape-mismatch": r"Reshape\w*|Concat\w*|Add\w*|Sub|Mul|Pack|Stack|Squeeze|Transpose|StridedSlice|Slice|Tile|Split\w*",
     "xla-compile-failure": r"Xla\w*|xla\w*",
 }
-# What a path that is named leads to → the page it speaks for.
+# The page → the paths in the message that suggest it.
 PATHS: Mapping[str, str] = {
     "checkpoint-failure": r"(?i:\S*(?:ckpt|checkpoint|saved_?model|\.h5\b|\.hdf5|\.keras\b|\.pb\b|variables/|\.index\b|\.data-\d{5}-of|tempstate)\S*)",
     "input-pipeline": r"(?i:\S*(?:tf_?records?|\.csv|\.jpe?g|\.png|\.txt|\.npy|\.npz|\.wav|train|dataset|/data/)\S*)",
 }
-# What an error is that comes while TensorFlow or Keras is being imported.
+# The faults that an error usually means if it occurs while TensorFlow or Keras is being imported.
 AT_IMPORT: Mapping[str, float] = {
     "binary-incompatibility": 0.4,
     "keras-version-mismatch": 0.3,

@@ -1,4 +1,4 @@
-"""Determines the encoding of a log from its first bytes, and whether it is text at all."""
+"""Detects the encoding of a log from its first bytes, and whether it is text at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from oomph.files.patterns import lazy_pattern
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins as the one of UTF-16 does
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # starts with the same bytes as UTF-16's
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -21,7 +21,7 @@ _ASCII_SHARE = 0.9
 
 
 def encoding_of(head: bytes) -> tuple[str, int]:
-    """Return Python's name of the encoding, and the length in bytes of a byte order mark before the text."""
+    """Return Python's name for the encoding, and the length, in bytes, of the byte order mark before the text."""
     for bom, name in _BOMS:
         if head.startswith(bom):
             if _fits(name, head[len(bom) :]):
@@ -32,11 +32,12 @@ def encoding_of(head: bytes) -> tuple[str, int]:
 
 
 def looks_binary(head: bytes) -> bool:
-    """True if these first bytes belong to something other than text: an archive, a model, a core file."""
+    """True if these first bytes belong to something other than text, such as an archive, a model or a core file."""
     encoding, bom = encoding_of(head)
     if encoding != "utf-8":
         return False
-    # A log that was cut to zero while its writer had it open begins with NULs, one after a power cut ends with them.
+    # A log starts with NULs if it was truncated to zero while its writer had it open, and ends with them after a power
+    # cut.
     head = head[bom:].strip(b"\0")
     text = _RUN_OF_NULS.sub(b"", head)
     controls = sum(byte < 32 and byte not in _TEXT_CONTROLS for byte in text)
@@ -44,7 +45,7 @@ def looks_binary(head: bytes) -> bool:
 
 
 def _fits(encoding: str, rest: bytes) -> bool:
-    """True if the text fits its byte order mark, which may also be two stray bytes in narrow text."""
+    """True if the text fits its byte order mark, which may instead be two stray bytes before narrow text."""
     rest = rest[:_LOOKED_AT]
     if encoding.startswith("utf-32"):
         return _decodes(encoding, rest)
@@ -52,7 +53,7 @@ def _fits(encoding: str, rest: bytes) -> bool:
 
 
 def _looks_narrow(rest: bytes) -> bool:
-    """True if there are many bytes but no 0: in UTF-16, every space and line end contains one."""
+    """True if the bytes look like ASCII or UTF-8 and have no zero byte: in UTF-16, every space and line end has one."""
     rest = _RUN_OF_NULS.sub(b"", rest.strip(b"\0"))
     if len(rest) < 8 or b"\0" in rest:
         return False
@@ -61,7 +62,7 @@ def _looks_narrow(rest: bytes) -> bool:
 
 
 def _wide_without_bom(head: bytes) -> str:
-    """Detect UTF-16 from a Windows program that writes no byte order mark: every other byte is 0."""
+    """Detect UTF-16 from a Windows program that does not write a byte order mark: every other byte is 0."""
     if len(head) < 8:
         return ""
     even, odd = (part.count(0) / len(part) for part in (head[:_LOOKED_AT:2], head[1:_LOOKED_AT:2]))

@@ -1,8 +1,8 @@
-"""Reads a log or a memory map, from a file or a pipe, as evidence, and recognises run directories.
+"""Reads a log or memory map from a file or pipe as evidence, and recognises run directories.
 
-TensorFlow writes the map of an allocator's memory when it runs out (TF_BFC_MEMORY_DUMP=<prefix>): the file
+When an allocator runs out of memory, TensorFlow writes a map of it if TF_BFC_MEMORY_DUMP=<prefix> is set: the file
 `<prefix>_<allocator>.<microseconds>` is a serialized `tensorflow.MemoryDump`. Only the few fields that are needed are
-decoded. Source: tensorflow/core/protobuf/bfc_memory_map.proto; protobuf's encoding guide.
+decoded. Sources: tensorflow/core/protobuf/bfc_memory_map.proto; protobuf's encoding guide.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ Value: TypeAlias = "int | bytes"
 
 
 def looks_like_dump(data: bytes) -> bool:
-    """True if these bytes start like a memory dump: with the name of an allocator."""
+    """True if these bytes start like a memory dump, which begins with the name of an allocator."""
     length = data[1] if len(data) > 2 and data[0] == (_NAME << 3 | _BYTES) else 0
     name = data[2 : 2 + length]
     return 2 < length < 100 and len(name) == length and b"bfc" in name and name.isascii()
 
 
 def read_dump(path: Path) -> Evidence:
-    """Return the fact that the allocator ran out, with its statistics.
+    """Read a memory dump. Return the fact that the allocator ran out of memory, with its statistics.
 
-    Raises ValueError for any other file, and OSError if it cannot be read.
+    Raises ValueError if the file is anything else, and OSError if it cannot be read.
     """
     if path.stat().st_size > LARGEST_DUMP:
         raise ValueError(f"{path.name} is too large for a memory map")
@@ -51,7 +51,7 @@ def read_dump(path: Path) -> Evidence:
 
 
 def describe_dump(data: bytes, origin: str = "") -> Evidence:
-    """Return the fact that the allocator ran out, with its statistics, from the bytes of the file."""
+    """Decode a memory dump. Return the fact that the allocator ran out of memory, with its statistics."""
     name, peak, free, users = "", 0, [0], Counter[str]()
     for field, value in _fields(data):
         if field == _NAME and isinstance(value, bytes):
@@ -77,7 +77,7 @@ def describe_dump(data: bytes, origin: str = "") -> Evidence:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    """Yield the fields of a message, in order. Raises ValueError if it is cut short or not a message at all."""
+    """Yield the fields of a message, in order. Raises ValueError if it is truncated or not a message at all."""
     place = 0
     while place < len(data):
         tag, place = _varint(data, place)
@@ -119,18 +119,18 @@ _HEAD_BYTES = 8192
 
 
 class Unreadable(ValueError):
-    """A log is empty or not text. The message is one sentence for the user."""
+    """Raised if a log is empty or not text. The message is one sentence for the user."""
 
 
 def read_file(path: Path, words: Words | None = None, origin: str = "") -> Iterator[Evidence]:
-    """Yield the facts in a file as it was when opened. Raises OSError and Unreadable."""
-    with path.open("rb", buffering=0) as stream:  # nothing is read ahead: it may be moved over what is not there
+    """Yield the facts in a file, up to its size when opened. Raises OSError or Unreadable if it cannot be read."""
+    with path.open("rb", buffering=0) as stream:  # unbuffered, so that seeking past a hole works
         if looks_like_dump(stream.read(_HEAD_BYTES) if stream.seekable() else b""):
             try:
                 yield read_dump(path)
                 return
             except ValueError:
-                pass  # it only begins like one
+                pass  # it only starts like a dump
         if stream.seekable():
             stream.seek(0)
         mode, size = (found := os.fstat(stream.fileno())).st_mode, found.st_size
@@ -140,7 +140,7 @@ def read_file(path: Path, words: Words | None = None, origin: str = "") -> Itera
 def read_stream(
     stream: BinaryIO | FileIO, subject: str, words: Words | None = None, origin: str = "", size: int | None = None
 ) -> Iterator[Evidence]:
-    """Yield the facts in at most `size` bytes of a stream. Raises Unreadable if it is empty, binary or blank."""
+    """Yield the facts in the first `size` bytes of a stream. Raises Unreadable if it is empty, binary or all NULs."""
     source = _Source(stream, size)
     if not source.head:
         raise Unreadable(f"{subject} is empty")
@@ -152,13 +152,13 @@ def read_stream(
 
 
 class _Source(Readable):
-    """A stream whose first bytes were inspected (a pipe cannot be rewound), with a limit and a progress display."""
+    """A stream whose first bytes can be inspected (a pipe cannot be rewound), with a limit and a progress display."""
 
     def __init__(self, stream: BinaryIO | FileIO, size: int | None) -> None:
         self._stream, self._size = stream, size
         self.head = self._unread = stream.read(_HEAD_BYTES)
         self.has_text = False
-        """True if any byte so far was not NUL."""
+        """True if any byte read so far was not NUL."""
         self._given, self._ticking = 0, Ticking()
 
     def read(self, size: int, /) -> bytes:
@@ -174,7 +174,7 @@ class _Source(Readable):
         return data
 
     def _pass_over_hole(self) -> None:
-        """Skip to the next data: a sparse file of a terabyte may contain a few lines."""
+        """Skip to the next data, since a sparse file of a terabyte may contain only a few lines."""
         if self._size is None:
             return
         try:
@@ -182,8 +182,8 @@ class _Source(Readable):
             there = os.lseek(self._stream.fileno(), here, os.SEEK_DATA)
         except OSError as error:
             if error.errno != errno.ENXIO:
-                return  # a file system, or a stream, that does not tell
-            there = here + self._size - self._given  # a hole up to the end
+                return  # the file system or stream does not support this
+            there = here + self._size - self._given  # the hole reaches to the end
             os.lseek(self._stream.fileno(), there, os.SEEK_SET)
         self._given += there - here
 

@@ -1,6 +1,6 @@
-"""Reads the kernel log, if this user is allowed to: all of it, or the part written during an attempt.
+"""Reads the kernel log if this user is allowed to, either all of it or the part written during an attempt.
 
-Source: Documentation/ABI/testing/dev-kmsg of Linux; NVIDIA, "Xid Errors", https://docs.nvidia.com/deploy/xid-errors/.
+Sources: Documentation/ABI/testing/dev-kmsg in Linux; NVIDIA, "Xid Errors", https://docs.nvidia.com/deploy/xid-errors/.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 10
 
 
 def messages() -> bytes:
-    """Return the kernel's messages since boot. Raises OSError if this user cannot read them in any way."""
+    """Return the kernel messages since boot. Raises OSError if this user has no way to read them."""
     for command in _COMMANDS:
         try:
             done = subprocess.run(
@@ -41,13 +41,13 @@ _KILLED = re.compile(r"ut of memory: Killed process (?P<pid>\d+) ")
 # NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus.
 _XID = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<code>\d+)")
 BROKEN = frozenset((46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158))
-"""Xids after which, by NVIDIA's own table (`explain/catalogue/xid.csv`), a GPU must not be trusted until it is reset or
-serviced. Excludes Xids that can be ignored and those that only require the application to be restarted."""
+"""The Xids after which, according to NVIDIA's own table (`explain/catalogue/xid.csv`), a GPU must not be trusted until
+it is reset or serviced. Xids that can be ignored, or that only require restarting the application, are not included."""
 _MOST_RECORDS = 10_000
 
 
 class KernelLog:
-    """The kernel messages that arrive from now on; none if this user is not allowed to read the log."""
+    """Reads the kernel messages that arrive after it is created. There are none if this user may not read the log."""
 
     def __init__(self, path: Path = Path("/dev/kmsg")) -> None:
         try:
@@ -57,15 +57,15 @@ class KernelLog:
             self._fd = None
 
     def read(self) -> list[str]:
-        """Return the messages since the last call."""
+        """Return the messages that have arrived since the last call."""
         lines: list[str] = []
         for _ in range(_MOST_RECORDS if self._fd is not None else 0):
             try:
                 data = os.read(self._fd or 0, 8192)
             except BrokenPipeError:
-                continue  # overwritten before it was read: the next one is there
+                continue  # overwritten before it was read; the next read returns a newer one
             except OSError:
-                break  # no more at the moment
+                break  # no more messages at the moment
             if not data:
                 break
             for record in data.decode(errors="replace").splitlines():
@@ -80,7 +80,7 @@ class KernelLog:
 
 
 def xids(lines: Iterable[str]) -> Iterator[tuple[str, int, str]]:
-    """Yield the PCI address, the Xid and the line for each line about a GPU error."""
+    """Yield the PCI address, the Xid and the line for each line that reports a GPU error."""
     for line in lines:
         xid = _XID.search(line)
         if xid:
@@ -88,12 +88,12 @@ def xids(lines: Iterable[str]) -> Iterator[tuple[str, int, str]]:
 
 
 def that_concern(lines: Iterable[str], pids: Collection[int], buses: Collection[str]) -> list[str]:
-    """Return the lines about these processes and GPUs; the log covers everybody's.
+    """Return the lines about these processes and GPUs, since the log covers those of all users.
 
     Args:
-        lines: lines of the kernel log.
-        pids: processes of the script.
-        buses: PCI addresses of its GPUs; empty if unknown, in which case any GPU counts.
+        lines: the lines of the kernel log.
+        pids: the script's processes.
+        buses: the PCI addresses of its GPUs; empty if unknown, in which case any GPU counts.
     """
     found = []
     for line in lines:
@@ -104,7 +104,7 @@ def that_concern(lines: Iterable[str], pids: Collection[int], buses: Collection[
 
 
 def broken_bus(lines: Iterable[str], buses: Collection[str]) -> str | None:
-    """Return the PCI address, as in `buses` if listed, of the GPU with the last grave Xid; None if there is none."""
+    """Return the PCI address of the last GPU with an Xid in BROKEN, written as in `buses` if listed there, or None."""
     found = None
     for bus, code, _ in xids(lines):
         if code in BROKEN:
@@ -113,7 +113,7 @@ def broken_bus(lines: Iterable[str], buses: Collection[str]) -> str | None:
 
 
 def known_bus(bus: str, buses: Collection[str]) -> str | None:
-    """Return the address in `buses` equivalent to `bus`: the kernel writes 0000:3b:00, NVML 00000000:3B:00.0."""
+    """Return the address in `buses` equivalent to `bus`: the kernel writes 0000:3b:00, but NVML 00000000:3B:00.0."""
     wanted = _short(bus)
     return next((known for known in buses if _short(known) == wanted), None)
 

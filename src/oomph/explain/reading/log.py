@@ -1,8 +1,8 @@
-"""Turns a log (a file or a pipe) into evidence, line by line, in constant memory.
+"""Turns a log (a file or a pipe) into evidence, line by line, using constant memory.
 
-Nothing that a log can contain raises: broken UTF-8 is replaced, endless lines are cut, terminal control sequences are
-dropped. Most of a long log is progress bars. When told which words matter, the reader looks up the words of a whole
-block at once, and delivers only lines that contain one of them.
+Nothing in a log raises an exception: invalid UTF-8 is replaced, endless lines are split, and terminal control sequences
+are dropped. Most of a long log is progress bars, so if the reader is given the words that matter, it looks up the words
+of a whole block at once, and delivers only lines that contain one of them.
 """
 
 from __future__ import annotations
@@ -20,52 +20,53 @@ from oomph.explain.reading.original_lines import Indentation, apart, from_json, 
 from oomph.files.patterns import lazy_pattern
 
 CHUNK_BYTES = 1 << 18
-_OVERLAP = 512  # of two windows of a line that is longer than a fact may be, so that no wording falls between them
+_OVERLAP = 512  # shared by adjacent windows of a line that is too long for one fact, so that no wording is split
 _CONTEXT_WORDS = (b"recent", b"execution", b"invoked")
 _CONTEXT_LINES = 256
-"""The number of lines after the head of a report (traceback, failed node, memory killer) that are always kept."""
-_END_BYTES = 1 << 14  # of a log, in which its last lines stand
+"""The number of lines that are always kept after the head of a report (traceback, failed node, OOM killer)."""
+_END_BYTES = 1 << 14  # the size of the end of a log, which contains its last lines
 
 _CONTROL = lazy_pattern(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}\x07?|[@-Z\\^_])")
-# The same as cat -v, JSON and syslog write it out.
+# The same, as escaped by cat -v, JSON and syslog.
 _WRITTEN_OUT = lazy_pattern(rb"(?:\\u001[bB]|\^\[|#033)\[[0-9;?]*[ -/]*[@-~]")
 _ESCAPES = (b"\\u001", b"^[[", b"#033[")
 _LETTERS = bytes(byte if chr(byte).isascii() and chr(byte).isalpha() else 32 for byte in range(256))
 _WITHOUT_NUMBERS = bytes.maketrans(b"123456789", b"000000000")
-_NUMBER = lazy_pattern(rb"0[0a-f]*")  # in a line whose digits are all 0
-_REPEATS, _READINGS = 6, 60  # lines that differ in numbers only: so many are delivered, of readings so many
+_NUMBER = lazy_pattern(rb"0[0a-f]*")  # in a line whose digits were all replaced by 0
+_REPEATS, _READINGS = 6, 60  # how many lines that differ only in numbers are delivered: in general, and with readings
 _MOST_HELD = 4000
-_MOST_FORMS, _LONGEST = 10_000, 1000  # remembered, and so many bytes of each at most
+_MOST_FORMS, _LONGEST = 10_000, 1000  # the number of forms to remember, and the maximum length of each, in bytes
 
 
 class Readable(Protocol):
-    """A binary stream: an open file, sys.stdin.buffer, io.BytesIO."""
+    """The interface of a binary stream, such as an open file, sys.stdin.buffer or io.BytesIO."""
 
     def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes; empty at the end of the stream."""
+        """Read at most `size` bytes; empty at the end of the stream."""
 
 
 class Words(NamedTuple):
-    """Words (runs of ASCII letters) that make a line worth a look."""
+    """The words (runs of ASCII letters) that make a line worth delivering."""
 
     wanted: frozenset[bytes]
     progress: frozenset[bytes] = frozenset()
-    """Words in every line of a healthy training; only the first and the last such line of a block count."""
+    """Words in every line that healthy training prints. Of the lines in a block that contain one of them, only the
+    first and last count."""
     each_counts: frozenset[bytes] = frozenset()
-    """Words in lines that are all kept, even if they differ only in numbers."""
+    """Words in lines that are always kept, even if they differ only in numbers."""
     readings: frozenset[bytes] = frozenset()
-    """Words in lines with readings, of which more are kept than of other lines that differ only in numbers."""
+    """Words in lines with readings, more of which are kept than of other lines that differ only in numbers."""
     beginnings: frozenset[bytes] = frozenset()
-    """Like `wanted`, for literals that may be the beginning of a longer word, as in `hipErrorUnknown`."""
+    """Like `wanted`, but for literals that may be the start of a longer word, as in `hipErrorUnknown`."""
     condense: Callable[[bytes], bytes] = bytes
-    """A function that shortens long reports in a block before anything else; it keeps every line, even if empty."""
+    """A function that shortens long reports in a block before anything else. It must keep every line, even if empty."""
 
 
 def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> Iterator[Evidence]:
-    """Yield the pieces of every nonblank line as evidence, in order; memory does not grow with the log.
+    """Yield the pieces of every non-blank line as evidence, in order. Memory use does not grow with the log.
 
-    If `words` is given, yield only the pieces that can matter: those that contain one of the words, those that follow
-    the head of a report, and the end.
+    If `words` is given, yield only the pieces that may matter: those that contain one of the words, those that follow
+    the head of a report, and those at the end.
     """
     selection = None if words is None else _Selection(words)
     indentation = Indentation()
@@ -76,11 +77,11 @@ def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> 
 
 
 _Held: TypeAlias = tuple[int, int, bytes]
-"""The place of a piece in the log, its line number, and the piece."""
+"""The index of a piece in the log, its line number, and the piece itself."""
 
 
 class _Selection:
-    """Picks the pieces of a block that are worth a look, and remembers across blocks whether a report has started."""
+    """Selects the pieces of a block to deliver, and tracks across blocks whether a report has started."""
 
     def __init__(self, words: Words) -> None:
         self._wanted, self._progress = words.wanted.union(_CONTEXT_WORDS), words.progress
@@ -89,16 +90,16 @@ class _Selection:
         self._plain = frozenset(word for word in words.beginnings if word.isascii())
         self._context = 0
         self._before = 0
-        """The number of pieces in the blocks before this one."""
+        """The number of pieces in earlier blocks."""
         self._met: dict[bytes, int] = {}
         self._first: list[_Held] = []
         self._ends: dict[bytes, list[_Held]] = {}
         self._known: dict[bytes, bool | None] = {}
 
     def of(self, block: bytes, number: int, is_last: bool) -> Iterator[tuple[int, bytes]]:
-        """Yield the pieces in order, each with its line number; `number` belongs to the first line."""
+        """Yield the pieces in order, each with its line number. `number` is that of the first line."""
         block = self._condense(block)
-        # What can be done for the whole block at once is not done for each of its pieces: the time goes here.
+        # This is the hot path: whatever can be done once per block is not done for each piece.
         flat = block.replace(b"\r", b"\n")
         alike = flat.translate(_WITHOUT_NUMBERS).split(b"\n")
         telling = self._telling(set(alike))
@@ -113,7 +114,7 @@ class _Selection:
             yield from self._release()
 
     def _telling(self, forms: set[bytes]) -> dict[bytes, bool]:
-        """Map each form that contains a word, known or new, to whether it opens a report."""
+        """Return the forms, known or new, that contain a word, each mapped to True if it starts a report."""
         new = forms - self._known.keys()
         if len(self._known) + len(new) > _MOST_FORMS:
             self._known.clear()
@@ -129,7 +130,7 @@ class _Selection:
         return telling
 
     def _ends_of_progress(self, flat: bytes) -> set[int]:
-        """Return the places of the first and the last piece with each word of progress."""
+        """Return the indices of the first and last pieces that contain each progress word."""
         places, pieces = set[int](), flat.count(b"\n")
         for word in self._progress:
             first = flat.find(word)
@@ -141,7 +142,7 @@ class _Selection:
     def _pick(
         self, alike: Sequence[bytes], telling: Mapping[bytes, bool], progress: set[int], end: int
     ) -> Iterator[int]:
-        """Yield the places of pieces that contain a word, follow a report's head, show progress, or are at the end."""
+        """Yield the indices of pieces that contain a word, follow a report's head, show progress, or are at the end."""
         for index, form in enumerate(alike):
             opens = telling.get(form)
             if opens:
@@ -154,9 +155,9 @@ class _Selection:
     def _without_repeats(
         self, flat: bytes, alike: Sequence[bytes], picked: Iterable[int], numbers: Sequence[int]
     ) -> Iterator[tuple[int, bytes]]:
-        """Thin out pieces that differ only in numbers and addresses: keep the first, and the ends of each stretch.
+        """Thin out pieces that differ only in numbers and addresses: keep the first few, and both ends of each stretch.
 
-        A stretch ends where something else is delivered, so that the last piece stays last.
+        A stretch ends where something else is delivered, so that the last piece remains last.
         """
         each_counts = [word for word in self._each_counts if word in flat]
         readings = [*each_counts, *(word for word in self._readings if word in flat)]
@@ -184,7 +185,7 @@ class _Selection:
             met.clear()
 
     def _release(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the pieces held back, in order, and end the stretch."""
+        """Yield the pieces that were held back, in order, and end the stretch."""
         held = sorted({*self._first, *(place for ends in self._ends.values() for place in ends)})
         self._first.clear()
         self._ends.clear()
@@ -192,7 +193,7 @@ class _Selection:
 
 
 def _with_end(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, bool]]:
-    """Yield each block, with a flag that is true for the last one, which contains all of the end."""
+    """Yield each block with a flag that is True for the last one, which contains the whole end of the log."""
     held, after = deque[tuple[int, bytes]](), 0
     for number, block in blocks:
         held.append((number, block))
@@ -205,7 +206,7 @@ def _with_end(blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes,
 
 
 def _start_of_end(block: bytes) -> int:
-    """Return the offset at which the last LINES lines start."""
+    """Return the offset at which the last `LINES` lines start."""
     place = len(block)
     for _ in range(LINES + 1):
         place = max(block.rfind(b"\n", 0, place), 0)
@@ -218,17 +219,17 @@ def _form_of(alike: bytes) -> bytes:
 
 @lru_cache(4096)
 def _form(alike: bytes) -> bytes:
-    """Return the common form of pieces that differ only in numbers and addresses.
+    """Reduce a piece to the form that it shares with pieces that differ only in numbers and addresses.
 
-    Letters without a digit stay, since they may be all that distinguishes two nodes. The letters
-    before the digits of an address are matched in the reversed text: a pattern that starts with letters is three times
+    Letters without a digit are kept, since they may be the only difference between two nodes. The letters before the
+    digits of an address are matched in the reversed text, because a pattern that starts with letters is three times
     slower.
     """
     return _NUMBER.sub(b"", _NUMBER.sub(b"0", alike)[::-1])
 
 
 def clean(raw: str) -> str:
-    """Return a line as its author wrote it: without terminal control sequences and without a launcher's prefix."""
+    """Return a line as the program wrote it, without terminal control sequences or a launcher's prefix."""
     return without_prefixes(_plain(raw.encode("utf-8", "replace")).decode("utf-8", "replace"))[0].rstrip()[:TEXT_LIMIT]
 
 
@@ -239,7 +240,7 @@ def _facts(line: bytes, number: int, origin: str) -> Iterator[Evidence]:
 
 @lru_cache(4096)
 def _said(line: bytes) -> tuple[tuple[str, str], ...]:
-    """Return the records of a line, each with its speaker; cached, because identical lines are frequent."""
+    """Return the records of a line, each with its speaker. Results are cached, because identical lines are frequent."""
     text = line.decode("utf-8", "replace")
     if text.lstrip().startswith('{"') and text.rstrip().endswith("}"):
         message = _plain(from_json(text).encode("utf-8", "replace")).decode("utf-8", "replace")
@@ -264,14 +265,14 @@ def _numbers(block: bytes, first: int) -> Sequence[int]:
 
 
 def _lines(block: bytes, first: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the pieces between line ends and carriage returns, with their line numbers."""
+    """Yield the pieces between line ends and carriage returns, each with its line number."""
     for number, line in enumerate(block.split(b"\n"), first):
         for piece in line.split(b"\r"):
             yield number, piece
 
 
 def _blocks(stream: Readable) -> Iterator[tuple[int, bytes]]:
-    """Yield blocks of whole UTF-8 lines, without terminal control sequences, each with its first line number."""
+    """Yield blocks of complete UTF-8 lines without terminal control sequences, each with its first line number."""
     number, rest = 1, deque[bytes]()
     held = 0
     for data in _without_nuls(_utf8(stream)):
@@ -282,7 +283,7 @@ def _blocks(stream: Readable) -> Iterator[tuple[int, bytes]]:
             continue
         block = _plain(b"".join(rest))
         rest, held = deque([data[cut:]]) if cut else deque(), len(data) - cut if cut else 0
-        if not cut:  # a line without end, such as the progress bar of a whole epoch
+        if not cut:  # an endless line, such as the progress bar of a whole epoch
             block, tail = _cut(block)
             rest, held = deque([tail]), len(tail)
         yield number, block
@@ -292,7 +293,7 @@ def _blocks(stream: Readable) -> Iterator[tuple[int, bytes]]:
 
 
 def _cut(line: bytes) -> tuple[bytes, bytes]:
-    """Split an endless line: at a carriage return, otherwise at a space, otherwise between two characters."""
+    """Split an endless line at a carriage return, or else at a space, or else between two characters."""
     for separator in (b"\r", b" "):
         place = line.rfind(separator, len(line) - CHUNK_BYTES // 2)
         if place > 0:
@@ -310,7 +311,7 @@ def _plain(data: bytes) -> bytes:
         data = _CONTROL.sub(b"", data)
     if any(escape in data for escape in _ESCAPES):
         data = _WRITTEN_OUT.sub(b"", data)
-    return data.replace(b"\b", b"") if b"\b" in data else data  # progress bars back up over themselves
+    return data.replace(b"\b", b"") if b"\b" in data else data  # progress bars use backspaces
 
 
 def _utf8(stream: Readable) -> Iterator[bytes]:
@@ -327,7 +328,7 @@ def _utf8(stream: Readable) -> Iterator[bytes]:
 
 
 def _without_nuls(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the text around the holes in a file that was truncated during writing, or damaged by a power failure."""
+    """Drop the NULs in a file that was truncated while being written, or damaged by a power failure."""
     for data in chunks:
         kept = data.replace(b"\0", b"") if b"\0" in data else data
         if kept:

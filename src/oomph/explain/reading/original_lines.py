@@ -1,4 +1,4 @@
-"""Restores the lines that a program wrote: drops launchers' and loggers' prefixes, splits joined records, unindents."""
+"""Restores the lines that a program wrote: drops launcher and logger prefixes, splits joined records, unindents."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _ZONE = r"(?:Z|[+-]\d\d:?\d\d)"
 _DAY = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\ [ \d]\d\ \d\d:\d\d:\d\d"
 
-# What loggers put in front of each line that a program printed. The level says how grave a message is, so it stays in
-# front of prose; a traceback is grave by itself.
+# What loggers put before each line that a program printed. The level says how serious a message is, so it is kept
+# before prose, but a traceback is always serious.
 _RAISED_LINE = r"(?:\w{1,80}\.){0,8}\w{0,80}(?:Error|Exception|Interrupt|Exit|Iteration)(?::|\s*\Z)"
 _TRACEBACK_LINE = rf"""(?=\s|File\ "|Traceback\ \(|{_RAISED_LINE})"""
 _LEVEL = r"\[?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)\]?"
-# Who said it: kept, since it tells ranks apart.
+# The speaker is kept, since it tells ranks apart.
 _SPEAKER = r"""
     \((?:[\w.<>\[\]-]{1,80}\ )?pid=\d+(?:,\ ip=[\w.:]+)?\)\ ?    # Ray: (RayTrainWorker pid=7089)
   | \[\d+(?:,[\w:.-]{1,60}){0,3}\]<std(?:err|out)>:\ ?           # mpirun, SageMaker: [1,0]<stderr>:
@@ -27,7 +27,7 @@ _SPEAKER = r"""
   | [\w.-]{1,60}\ +\|\                                           # docker compose: trainer-1  |
   | \ {0,3}\d{1,4}:\ (?=\S)                                      # srun --label: 3:
 """
-# Where and when it passed through: dropped. What may follow a time stands in one place: this is the pattern that takes
+# What logging systems add is dropped. All forms that start with a time are grouped, since this pattern takes the
 # longest to compile.
 _STREAM = r"(?:stdout|stderr)\ [FP]\ "
 _PROGRAM = r"[\w.-]{1,80}\ [\w./@-]{1,60}(?:\[\d+\])?:\ "
@@ -53,14 +53,14 @@ _PREFIX = lazy_pattern(rf"(?P<speaker>{_SPEAKER})|(?:{_CARRIER})", re.VERBOSE)
 _MOST_PREFIXES = 5
 _JSON_KEYS = ("log", "message", "msg", "MESSAGE", "textPayload", "line", "text", "event")
 _JSON_ERRORS = ("exc_info", "exc_text", "exception", "exc", "traceback", "stack_trace", "stacktrace", "error", "err")
-"""The keys under which loggers put the error raised, as a text or as an object of such texts."""
+"""The keys under which loggers put the error that was raised, as a string or as an object with strings."""
 _JSON_OF_ERROR = ("type", "message", "stack", "stack_trace")
 _JSON_LEVELS = ("level", "levelname", "severity", "log.level", "lvl")
 _GRAVE = ("err", "crit", "fatal", "alert", "emerg", "panic", "except")
 
 
 def without_prefixes(text: str) -> tuple[str, str]:
-    """Return the line as its author wrote it, and its speaker ("" if the prefixes do not tell)."""
+    """Return the line as the program wrote it, and its speaker ("" if unknown)."""
     speaker = ""
     for _ in range(_MOST_PREFIXES):
         found = _PREFIX.match(text)
@@ -86,9 +86,9 @@ def from_json(text: str) -> str:
 
 
 def _raised(fields: Mapping[str, object]) -> Iterator[str]:
-    """Yield the error in a logger's line; nothing if it only warns."""
+    """Yield the error in a logger's JSON line, unless its level is a warning or lower."""
     levels = [value.lower() for key in _JSON_LEVELS if isinstance(value := fields.get(key), str)]
-    if not levels or levels[0].startswith(_GRAVE):  # a number means something else to each logger
+    if not levels or levels[0].startswith(_GRAVE):  # numeric levels differ between loggers
         for value in (fields[key] for key in _JSON_ERRORS if key in fields):
             parts = [value.get(key) for key in _JSON_OF_ERROR] if isinstance(value, dict) else [value]
             yield from (part for part in parts if isinstance(part, str) and part)
@@ -119,14 +119,14 @@ _OF_ERROR = lazy_pattern(rf"\s\w{{1,80}}{_ERROR}: ")
 
 
 def apart(line: str) -> list[str]:
-    """Split a line into its records; nearly every line has only one."""
+    """Split a line into its records. Nearly every line has only one."""
     if len(line) < _SHORTEST or not any(mark in line for mark in _MARKS) or not _holds_several(line):
         return [line]
     return _ends([part for record in _JOINED.split(line) for part in _GLUED.split(record)])
 
 
 def _ends(records: list[str]) -> list[str]:
-    """Keep only the first and the last of equal records."""
+    """Keep only the first and last of several equal records."""
     first: dict[str, int] = {}
     last = {record: place for place, record in enumerate(records)}
     return [
@@ -157,7 +157,7 @@ class Indentation:
         self._margins: dict[str, int] = {}
 
     def without(self, fact: Evidence) -> Evidence:
-        """Return the line without its block's indentation: a traceback starts a block, a less indented line ends it."""
+        """Return the line without its block's indentation. A traceback starts a block; a less indented line ends it."""
         text = fact.text
         if not text.startswith((" ", "\t")):
             self._margins[fact.origin] = 0

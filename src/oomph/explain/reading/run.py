@@ -1,4 +1,4 @@
-"""Turns a run directory (its journal and the ends of its stderr) into evidence, attempt by attempt."""
+"""Turns a run directory (its journal and the last part of its stderr) into evidence, attempt by attempt."""
 
 from __future__ import annotations
 
@@ -32,17 +32,18 @@ from oomph.journal.journal import Event, facts, foreign_format, lines_left_out, 
 
 _ATTEMPT = re.compile(r"[0-9]{1,9}")
 _MOST_OF_A_LOG = 16 << 20
-"""The maximum number of bytes to read from a log, far more than are kept: a planted file may be a huge hole."""
+"""The maximum number of bytes to read from a log, far more than a run keeps, since a planted file may be a huge
+hole."""
 _OWNER = re.compile(r"owner-([0-9]{1,9})")
 _MOST_NAMED = 3
-"""The maximum number of missing files to name."""
+"""The maximum number of missing files to list."""
 _NOT_RESTARTABLE = "not-restartable"
 
 
 def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
-    """Yield everything that happened in the run, in order: messages, exceptions, and the ending of each attempt.
+    """Yield everything that happened in a run, in order: messages, exceptions, and the ending of each attempt.
 
-    Raises Unreadable if it has no readable event and nothing on stderr.
+    Raises Unreadable if the run has no readable events and nothing on stderr.
     """
     yield from _memory_maps(directory)
     events = read_journal(directory)
@@ -73,10 +74,10 @@ def why_nothing_is_known(directory: Path) -> str:
 
 
 def what_is_missing(directory: Path, attempts: int = 0) -> str:
-    """Say in one sentence what cannot be read of a run; empty if everything can.
+    """Explain in one sentence which part of a run cannot be read; empty if everything can.
 
     Args:
-        attempts: how many attempts the run has had by its run.json.
+        attempts: the number of attempts that the run has had, according to its run.json.
     """
     if foreign := foreign_format(directory):
         return f"only the output of the run in {directory} is explained: {foreign}"
@@ -95,9 +96,9 @@ def what_is_missing(directory: Path, attempts: int = 0) -> str:
 
 
 def _missing_files(directory: Path, attempts: int) -> list[str]:
-    """Name the files of the journal that were written, but are missing or empty.
+    """List the journal files that should exist, but are missing or empty.
 
-    Each attempt of a run has one of the supervisor, and one of the script if its Python has claimed the attempt.
+    Each attempt of a run has one file from the supervisor, and one from the script if its Python claimed the attempt.
     """
     claimed = {int(name[1]) for path in directory.glob("owner-*") if (name := _OWNER.fullmatch(path.name))}
     printed = {int(path.stem) for path in (directory / "stderr").glob("*.log") if _ATTEMPT.fullmatch(path.stem)}
@@ -122,12 +123,12 @@ def _stderr(path: Path, attempt: int, words: Words | None) -> Iterator[Evidence]
 
 
 def _memory_maps(directory: Path) -> Iterator[Evidence]:
-    """Yield the dumps of TensorFlow's allocators that ran out, if TF_BFC_MEMORY_DUMP pointed here."""
+    """Yield the dumps of TensorFlow allocators that ran out of memory, if TF_BFC_MEMORY_DUMP pointed here."""
     for path in sorted(directory.glob("*bfc*.*")):
         try:
             yield read_dump(path)
         except (OSError, ValueError):
-            continue  # the attempt's own words say the same without it
+            continue  # the attempt's own output says the same
 
 
 def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
@@ -139,7 +140,7 @@ def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
                 if not on_purpose and not _by_oomph(returncode, kills, *asked):
                     yield Evidence.of_exit(returncode, kills, f"attempt {attempt}")
             case Decided(ending=Mapping() as ending, reason=reason):
-                if ending.get("fault") == _NOT_RESTARTABLE:  # a finding, too
+                if ending.get("fault") == _NOT_RESTARTABLE:  # this is also a finding
                     yield Evidence("log", reason, origin=f"attempt {attempt}")
             case Oom(message=message, epoch=epoch, step=step):
                 yield Evidence.of_exception_text("ResourceExhaustedError", message, _where(attempt, epoch, step))
@@ -153,7 +154,7 @@ def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
 
 
 def _in_words(fact: Fact) -> str:
-    """Word a fact that explains a fault as a line of a log; empty for all others."""
+    """Express a fact that explains a fault as a log line; empty for any other fact."""
     match fact:
         case Hung(phase=phase, seconds=seconds, limit_seconds=limit, line=line):
             at = f", at {line}" if line else ""
@@ -172,18 +173,18 @@ def _in_words(fact: Fact) -> str:
 
 
 def _was_wanted(decided: Decided) -> bool:
-    """True if somebody asked the attempt to end, even if oomph then had to force it."""
+    """True if the attempt was asked to end, even if oomph then had to force it."""
     ending = decided.ending or {}
     return bool(ending.get("stopped") or ending.get("preempted"))
 
 
 def _by_oomph(returncode: int, kills: int | None, restart_requested: bool, hung: bool) -> bool:
-    """True if oomph requested this exit code, or ended a hung script: that says nothing about the script."""
+    """True if oomph requested this exit code or ended a hung script, so that it says nothing about the script."""
     return not kills and ((restart_requested and returncode > 0) or (hung and returncode < 0))
 
 
 def _where(attempt: int, epoch: int | None, step: int | None) -> str:
-    """Format the attempt, epoch and step, counted from 1."""
+    """Format the attempt, epoch and step, all counted from 1."""
     numbers = (("epoch", epoch), ("step", step))
     return ", ".join([f"attempt {attempt}", *(f"{name} {at + 1}" for name, at in numbers if at is not None)])
 

@@ -4,7 +4,7 @@ Python imports the first `sitecustomize` on its path before the script. This one
 path, and imports `sitecustomize` again. That finds the user's or the system's own; if there is none, it raises the
 ImportError that `site` expects. The script sees the sys.path and the sitecustomize of a plain start.
 
-A script may start any Python, so the syntax here must parse even in the oldest ones.
+A script may start any Python, so the syntax here must be valid even in the oldest versions.
 """
 
 import os
@@ -16,7 +16,7 @@ def _load_oomph(folder):
     """Import the oomph package that this file belongs to from its location, since sys.path belongs to the script."""
     if "oomph" in sys.modules:
         return
-    # importlib.util re-exports these two, but importing it costs more than everything else here.
+    # importlib.util re-exports these two functions, but importing it costs more than everything else here.
     from importlib._bootstrap import module_from_spec
     from importlib._bootstrap_external import spec_from_file_location
 
@@ -48,11 +48,11 @@ def _start_oomph(folder):
         try:
             sys.stderr.write("oomph: " + what + "; the script runs unguarded\n")
         except Exception:
-            pass  # no stderr
+            pass  # there is no stderr
 
 
 class _RefusingFinder:
-    """A finder that ends this process when it imports a training library, since the training could not be examined."""
+    """A finder that terminates this process when it imports a training library: training could not be examined."""
 
     def __init__(self, reason):
         # type: (str) -> None
@@ -60,7 +60,7 @@ class _RefusingFinder:
 
     def find_spec(self, name, path=None, target=None):
         # type: (str, object, object) -> None
-        """End the process for a package that trains; find nothing for any other."""
+        """Terminate the process for a package that trains; find nothing for any other package."""
         if name in ("tensorflow", "keras", "tf_keras"):
             sys.stderr.write("oomph: " + name + " cannot be examined in this Python: " + self._reason + "\n")
             sys.stderr.flush()
@@ -75,9 +75,9 @@ def _refuse_to_train(reason):
 
 def _hold_interrupts():
     # type: () -> set[int] | None
-    """Block Ctrl-C while oomph starts: here it would end Python with a fatal error that shows oomph's files.
+    """Block Ctrl-C while oomph starts: here it would stop Python with a fatal error that shows oomph's files.
 
-    Returns the signals that were blocked before; None if blocking is not possible.
+    Returns the signals that were blocked before, or None if blocking is not possible.
     """
     try:
         import _signal as signals  # type: ignore[import-not-found]  # built in; importing `signal` is slow
@@ -90,7 +90,7 @@ def _hold_interrupts():
 
 def _let_interrupts_through(before):
     # type: (set[int] | None) -> None
-    """Unblock Ctrl-C. If it was pressed meanwhile, the plain signal ends Python before any line of the script runs."""
+    """Unblock Ctrl-C. If it was pressed meanwhile, the plain signal kills Python before any line of the script runs."""
     if before is None:
         return
     import _signal as signals

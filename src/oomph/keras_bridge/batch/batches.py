@@ -18,7 +18,7 @@ from oomph.keras_bridge.runtime.allocator import DeviceMemory
 
 
 def tensors_of(batch: Any) -> list[Any]:
-    """List every dense tensor in a batch, including those inside ragged and sparse tensors, without None entries."""
+    """List every dense tensor in a batch, including those inside ragged and sparse tensors but not None entries."""
     return [leaf for leaf in tf.nest.flatten(batch, expand_composites=True) if leaf is not None]
 
 
@@ -32,7 +32,7 @@ def with_tensors(batch: Any, tensors: list[Any]) -> Any:
 
 
 def size_of(batch: Any) -> int | None:
-    """Return the number of samples in an eager batch; None if its tensors disagree."""
+    """Return the number of samples in an eager batch, or None if its tensors disagree."""
     sizes = {_first_dimension(part) for part in tf.nest.flatten(batch) if part is not None}
     return sizes.pop() if len(sizes) == 1 else None
 
@@ -44,7 +44,7 @@ def part_of(batch: Any, start: int, stop: int) -> Any:
 
 
 def length_of(batch: Any) -> Any:
-    """Return the number of samples in a batch: a number in eager mode, a tensor while tracing."""
+    """Return the number of samples in a batch: an int in eager mode, a tensor while tracing."""
     first = next(part for part in tf.nest.flatten(batch) if part is not None)
     if isinstance(first, tf.RaggedTensor):
         return tf.cast(first.nrows(), tf.int32)
@@ -53,13 +53,13 @@ def length_of(batch: Any) -> Any:
 
 
 def length_is_known(spec: Any) -> bool:
-    """True if a batch of this kind always has the same number of samples."""
-    shapes = [part.shape for part in tf.nest.flatten(spec) if hasattr(part, "shape")]  # an absent entry has none
+    """True if every batch of this kind has the same number of samples."""
+    shapes = [part.shape for part in tf.nest.flatten(spec) if hasattr(part, "shape")]  # absent entries have no shape
     return all(shape.rank is not None and shape.rank > 0 and shape[0] is not None for shape in shapes)
 
 
 def is_dataset_iterator(iterator: Any) -> bool:
-    """True if TensorFlow creates the batches: `batch` iterates over a dataset, distributed by a strategy or not."""
+    """True if TensorFlow creates the batches: the iterator runs over a dataset, distributed by a strategy or not."""
     return isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)) or TENSORFLOW.iterator_spec.on(
         iterator
     )
@@ -74,7 +74,7 @@ def general_spec(spec: Any, batch: Any) -> Any:
 
 
 def sample_of(batch: Any, count: int) -> Any:
-    """Take `count` samples spread over a batch, longest first if ragged; the first ones if it has sparse tensors."""
+    """Return `count` samples spread over a batch, longest first if ragged, or the first ones if it is sparse."""
     parts = [part for part in tf.nest.flatten(batch) if part is not None]
     if any(isinstance(part, tf.SparseTensor) for part in parts):
         return part_of(batch, 0, count)
@@ -121,7 +121,7 @@ def layout_of(batch: Any) -> str:
 
 
 def without_optionals(batch: Any) -> Any:
-    """Replace absent entries with None, as the train step expects. Keras marks them with an empty Optional."""
+    """Replace absent entries with None, as the train step expects; Keras marks them with an empty Optional."""
     return tf.nest.map_structure(lambda part: None if isinstance(part, tf.experimental.Optional) else part, batch)
 
 
@@ -179,16 +179,16 @@ def on_device(batch: Any) -> Any:
     """Convert the batch to tensors.
 
     Raises:
-        tf.errors.ResourceExhaustedError: if it does not fit in memory.
+        tf.errors.ResourceExhaustedError: if the batch does not fit into memory.
     """
     return tf.nest.map_structure(lambda part: tensor_of(part) if _is_array(part) else part, batch)
 
 
 def tensor_of(array: Any) -> tf.Tensor:
-    """Convert the array to a tensor on the device of the context.
+    """Convert the array to a tensor on the current device.
 
     Raises:
-        tf.errors.ResourceExhaustedError: if it does not fit in memory.
+        tf.errors.ResourceExhaustedError: if the array does not fit into memory.
     """
     memory = DeviceMemory.of_training_device()
     if memory.limit_bytes is not None and memory.device.startswith("CPU"):
@@ -201,22 +201,22 @@ def _is_array(part: Any) -> bool:
 
 
 class MicroBatchSlice(NamedTuple):
-    """The place of a micro-batch in its batch. Fields are tensors on the host, so a new place needs no new trace."""
+    """The position of a micro-batch in its batch. The fields are host tensors, so a new position needs no new trace."""
 
     share: Any
-    """float64: the micro-batch's number of samples divided by the batch's."""
+    """float64: the number of samples in the micro-batch, divided by that of the batch."""
     start: Any
-    """int32: the index of the micro-batch's first sample in its batch."""
+    """int32: the index in the batch of the micro-batch's first sample."""
     whole: Any
     """int32: the number of samples in the batch."""
     divisors: Any
-    """float64 [K]: the full-batch divisor of each reduction whose divisor depends on the data."""
+    """float64 [K]: the full-batch divisor for each reduction whose divisor depends on the data."""
     summed: Any
-    """float64 [J]: for each plain-number term of the loss, 1 if it is a sum over samples, 0 if it is a mean."""
+    """float64 [J]: for each loss term that is a plain number, 1 if it is a sum over samples, 0 if it is a mean."""
 
     @classmethod
     def of(cls, start: int, part: int, whole: int, divisors: Any = (), summed: Any = ()) -> MicroBatchSlice:
-        """Return the slice of `part` samples from index `start`, in a batch of `whole` samples."""
+        """Return the slice of `part` samples starting at index `start` in a batch of `whole` samples."""
         with tf.device("/CPU:0"):
             return cls(
                 tf.constant(part / whole if whole else 0.0, tf.float64),

@@ -1,11 +1,11 @@
-"""Replicas of a strategy: converts values for all of them to one value each, and leaves the script's strategy scope.
+"""Handles a strategy's replicas: splits values by replica, joins them again, and leaves the strategy's scope.
 
-A batch of a `tf.distribute.MirroredStrategy` is a nest of `PerReplica` values. This module converts it to one plain
-nest per replica, so that no other code deals with `PerReplica`. The default strategy has one replica.
+A batch in a `tf.distribute.MirroredStrategy` is a nest of `PerReplica` values. This module converts it to one plain
+nest per replica, so that no other code has to deal with `PerReplica`. The default strategy has one replica.
 
 Within `strategy.scope()`, and after `tf.distribute.experimental_set_strategy`, every new variable has a component on
-each replica, and the handle of a mirrored variable cannot be read. Guides call `fit` inside the scope. What a strategy
-runs does not depend on the scope that it is called from: `strategy.run` enters its own.
+each replica, and the handle of a mirrored variable cannot be read. Guides call `fit` inside the scope. The scope
+from which a strategy is called does not affect what it runs, since `strategy.run` enters its own.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Replicas:
         if self.count == 1 and not any(isinstance(leaf, tf.distribute.DistributedValues) for leaf in flat):
             return [values]
         leaves = [self._strategy.experimental_local_results(leaf) for leaf in flat]
-        columns = [list(leaf) * (self.count // len(leaf)) for leaf in leaves]  # a shared value is listed once
+        columns = [list(leaf) * (self.count // len(leaf)) for leaf in leaves]  # a shared value is listed only once
         return [tf.nest.pack_sequence_as(values, [column[r] for column in columns]) for r in range(self.count)]
 
     def together(self, nests: list[Any]) -> Any:
-        """Combine one nest per replica into one nest of values for all replicas: the inverse of `local`."""
+        """Combine one nest per replica into a single nest of values for all replicas: the inverse of `local`."""
         if self.count == 1:
             return nests[0]
         return self._strategy.experimental_distribute_values_from_function(
@@ -59,24 +59,24 @@ class Replicas:
         return KERAS.reduce_per_replica.value()(logs, self._strategy, reduction="auto")
 
     def sizes(self, batch: Any) -> list[int] | None:
-        """Return the number of samples of each replica in an eager batch; None if its tensors disagree."""
+        """Return each replica's number of samples in an eager batch, or None if its tensors disagree."""
         sizes = [batches.size_of(own) for own in self.local(batch)]
         return None if None in sizes else sizes  # type: ignore[return-value]
 
     def size(self, batch: Any) -> int | None:
-        """Return the busiest replica's sample count, which must fit one device; None if the tensors disagree."""
+        """Return the busiest replica's sample count, which must fit on one device, or None if the tensors disagree."""
         sizes = self.sizes(batch)
         return None if sizes is None else max(sizes)
 
 
 def cuts(sizes: list[int], start: int, part: int) -> list[tuple[int, int]]:
-    """Return each replica's (begin, end), given the busiest one's `part` samples from `start`: equal shares for all."""
+    """Return (begin, end) for each replica, in proportion to the busiest one's `part` samples starting at `start`."""
     most = max(sizes)
     return [(size * start // most, size * (start + part) // most) for size in sizes]
 
 
 def replica_id() -> int:
-    """Return the id of the replica that this thread runs or traces."""
+    """Return the id of the replica that this thread is running or tracing."""
     context = tf.distribute.get_replica_context()
     number = getattr(context, "replica_id_in_sync_group", 0)
     return number if isinstance(number, int) else 0
@@ -84,7 +84,7 @@ def replica_id() -> int:
 
 @contextmanager
 def outside_strategy_scope() -> Iterator[None]:
-    """Within the block, this thread is in no strategy's scope. Any device that the scope set remains set."""
+    """Within the block, keep this thread outside any strategy's scope. A device set by the scope remains set."""
     if not tf.distribute.has_strategy() or not tf.distribute.in_cross_replica_context():
         yield
         return

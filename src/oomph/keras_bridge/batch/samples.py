@@ -16,7 +16,7 @@ from oomph.keras_bridge.batch import batches
 
 
 def in_batches(dataset: Any, size: int) -> Iterator[Any]:
-    """Yield the samples of `dataset` in batches of `size`; the last may be smaller. Raises TypeError if it cannot."""
+    """Yield the samples of `dataset` in batches of `size`; the last may be smaller. Raises TypeError if impossible."""
     if isinstance(dataset, tf.data.Dataset):
         return _of_pipeline(dataset, size)
     if isinstance(dataset, (tuple, dict)) or hasattr(dataset, "shape"):
@@ -47,7 +47,7 @@ def _of_elements(elements: Iterable[Any], size: int) -> Iterator[Any]:
 
 
 def _sliceable(leaf: Any) -> Any:
-    """Return an array unchanged, or copy a tensor to the host: slicing it on a device would need device memory."""
+    """Return arrays unchanged, but copy a tensor to the host, since slicing it on a device would need device memory."""
     if tf.is_tensor(leaf):
         with tf.device("/CPU:0"):
             return tf.identity(leaf)

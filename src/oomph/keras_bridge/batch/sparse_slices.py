@@ -1,14 +1,15 @@
-"""The slices of a sparse gradient: joins the slices of micro-batches into the slices of the full batch.
+"""Joins the slices of a sparse gradient in micro-batches into the slices of the full batch.
 
 TensorFlow returns a table's gradient as IndexedSlices: one slice for each entry that was looked up. The kind of entry
-determines how micro-batches' slices combine:
+determines how to combine the slices from micro-batches:
 
-- Words of the samples: each micro-batch looks up its own words, so the slices are concatenated, as in the full batch.
+- Words in the samples: each micro-batch looks up its own words, so the slices are concatenated, as in the full batch.
 - Positions, relative distances, class tokens: every micro-batch looks up the same entries, and the full batch looks
-  them up once. Equal slices are added up.
-- Words that `tf.unique` has made distinct: the full batch looks up each word once, so equal indices are added up.
+  them up only once. Matching slices are added up.
+- Words that `tf.unique` has made distinct: the full batch looks up each word once, so slices with equal indices are
+  added up.
 
-One table may be used in several ways. Then its gradient is a concatenation, and each piece is handled separately.
+A table may be used in several ways. Its gradient is then a concatenation, and each piece is handled separately.
 
 Source: tensorflow/python/ops/array_grad.py (`_GatherV2Grad`), gradients_util.py (`AggregateIndexedSlicesGradients`).
 """
@@ -43,7 +44,7 @@ class Origin(Enum):
 
 @dataclass(frozen=True)
 class Piece:
-    """One of the concatenated pieces of a sparse gradient; `size` is in slices, or None if the trace lacks it."""
+    """One of the pieces that make up a sparse gradient; `size` is in slices, or None if the trace lacks it."""
 
     origin: Origin
     size: int | None = None
@@ -54,7 +55,7 @@ ONE = (Piece(Origin.SAMPLES),)
 
 
 class TracedSlices:
-    """The pieces of one sparse gradient of a traced step.
+    """The pieces of one sparse gradient in a traced step.
 
     Args:
         indices: the gradient's indices, in the graph of the step.
@@ -67,19 +68,19 @@ class TracedSlices:
         self.pieces = tuple(Piece(_origin_of(each, dependent), _size_of(each)) for each in self._indices)
 
     def sizes(self) -> Any:
-        """Return the number of slices in each piece: a tensor, int64 [pieces]."""
+        """Return the number of slices in each piece as an int64 tensor [pieces]."""
         return tf.stack([tf.size(each, tf.int64) for each in self._indices])
 
 
 class _OnHost(NamedTuple):
-    """Slices as NumPy arrays: they take no device memory, which the micro-batches still need."""
+    """Slices as NumPy arrays, which take up no device memory, since the micro-batches still need it."""
 
     values: Any
     indices: Any
 
 
 class JoinedSlices:
-    """Joins one sparse gradient's slices of all micro-batches, in eager mode."""
+    """Joins the slices of one sparse gradient from all micro-batches, in eager mode."""
 
     def __init__(self, pieces: Sequence[Piece] = ONE) -> None:
         self._pieces = pieces
@@ -91,10 +92,10 @@ class JoinedSlices:
         """Keep the slices of one micro-batch.
 
         Args:
-            sizes: the sizes of its pieces, int64 [pieces]; None for a step that ran eagerly.
+            sizes: the sizes of the micro-batch's pieces as int64 [pieces], or None for a step that ran eagerly.
 
         Raises:
-            ValueError: if the pieces cannot be told apart, or the same lookup returns a different number of slices.
+            ValueError: if the pieces cannot be told apart, or if the same lookup returns a different number of slices.
         """
         self._device, self._dense_shape = slices.values.device, slices.dense_shape
         for piece, kept, own in zip(self._pieces, self._kept, self._apart(slices, sizes), strict=True):
@@ -120,7 +121,7 @@ class JoinedSlices:
         return list(map(_OnHost, np.split(values, ends), np.split(indices, ends)))
 
     def _counted(self, count: int) -> list[int]:
-        """Return the number of slices in each piece, if at most one is unknown; `count` is their sum."""
+        """Return the number of slices in each piece, given their sum; the size of at most one piece may be unknown."""
         known = [piece.size for piece in self._pieces]
         if known.count(None) > 1:
             raise ValueError("an eager step looks up one table in several ways")
@@ -167,7 +168,7 @@ def _side_by_side(parts: Sequence[_OnHost]) -> _OnHost:
 
 
 def _distinct(slices: _OnHost) -> _OnHost:
-    """Add up slices with equal indices, in the order of `tf.unique`."""
+    """Add up slices with equal indices, keeping the order of `tf.unique`."""
     _, first, inverse = np.unique(slices.indices, return_index=True, return_inverse=True)
     order = np.argsort(first)
     place = np.empty_like(order)

@@ -1,1 +1,1 @@
-"""The undocumented names of Keras and TensorFlow: two tables, and what is missing from the installed versions."""
+"""The undocumented names in Keras and TensorFlow: two tables, and what the installed versions lack."""

@@ -1,10 +1,10 @@
-"""The undocumented names of Keras 3 that oomph reads, sets or replaces.
+"""The undocumented names in Keras 3 that oomph reads, sets or replaces.
 
-No other file contains them, except for modules whose import oomph waits for (`inject/hook.py`) or which it does not
-guard (`script/unguarded_training.py`).
+No other file contains them, except for the names of modules whose import oomph waits for (`inject/hook.py`) or that it
+does not guard (`script/unguarded_training.py`).
 
-To support a new Keras, start here: `make next-keras` lists the rows that a release has lost. If a version uses
-different names for the same things, add a class next to `Keras3` with the same attributes, and let `KERAS` choose
+To support a new Keras version, start here: `make next-keras` lists the rows that a release no longer has. If a version
+uses different names for the same things, add a class next to `Keras3` with the same attributes, and let `KERAS` choose
 between them.
 """
 
@@ -25,7 +25,7 @@ _GIVEN_METRICS = Feature.CHECKING | Feature.EXACT_STEP | Feature.OBJECTS
 
 
 def _relied_on(module: str, feature: Feature, *names: str) -> tuple[Attribute, ...]:
-    """Build rows for documented names, which other files use directly. They only check that the names exist."""
+    """Build rows for documented names, which other files use directly. These rows only check that the names exist."""
     return tuple(Attribute(module, name, feature) for name in names)
 
 
@@ -74,7 +74,7 @@ class Keras3:
     optimizer = Global(_OPTIMIZER, "BaseOptimizer", Feature.EXACT_STEP | Feature.RESUME | Feature.CUSTOM_LOOPS)
     optimizer_variables = Attribute(_OPTIMIZER, "_trainable_variables", Feature.EXACT_STEP | Feature.RESUME)
     learning_rate = Attribute(_OPTIMIZER, "_learning_rate", Feature.RESUME)
-    # -- what compile was given, and the graph of layers
+    # -- arguments to compile, and the graph of layers
     user_loss = Attribute(_COMPILED, "_user_loss", Feature.CHECKING)
     user_loss_weights = Attribute(_COMPILED, "_user_loss_weights", Feature.CHECKING)
     user_metrics = Attribute(_COMPILED, "_user_metrics", _GIVEN_METRICS)
@@ -144,8 +144,8 @@ class Keras3:
         *_relied_on("keras.src.callbacks.reduce_lr_on_plateau", Feature.RESUME, "best", "wait", "cooldown_counter"),
         *_relied_on("keras.src.utils.traceback_utils", Feature.GUARD, "filter_traceback"),
     )  # fmt: skip
-    """Documented names that oomph relies on."""
+    """The documented names that oomph relies on."""
 
 
 KERAS = Keras3
-"""The names for the Keras that the script has imported."""
+"""The names in the Keras version that the script has imported."""

@@ -1,4 +1,4 @@
-"""One row of a table of private names: where Keras or TensorFlow defines a name, and why oomph needs it."""
+"""A row in a table of private names: where Keras or TensorFlow defines a name, and why oomph needs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Feature(enum.Flag):
-    """A feature that stops working without a name. Everything else keeps working."""
+    """A feature that stops working if a name is missing. Everything else keeps working."""
 
     GUARD = enum.auto()
     EXACT_STEP = enum.auto()
@@ -37,7 +37,7 @@ class Feature(enum.Flag):
 
     @property
     def meaning(self) -> str:
-        """The feature, in words that fit "... is switched off"."""
+        """The feature in words, phrased to fit "... is switched off"."""
         return " and ".join(text for feature, text in _MEANING.items() if feature & self)
 
 
@@ -68,11 +68,11 @@ class Row:
     """A name that a module defines, or that its code mentions.
 
     Attributes:
-        module: the module that defines it.
-        name: its spelling there.
-        feature: the feature that is switched off without it.
-        beside: the row is needed only if the code of the module also contains this name.
-        also: its names in other versions.
+        module: the module that defines the name.
+        name: the spelling of the name in that module.
+        feature: the feature that is switched off without the name.
+        beside: another name; the row is needed only if the module's code contains that one as well.
+        also: the spellings in other versions.
     """
 
     module: str
@@ -83,18 +83,18 @@ class Row:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name in this and in other versions."""
+        """The spellings of the name in this and other versions."""
         return self.name, *self.also
 
     def name_on(self, owner: Any) -> str:
-        """Return the first of its names that an object, class or module has; the installed spelling if it has none."""
+        """Return the first spelling that an object, class or module has, or the installed spelling if it has none."""
         if not self.also:
             return self.name  # the usual case, which costs nothing
         return next((name for name in self.names if hasattr(owner, name)), self._installed)
 
     @property
     def _installed(self) -> str:
-        """The first of its names that the code of the installed module mentions."""
+        """The first spelling that the code of the installed module mentions."""
         known = _names_in(self.module)
         return next((name for name in self.names if name in known), self.name)
 
@@ -107,7 +107,7 @@ class Row:
 
     @property
     def path(self) -> str:
-        """Module and name, like `__module__` and `__qualname__` of a class."""
+        """The module and the name, like a class's `__module__` and `__qualname__`."""
         known = vars(sys.modules.get(self.module, object))
         return f"{self.module}.{next((name for name in self.names if name in known), self.name)}"
 
@@ -122,16 +122,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Global(Row):
-    """A function, a class, a constant or a module within `module`."""
+    """A function, class, constant or module within `module`."""
 
     @property
     def place(self) -> tuple[Any, str]:
-        """The defining module, and the name there. Imports the module."""
+        """The module that defines the name, and its spelling there. Imports the module."""
         owner = importlib.import_module(self.module)
         return owner, self.name_on(owner)
 
     def value(self) -> Any:
-        """Return the object behind the name; raises ImportError if it does not exist."""
+        """Return the object that the name refers to. Raises ImportError if it does not exist."""
         owner, name = self.place
         return getattr(owner, name) if hasattr(owner, name) else importlib.import_module(self.path)
 
@@ -142,10 +142,10 @@ class Global(Row):
 
 @dataclass(frozen=True)
 class Attribute(Row):
-    """An attribute of the objects of a class in `module`."""
+    """An attribute of the instances of a class in `module`."""
 
     def of(self, thing: Any) -> Any:
-        """Return the attribute's value on an object; raises AttributeError if the object has no such attribute."""
+        """Return the attribute's value on an object. Raises AttributeError if the object has no such attribute."""
         return getattr(thing, self.name_on(thing))
 
     def get(self, thing: Any, default: Any = None) -> Any:
@@ -157,11 +157,11 @@ class Attribute(Row):
         return hasattr(thing, self.name_on(thing))
 
     def call(self, thing: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call the method of an object and return its result."""
+        """Call the method on an object and return its result."""
         return getattr(thing, self.name_on(thing))(*args, **kwargs)
 
     def put(self, thing: Any, value: Any) -> None:
-        """Set the attribute of an object."""
+        """Set the attribute on an object."""
         setattr(thing, self.name_on(thing), value)
 
 
@@ -179,14 +179,14 @@ def _is_module(name: str) -> bool:
 
 
 def _is_alive(module: str, name: str) -> bool:
-    """True if an imported module or one of its classes, including those written in C, has the name."""
+    """True if an imported module or one of its classes, including classes written in C, has the name."""
     known = vars(sys.modules[module]) if module in sys.modules else {}
     return name in known or any(isinstance(thing, type) and hasattr(thing, name) for thing in list(known.values()))
 
 
 @cache
 def _names_in(module: str) -> frozenset[str]:
-    """Return every name that the code of a module mentions; none if the module does not exist.
+    """Return every name that a module's code mentions, or an empty set if the module does not exist.
 
     Most attributes exist only once a model is trained, so inspecting classes is not enough. The code is not run: Keras
     is still being imported when this is called.

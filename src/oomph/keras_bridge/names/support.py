@@ -1,6 +1,6 @@
 """Determines what the installed Keras and TensorFlow support, once the script has imported Keras.
 
-A missing row of a table switches off the features that need it, and nothing else.
+A row that is missing from a table switches off only the features that need it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,6 @@ def missing() -> tuple[Row, ...]:
 
 
 def lacks(feature: Feature) -> str:
-    """Return, in a few words, why a feature is switched off; empty if nothing is missing."""
+    """Return, in a few words, why a feature is switched off, or an empty string if nothing is missing."""
     without = next((row for row in missing() if feature in row.feature), None)
     return "" if without is None else f"this {without.library} has no {without}"

@@ -1,6 +1,6 @@
-"""The undocumented names of TensorFlow 2 that oomph reads, sets or replaces.
+"""The undocumented names in TensorFlow 2 that oomph reads, sets or replaces.
 
-These files work before TensorFlow is imported and contain such names themselves: `protocol/entropy.py`,
+The following files run before TensorFlow is imported, and contain such names themselves: `protocol/entropy.py`,
 `inject/hook.py`, `script/opened_files.py` and `script/unguarded_training.py`.
 """
 
@@ -52,7 +52,7 @@ class TensorFlow2:
     function = Global(_FUNCTION, "Function", Feature.CUSTOM_LOOPS | Feature.NO_XLA)
     python_function = Attribute(_FUNCTION, "_python_function", Feature.OBJECTS)
     wrapper_in_graph = Attribute(_SCRIPT_OPS, "ag_dnc_wrapper__", Feature.OBJECTS, beside="ag_dnc_wrapper__")
-    """Set on a user's function by each trace of a `tf.numpy_function` that calls it."""
+    """Set on a user's function each time a `tf.numpy_function` that calls it is traced."""
     jit_compile = Attribute(_FUNCTION, "_jit_compile", _STEP | Feature.NO_XLA)
     traces = Attribute(_FUNCTION, "_list_all_concrete_functions", _RESUME)
     create_concrete_function = Global(
@@ -127,4 +127,4 @@ class TensorFlow2:
 
 
 TENSORFLOW = TensorFlow2
-"""The names for the TensorFlow that the script has imported."""
+"""The names in the TensorFlow version that the script has imported."""

@@ -1,1 +1,1 @@
-"""Examines tf.data pipelines: their stages, their length, and the elements they fail on."""
+"""Examines tf.data pipelines: their stages, their length, and the elements that make them fail."""

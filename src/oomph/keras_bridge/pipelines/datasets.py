@@ -1,4 +1,4 @@
-"""The parts of a `tf.data` pipeline: its datasets, the operations of their functions, and their dependencies."""
+"""The parts of a `tf.data` pipeline: its datasets, the operations in their functions, and their dependencies."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _OF_PYTHON_OR_VARIABLES = ("PyFunc", "VariableOp", "RngReadAndSkip", "LookupTabl
 """Parts of the names of operations that depend on Python or on variables."""
 _IMAGE = "tf.image."
 _BEHIND_IMAGES = ("tf.random.uniform",)
-"""The calls whose kernels the functions of tf.image draw with."""
+"""The calls whose kernels the functions in tf.image use to draw random numbers."""
 _DEPTH = 3
-"""Maximum depth of calls between functions of the script."""
+"""The maximum depth to which calls between the script's functions are followed."""
 
 
 class KernelDraws(enum.Enum):
-    """A pipeline's use of random numbers from state in TensorFlow's kernels, which no checkpoint contains."""
+    """How a pipeline uses random numbers from state in TensorFlow's kernels, which checkpoints do not contain."""
 
     NONE = "none"
     SEEDED = "seeded"
@@ -36,18 +36,18 @@ class KernelDraws(enum.Enum):
     UNSEEDED = "unseeded"
     """A new iterator draws different numbers."""
     RACED = "raced"
-    """Parallel calls draw them, so an element's number varies from one iterator to the next, even with a seed."""
+    """Parallel calls draw them, so an element's numbers vary from one iterator to the next, even with a seed."""
 
 
 def datasets_in(dataset: Any) -> Iterator[Any]:
-    """Yield a dataset and all datasets that it is built from."""
+    """Yield a dataset and every dataset that it is built from."""
     waiting = [dataset]
     while waiting:
         each = waiting.pop()
         if TENSORFLOW.dataset_functions.on(each):
             yield each
             waiting += _inputs_of(each)
-        else:  # distributed by a strategy
+        else:  # a dataset distributed by a strategy
             waiting += [inner for inner in (TENSORFLOW.original_dataset.get(each),) if inner is not None]
 
 
@@ -62,7 +62,7 @@ def count_of_shuffles(dataset: Any) -> int:
 
 
 def caches_a_shuffle(dataset: Any) -> bool:
-    """True if a cache keeps the order of a shuffle, which does not run again once the cache is full."""
+    """True if a cache stores the order of a shuffle, which does not run again once the cache is full."""
     caches = (each for each in datasets_in(dataset) if "Cache" in type(each).__name__)
     return any(map(count_of_shuffles, caches))
 
@@ -77,9 +77,9 @@ def writes_cache_file(dataset: Any) -> bool:
 def is_begun_by_making(dataset: Any) -> bool:
     """True if creating and dropping an iterator advances the dataset as much as a full pass does.
 
-    Each shuffle draws a seed for every iterator over it. Most iterators are created along with the user's iterator. An
-    iterator below a shuffle or within a repetition is created when the first element is requested, and a cache keeps
-    the order in which it was filled.
+    Each shuffle draws a seed for every iterator over it. Most iterators are created together with the user's iterator.
+    But an iterator below a shuffle or within a repetition is created only when the first element is requested, and a
+    cache keeps the order in which it was filled.
     """
     for each in datasets_in(dataset):
         kind, inputs = type(each).__name__, [below for one in _inputs_of(each) for below in datasets_in(one)]
@@ -91,7 +91,7 @@ def is_begun_by_making(dataset: Any) -> bool:
 
 
 def repeats_shuffled(dataset: Any) -> bool:
-    """True if a shuffle within a repetition draws a seed each time the data restart, even when prefetched."""
+    """True if a shuffle within a repetition draws a seed each time the data restarts, even during prefetching."""
     return any(
         "Repeat" in type(each).__name__ and any(map(_reshuffles, datasets_in(one)))
         for each in datasets_in(dataset)
@@ -108,14 +108,14 @@ def _reshuffles(dataset: Any) -> bool:
 
 
 def is_reproducible(dataset: Any) -> bool:
-    """True if the same script gets the same batches in a new process: it sets a seed and requires a fixed order."""
+    """True if a new process gets the same batches, since the script sets a seed and requires a fixed order."""
     if dataset is None or TENSORFLOW.global_seed.value()() is None:
         return False
     return dataset.options().deterministic is not False
 
 
 def depends_on_python(dataset: Any) -> bool:
-    """True if Python creates the elements, or they depend on variables."""
+    """True if Python creates the elements, or if they depend on variables."""
     return any(
         word in node.op for each in datasets_in(dataset) for node in _nodes_of(each) for word in _OF_PYTHON_OR_VARIABLES
     )
@@ -129,9 +129,10 @@ def changes_variables(dataset: Any) -> bool:
 
 
 def kernel_draws(dataset: Any) -> KernelDraws:
-    """Return how later elements depend on random numbers whose counts are inside kernels.
+    """Return how later elements depend on random numbers whose counts are kept inside kernels.
 
-    A map over a single element has drawn its numbers before the first element arrives. Keras shuffles arrays this way.
+    A map over a single element has drawn all of its numbers before the first element arrives. Keras shuffles arrays
+    this way.
     """
     if raced_call(dataset):
         return KernelDraws.RACED
@@ -147,7 +148,7 @@ def kernel_draws(dataset: Any) -> KernelDraws:
 
 
 def lost_draws(dataset: Any) -> Reason | None:
-    """Return why a new iterator draws different random numbers from the last one; None if it draws the same."""
+    """Return why a new iterator would draw different random numbers from the last one, or None if it would not."""
     match kernel_draws(dataset):
         case KernelDraws.RACED:
             return because("raced", call=raced_call(dataset))
@@ -157,9 +158,9 @@ def lost_draws(dataset: Any) -> Reason | None:
 
 
 def drawn_calls(dataset: Any, kernel: str) -> tuple[str, ...]:
-    """Return the random operations of a pipeline, as scripts call them; none if this kernel is not random.
+    """Return a pipeline's random operations, spelled as in scripts, or an empty tuple if this kernel is not random.
 
-    The operation behind the kernel is the first.
+    The operation that the kernel belongs to comes first.
     """
     if kernel not in CALLS or kernel not in STATEFUL:
         return ()
@@ -175,9 +176,9 @@ def drawn_calls(dataset: Any, kernel: str) -> tuple[str, ...]:
 
 
 def raced_call(dataset: Any) -> str:
-    """Return the random operation, as scripts call it, that a parallel stage calls; empty if there is none.
+    """Return the random operation, spelled as in scripts, that a parallel stage calls; empty if there is none.
 
-    Under `enable_op_determinism`, TensorFlow runs the calls of such a stage one after the other.
+    Under `enable_op_determinism`, TensorFlow runs the calls in such a stage one after the other.
     """
     if TENSORFLOW.is_deterministic.value()():
         return ""
@@ -209,7 +210,7 @@ def _written_calls(dataset: Any) -> Iterator[str]:
 
 
 def _names_in(function: Any, depth: int) -> set[str]:
-    """Return the names in a function's code, and in functions that it calls."""
+    """Return the names in the code of a function and of the functions that it calls."""
     plain = inspect.unwrap(getattr(function, "__func__", function)) if callable(function) else None
     code = getattr(plain, "__code__", None)
     if code is None or depth == 0:
@@ -242,7 +243,7 @@ def _draws_without_a_seed(node: Any) -> bool:
 
 
 def _shuffles_without_a_seed(nodes: Sequence[Any]) -> bool:
-    """True if a function creates unseeded shuffles. Others have seeds (`protocol/entropy.py`)."""
+    """True if a function creates unseeded shuffles; all other shuffles have seeds (`protocol/entropy.py`)."""
     constants = {node.name: node.attr["value"].tensor for node in nodes if node.op == "Const"}
     seeds = [node.input[2:4] for node in nodes if "ShuffleDataset" in node.op]
     return any(all(_is_zero(constants.get(name.partition(":")[0])) for name in names) for names in seeds)
@@ -261,12 +262,12 @@ def _maps_one_element(dataset: Any) -> bool:
 
 
 def _nodes_of(dataset: Any) -> Iterator[Any]:
-    """Yield the operations of all functions that one dataset calls, directly or indirectly, as nodes of a GraphDef."""
+    """Yield the operations of all functions that a dataset calls, directly or indirectly, as GraphDef nodes."""
     return itertools.chain.from_iterable(_graphs_of(dataset))
 
 
 def _graphs_of(dataset: Any) -> Iterator[Sequence[Any]]:
-    """Yield the operations of each function that one dataset calls, directly or indirectly, as a sequence of nodes."""
+    """Yield the operations of each function that a dataset calls, directly or indirectly, as a sequence of nodes."""
     for wrapper in TENSORFLOW.dataset_functions.call(dataset):
         graph = getattr(getattr(wrapper, "function", None), "graph", None)
         if graph is not None:
@@ -279,7 +280,7 @@ _BEFORE_A_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def chain(dataset: Any) -> list[Any]:
-    """List the datasets that a pipeline is built from, source first, ending with the pipeline itself."""
+    """List the datasets that a pipeline is built from, from the source to the pipeline itself."""
     found: list[Any] = []
     _collect(dataset, found, set())
     return found
@@ -301,7 +302,7 @@ def kind_of(dataset: Any) -> str:
 
 
 def functions_of(dataset: Any) -> Iterator[Any]:
-    """Yield the concrete functions of one dataset, such as a map, a filter or an interleave."""
+    """Yield the concrete functions of a dataset such as a map, a filter or an interleave."""
     for wrapper in TENSORFLOW.dataset_functions.call(dataset) if TENSORFLOW.dataset_functions.on(dataset) else ():
         function = getattr(wrapper, "function", None)
         if function is not None:

@@ -1,6 +1,7 @@
-"""The elements of a pipeline: how many there are if none fails, and which files and elements make it fail.
+"""A pipeline's elements: how many there are if none fails, and which files and elements make it fail.
 
-TensorFlow does not know the number of elements once errors are ignored, and its own errors do not name the failing one.
+Once errors are ignored, TensorFlow does not know the number of elements, and its own errors do not name the failing
+one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _COUNTING = ("take", "skip", "repeat")
 def length(dataset: Any, ignoring: Container[Any]) -> int:
     """Return the number of elements in a pipeline, or tf.data's INFINITE_CARDINALITY or UNKNOWN_CARDINALITY.
 
-    No function is traced, and no seed is drawn.
+    No functions are traced and no seeds are drawn.
 
     Args:
         ignoring: the datasets that skip failing elements.
@@ -47,7 +48,7 @@ def length(dataset: Any, ignoring: Container[Any]) -> int:
 
 
 def _counted(apply: Apply | None, before: int) -> int:
-    """Count the elements after a stage that depends only on the stage's arguments and the `before` elements."""
+    """Return how many elements a stage outputs, which depends only on its arguments and its input count `before`."""
     numbers = _of_length(before)
     return _UNKNOWN if apply is None or numbers is None else _cardinality(apply(numbers))
 
@@ -57,7 +58,7 @@ def _cardinality(dataset: Any) -> int:
 
 
 def _of_length(size: int) -> Any:
-    """Create a dataset with `size` numbers; None if the size is unknown."""
+    """Create a dataset of `size` numbers, or return None if the size is unknown."""
     if size == tf.data.INFINITE_CARDINALITY:
         return tf.data.Dataset.range(1).repeat()
     return None if size == _UNKNOWN else tf.data.Dataset.range(size)
@@ -67,9 +68,9 @@ _MOST_CHARACTERS = 200
 
 
 def corrupt_records(stages: Iterable[Any], seconds: float) -> Iterator[str]:
-    """Name each file, record or element at which one of the stages fails, if found in time.
+    """Describe each file, record or element that makes one of the stages fail, as far as time allows.
 
-    Reads their input again, in any order, without changing the state of their datasets.
+    Reads the stages' input again, in any order, without changing the state of their datasets.
     """
     until = time.time() + seconds
     for stage in stages:
@@ -85,7 +86,7 @@ def corrupt_records(stages: Iterable[Any], seconds: float) -> Iterator[str]:
 
 
 def _files_of(source: Any) -> Iterator[tuple[str, Any]]:
-    """Yield each file of a source that reads files, with a dataset that reads only that file."""
+    """Yield each file that a source reads, paired with a dataset that reads only that file."""
     names = TENSORFLOW.dataset_files.get(source)
     if names is None or "TFRecord" not in type(source).__name__:
         return
@@ -94,7 +95,7 @@ def _files_of(source: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _failing_number(records: Any, until: float) -> int | None:
-    """Return the number of the first unreadable record, counted from 1; None if none is found in time."""
+    """Return the number of the first unreadable record, counted from 1, or None if none is found in time."""
     number = 1
     try:
         for _ in records:
@@ -107,7 +108,7 @@ def _failing_number(records: Any, until: float) -> int | None:
 
 
 def _failing_elements(before: Any, function: Any, until: float) -> Iterator[str]:
-    """Name the elements of `before` for which the user's function raises."""
+    """Describe the elements of `before` for which the user's function raises an error."""
     try:
         for number, element in _tried(before, function, until):
             yield _in_words(element, int(number))
@@ -116,9 +117,9 @@ def _failing_elements(before: Any, function: Any, until: float) -> Iterator[str]
 
 
 def _tried(before: Any, function: Any, until: float) -> Any:
-    """Build a dataset of the elements for which the function raises, each with its number.
+    """Build a dataset of the elements for which the function raises an error, each paired with its number.
 
-    Each element is mapped in its own dataset, in parallel and inside TensorFlow.
+    Each element is mapped in a dataset of its own, in parallel and inside TensorFlow.
     """
 
     def tried(number: Any, element: Any) -> Any:
@@ -132,7 +133,7 @@ def _tried(before: Any, function: Any, until: float) -> Any:
 
 
 def _failing_readings(before: Any, function: Any, until: float) -> Iterator[str]:
-    """Name the elements, such as files, that the user's function turns into failing datasets, and their bad records."""
+    """Describe the elements, such as files, that the user's function turns into failing datasets, and bad records."""
     try:
         for number, element in enumerate(before, 1):
             if time.time() > until:
@@ -146,7 +147,7 @@ def _failing_readings(before: Any, function: Any, until: float) -> Iterator[str]
 
 
 def _in_words(element: Any, number: int) -> str:
-    """Return the file name in an element, or its number."""
+    """Return the file name in an element, or the element's number."""
     texts = [
         part for part in tf.nest.flatten(element) if getattr(part, "dtype", None) == tf.string and part.shape.rank == 0
     ]

@@ -1,4 +1,4 @@
-"""Rebuilds a tf.data pipeline with one change, using the same public methods that the user called."""
+"""Rebuilds a tf.data pipeline with a single change, using the same public methods that the user called."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines.datasets import chain, kind_of, shuffles, static
 
 Apply = Callable[[Any], Any]
-"""A function that creates the next dataset of a pipeline from the previous one."""
+"""A function that creates the next dataset in a pipeline from the previous one."""
 
 
 def linear(dataset: Any) -> list[Any]:
-    """Return the last datasets of a pipeline, as far back as each has one input; the first may be any source."""
+    """Return a pipeline's last datasets, as far back as each has a single input; the first may be any source."""
     found: list[Any] = []
     for each in reversed(chain(dataset)):
         if found and TENSORFLOW.dataset_inputs.call(found[0]) != [each]:
@@ -25,10 +25,10 @@ def linear(dataset: Any) -> list[Any]:
 
 
 def rebuilt(datasets: Sequence[Any], changes: Mapping[int, Apply | None], last: Sequence[Apply] = ()) -> Any:
-    """Rebuild a chain and return its last dataset; None if the kind of a stage is unknown.
+    """Rebuild a chain and return its last dataset, or None if a stage is of an unknown kind.
 
     Args:
-        datasets: as `linear` returns them; the first is used as it is.
+        datasets: the datasets as returned by `linear`; the first is used unchanged.
         changes: replacements for stages, by index; None leaves the stage out.
         last: stages to append.
     """
@@ -44,9 +44,9 @@ def rebuilt(datasets: Sequence[Any], changes: Mapping[int, Apply | None], last: 
 
 
 def in_any_order(dataset: Any) -> Any:
-    """Build a dataset of every element once, in any order, without advancing the original; None if impossible.
+    """Build a dataset that yields every element once, in any order, or return None if that is impossible.
 
-    Iterating over the original would consume the orders of its shuffles.
+    Iterating over the original would advance it: its shuffles would use up their orders.
     """
     datasets = linear(dataset)
     first = 0
@@ -68,13 +68,13 @@ def _flattened(function: Any) -> Apply:
 
 
 def as_it_was(dataset: Any) -> Apply | None:
-    """Return the call that created this dataset from its input; None for an unknown kind."""
+    """Return the call that created this dataset from its input, or None if the kind is unknown."""
     known = _KNOWN.get(kind_of(dataset))
     return None if known is None else known(dataset)
 
 
 def mapped(dataset: Any, parallel: bool | None = None) -> Apply | None:
-    """Return the call that recreates this map, parallel or not; by default as before."""
+    """Return the call that recreates this map, parallel or not (by default, as before)."""
     function = function_of(dataset)
     if function is None:
         return None
@@ -85,7 +85,7 @@ def mapped(dataset: Any, parallel: bool | None = None) -> Apply | None:
 
 
 def interleaved(dataset: Any, parallel: bool = True) -> Apply | None:
-    """Return the call that recreates this interleave, in the same order, parallel or not; None if unknown."""
+    """Return the call that recreates this interleave in the same order, parallel or not, or None if unknown."""
     function, cycle = function_of(dataset), static(TENSORFLOW.cycle_length.get(dataset))
     block = static(TENSORFLOW.block_length.get(dataset))
     if function is None or cycle is None or block is None:
@@ -99,7 +99,7 @@ def _interleaved(dataset: Any) -> Apply | None:
 
 
 def function_of(dataset: Any) -> Any:
-    """Return the Python function of a map or a filter."""
+    """Return the Python function that a map or filter calls."""
     wrapper = TENSORFLOW.map_function.get(dataset) or TENSORFLOW.filter_predicate.get(dataset)
     return TENSORFLOW.structured_function.get(wrapper)
 

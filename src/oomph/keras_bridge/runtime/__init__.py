@@ -1,1 +1,1 @@
-"""Reads TensorFlow's runtime: its errors, its allocator, its waits for memory."""
+"""Monitors TensorFlow's runtime: its errors, its allocator, and its waits for memory."""

@@ -1,8 +1,8 @@
-"""Reads TensorFlow's allocator of the training device (limit, bytes in use, peak), and reports its waits for memory.
+"""Reads the training device's TensorFlow allocator (limit, bytes in use, peak), and reports waits for memory.
 
 TensorFlow retries a failed allocation for ten seconds before it raises an error, and uses no CPU meanwhile. A step with
-a loop can wait for many allocations in a row. A thread checks whenever there is no progress for a moment: nearly full
-memory and a TensorFlow thread that sleeps with a time limit indicate such a wait.
+a loop can wait for many allocations in a row. A thread checks for such a wait whenever progress pauses for a moment:
+memory that is nearly full, and a TensorFlow thread that sleeps with a timeout, indicate one.
 
 Source: tensorflow/core/common_runtime/bfc_allocator.cc (`AllocateRaw`, kMaxMillisToWait) and allocator_retry.cc;
 futex(2), proc_pid_syscall(5).
@@ -31,14 +31,14 @@ _TOO_MUCH = 1 << 46
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """The allocator of one device. Readings are in bytes; None if TensorFlow does not report them."""
+    """A device's allocator. Readings are in bytes, or None where TensorFlow does not report them."""
 
     device: str
     limit_bytes: int | None
 
     @classmethod
     def of_training_device(cls, gpu: str | None = None) -> DeviceMemory:
-        """Return the allocator of TensorFlow's first GPU or, without one, of the CPU, which has a limit only if set.
+        """Return the allocator of TensorFlow's first GPU or, without one, of the CPU, which by default has no limit.
 
         Args:
             gpu: the name of a different GPU, such as "GPU:1".
@@ -55,7 +55,7 @@ class DeviceMemory:
         return self._reading("current")
 
     def peak_bytes(self) -> int | None:
-        """Return the most bytes in use since the last `reset_peak`."""
+        """Return the largest number of bytes in use at any time since the last `reset_peak`."""
         return self._reading("peak")
 
     def reset_peak(self) -> None:
@@ -63,7 +63,7 @@ class DeviceMemory:
         try:
             tf.config.experimental.reset_memory_stats(self.device)
         except (ValueError, tf.errors.OpError):
-            pass  # an allocator without statistics
+            pass  # this allocator keeps no statistics
 
     def was_nearly_full(self) -> bool:
         """True if most of the limit has been in use since the last `reset_peak`: evidence of a disguised OOM."""
@@ -79,7 +79,7 @@ class DeviceMemory:
 
 
 def peak_bytes_of_device() -> int | None:
-    """Return the training device's peak in bytes; None for a CPU without a limit, which has no separate memory."""
+    """Return the training device's peak in bytes, or None for a CPU without a limit, which has no memory of its own."""
     memory = DeviceMemory.of_training_device()
     return memory.peak_bytes() if memory.device.startswith("GPU") or memory.limit_bytes else None
 
@@ -102,12 +102,12 @@ def _listed_limit_bytes(device: str) -> int | None:
             if session.TF_DeviceListName(devices, index).endswith(f"device:{device}"):
                 return int(session.TF_DeviceListMemoryBytes(devices, index)) or None
     except (ImportError, AttributeError, tf.errors.OpError):
-        pass  # a private interface: without it, the peak at the failure stands in for the limit
+        pass  # a private interface: without it, the peak at the failure is used as the limit
     return None
 
 
 def run_out_of_memory(*_: Any) -> NoReturn:
-    """Request an impossible amount of memory, for a test, so that TensorFlow raises its own error."""
+    """Request an impossible amount of memory for a test, so that TensorFlow raises its own error."""
     tf.zeros([_TOO_MUCH // 8], tf.float64)
     raise AssertionError("an allocator has granted 64 TiB")
 
@@ -115,18 +115,18 @@ def run_out_of_memory(*_: Any) -> NoReturn:
 _LOOK_SECONDS = 0.5
 _SILENT_SECONDS = 1.0
 _LONGEST_SECONDS = 600.0
-"""The longest silence, in seconds, before the supervisor may report a hang."""
+"""The longest silence, in seconds, after which the supervisor may report a hang."""
 _TOLD_SECONDS = 60.0
 _FULL = 0.9
 _FUTEX = {"x86_64": "202", "aarch64": "98"}
 _WAIT_UNTIL = 0x189
 """The futex operation (FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME) of TensorFlow's timed waits."""
 _OURS = "tf_"
-"""Prefix of the names of TensorFlow's threads."""
+"""The prefix of TensorFlow's thread names."""
 
 
 class MemoryWait:
-    """Watches a process from its first fit onwards."""
+    """Detects when a process is waiting for memory, starting with its first fit."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -136,7 +136,7 @@ class MemoryWait:
 
     @classmethod
     def start(cls, session: Session) -> None:
-        """Start the thread if a supervisor listens and the device has a memory limit."""
+        """Start the thread if a supervisor is listening and the device has a memory limit."""
         if not session.pulse.is_heard:
             return
         watch = cls(session)
@@ -149,7 +149,7 @@ class MemoryWait:
             try:
                 self.look()
             except Exception:
-                return  # without this check, the limits of the supervisor still hold
+                return  # without this check, the supervisor's limits still apply
 
     def look(self) -> None:
         """Report a wait for memory if progress has stopped."""
@@ -173,11 +173,11 @@ class MemoryWait:
 
 
 def waits_with_a_limit(threads: Iterable[tuple[str, str]], machine: str | None = None) -> bool:
-    """True if one of TensorFlow's threads sleeps until a certain time.
+    """True if any TensorFlow thread is sleeping with a timeout.
 
     Args:
-        threads: for each thread, its name and its line of /proc/PID/task/TID/syscall.
-        machine: the name from `platform.machine`; None for this machine.
+        threads: for each thread, its name and its line in /proc/PID/task/TID/syscall.
+        machine: the name from `platform.machine`, or None for this machine.
     """
     futex = _FUTEX.get(machine or platform.machine())
     for name, line in threads:
@@ -189,7 +189,7 @@ def waits_with_a_limit(threads: Iterable[tuple[str, str]], machine: str | None =
 
 
 def _threads() -> Iterable[tuple[str, str]]:
-    """Yield the name and the system call of each thread, except threads that the kernel does not show."""
+    """Yield the name and system call of each thread, except those that the kernel does not show."""
     for task in Path("/proc/self/task").iterdir():
         try:
             yield (task / "comm").read_text().strip(), (task / "syscall").read_text()
@@ -201,11 +201,11 @@ _started: Any = None
 
 
 def start_once(session: Session) -> None:
-    """Start watching this process if it is not watched yet."""
+    """Start watching this process, unless it is already being watched."""
     global _started
     if _started is None and session.is_owner_now():
         _started = session
         try:
             MemoryWait.start(session)
         except Exception:
-            pass  # without it, the limits of the supervisor still hold
+            pass  # without it, the supervisor's limits still apply

@@ -1,4 +1,4 @@
-"""Translates TensorFlow's exceptions into oomph's values. No other code in the process reads their wording."""
+"""Translates TensorFlow's exceptions into oomph's values. No other code in the process relies on their wording."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _BFC = re.compile(r"OOM when allocating tensor with shape ?\[([\d,]*)\] and type
 # "Out of memory while trying to allocate 1.02GiB. [tf-allocator-allocation-error='']" (XLA; older: "... N bytes")
 _XLA = re.compile(r"[Oo]ut of memory while trying to allocate ([\d.]+) ?([KMGT]?i?B|bytes)")
 _GPU = re.compile(r"/device:GPU:(\d+) by allocator")
-# A host to device copy that found no memory (tensorflow/core/common_runtime/gpu/gpu_util.cc)
+# A host-to-device copy that found no memory (tensorflow/core/common_runtime/gpu/gpu_util.cc)
 _COPY = "Dst tensor is not initialized"
 _DEVICE = ("failed to allocate", "CUDA_ERROR_OUT_OF_MEMORY", "ran out of memory")
 # A library failed to allocate, or XLA's autotuner found no kernel because none could allocate its buffers
 _DISGUISES = ("CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED", "Autotuning failed for HLO")
-# After these, every call on the device fails in this process (CUDA driver API, "Sticky errors" of cudaError_enum)
+# After one of these, every call to the device fails in this process (CUDA driver API, cudaError_enum, "Sticky errors")
 _LOST = {
     "CUDA_ERROR_ILLEGAL_ADDRESS": "illegal-memory-access",
     "an illegal memory access was encountered": "illegal-memory-access",
@@ -42,7 +42,7 @@ _LOST = {
     "CUDA_ERROR_NVLINK_UNCORRECTABLE": "hardware-fault",
     "CUDA_ERROR_DEVICE_UNAVAILABLE": "hardware-fault",
 }
-# tf.data repeats the class of an error in a pipeline function, but not its message
+# tf.data passes on the class of an error in a pipeline function, but not its message
 _INPUT = "Error in user-defined function passed to"
 _UNITS = {"B": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
@@ -53,7 +53,7 @@ _blocks: set[object] = set()
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Mark that oomph itself handles out-of-memory errors and training steps in this thread, within the block.
+    """Within the block, mark that oomph itself handles out-of-memory errors and training steps in this thread.
 
     This includes the threads in which a strategy runs its replicas (`_MirroredReplicaThread` in
     tensorflow/python/distribute/mirrored_run.py).
@@ -77,24 +77,24 @@ def being_handled() -> bool:
 
 @dataclass(frozen=True)
 class DeviceOutOfMemory:
-    """One device out-of-memory error: its line in the message, and the amount of memory requested."""
+    """One out-of-memory error on a device: its line in the message, and the amount of memory requested."""
 
     line: str
     requested_bytes: int | None
     whole_step: bool
     """True if the amount is for the whole compiled step (XLA) rather than for one tensor."""
     disguised: bool = False
-    """True if the wording names a different problem, which is an OOM only if the allocator was nearly full."""
+    """True if the message describes a different problem, which is an OOM only if the allocator was nearly full."""
 
     @property
     def gpu(self) -> str | None:
-        """The GPU that ran out of memory, such as "GPU:1"; None if the line does not name one."""
+        """The GPU that ran out of memory, such as "GPU:1", or None if the line does not name one."""
         match = _GPU.search(self.line)
         return None if match is None else f"GPU:{match[1]}"
 
 
 def as_out_of_memory(error: BaseException) -> DeviceOutOfMemory | None:
-    """Interpret this exception as an out-of-memory error; None if it is something else."""
+    """Interpret this exception as an out-of-memory error; return None if it is something else."""
     if not isinstance(error, tf.errors.OpError):
         return None
     text = str(error.message)
@@ -117,7 +117,7 @@ def as_out_of_memory(error: BaseException) -> DeviceOutOfMemory | None:
 
 
 def was_interrupted(error: BaseException) -> bool:
-    """True if Ctrl-C caused an error: interrupted native code may raise a SystemError."""
+    """True if Ctrl-C caused an error: native code that is interrupted may raise a SystemError."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
@@ -129,12 +129,12 @@ def was_interrupted(error: BaseException) -> bool:
 
 
 def outcome_of(error: BaseException) -> str:
-    """Describe the outcome of a call that an error ended."""
+    """Describe the outcome of a call that raised an error."""
     return "was interrupted (Ctrl-C)" if was_interrupted(error) else f"raised {type(error).__name__}"
 
 
 def lost_context(error: BaseException) -> str:
-    """Return the fault that destroyed this process' GPU context; empty for other errors."""
+    """Return the fault that destroyed this process's GPU context, or an empty string for other errors."""
     if not isinstance(error, (tf.errors.OpError, RuntimeError)):
         return ""
     text = str(getattr(error, "message", error))

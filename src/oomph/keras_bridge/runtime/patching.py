@@ -1,7 +1,7 @@
-"""Replaces a function of Keras or TensorFlow, or a method of one object, permanently or temporarily.
+"""Replaces a Keras or TensorFlow function, or a method of a single object, permanently or temporarily.
 
-All replacements in oomph go through this module. A replacement for one trace calls the original in every thread that is
-not tracing, and is undone afterwards.
+All replacements in oomph go through this module. A replacement made for a single trace calls the original in every
+thread that is not tracing, and is undone afterwards.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _NONE = object()
 
 
 def patch(owner: Any, name: str, replacement: Any) -> Callable[[], None]:
-    """Replace an attribute of a module, a class or one object; return a function that undoes it.
+    """Replace an attribute of a module, a class or a single object; return a function that undoes it.
 
-    Replacing it on an object does not affect its class or other objects. Undoing it on an owner that only inherited the
-    attribute makes the owner inherit it again.
+    Replacing an object's attribute does not affect its class or other objects. If the owner only inherited the
+    attribute, undoing the replacement makes it inherit the attribute again.
     """
     before = getattr(owner, "__dict__", {}).get(name, _NONE)
     is_shared = isinstance(owner, (type, ModuleType))
-    put, remove = (setattr, delattr) if is_shared else (object.__setattr__, object.__delattr__)  # past Keras' tracking
+    put, remove = (setattr, delattr) if is_shared else (object.__setattr__, object.__delattr__)  # skip Keras' tracking
 
     def undo() -> None:
         if before is _NONE:
@@ -46,14 +46,14 @@ def replaced(owner: Any, name: str, replacement: Any) -> Iterator[None]:
 
 
 def while_tracing(original: Any, current: Callable[[], Any], instead: Callable[..., Any]) -> Any:
-    """Return a function that calls `instead` in threads that trace, and `original` in all others.
+    """Return a function that calls `instead` in threads that are tracing, and `original` in all others.
 
     Args:
-        current: returns the object this thread traces for, or None.
+        current: returns the object that this thread is tracing for, or None.
         instead: called with the result of `current`, `original`, and the arguments of the call.
     """
 
-    # Attributes of a TensorFlow function are not copied: with them, AutoGraph would unwrap this function.
+    # Do not copy the attributes of a TensorFlow function: with them, AutoGraph would unwrap this function.
     @functools.wraps(original, updated=())
     def replacement(*args: Any, **kwargs: Any) -> Any:
         mine = current()

@@ -1,6 +1,6 @@
 """The monitor's detectors, by subject; `DETECTORS` lists them all. Pure.
 
-A detector is a function under `@detector(fault, every=seconds)`. `detection.py` reports each finding once.
+A detector is a function decorated with `@detector(fault, every=seconds)`. `detection.py` reports each finding once.
 """
 
 from __future__ import annotations
@@ -28,4 +28,4 @@ DETECTORS: tuple[Detector, ...] = (
     training.gpu_idle,
     training.loss_spike,
 )
-"""All detectors in reporting order, starting with those for faults that make results wrong or end a training."""
+"""All detectors in reporting order, starting with those for faults that make results wrong or training fail."""

@@ -1,4 +1,4 @@
-"""Detects GPU faults that the driver reports, and a driver that stops answering. Pure."""
+"""Detects GPU faults reported by the driver, and a driver that stops answering. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from oomph.monitor.window import Window
 _PAGES_OF_XID = {8: "kernel-timeout", 13: "illegal-memory-access", 31: "illegal-memory-access"}
 _FALLEN_OFF_THE_BUS = 79
 _XID_THAT_FOLLOWS = {43, 45}
-"""Xids that merely follow another error or a kill."""
+"""Xids that merely follow from a different error, or from killing a process."""
 _OTHER_EVENTS = {
     "ecc-double-bit": ("an uncorrected memory error: results may be wrong", "memory error"),
     "unavailable": ("the driver has taken it out of use", "unavailable"),
 }
 
 
-@detector("hardware-fault", "illegal-memory-access", "kernel-timeout", every=0.0)  # an event is in one sample only
+@detector("hardware-fault", "illegal-memory-access", "kernel-timeout", every=0.0)  # an event appears in one sample only
 def driver_events(window: Window) -> Iterable[Finding]:
-    """Events that the driver reports for a GPU as they happen, above all Xid errors.
+    """Events that the driver reports for a GPU as they occur, mainly Xid errors.
 
-    Source: NVIDIA's Xid catalogue (`explain/catalogue/xid.csv`) has the name and first action of each. Xids to ignore
-    are notices. Codes for a program's own faults belong to the pages of those faults.
+    Source: NVIDIA's Xid catalogue (`explain/catalogue/xid.csv`) gives the name and the immediate action for each Xid.
+    Xids that it says to ignore are notices. Xids caused by a program's own faults are reported under the pages of those
+    faults.
     """
     for gpu in window.gpus():
         for event in gpu.events:
@@ -60,7 +61,8 @@ _LOST_WORDS = ("lost", "reset", "gone")
 def gpu_lost(window: Window) -> Iterable[Finding]:
     """A GPU that the driver has lost.
 
-    Source: NVML answers "GPU is lost" or that it needs a reset. Xid 79 says the same; only the first is reported.
+    Source: NVML reports that the GPU is lost or needs a reset. Xid 79 means the same; whichever comes first is
+    reported.
     """
     for gpu in window.gpus():
         if gpu.problem and any(word in gpu.problem.lower() for word in _LOST_WORDS):
@@ -84,10 +86,10 @@ _SILENT_REMEDY = (
 
 @detector("driver-silent", every=0.0)
 def driver_silent(window: Window) -> Iterable[Finding]:
-    """A driver that has stopped answering: a call that does not return, or an NVML that has disappeared.
+    """A driver that has stopped answering: a call does not return, or NVML is no longer available.
 
-    Threshold: the sampler's, 3 s; NVML answers within milliseconds. There is no finding on a machine where NVML never
-    answered.
+    Threshold: 3 s, as in the sampler; NVML normally answers within milliseconds. If NVML has never answered on this
+    machine, there is no finding.
     """
     sample = window.newest
     silent = [gpu for gpu in sample.gpus if gpu.problem.startswith(_SILENT)]
@@ -105,11 +107,11 @@ _RESET = "Reset the GPU when nothing uses it: sudo nvidia-smi --gpu-reset -i {in
 
 @detector("hardware-fault", every=1.0)
 def memory_errors(window: Window) -> Iterable[Finding]:
-    """Uncorrected memory errors of a GPU, and memory rows that are replaced.
+    """Uncorrected memory errors on a GPU, and memory rows that need replacing.
 
-    Sources: NVML. Any uncorrected error (ECC, volatile counter) since the run began is a finding; earlier ones are
-    not. Rows are remapped at the next reset after an uncorrected error; NVIDIA's guide to GPU memory errors says that
-    programs may go on meanwhile, and that a GPU whose remapping failed must be replaced. Corrected errors are normal.
+    Source: NVML. Any uncorrected error (ECC, volatile counter) since the run began is a finding; earlier ones are not.
+    After an uncorrected error, rows are remapped at the next reset. According to NVIDIA's guide to GPU memory errors,
+    programs may continue until then, and a GPU whose remapping failed must be replaced. Corrected errors are normal.
     """
     for gpu in window.gpus():
         yield from _uncorrected(window, gpu)
@@ -119,7 +121,7 @@ def memory_errors(window: Window) -> Iterable[Finding]:
 def _uncorrected(window: Window, gpu: GpuSample) -> Iterator[Finding]:
     now = window.latest(gpu.uuid).get("ecc_uncorrected_total", 0.0)
     before = window.first(gpu.uuid).get("ecc_uncorrected_total", 0.0)
-    new = now - before if now >= before else now  # the driver was loaded again
+    new = now - before if now >= before else now  # otherwise, the driver was reloaded
     if new <= 0:
         return
     yield Finding(
@@ -159,7 +161,8 @@ _ACTIONS = {
 def recovery_action(window: Window) -> Iterable[Finding]:
     """The action that NVML recommends for a GPU.
 
-    Source: NVML's GPU recovery action (field 230, nvmlDeviceGpuRecoveryAction_t). Anything but "none" is a finding.
+    Source: NVML's GPU recovery action (field 230, nvmlDeviceGpuRecoveryAction_t). Any action other than "none" is a
+    finding.
     """
     for gpu in window.gpus():
         code = int(window.latest(gpu.uuid).get("recovery_action", 0.0))

@@ -1,4 +1,4 @@
-"""Detects GPUs slower than they could be: heat, power, the link, a GPU that the others wait for. Pure."""
+"""Detects GPUs that are slower than they could be: heat, power, the link, or one GPU that holds up the others. Pure."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from oomph.monitor.sample import GpuSample
 from oomph.monitor.window import Window
 
 _BUSY = 0.5
-"""The utilization, from 0 to 1, at or above which a GPU is working."""
+"""The utilization, from 0 to 1, at or above which a GPU counts as working."""
 _HOT_SECONDS = 2.0
-"""The time, in seconds, that a GPU must stay at its limit before this is reported."""
+"""The time, in seconds, that a GPU must stay at its limit before it is reported."""
 _SHUTDOWN_CELSIUS = 2.0
 
 
 @detector("thermal-throttle", every=2.0)
 def temperature(window: Window) -> Iterable[Finding]:
-    """A GPU as hot as its own limit.
+    """A GPU that has reached its temperature limit.
 
-    Threshold: the temperature at which this GPU slows itself down, as it reports it (NVML: the T.Limit fields, or
-    nvmlDeviceGetTemperatureThreshold). A GPU that reports none has no finding. Critical within 2 °C of its shutdown.
+    Threshold: the temperature at which the GPU slows itself down, as reported by NVML (the T.Limit fields, or
+    nvmlDeviceGetTemperatureThreshold). If NVML reports none, there is no finding. Critical within 2 °C of the shutdown
+    temperature.
     """
     for gpu in window.gpus():
         limits = window.latest(gpu.uuid)
@@ -56,9 +57,9 @@ _HW_SLOWDOWN, _SW_THERMAL, _HW_THERMAL, _POWER_BRAKE = 0x8, 0x20, 0x40, 0x80
 _BITS = _HW_SLOWDOWN | _SW_THERMAL | _HW_THERMAL | _POWER_BRAKE
 _SLOWED_SECONDS = 60.0
 _SLOWED_SAMPLES = 5
-"""The number of slowed samples needed in that time."""
+"""The minimum number of slowed-down samples in that time."""
 _FREE_SECONDS = 120.0
-"""The time, in seconds, to search for the unslowed clock."""
+"""How far to look back, in seconds, for the clock when the GPU was not slowed down."""
 _WORKING = 0.1
 _SLIGHT = 0.1
 _CAUSES = {"heat": "heat", "power brake": "the power brake", "slowdown": "its hardware"}
@@ -71,13 +72,13 @@ _REMEDIES = {
 
 @detector("thermal-throttle", every=1.0)
 def throttling(window: Window) -> Iterable[Finding]:
-    """A GPU that runs at lowered clocks because of heat or its power supply, and the cost of that.
+    """A GPU that runs at reduced clocks because of heat or its power supply, and the cost of that.
 
     Source: NVML's clocks event reasons. HW slowdown (0x8), HW thermal (0x40) and HW power brake (0x80) cut the clock to
-    half or less; SW thermal (0x20) keeps the GPU below its temperature limit. According to their documentation, HW
-    slowdown may also appear for a moment when clocks change, so a finding needs 5 seconds of the last 60, a share of
-    8 % (oomph's own). The SW power cap (0x4) is normal at full load, and not a finding. Less than 10 % of the clock
-    lost is a notice.
+    half or less; SW thermal (0x20) keeps the GPU below its temperature limit. According to NVIDIA's documentation, HW
+    slowdown may also appear briefly when clocks change, so a finding requires 5 seconds out of the last 60, or 8 %
+    (oomph's own). The SW power cap (0x4) is normal at full load and is not a finding. If less than 10 % of the clock is
+    lost, the finding is a notice.
     """
     for gpu in window.gpus():
         if _reasons(gpu.values):
@@ -91,7 +92,7 @@ def _reasons(values: Mapping[str, float]) -> int:
 
 
 def _while_working(window: Window, gpu: GpuSample, seconds: float) -> Iterator[Mapping[str, float]]:
-    """Yield the values of a GPU while it works, or may work."""
+    """Yield a GPU's values at times when it was working, or may have been."""
     found = (values for _, values in window.values(gpu.uuid, seconds))
     return (values for values in found if values.get("utilization_ratio", 1.0) >= _WORKING)
 
@@ -101,7 +102,7 @@ def _seconds_seen(window: Window) -> float:
 
 
 def _free_clock(window: Window, gpu: GpuSample) -> float | None:
-    """Return the clock at work when nothing slows the GPU, in hertz; its highest clock if that was never observed."""
+    """Return the GPU's clock, in hertz, under load when nothing slows it down, or its maximum clock if not observed."""
     clocks = [
         values["sm_clock_hertz"]
         for values in _while_working(window, gpu, _FREE_SECONDS)
@@ -134,7 +135,7 @@ def _cause(bits: list[int]) -> str:
 
 _LINK_SECONDS = 75.0
 _LINK_SPAN_SECONDS = 45.0
-"""The minimum time, in seconds, between the first and the last reading."""
+"""The minimum time, in seconds, between the first and last readings."""
 _REPLAYS_A_MINUTE = 60.0
 _BURSTS = 3
 _LINK_READINGS = 5
@@ -143,11 +144,11 @@ _LINK_REMEDY = "Check the seating of the card, its slot and any riser cable; a r
 
 @detector("hardware-fault", every=30.0)
 def pcie(window: Window) -> Iterable[Finding]:
-    """A bad PCIe link: repeated transfers, or fewer lanes than GPU and slot support.
+    """A bad PCIe link: repeated transfers, or fewer lanes than the GPU and its slot support.
 
-    Sources: NVML. NVIDIA publishes no limit for replays; 60 a minute, in more than one burst, is oomph's own. The
-    maximum width is that of GPU and slot together. It counts only while the GPU works: idle links are narrowed, and
-    widen under load.
+    Source: NVML. NVIDIA does not publish a limit for replays; 60 a minute, in at least three bursts, is oomph's own.
+    The maximum width is what the GPU and its slot both support. The width counts only while the GPU is working, since
+    links are narrowed when idle and widened under load.
     """
     for gpu in window.gpus():
         yield from _replays(window, gpu)
@@ -188,7 +189,7 @@ _PACE_REMEDY = "Compare the GPUs: nvidia-smi -q -d PERFORMANCE,CLOCK; the slowes
 
 
 class _Pace(NamedTuple):
-    """The pace of a GPU in the last minutes."""
+    """The pace of a GPU over the last few minutes."""
 
     gpu: GpuSample
     use: float
@@ -197,11 +198,11 @@ class _Pace(NamedTuple):
 
 @detector("straggler", every=120.0)
 def straggler(window: Window) -> Iterable[Finding]:
-    """One of several GPUs that is far slower than the others in the same training.
+    """A GPU that is far slower than the others in the same training.
 
-    Thresholds: a clock below 80 %, or use below half, of the others' median over 5 minutes in which these work, all
-    oomph's own. Only GPUs on which the script has a process are compared: at least three, so that the others agree, or
-    two with a clock to compare.
+    Thresholds: a clock below 80 % of the others' median, or use below half of it, over 5 minutes in which the others
+    are working, all oomph's own. Only GPUs on which the script has a process are compared. There must be at least
+    three, so that the others can agree, or two whose clocks can be compared.
     """
     paces = [pace for gpu in _own(window) if (pace := _pace(window, gpu)) is not None]
     for pace in paces:
@@ -211,7 +212,7 @@ def straggler(window: Window) -> Iterable[Finding]:
 
 
 def _own(window: Window) -> list[GpuSample]:
-    """Return the GPUs on which the script has a process, as last read."""
+    """Return the GPUs on which the script has a process, as of the last reading of their processes."""
     last: dict[str, GpuSample] = {}
     for sample in window.last(_PACE_SECONDS):
         last |= {gpu.uuid: gpu for gpu in sample.gpus if gpu.processes is not None}

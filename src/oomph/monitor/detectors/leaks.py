@@ -1,4 +1,4 @@
-"""Detects memory that grows with the training, as seen by its allocator and from outside. Pure."""
+"""Detects memory that grows during training, as seen by the allocator and from outside the process. Pure."""
 
 from __future__ import annotations
 
@@ -23,41 +23,43 @@ _GATES = {
 }
 _LEAK_OF_ROOM, _OF_ROOM_IN_AN_EPOCH = 0.8, 0.85
 _LAST_RISES, _RISES_OF_ROOM, _RISES_OF_PLAN = 3, 5, 6
-"""The number of even rises from epoch to epoch that count as a trend: if the next rise does not fit, if most of the
-memory is gone, and if most of the training is over. A ring of copies also has a few rises."""
+"""The number of even rises from epoch to epoch that count as a trend in each of three cases: the next rise will not
+fit, the rises have taken most of the free memory, or they have lasted for most of the training. A ring of copies also
+rises a few times."""
 _EPOCHS, _STEPS_SECONDS, _LEAK_LEAST_OF_ROOM = 40, 3 * 3600.0, 0.2
-"""The minimum growth of a leak if the end of the training is unknown: in epochs, in seconds, and as a share of the free
-memory."""
+"""The minimum growth that counts as a leak if the end of training is unknown: in epochs, in seconds, and as a share of
+the free memory."""
 _PLANNED_STEPS_SECONDS = 5 * 60.0
-"""The minimum time, in seconds, of growth within epochs if the end of the training is known."""
+"""The minimum time, in seconds, that growth within epochs must last if the end of training is known."""
 _OF_FIT = 0.05
-"""The minimum memory that each fit leaves behind, as a share of the smallest fit: part of a model, not of a buffer that
-outlives fits."""
+"""The minimum memory that each fit must leave behind, as a share of the smallest fit. This amounts to part of a model,
+unlike a buffer that outlives fits."""
 _FEW_EPOCHS = 10
-"""The number of ended epochs at or above which ends of epochs are more telling than readings within epochs."""
+"""The number of finished epochs at which epoch ends become more informative than readings within epochs."""
 _EACH_FIT = 0.4
-"""The minimum share of the duration of growth across two fits that must lie in each of them."""
+"""The minimum share of growth across two fits that each of them must cover."""
 _LEAK_SOON_SECONDS, _LEAK_LASTING_SECONDS = 3600.0, 50 * 60.0
-"""If the end of the training is unknown, growth is reported early only if it reaches the limit within the first of
-these times, in seconds, or has continued for the second."""
+"""If the end of training is unknown, growth is reported early only if it will reach the limit within the first of these
+times, in seconds, or has lasted for the second."""
 _LARGE_STEPS = 1000
-"""The number of steps over which growth within epochs is stated."""
+"""The number of steps that messages use as the unit for growth within epochs."""
 
 
 @detector("memory-leak", every=10.0)
 def leak(window: Window) -> Iterator[Finding]:
-    """A leak of tensors: the memory that TensorFlow's allocator holds at the same point of each epoch keeps growing.
+    """A tensor leak: the memory that TensorFlow's allocator has in use at the same point in each epoch keeps growing.
 
-    The readings come from inside the training process. Four series are examined: ends of epochs; ends of epochs of two
-    consecutive fits; the first end of an epoch of each `fit`, for models that are kept from one to the next; and
-    readings within epochs, for epochs that take hours and leaks that take minutes. Only the newest process counts: the
-    one before took its memory with it. Growth is called a leak when it is almost too late for a buffer to be full:
-    after 90 % of what was left of the training, or after 80 % of the free memory (85 % within the first epoch, whose
-    end may free it). If the end of the training is unknown, it is called a leak after 40 epochs in two fits, or after
-    three hours that took 20 % of the free memory. Growth from fit to fit is called a leak after 40 fits, or after ten
-    that each leave 5 % of the smallest behind; kept models are after five that each add the same amount, or eight of
-    any size. Before that, growth is a notice if it would reach the limit before the training ends or, if that is
-    unknown, has continued for 50 minutes. Thresholds: measured on the development families of benchmarks/leak_set.
+    The readings come from inside the training process. Four series are examined: epoch ends; epoch ends of two
+    consecutive fits; the first epoch end of each `fit`, for models that are kept from one fit to the next; and readings
+    within epochs, for epochs that take hours and leaks that take minutes. Only the latest process counts, since the
+    memory of earlier ones has been freed. Growth counts as a leak once a buffer would almost certainly be full: when it
+    has continued for 90 % of the training that was left, or has taken 80 % of the free memory (85 % within the first
+    epoch, whose end may free it). If the end of training is unknown, growth counts as a leak after 40 epochs in two
+    fits, or once it has lasted three hours and taken 20 % of the free memory. Growth from fit to fit counts as a leak
+    after 40 fits, or after ten that each leave 5 % of the smallest behind; for kept models, five that each add the same
+    amount are enough, or eight of any size. Before that, growth is reported as a notice if it would reach the limit
+    before training ends or, if the end is unknown, has continued for 50 minutes. Thresholds: measured on the
+    development families of benchmarks/leak_set.
     """
     limit, notices = window.newest.training.get("allocator_limit_bytes"), []
     for series in series_of(window):
@@ -76,7 +78,7 @@ def leak(window: Window) -> Iterator[Finding]:
 
 
 def _is_leak(growth: Growth, series: Series, room: float | None) -> bool:
-    """True if growth is more than a buffer that fills."""
+    """True if the growth is too large or too long for a buffer that is filling up."""
     share, length = share_of_room(growth.grown, room), growth.end - growth.begin
     if share >= (_LEAK_OF_ROOM if series.is_whole else _OF_ROOM_IN_AN_EPOCH):
         return True
@@ -100,7 +102,7 @@ def _is_leak(growth: Growth, series: Series, room: float | None) -> bool:
 
 
 def _few_rises(series: Series, room: float | None) -> Growth | None:
-    """Return growth with too few readings for a trend, but the same rise in each; None if there is none."""
+    """Find growth that has too few readings for a trend, but rises evenly, or return None."""
     if series.kind == "fits":
         return kept_models(series, _MIB)
     growth = even_rises(series.points, _LAST_RISES, _MIB) if series.kind == "epochs" else None
@@ -114,7 +116,11 @@ def _few_rises(series: Series, room: float | None) -> Growth | None:
 
 
 def _is_worth_a_notice(growth: Growth, series: Series, room: float | None) -> bool:
-    """True if growth would take all memory before the training ends or, if that is unknown, has lasted long."""
+    """True if the growth is worth a notice.
+
+    Memory would run out before training ends or, if the end is unknown, would run out soon or has been growing for a
+    long time.
+    """
     if room is None:
         return False
     units = room / growth.rate
@@ -125,7 +131,7 @@ def _is_worth_a_notice(growth: Growth, series: Series, room: float | None) -> bo
 
 
 def _possible_leak(window: Window, growth: Growth, series: Series) -> Finding:
-    """Return the notice for growth that is not yet called a leak."""
+    """Return the notice for growth that does not yet count as a leak."""
     found = _leak_finding(window, growth, series)
     message = f"{found.message}, unless it only fills a buffer"
     return replace(found, message=message, severity="notice", kind="filling")
@@ -166,33 +172,34 @@ def _rate(rate: float, unit: str) -> str:
 
 _GROWING_GATES = Gates(readings=16, least_bytes=96 * _MIB, still=0.94, straight=20.0)
 _GROWING_OF_ROOM = 0.8
-"""The share of the free memory above which growth is a leak: higher than for a GPU, since people fill more of
-it on purpose."""
+"""The minimum share of the free memory that growth must take to count as a leak."""
 _GROWING_SECONDS, _GROWING_LEAST_OF_ROOM = 3 * 3600.0, 0.2
-"""The minimum growth of a leak if the end of the fit is unknown: in seconds, and as a share of the free memory."""
+"""The minimum growth that counts as a leak if the end of the fit is unknown: in seconds, and as a share of the free
+memory."""
 _GROWING_PLANNED_SECONDS = 10 * 60.0
-"""The minimum time, in seconds, of growth if the end of the fit is known."""
+"""The minimum time, in seconds, that growth must last if the end of the fit is known."""
 _OF_ROOM_SECONDS = 4 * 60.0
 _EARLY_SECONDS = 5 * 60.0
 _NEAR_SECONDS, _GROWING_LASTING_SECONDS = 20 * 60.0, 50 * 60.0
-"""The time to the limit, in seconds, within which growth not yet called a leak is reported, and the time that it must
-last if the end of the fit is unknown."""
+"""Growth that does not yet count as a leak is reported if it will reach the limit within the first of these times, in
+seconds, or if the end of the fit is unknown and it has lasted for the second."""
 _FAR_SECONDS = 7 * 86400.0
-"""The maximum time to the limit, in seconds: growth that takes more than a week is not reported."""
+"""The maximum time to the limit, in seconds. Growth that would take more than a week is not reported."""
 _START_SECONDS = 120.0
-"""The time, in seconds, for imports, data and the first step, whose memory does not count as growth."""
+"""The time, in seconds, for imports, loading data and the first step, whose memory does not count as growth."""
 
 
 @detector("memory-leak", every=60.0)
 def growing(window: Window) -> Iterator[Finding]:
-    """Memory that grows, as seen from outside: the script's resident memory, and its memory on each GPU.
+    """Memory that grows, as seen from outside the process: the script's resident memory, and its memory on each GPU.
 
-    From outside, a buffer that fills looks like a leak until it stops. Growth is therefore called a leak when it has
-    taken 80 % of the memory that was free, or has continued for 90 % of what was left of the fit. If that is unknown,
-    it is called a leak after three hours that took 20 % of the free memory. Before that, it is only a notice: if the
-    limit is near, or after 50 minutes of growth. The entire run is examined, because the last hour of a curve that
-    levels off looks straight. Thresholds: measured on the development families of benchmarks/leak_set. TensorFlow's
-    pool on a GPU hides leaks, since it is taken at once or grows by doubling: `leak` looks inside.
+    From outside, a buffer that is filling up looks like a leak until it stops. Growth therefore counts as a leak only
+    once it has taken 80 % of the memory that was free, or has continued for 90 % of the rest of the fit. If the end of
+    the fit is unknown, growth counts as a leak once it has lasted three hours and taken 20 % of the free memory. Before
+    that, it only raises a notice, if the limit is near or after 50 minutes of growth. The entire run is examined,
+    because the last hour of a curve that levels off looks straight. Thresholds: measured on the development families of
+    benchmarks/leak_set. TensorFlow's pool on a GPU hides leaks, since it is allocated all at once or grows by doubling;
+    `leak` looks inside it.
     """
     newest = window.newest
     host = newest.host
@@ -208,7 +215,7 @@ def growing(window: Window) -> Iterator[Finding]:
 def _growth_of(
     newest: Sample, subject: str, what: str, points: Sequence[Point], room: float | None
 ) -> Iterator[Finding]:
-    """Yield a leak, or growth that is near the limit."""
+    """Yield the finding for a leak, or for growth that is near the limit."""
     points = [point for point in points if point[0] >= points[0][0] + _START_SECONDS]
     growth = steady_growth(points, _GROWING_GATES)
     if growth is None:
@@ -227,14 +234,14 @@ def _growth_of(
 
 
 def _soon(outlook: Outlook, lasted: float) -> float:
-    """Return the seconds to the limit at or below which a notice is due: until the fit ends, if that is known."""
+    """Return the time to the limit, in seconds, within which a notice is due: at least the rest of the fit if known."""
     if outlook.remaining is None:
         return _FAR_SECONDS if lasted >= _GROWING_LASTING_SECONDS else _NEAR_SECONDS
     return max(outlook.remaining, _NEAR_SECONDS)
 
 
 def _is_growing_leak(growth: Growth, outlook: Outlook) -> bool:
-    """True if growth is more than a buffer that fills."""
+    """True if the growth is too large or too long for a buffer that is filling up."""
     seconds = growth.end - growth.begin
     if seconds >= _OF_ROOM_SECONDS and share_of_room(growth.grown, outlook.room) >= _GROWING_OF_ROOM:
         return True
@@ -257,30 +264,30 @@ def _growth_finding(subject: str, what: str, growth: Growth, outlook: Outlook) -
 
 
 _KEPT_EVEN_RISES = 4
-"""The minimum number of even rises between fits with the same work: five folds."""
+"""The minimum number of even rises between fits that do the same work: five folds."""
 _KEPT_RISES, _KEPT_OF_FITS = 7, 0.75
-"""The minimum number of rises between fits with any work, and their minimum share of all steps from fit to fit."""
+"""The minimum number of rises between fits of any kind, and their minimum share of all transitions between fits."""
 _KEPT_RISE = 0.05
 """The minimum rise, as a share of the smallest fit."""
 _KEPT_GROWN = 2.0
-"""The minimum growth, in sizes of the smallest fit: more than a single larger model explains."""
+"""The minimum growth, in multiples of the smallest fit: more than a single larger model can explain."""
 _KEPT_BYTES = 32 * _MIB
-"""The minimum growth in bytes for fits with any work: TensorFlow may leave 1 MiB after a fit that frees its model
+"""The minimum growth in bytes for fits of any kind. TensorFlow may leave 1 MiB behind after a fit that frees its model
 (measured)."""
 
 
 def kept_models(fits: Series, least_bytes: float) -> Growth | None:
-    """Find growth by models that stay with each fit of a search or a cross-validation; None if there is none.
+    """Find growth caused by models that each fit of a search or cross-validation leaves behind, or return None.
 
-    Folds train the same model again, so each kept model adds the same amount. The models of a search differ in size:
-    from one to the next, memory may even fall, but it rises for good with nearly each of them, and not by more each
-    time, as with a model that is made larger and larger. In a search that frees its models, this only happens by
-    chance: with ten in random order, in one case out of 4,000.
+    Each fold trains the same model, so each kept model adds the same amount. The models of a search differ in size:
+    memory may even fall from one to the next, but nearly every kept model raises it permanently. The rises do not keep
+    increasing, as they do with a model that is made larger for each fit. In a search that frees its models, this
+    happens only by chance: for ten models in random order, in one case out of 4,000.
     """
     even = even_rises(fits.points, _KEPT_EVEN_RISES, least_bytes)
     if even is not None and even.begin >= fits.again - 1:
         return even
-    found = (_for_good(fits, first) for first in range(3))  # the first ones may hold what comes once
+    found = (_for_good(fits, first) for first in range(3))  # the first ones may include one-time allocations
     return next((growth for growth in found if growth is not None), None)
 
 
@@ -298,31 +305,32 @@ def _for_good(fits: Series, first: int) -> Growth | None:
 
 
 def _each_is_larger(points: Sequence[Point]) -> bool:
-    """True if each rise is larger than the one before: a model that is made larger for each fit, and not kept."""
+    """True if each rise is larger than the one before, as with a model that is enlarged for each fit, but not kept."""
     rises = [after - before for (_, before), (_, after) in pairwise(points)]
     return all(after > before for before, after in pairwise(rises))
 
 
 _OF_PLAN = 0.9
-"""The share of the remaining training that growth must last. Buffers fill in a third or half of it, seldom later."""
+"""The minimum share of the remaining training that growth must last. Buffers usually fill within a third or half of
+it."""
 _LEAST_OF_PLAN = 0.25
-"""The minimum share of the whole training that growth must last, however little is left."""
+"""The minimum share of the whole training that growth must last, however little remains."""
 
 
 def takes_most_of_the_plan(begin: float, now: float, planned: float) -> bool:
-    """True if growth since `begin` has continued for most of what was left until `planned`.
+    """True if growth since `begin` has lasted for most of the training that remained until `planned`.
 
-    The arguments are places, as in the readings. A buffer that fills looks like a leak until it stops, and nothing in
-    its readings tells when. But an intended buffer is full well before the training ends, and leaves memory free.
-    Growth that has continued for most of what was left of the training, or has taken most of the memory that was free,
-    does neither.
+    The arguments are positions, as in the readings. A buffer that is filling up looks like a leak until it stops, and
+    its readings do not reveal when that will be. But an intended buffer is full well before training ends, and leaves
+    some memory free. That is not true of growth that has continued for most of the remaining training, or has taken
+    most of the memory that was free.
     """
     return now - begin >= max(_OF_PLAN * (planned - begin), _LEAST_OF_PLAN * planned)
 
 
 def share_of_room(grown: float, room: float | None) -> float:
-    """Return the growth as a share of the memory free when it began; 0 without a limit.
+    """Return the growth as a share of the memory that was free when it began, or 0 if there is no limit.
 
-    `room` is the memory free now, in bytes.
+    `room` is the memory that is free now, in bytes.
     """
     return 0.0 if room is None else grown / max(grown + room, 1.0)

@@ -1,4 +1,4 @@
-"""Detects memory that fills up: on a GPU, by the training or by another process, and on the machine. Pure."""
+"""Detects memory that is filling up: GPU memory, because of the script or another process, and host memory. Pure."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from oomph.monitor.window import Window
 
 _NEAR_LIMIT = 0.95
 _RISE_OF_LIMIT = 0.02
-"""The minimum rise, as a share of the limit: a steady training varies by less."""
+"""The minimum rise, as a share of the limit. Steady training varies by less."""
 _CLIMB_SECONDS = 120.0
 _CLIMB, _STEP, _STEPS = 0.05, 0.001, 5
-"""The minimum climb as a share of the memory, and the minimum size and number of its steps. No step may be more than a
-third of it: allocators that double their pool take half at once."""
+"""The minimum climb and the minimum size of its steps, as shares of the memory, and the minimum number of steps. No
+step may exceed a third of the climb: an allocator that doubles its pool takes half of it at once."""
 
 
 @detector("device-oom", every=2.0)
 def device_memory(window: Window) -> Iterable[Finding]:
-    """GPU memory near its limit, and rising.
+    """GPU memory that is near its limit and rising.
 
-    With TensorFlow's pool, NVML's "used" is flat and near the total by design, so TensorFlow's own statistics count
-    where it reports them: the memory that its tensors hold, and its maximum. Without them, NVML's readings count if
-    they climb in many steps: a pool is taken in one.
+    With TensorFlow's pool, NVML's "used" value is flat and near the total by design. TensorFlow's own statistics are
+    therefore used if available: the memory held by its tensors, and the peak. Without them, NVML's readings count if
+    they climb in many steps, since a pool is allocated in a single step.
 
-    Thresholds: none is published; 95 % of the limit, and a rise by 2 % of it, are oomph's own. A training that has
-    filled its memory for long, and does not grow, has no finding.
+    Thresholds: none have been published; 95 % of the limit, and a rise of 2 % of the limit, are oomph's own. If memory
+    has been full for a long time and is not growing, there is no finding.
     """
     if _held(window.newest) is None:
         return _climbing(window)
@@ -37,7 +37,7 @@ def device_memory(window: Window) -> Iterable[Finding]:
 
 
 def _held(sample: Sample) -> float | None:
-    """Return the most bytes that TensorFlow's tensors have taken so far; None if unknown."""
+    """Return the peak memory that TensorFlow's tensors have used so far, in bytes, or None if unknown."""
     held = (sample.training.get("allocator_peak_bytes"), sample.training.get("allocator_in_use_bytes"))
     return max((amount for amount in held if amount is not None), default=None)
 
@@ -48,7 +48,7 @@ def _filling(window: Window) -> Iterator[Finding]:
         return
 
     def once_it_trains(sample: Sample) -> float | None:
-        """Return the bytes that tensors have taken; None until the first step has allocated what all others take."""
+        """Return the peak memory of the tensors, or None until the first step has allocated what later ones need."""
         before = _held(sample)
         return before if before is not None and before >= held / 2 else None
 
@@ -69,7 +69,7 @@ def _climbing(window: Window) -> Iterator[Finding]:
 def _climb(window: Window, gpu: GpuSample, used: float, total: float) -> _Rise | None:
     earlier = window.ago(_CLIMB_SECONDS)
     before = next((each.values.get("memory_used_bytes", used) for each in earlier.gpus if each.uuid == gpu.uuid), used)
-    if used - before < _CLIMB * total:  # nearly always: the pool is taken, and stays
+    if used - before < _CLIMB * total:  # nearly always, since the pool stays allocated
         return None
     series = window.series(gpu.uuid, "memory_used_bytes", _CLIMB_SECONDS)
     steps = [after - before for (_, before), (_, after) in pairwise(series) if after - before >= _STEP * total]
@@ -93,12 +93,12 @@ def _nearly_full(subject: str, used: float, limit: float, risen: _Rise) -> Findi
 _TAKEN_BYTES = 1 << 30
 
 
-@detector("device-oom-other-process", every=0.0)  # processes are in few samples
+@detector("device-oom-other-process", every=0.0)  # few samples list processes
 def other_process(window: Window) -> Iterable[Finding]:
-    """Another process that arrives at one of the script's GPUs and takes memory there.
+    """A process outside the script that starts using memory on one of its GPUs.
 
-    Threshold: 1 GiB, oomph's own, so that a bare CUDA context or a desktop does not count. Processes from before the
-    script are not news; the script's processes are its own.
+    Threshold: 1 GiB, oomph's own, so that a bare CUDA context or a desktop does not count. Processes that were there
+    before the script do not count, nor do those that the script started.
     """
     for gpu in window.gpus():
         if gpu.processes and any(process.own for process in gpu.processes):
@@ -132,10 +132,11 @@ _HOST_RISE = 0.02
 
 @detector("host-oom", every=2.0)
 def host_memory(window: Window) -> Iterable[Finding]:
-    """Memory of the machine, or of its cgroup, that is nearly exhausted and rising.
+    """Memory use of the machine, or of its cgroup, that is near the limit and rising.
 
-    Threshold: 5 % available, at which earlyoom kills by default (earlyoom(1), `-m`); the kernel does so later. It must
-    have risen by 2 % of the total within the last 50 minutes: a file system's cache may fill a machine and stay.
+    Threshold: 5 % available, at which earlyoom starts killing processes by default (earlyoom(1), `-m`); the kernel
+    waits longer. The memory in use must also have risen by 2 % of the total within the last 50 minutes, since a file
+    system's cache may fill a machine permanently.
     """
     used, total = (window.newest.host.get(f"memory_{which}_bytes", 0.0) for which in ("used", "total"))
     if not total or used < _HOST_NEAR * total:
@@ -158,7 +159,7 @@ _AGES = (10.0, 60.0, 300.0, 600.0, 3000.0)
 
 
 class _Rise(NamedTuple):
-    """The rise of an amount, and its duration in seconds."""
+    """The increase in an amount, and its duration in seconds."""
 
     amount: float
     seconds: float
@@ -171,7 +172,7 @@ class _Rise(NamedTuple):
 
 
 def _rise(window: Window, amount: Callable[[Sample], float | None], least: float) -> _Rise | None:
-    """Return the fastest rise by at least `least`; None if there is none."""
+    """Return the fastest rise of at least `least`, or None if there is none."""
     now = amount(window.newest)
     for seconds in _AGES if now is not None else ():
         earlier = window.ago(seconds)

@@ -1,4 +1,4 @@
-"""Detects faults in a training's metrics: non-finite values, loss jumps, waits, a standstill. Pure."""
+"""Detects faults in the training metrics: non-finite values, loss jumps, input waits, and stalls. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oomph.monitor.window import Window
 def not_finite(window: Window) -> Iterator[Finding]:
     """A loss or weights that are NaN or infinite.
 
-    Any such value is a finding. A ReLU can turn NaN into 0, so the weights are checked as well as the loss.
+    Any such value is a finding. Since a ReLU can turn NaN into 0, the weights are checked as well as the loss.
     """
     training = window.newest.training
     weights, loss = int(training.get("not_finite_weights", 0)), training.get("not_finite_loss", 0) > 0
@@ -40,10 +40,10 @@ def _where(epoch: float | None, step: float | None) -> str:
 
 _INPUT_SECONDS = 60.0
 _LEAST_SECONDS, _LEAST_STEPS = 30.0, 5
-"""The time in seconds, and the number of steps, to measure before judging: until then, buffers may still be filling."""
+"""The time, in seconds, and the number of steps to measure before judging. Until then, buffers may still be filling."""
 _NOTICED, _BOUND = 0.05, 0.20
 _BUSY = 0.7
-"""The share of the time at or above which a busy GPU has enough to do."""
+"""The utilization at or above which a GPU is considered busy enough."""
 _INPUT_REMEDY = (
     "Prepare batches ahead: dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) and .prefetch(tf.data.AUTOTUNE) at"
     " the end, .cache() where the data fit in memory; workers= and use_multiprocessing=True for a PyDataset"
@@ -52,11 +52,11 @@ _INPUT_REMEDY = (
 
 @detector("input-pipeline", every=5.0)
 def input_bound(window: Window) -> Iterator[Finding]:
-    """A training that waits for its input pipeline, and the share of the time that this costs.
+    """Training that waits for its input pipeline, and the share of time lost to it.
 
-    Thresholds: 5 % of the step time is a notice, 20 % a warning, as in TensorFlow's own profiler (XProf). On a GPU the
-    wait of the host may hide behind queued work, so the GPU must also be busy for less than 70 % of the time. The
-    first step of a fit, which fills the buffers, does not count, and nothing is reported before 30 seconds of steps.
+    Thresholds: 5 % of the step time is a notice and 20 % a warning, as in TensorFlow's own profiler (XProf). On a GPU,
+    queued work may hide the host's wait, so the GPU must also be busy for less than 70 % of the time. The first step of
+    a fit, which fills the buffers, does not count, and nothing is reported before 30 seconds of steps.
     """
     measured = _of_one_process([sample for sample in window.last(_INPUT_SECONDS) if _is_measured(sample)])
     if not measured:
@@ -112,7 +112,7 @@ def _of_one_process(samples: list[Sample]) -> list[Sample]:
 
 
 def _gpu_use(samples: list[Sample]) -> float | None:
-    """Return the mean utilization, from 0 to 1, of the script's GPUs; None if it uses none, or if none is known."""
+    """Return the mean utilization, from 0 to 1, of the script's GPUs, or None if it has no GPU or no value is known."""
     known = [gpu for sample in samples for gpu in sample.gpus if gpu.processes is not None]
     own = {gpu.uuid for gpu in known if any(process.own for process in gpu.processes or ())}
     if known and not own:
@@ -133,11 +133,11 @@ _IDLE_GPU, _IDLE_CORES = 0.01, 0.1
 
 @detector("hang", every=30.0)
 def gpu_idle(window: Window) -> Iterable[Finding]:
-    """A training that takes no step while neither its GPUs nor its processes work.
+    """Training that makes no progress while its GPUs and processes are idle.
 
-    Under `oomph run` the supervisor finds hangs by the limits of each phase, and sooner; this is for trainings watched
-    by `oomph.Monitor` alone. Threshold: 5 minutes and the time of 20 steps, oomph's own. Compiling, tracing and reading
-    data keep a core busy and validation keeps the GPU busy, so both have to be idle.
+    This is for training watched by `oomph.Monitor` alone: under `oomph run`, the supervisor detects hangs sooner, using
+    the time limits of each phase. Threshold: at least 5 minutes and the time of 20 steps, oomph's own. Compiling,
+    tracing and reading data keep a core busy, and validation keeps the GPU busy, so both must be idle.
     """
     earlier, training = window.ago(_IDLE_SECONDS), window.newest.training
     stands = window.newest.time - earlier.time
@@ -160,7 +160,7 @@ def gpu_idle(window: Window) -> Iterable[Finding]:
 
 
 def _is_fitting(sample: Sample) -> bool:
-    """True if a fit is running; a fit removes this key when it ends."""
+    """True if a fit is running. A fit removes this key when it ends."""
     return "epochs" in sample.training
 
 
@@ -170,26 +170,27 @@ def _is_idle(sample: Sample) -> bool:
 
 
 _RECENT = 30
-"""The number of newest readings to search for a jump: more than arrive between two checks."""
+"""The number of recent readings to search for a jump, which is more than arrive between two checks."""
 _LOSS_SECONDS = 1800.0
 _USUAL, _LEAST_USUAL = 600, 180
-"""The number of earlier readings that define what is usual, and the minimum needed for that."""
+"""The number of earlier readings that define the usual loss, and the minimum number needed to do so."""
 _WIDTH = 5
 """The maximum number of readings in a short jump."""
 _CALM = 3
-"""The number of usual readings that show that a jump is over, or of high ones that show that it is not."""
+"""The number of usual readings after which a jump counts as over."""
 _FAR, _NEAR = 12.0, 6.0
-"""The number of deviations from the median above which a loss has jumped, and up to which it is usual."""
+"""How many deviations above the median count as a jump, and how many still count as usual."""
 _BEYOND = 3.0
-"""The minimum jump, in multiples of the distance of the highest usual loss from the median."""
+"""The minimum jump, in multiples of the distance between the highest usual loss and the median."""
 _TIMES = 5.0
-"""The minimum loss after a jump, in multiples of the median: a hard batch has two or three times the usual loss."""
+"""The minimum loss that counts as a jump, in multiples of the median. A hard batch has two or three times the usual
+loss."""
 _LEAST_DEVIATION = 0.01
 """The minimum deviation, as a share of the median."""
 
 
 class _Usual(NamedTuple):
-    """The usual loss: its median, deviation and highest value."""
+    """The usual loss: its median, deviation and maximum."""
 
     middle: float
     deviation: float
@@ -203,19 +204,19 @@ class _Usual(NamedTuple):
 
     @property
     def calm(self) -> float:
-        """The highest loss that still counts as normal."""
+        """The highest loss that still counts as usual."""
         return max(self.middle + _NEAR * self.deviation, self.highest)
 
 
 @detector("nan-loss", every=20.0)
 def loss_spike(window: Window) -> Iterator[Finding]:
-    """A loss that jumps for a moment, or rises for good, higher than ever before.
+    """A loss that jumps briefly, or rises to stay, above all earlier values.
 
-    It examines the mean loss between two readings. Median and median deviation tell what is usual: the noise of
-    batches, however heavy its tails, and anything that recurs. A learning rate that is raised again also lifts the
-    loss, but the loss then stays up and is no higher than at the beginning. A jump therefore counts only if it is over
-    within five readings, or is higher than ever before. Thresholds, oomph's own: 12 deviations, five times the median,
-    and three times as far from it as the highest of the last 600 readings.
+    The mean loss between two readings is examined. Its median and median absolute deviation describe the usual loss,
+    including the noise of batches, however heavy-tailed, and anything that recurs. Restarting the learning rate also
+    raises the loss, but then the loss stays up, and is no higher than at the start of training. A jump therefore counts
+    only if it is over within five readings, or is higher than ever before. Thresholds, oomph's own: 12 deviations, five
+    times the median, and three times as far from the median as the highest of the last 600 readings.
     """
     losses = _readings(window)
     before, recent = losses[-_USUAL - _RECENT : -_RECENT], losses[-_RECENT:]
@@ -234,7 +235,7 @@ _SPIKE_REMEDY = (
 
 
 def _jump(usual: _Usual, recent: Sequence[float]) -> str:
-    """Return the message if the loss has jumped and is back after a few readings; empty otherwise."""
+    """Return the message if the loss jumped and recovered within a few readings; empty otherwise."""
     begin = next((n for n, loss in enumerate(recent) if loss >= usual.jump), len(recent))
     width = next((n for n, loss in enumerate(recent[begin:]) if loss <= usual.calm), len(recent))
     back = recent[begin + width : begin + width + _CALM]
@@ -244,7 +245,7 @@ def _jump(usual: _Usual, recent: Sequence[float]) -> str:
 
 
 def _rise(usual: _Usual, recent: Sequence[float]) -> str:
-    """Return the message if the loss has risen higher than ever before and stays there; empty otherwise."""
+    """Return the message if the loss has risen higher than ever before and stayed there; empty otherwise."""
     if min(recent[-_WIDTH - 1 :]) < usual.jump:
         return ""
     return f"the loss has risen from {usual.middle:.4g} to {recent[-1]:.4g}, higher than ever before"
@@ -257,7 +258,7 @@ def _usual(losses: Sequence[float]) -> _Usual:
 
 
 def _readings(window: Window) -> list[float]:
-    """Return the distinct readings of the loss in the last half hour, without those that are not finite."""
+    """Return the distinct readings of the loss in the last half hour, excluding any that are not finite."""
     losses, step = [], -1.0
     for sample in window.last(_LOSS_SECONDS):
         loss, now = sample.training.get("recent_loss"), sample.training.get("steps_total", 0.0)

@@ -1,1 +1,1 @@
-"""Measurements inside the training process, and `oomph.Monitor`."""
+"""Measures training from inside its process, and provides `oomph.Monitor`."""

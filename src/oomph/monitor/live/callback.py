@@ -1,4 +1,4 @@
-"""Monitor: the Keras callback that watches a training without `oomph run`, and the thread that passes on findings."""
+"""Monitor: the Keras callback that watches training outside `oomph run`, and the thread that passes on its findings."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ from oomph.terminal.console import say
 
 
 class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
-    """Watches the GPUs, the machine and the training while a fit runs, and says what goes wrong.
+    """Watches the GPUs, the machine and the training while a fit runs, and reports what goes wrong.
 
         model.fit(dataset, epochs=10, callbacks=[oomph.Monitor()])
 
-    A small process alongside the training samples once a second. Each finding is printed to stderr once: a memory leak,
-    a training that waits for its data, a GPU that throttles or fails, NaN in the weights. It does not change results.
-    Under `oomph run`, which watches by itself, it only adds `alert`, `webhook` and `tensorboard`.
+    A small process alongside the training takes a sample once a second. Each finding is printed to stderr once: a
+    memory leak, training that waits for its data, a GPU that throttles or fails, NaN in the weights. Results do not
+    change. `oomph run` has its own monitor, so under it, this callback only adds `alert`, `webhook` and `tensorboard`.
 
     Args:
-        folder: where to keep the samples; by default a new folder in `.oomph/monitor`.
-        alert: called with each finding in a separate thread: an object with `fault`, `subject`, `message`,
-            `severity`, `evidence` and `remedy`. An exception that it raises is printed once.
-        webhook: a web address to which each finding is posted as JSON. Without it, nothing leaves the machine.
-        tensorboard: a log directory for ten metrics every ten seconds; by default the directory of the
-            `keras.callbacks.TensorBoard` of the same fit, if there is one.
+        folder: where to store the samples; defaults to a new folder in `.oomph/monitor`.
+        alert: a function that is called with each finding, in a separate thread. A finding has the attributes `fault`,
+            `subject`, `message`, `severity`, `evidence` and `remedy`. If the function raises an exception, that is
+            reported once.
+        webhook: a URL to which each finding is posted as JSON. Without it, nothing leaves the machine.
+        tensorboard: a log directory to which ten metrics are written every ten seconds; defaults to the directory of
+            the fit's `keras.callbacks.TensorBoard` callback, if there is one.
 
     Raises:
-        TypeError: at once, if `alert` cannot be called.
-        ValueError: at once, if `webhook` is not an http or https address.
+        TypeError: immediately, if `alert` is not callable.
+        ValueError: immediately, if `webhook` is not an http or https URL.
     """
 
     def __init__(
@@ -57,16 +58,16 @@ class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
         super().__init__()
         if alert is not None and not callable(alert):
             raise TypeError(f"alert must be callable, not {alert!r}")
-        Alerts(say, False, alert, webhook)  # a wrong address is an error here, not in the middle of a fit
+        Alerts(say, False, alert, webhook)  # so that a bad URL raises here, not in the middle of a fit
         self._folder, self._alert, self._webhook = folder, alert, webhook
         self._tensorboard = tensorboard
         self._running: _Running | None = None
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Start watching. Whatever goes wrong here, the training goes on."""
+        """Start watching. Training continues even if this fails."""
         global _left_running
         if _left_running is not None:
-            _left_running.end()  # of a fit that ended with an exception, which Keras does not tell its callbacks
+            _left_running.end()  # its fit raised an exception, which Keras does not report to callbacks
         self._running = _left_running = None
         try:
             scalars = _scalars(self, self._tensorboard)
@@ -103,7 +104,7 @@ class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
             self._running.meter.go_on()
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Report the last findings and stop watching."""
+        """Report the last findings, and stop watching."""
         global _left_running
         if self._running is not None:
             self._running.end()
@@ -111,7 +112,7 @@ class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class _Running:
-    """The thread and the meter of a fit that is watched."""
+    """The thread and the meter of a fit that is being watched."""
 
     def __init__(self, attendant: Attendant, meter: Meter) -> None:
         self.meter, self._attendant = meter, attendant
@@ -133,8 +134,8 @@ class _Running:
 
 
 _left_running: _Running | None = None
-"""The watched fit of this process, possibly left by an exception; a second fit within the first is not watched
-separately."""
+"""The fit that this process is watching, which may have raised an exception since. A fit nested in another is not
+watched separately."""
 
 
 def _plain(step: Any) -> Any:
@@ -142,7 +143,7 @@ def _plain(step: Any) -> Any:
 
 
 def _made(given: str | os.PathLike[str] | None) -> Path:
-    """Create the folder of the samples, which only this user may read. Raises OSError."""
+    """Create the folder for the samples, readable only by this user. Raises OSError if it cannot be created."""
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     folder = (MONITORED_PARENT / name if given is None else Path(given)).absolute()
     folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
@@ -150,7 +151,7 @@ def _made(given: str | os.PathLike[str] | None) -> Path:
 
 
 def _scalars(own: Monitor, given: str | os.PathLike[str] | None) -> Scalars | None:
-    """Return the writer of TensorBoard's metrics, in the given folder or next to the fit's own callback."""
+    """Return a TensorBoard writer for the given folder or, if there is one, for the fit's TensorBoard callback."""
     if given is not None:
         return Scalars(os.fspath(given))
     boards = (one for one in _callbacks_beside(own) if isinstance(one, keras.callbacks.TensorBoard))
@@ -159,7 +160,7 @@ def _scalars(own: Monitor, given: str | os.PathLike[str] | None) -> Scalars | No
 
 
 def _callbacks_beside(own: Monitor) -> list[Any]:
-    """Return all callbacks of the fit, from the calling list: Keras does not show a callback the others."""
+    """Find all callbacks of the fit in the frames of the callers, since Keras does not pass them to a callback."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         callbacks = getattr(frame.f_locals.get("self"), "callbacks", None)
@@ -175,14 +176,14 @@ _END_SECONDS = 3.0
 
 
 class Attendant:
-    """A thread that passes on findings until `end` while a fit runs, so that the training need not.
+    """A thread that passes on findings while a fit runs, until `end` is called, so that training does not have to.
 
     Args:
-        folder: where the samples are.
-        findings: where findings come from.
-        alerts: where they go.
-        scalars: the writer for TensorBoard, if wanted.
-        say: prints a line.
+        folder: where the samples are stored.
+        findings: the source of the findings.
+        alerts: where to send the findings.
+        scalars: the writer for TensorBoard, or None.
+        say: a function that prints a line.
     """
 
     def __init__(
@@ -199,7 +200,7 @@ class Attendant:
         self._thread.start()
 
     def end(self) -> None:
-        """End the thread without waiting for a web address that does not answer."""
+        """Stop the thread, without waiting long for a web address that does not answer."""
         self._over.set()
         self._thread.join(_END_SECONDS)
 
@@ -230,6 +231,6 @@ class Attendant:
             return
         try:
             self._scalars.write(sample)
-        except Exception as error:  # a full disk, or a folder that cannot be written
+        except Exception as error:  # e.g. a full disk or a read-only folder
             self._scalars = None
             self._say(f"no more metrics are written for TensorBoard: {type(error).__name__}: {error}")

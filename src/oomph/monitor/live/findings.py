@@ -1,4 +1,4 @@
-"""The findings of a training: their source (its own sampler, or the run), and the alerts that pass them on."""
+"""Provides the findings about a training run, from its sampler or from `oomph run`, and passes them on as alerts."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from oomph.redaction.redaction import redacted_data
 
 
 class Findings(Protocol):
-    """The interface of a source of findings; `SamplerProcess` implements it."""
+    """The interface of a source of findings, implemented by `SamplerProcess`."""
 
     problem: str
 
     def findings(self) -> Iterable[Finding]:
-        """Return the findings since the last call."""
+        """Return the findings made since the last call."""
 
     def close(self) -> None:
-        """End the source."""
+        """Close the source."""
 
 
 class OfTheRun:
-    """The findings of `oomph run`'s monitor, from the run's journal, without earlier ones."""
+    """Reads the findings of the `oomph run` monitor from the run's journal, ignoring those made earlier."""
 
     problem = ""
 
@@ -40,13 +40,13 @@ class OfTheRun:
         self._taken = len(self._events())
 
     def findings(self) -> list[Finding]:
-        """Return the findings since the last call."""
+        """Return the findings made since the last call."""
         events = self._events()
         new, self._taken = events[self._taken :], max(self._taken, len(events))
         return [finding for event in new if (finding := _finding(event)) is not None]
 
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing: the journal needs no closing."""
 
     def _events(self) -> list[FindingMade]:
         state = [_state(path) for path in sorted((self._run_dir / "journal").glob("*-supervisor.jsonl"))]
@@ -68,14 +68,14 @@ def _state(path: Path) -> tuple[str, int]:
 
 
 class Alerts:
-    """Passes findings on. Failures are reported once, and never reach the training.
+    """Passes findings on. Failures are reported once and never affect the training.
 
     Args:
-        say: prints a line.
-        prints: True to print findings; under `oomph run` the run does that.
-        alert: the user's function.
-        webhook: the user's web address.
-        under_run: True under `oomph run`, which without a run directory does not print findings.
+        say: a function that prints a line.
+        prints: True to print findings; under `oomph run`, the run prints them.
+        alert: the function supplied by the user, or None.
+        webhook: the web address supplied by the user, or None.
+        under_run: True under `oomph run`. If it has no run directory, it does not print findings.
     """
 
     def __init__(
@@ -117,9 +117,9 @@ _POST_SECONDS = 10.0
 
 
 class Webhook:
-    """A user's web address that accepts JSON. Its path is often a secret: messages name only the host.
+    """The user's web address, which accepts JSON. Its path is often secret, so messages include only the host.
 
-    Raises ValueError if it is not an http or https address.
+    Raises ValueError if the address is not http or https.
     """
 
     def __init__(self, url: str) -> None:
@@ -129,7 +129,7 @@ class Webhook:
         self._url, self.host = url, parts.hostname
 
     def post(self, document: dict[str, Any]) -> str:
-        """Post a document without keys and passwords. Returns the error, or an empty string."""
+        """Post a document, with keys and passwords redacted. Return the error, or an empty string if there is none."""
         request = urllib.request.Request(
             self._url, json.dumps(redacted_data(document), default=str).encode(), {"Content-Type": "application/json"}
         )
@@ -146,7 +146,7 @@ class Webhook:
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """Return an opener for http and https only, which follows no redirection elsewhere."""
+    """Return an opener that only supports http and https and does not follow redirects."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),

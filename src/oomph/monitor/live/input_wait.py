@@ -1,12 +1,13 @@
-"""InputWait: how long a training waits for its next batch, measured where the batch is fetched.
+"""InputWait: measures how long training waits for its next batch, at the point where the batch is fetched.
 
-Keras fetches a batch inside its compiled step, where no callback sees it, so the methods of TensorFlow's iterators
-that return the next element are replaced. In Python they are timed by a clock. While a function is traced, two
-timestamps and an addition are traced along with the fetch. Its outputs keep their values, so the step computes the same
-as before. XLA compiles no iterator: the fetch lies outside what it compiles.
+Keras fetches a batch inside its compiled step, where callbacks cannot see it, so the iterator methods of TensorFlow
+that return the next element are replaced. When they run in Python, they are timed with a clock. When a function is
+being traced, two timestamps and an addition are traced along with the fetch. The values it returns stay the same, so
+the step computes the same as before. XLA does not compile iterators, so the fetch lies outside the code that XLA
+compiles.
 
-TensorFlow refuses a timestamp while its operations have to be deterministic (`enable_op_determinism`). Functions
-traced then are not measured, and those traced before stop asking for the time.
+TensorFlow rejects timestamps while its operations must be deterministic (`enable_op_determinism`). Functions traced in
+that mode are not measured, and those traced earlier stop requesting the time.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ _FETCHING = ("get_next", "get_next_as_optional", "__next__")
 
 
 class InputWait:
-    """Adds up one thread's waits for batches while it listens."""
+    """Adds up the time that one thread waits for batches while it listens."""
 
     def __init__(self) -> None:
         self._thread: int | None = None
         self._inside = False
-        """True if a fetch is being measured: one iterator may call another."""
+        """True while a fetch is being measured, since one iterator may call another."""
         self._seconds = 0.0
 
     def listen(self) -> None:
@@ -44,25 +45,25 @@ class InputWait:
         _install()
 
     def stop(self) -> None:
-        """Stop measuring, except in functions traced meanwhile."""
+        """Stop measuring. Functions traced since `listen` keep measuring."""
         global _listening
         if _listening is self:
             _listening = None
 
     def add(self, seconds: float) -> None:
-        """Add the wait for a batch that did not come from a TensorFlow iterator."""
+        """Add the time spent waiting for a batch that did not come from a TensorFlow iterator."""
         self._seconds += seconds
 
     def read(self) -> float:
-        """Return the seconds waited so far; only differences are meaningful."""
+        """Return the time waited so far, in seconds. Only differences are meaningful."""
         return self._seconds + (0.0 if _traced is None else float(_traced.numpy()))
 
     def is_mine(self) -> bool:
-        """True if the caller's fetch is to be measured."""
+        """True if the fetch by the calling thread should be measured."""
         return threading.get_ident() == self._thread and not self._inside
 
     def fetch(self, take: Callable[[], Any]) -> Any:
-        """Fetch the next element, and measure how long it takes."""
+        """Fetch the next element and measure how long it takes."""
         self._inside = True
         try:
             if tf.executing_eagerly():
@@ -78,7 +79,7 @@ class InputWait:
         return taken
 
     def _in_the_graph(self, take: Callable[[], Any]) -> Any:
-        """Trace the fetch between two timestamps, or the fetch alone if that fails."""
+        """Trace the fetch between two timestamps, or on its own if that fails."""
         try:
             seconds = _seconds_of_traced_fetches()
             with tf.device("/CPU:0"):
@@ -94,43 +95,44 @@ class InputWait:
             with tf.control_dependencies([added]):
                 return tf.nest.map_structure(_same, taken)
         except Exception:
-            return taken  # the wait is not measured, and the script gets its batch
+            return taken  # the wait is not measured, but the script still receives its batch
 
 
 class CountedWait:
-    """The part of the wait that counts, excluding evaluations and the first steps of fits."""
+    """Measures the part of the wait that counts, leaving out evaluations and the first step of each fit."""
 
     def __init__(self, wait: InputWait) -> None:
         self._wait = wait
         self._left_out = 0.0
         self._paused: float | None = None
         self.seconds = 0.0
-        """The seconds that count, as of the last reading."""
+        """The time that counts, in seconds, as of the last reading."""
 
     def leave_out_what_came(self) -> None:
         """Discard the wait since the last reading."""
         self._left_out, self._paused = self._wait.read() - self.seconds, None
 
     def pause(self) -> None:
-        """Count nothing until `go_on`."""
+        """Stop counting until `go_on` is called."""
         self._paused = self._wait.read()
 
     def go_on(self) -> None:
-        """Count again."""
+        """Resume counting."""
         if self._paused is not None:
             self._left_out += self._wait.read() - self._paused
             self._paused = None
 
     def read(self) -> bool:
-        """Read the seconds waited so far; False if none were added, as in a step traced earlier."""
+        """Read the time waited so far. Returns False if it has not increased, as with a step traced earlier."""
         before, self.seconds = self.seconds, self._wait.read() - self._left_out
         return self.seconds > before
 
 
 def _same(part: Any) -> Any:
-    """Return the same tensor on the same device, but after the addition, which would otherwise take a thread.
+    """Return the same tensor on the same device, but only after the addition, which would otherwise occupy a thread.
 
-    Waiting is cheaper: it halves the cost of measuring an XLA step. Only tensors wait.
+    Waiting for the addition is cheaper: it halves the cost of measuring an XLA step. Values other than tensors do not
+    wait.
     """
     if not isinstance(part, tf.Tensor):
         return part
@@ -141,12 +143,12 @@ def _same(part: Any) -> Any:
 _listening: InputWait | None = None
 _installed = False
 _traced: Any = None
-"""The seconds of all traced fetches of this process, in a variable on the CPU: a step traced in
-one fit is also used in the next."""
+"""The total time, in seconds, of this process's traced fetches, in a variable on the CPU. All fits share it, since a
+step traced in one fit is also used in the next."""
 
 
 _may_ask: Any = None
-"""True if traced fetches may ask for the time, in a variable on the CPU."""
+"""A variable on the CPU that is True if traced fetches may request the time."""
 
 
 def _seconds_of_traced_fetches() -> Any:
@@ -159,12 +161,12 @@ def _seconds_of_traced_fetches() -> Any:
 
 def _on_the_cpu(value: Any, dtype: Any, name: str) -> Any:
     with tf.init_scope(), tf.device("/CPU:0"):
-        # Not `tf.Variable`, which a distribution strategy would mirror on each of its devices.
+        # Not a `tf.Variable`, which a distribution strategy would mirror on each of its devices.
         return TENSORFLOW.resource_variable.value()(value, trainable=False, name=name, dtype=dtype)
 
 
 def _time() -> Any:
-    """Return the time in seconds, as a graph tensor; always 0 while operations have to be deterministic."""
+    """Return the time in seconds, as a graph tensor, or 0 while operations must be deterministic."""
     return tf.cond(_may_ask.read_value(), tf.timestamp, lambda: tf.zeros([], tf.float64))
 
 
@@ -182,7 +184,7 @@ def _install() -> None:
 
 
 def _measured(original: Callable[..., Any]) -> Callable[..., Any]:
-    # `__module__` stays TensorFlow's, so AutoGraph leaves this function as it is.
+    # `functools.wraps` keeps TensorFlow's `__module__`, so AutoGraph does not convert this function.
     @functools.wraps(original)
     def fetch(self: Any, *args: Any, **kwargs: Any) -> Any:
         wait = _listening

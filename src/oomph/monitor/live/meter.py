@@ -1,4 +1,4 @@
-"""Meter: writes a training's own measurements to its board; expensive ones at most once a second."""
+"""Meter: writes the measurements of the training process to its board, the expensive ones at most once a second."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from oomph.monitor.live.readings import FullestDevice, Losses, WeightLooks
 
 _EVERY_SECONDS = 1.0
 _LONG_EPOCH_STEPS, _NOTED_SHARE = 200, 0.02
-"""The number of steps, or the share of the fit's time so far, after which to note the memory in use within an epoch: a
-leak may take all memory within the first epochs."""
+"""The number of steps, or the share of the fit's time so far, after which to record the memory in use within an epoch,
+since a leak may use up all memory within the first epochs."""
 _NOTHING = float("nan")
 Method = TypeVar("Method", bound=Callable[..., None])
 
 
 def _fail_open(method: Method) -> Method:
-    """Wrap a method so that it stops measuring on any error, and the training goes on."""
+    """Wrap a method so that any error stops the measuring, but not the training."""
 
     @functools.wraps(method)
     def never_raises(self: Meter, *args: Any, **kwargs: Any) -> None:
-        if self.is_off or os.getpid() != self._pid:  # a fork has a training of its own
+        if self.is_off or os.getpid() != self._pid:  # a forked process has its own training
             return
         try:
             method(self, *args, **kwargs)
@@ -38,13 +38,13 @@ def _fail_open(method: Method) -> Method:
 
 
 class Meter:
-    """Measures the fits of this process, one after another. None of its methods raises.
+    """Measures the fits of this process, one after another. Its methods never raise.
 
-    The first execution of a fit is left out of the times: it traces, compiles, and fills the buffers of the pipeline.
+    The first execution in a fit is not timed, since it traces, compiles, and fills the pipeline's buffers.
 
     Args:
-        board: receives the values; None to measure nothing.
-        tell: called with the reason if measuring stops.
+        board: receives the values; None turns measuring off.
+        tell: a function that is called with the reason if measuring stops.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Meter:
         self._board: Any = board
         self._tell, self._clock, self._pid = tell, clock, os.getpid()
         self.is_off = board is None
-        """True if nothing is measured, or if measuring has stopped."""
+        """True if measuring is turned off or has stopped."""
         self.wait = InputWait()
         self._counted = CountedWait(self.wait)
         self._looks = WeightLooks(clock)
@@ -65,25 +65,25 @@ class Meter:
         self._steps, self._step_of_epoch, self._epoch = 0, 0, 0
         self._step_seconds, self._timed_steps = 0.0, 0
         self._noted_at = 0
-        """The step of the epoch at which the memory in use was last noted."""
+        """The step of the epoch at which the memory in use was last recorded."""
         self._last = self._due = self._begun_at = self._noted = clock()
         self._is_begun, self._is_first = False, True
-        """True if a fit has started, and True if it has taken no step yet."""
+        """Whether a fit has started, and whether its first execution is still to come."""
         self._paused_at: float | None = None
 
     @property
     def is_measuring(self) -> bool:
-        """True if a fit or a loop has started and is not over."""
+        """True if a fit or loop is running."""
         return self._is_begun
 
     @_fail_open
     def listen(self) -> None:
-        """Start measuring the wait for input in what this thread traces, even if no fit has started."""
+        """Start measuring the input wait in functions that this thread traces, even before a fit has started."""
         self.wait.listen()
 
     @_fail_open
     def begin(self, model: Any = None, epochs: int | None = None) -> None:
-        """Start a fit, or a loop, which has no model."""
+        """Start a fit, or a loop, in which case there is no model."""
         self._is_begun = self._is_first = True
         self._begun_at = self._noted = self._clock()
         self._model, self._losses = model, None if model is None else Losses(model)
@@ -96,9 +96,9 @@ class Meter:
         """Start an epoch.
 
         Args:
-            number: counted from 0.
-            step: the steps of the epoch that are already done.
-            steps_per_epoch: the steps of an epoch, if known.
+            number: the number of the epoch, counted from 0.
+            step: the number of steps of the epoch that are already completed.
+            steps_per_epoch: the number of steps in an epoch, if known.
         """
         self._epoch, self._last = number + 1, self._clock()
         self._step_of_epoch = self._noted_at = step
@@ -107,18 +107,18 @@ class Meter:
         self._write({"epoch": number + 1, "step_of_epoch": step, "steps_per_epoch": steps_per_epoch})
 
     def count(self, steps: int = 1, logs: Any = None) -> None:
-        """Count one more execution of one or several steps."""
+        """Count another execution of one or more steps."""
         self.stepped(self._step_of_epoch + steps, self._steps + steps, logs)
 
     @_fail_open
     def stepped(self, step_of_epoch: int, steps: int, logs: Any = None, micro_batch: int | None = None) -> None:
-        """Count an execution.
+        """Record an execution of one or more steps.
 
         Args:
-            step_of_epoch: the number of steps done in this epoch.
-            steps: the number of steps done in all.
+            step_of_epoch: the number of steps completed in this epoch.
+            steps: the total number of steps completed.
             logs: the logs that the step returned.
-            micro_batch: the size of its micro-batches; None if its batch was whole.
+            micro_batch: the size of its micro-batches, or None if its batch was not divided.
         """
         now = self._clock()
         taken = steps - self._steps
@@ -138,22 +138,22 @@ class Meter:
 
     @_fail_open
     def count_examples(self, examples: int) -> None:
-        """Add samples of a loop; a model counts its own."""
+        """Add samples processed by a loop. Models count their own samples."""
         self._examples += examples
 
     @_fail_open
     def pause(self) -> None:
-        """Stop counting for an evaluation within the fit, until it ends."""
+        """Stop counting while an evaluation runs within the fit."""
         self._read_losses(None)
         self._write_counts()
         if self._losses is not None:
-            self._losses.end_epoch()  # the evaluation uses Keras' sums for itself
+            self._losses.end_epoch()  # the evaluation reuses Keras' sums
         self._paused_at = self._clock()
         self._counted.pause()
 
     @_fail_open
     def go_on(self) -> None:
-        """Count from here on."""
+        """Resume counting."""
         if self._paused_at is not None:
             self._last += self._clock() - self._paused_at
             self._paused_at = None
@@ -161,7 +161,7 @@ class Meter:
 
     @_fail_open
     def end_epoch(self) -> None:
-        """End an epoch and its validation: the memory in use now stays allocated."""
+        """End an epoch and its validation. Memory still in use at this point is kept across epochs."""
         self._read_losses(None)
         self._write_counts()
         self._note_memory_in_use(self._epoch)
@@ -189,7 +189,7 @@ class Meter:
             self._write({key: value for key, value in self._losses.values(logs).items() if value is not None})
 
     def _write_counts(self) -> None:
-        """Write related values together: steps, their time, and the part spent waiting."""
+        """Write related values together: the steps, the time they took, and the part of it spent waiting."""
         counts = {
             "steps_total": self._steps,
             "step_of_epoch": self._step_of_epoch,
@@ -209,7 +209,7 @@ class Meter:
 
     def _allocator(self) -> FullestDevice:
         if self._memory is None:
-            self._memory = FullestDevice()  # not earlier: it initialises the devices
+            self._memory = FullestDevice()  # not earlier, since it initialises the devices
         return self._memory
 
     def _write(self, values: dict[str, Any]) -> None:
@@ -218,9 +218,9 @@ class Meter:
 
 
 class MeasuredStep:
-    """A replacement for `model.train_function` while a fit is measured.
+    """Replaces `model.train_function` while a fit is being measured.
 
-    A callback for each batch would see less: Keras calls it from a different thread, after waiting for the device.
+    A batch callback would see less, since Keras calls it from a different thread, after waiting for the device.
     """
 
     def __init__(self, model: Any, step: Any, meter: Meter) -> None:

@@ -1,4 +1,4 @@
-"""Reads a training's loss, the memory of the fullest device, and non-finite weights for a meter."""
+"""Reads the loss, the memory of the fullest device, and the number of non-finite weights for a meter."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from oomph.keras_bridge.runtime.errors import handled
 
 
 class Losses:
-    """Reads the loss of one model. A reading waits for the step running on the device.
+    """Reads the loss of a model. Each reading waits for the step that is running on the device.
 
-    Keras shows the mean of the epoch, in which a bad batch soon disappears. The sums behind that mean reveal the mean
-    since the last reading, and the number of samples.
+    Keras shows the mean over the epoch, in which a bad batch soon disappears. The sums behind that mean reveal the mean
+    since the last reading and the number of samples.
     """
 
     def __init__(self, model: Any) -> None:
         self._tracker = None if support.lacks(Feature.LOSS) else KERAS.loss_tracker.get(model)
         self._total = self._count = 0.0
         self._is_training = True
-        """False once an evaluation has used the sums."""
+        """False once the epoch has ended and an evaluation may use the sums."""
         self.examples = 0.0
-        """The number of samples since the fit began; 0 if the model does not count them."""
+        """The number of samples since the fit began, or 0 if the model does not count them."""
 
     def begin_epoch(self) -> None:
-        """Start an epoch, for which Keras resets its sums."""
+        """Start an epoch. Keras resets its sums at this point."""
         self._total = self._count = 0.0
         self._is_training = True
 
     def end_epoch(self) -> None:
-        """End an epoch: until the next one, the sums belong to an evaluation."""
+        """End an epoch. Until the next one starts, the sums belong to an evaluation."""
         self._is_training = False
 
     def values(self, logs: Any) -> dict[str, float | None]:
-        """Return the metrics of the loss.
+        """Return the metrics that describe the loss.
 
         Args:
             logs: the value that the last step returned.
@@ -62,8 +62,8 @@ class Losses:
             return None
         total, count = _number(self._tracker.total), _number(self._tracker.count)
         if total is None or not count:
-            return None  # a step of the user's own, which does not use it
-        if count < self._count:  # somebody has set it to 0
+            return None  # a custom step, which does not use the tracker
+        if count < self._count:  # the tracker was reset
             self._total = self._count = 0.0
         samples, sum_of_them = count - self._count, total - self._total
         self._total, self._count = total, count
@@ -75,11 +75,11 @@ def _number(value: Any) -> float | None:
     try:
         return None if value is None else float(value)
     except (TypeError, ValueError):
-        return None  # more than one number
+        return None  # not a single number
 
 
 class FullestDevice:
-    """Reads the allocators of all GPUs, or the CPU's if there is no GPU and it reports anything."""
+    """Reads the allocators of all GPUs, or the CPU allocator if there is no GPU and it reports anything."""
 
     def __init__(self) -> None:
         gpus = [gpu.name.rpartition("device:")[2] for gpu in tf.config.list_logical_devices("GPU")]
@@ -101,24 +101,25 @@ class FullestDevice:
 
 
 _COST = 200
-"""The minimum time between two checks, in durations of a check: checks then take 0.5 % of the time at most."""
+"""The minimum time between two checks, as a multiple of the time a check takes, so that checks take at most 0.5 % of
+the time."""
 _LEAST_SECONDS = 2.0
 
 
 class WeightLooks:
-    """Checks for trainable weights that are not finite, as often as the cost of a check allows.
+    """Checks the trainable weights for values that are not finite, as often as the cost of a check allows.
 
-    A ReLU hides NaN from the loss, so the loss alone does not show them.
+    The loss alone is not enough, since a ReLU may hide NaN from it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._due = clock()
         self._is_first = True
-        """True if the next check is the first, which costs more than later ones."""
+        """True if the next check is the first one, which costs more than later ones."""
 
     def look(self, weights: Sequence[Any]) -> int | None:
-        """Count the numbers that are NaN or infinite; None if no check is due, or memory is short."""
+        """Count the values that are NaN or infinite, or return None if no check is due or memory is short."""
         began = self._clock()
         if began < self._due:
             return None
@@ -127,7 +128,7 @@ class WeightLooks:
             try:
                 found = not_finite(weights)
             except tf.errors.ResourceExhaustedError:
-                return None  # and none later either: the training needs the memory
+                return None  # no further checks: training needs the memory
         ended = self._clock()
         self._due = ended + max(_LEAST_SECONDS, 0.0 if self._is_first else _COST * (ended - began))
         self._is_first = False
@@ -135,10 +136,11 @@ class WeightLooks:
 
 
 def not_finite(weights: Sequence[Any]) -> int:
-    """Count the numbers in the weights that are NaN or infinite.
+    """Count the values in the weights that are NaN or infinite.
 
-    The sum of a tensor is not finite if one of its numbers is not, and computing it needs no memory of the size of the
-    tensor. The numbers are counted one by one on the host only if a sum is not finite, which may also be an overflow.
+    The sum of a tensor is not finite if any of its values is not, and computing it does not need as much memory as the
+    tensor. The values are counted individually, on the host, only if a sum is not finite, which may also be due to
+    overflow.
     """
     values = [tf.convert_to_tensor(weight) for weight in weights]
     floats = [value for value in values if value.dtype.is_floating]

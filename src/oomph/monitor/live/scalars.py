@@ -1,4 +1,4 @@
-"""Scalars: the ten metrics of a training that TensorBoard shows next to the user's own."""
+"""Scalars: the ten training metrics that TensorBoard shows next to the user's own."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import tensorflow as tf
 from oomph.monitor.sample import Sample
 
 FOLDER = "oomph"
-"""The folder below the user's log directory. Its name is the name of the run in TensorBoard."""
+"""The subfolder of the user's log directory. TensorBoard uses its name as the name of the run."""
 
 
 class Scalars:
-    """Writes event files; raises TensorFlow's errors."""
+    """Writes TensorBoard event files. TensorFlow's errors are not caught."""
 
     def __init__(self, log_dir: str | Path) -> None:
         self._folder = str(Path(log_dir) / FOLDER)
@@ -24,7 +24,7 @@ class Scalars:
         self._before: Mapping[str, float] = {}
 
     def write(self, sample: Sample) -> None:
-        """Write the metrics of a sample, and of the time since the last one."""
+        """Write the metrics of a sample and of the time since the previous one."""
         values = dict(figures(sample, self._before))
         self._before = sample.training
         if not values:
@@ -38,13 +38,13 @@ class Scalars:
         self._writer.flush()
 
     def close(self) -> None:
-        """Finish the file."""
+        """Close the event file."""
         if self._writer is not None:
             self._writer.close()
 
 
 def figures(sample: Sample, before: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """Yield the metrics with their names.
+    """Yield the metrics as (name, value).
 
     Args:
         before: the training values of an earlier sample.
@@ -77,4 +77,4 @@ _OF_GPUS: Mapping[str, Callable[[Iterable[float]], float]] = {
     "temperature_celsius": max,
     "power_watts": _total,
 }
-"""The functions that reduce a metric of all GPUs to one value."""
+"""The functions that combine the values of a metric on all GPUs into one."""

@@ -1,1 +1,1 @@
-"""Describes a model's training step as a program for `oomph.planning`, in a stopped script process."""
+"""Describes a model's training step as a program for `oomph.planning`. Runs in a stopped script process."""

@@ -1,4 +1,4 @@
-"""The engine `xla-gpu`: the step as XLA compiles it for a GPU, at a few batch sizes, without that GPU."""
+"""The engine `xla-gpu`: has XLA compile the step for a GPU at a few batch sizes, without that GPU."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_SECONDS = 240.0
 """The maximum time, in seconds, for a single compilation."""
 _NAMED = "oomph asks XLA's compiler once a GPU is named"
 _LONGEST = 200
-"""The maximum number of characters of an error message to show."""
+"""The maximum length of a displayed error message, in characters."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ModelStep:
     engine: Engine
     """The simulation of the same step."""
     tell: Callable[[str], None]
-    """Called with the current activity, to show to the user."""
+    """Called with a description of the current activity, to show to the user."""
     sizes: OpenSizes = field(default_factory=OpenSizes)
     """Assumptions about sample sizes that the model leaves open."""
     data: tuple[Item, ...] = ()
@@ -49,16 +49,15 @@ class ModelStep:
 def with_xla(
     figures: Figures, verdict: FittingVerdict, step: ModelStep, asked: Sequence[int]
 ) -> tuple[Figures, FittingVerdict]:
-    """Return estimates and verdict for the step as XLA compiles it; unchanged if XLA does not compile it.
+    """Return the estimates and the verdict for the step as XLA compiles it, or unchanged if XLA does not compile it.
 
-    A doubt about the simulation, or its failed step, does not affect XLA's result. A doubt about the sizes of a sample
-    does.
+    A doubt about the simulation, or its failed step, does not affect XLA's result; a doubt about sample sizes does.
 
     Args:
         figures: the estimates of the simulation.
         verdict: the verdict on the simulation.
         step: the step to compile.
-        asked: the batch sizes of the plan, in increasing order.
+        asked: the requested batch sizes, in increasing order.
     """
     device = verdict.device
     if not verdict.is_xla or (device is not None and not device.is_gpu):
@@ -93,13 +92,13 @@ class XlaCompiler:
         self._spec, self._size = samples.specification(step.batch), samples.size_of(step.batch)
         self._done: dict[int, Compiled] = {}
         self._began, self._last = time.monotonic(), 0.0
-        """The start time of the first compilation, and the duration of the last in seconds."""
+        """The start time of the first compilation, and the duration of the last one in seconds."""
 
     def compiled(self, asked: Sequence[int]) -> CompiledStep:
         """Compile the step at the largest requested size, and at one or two other sizes if time allows.
 
         Raises:
-            NotCompiledError: the step does not compile at that size.
+            NotCompiledError: the step does not compile at the largest requested size.
         """
         size = next_size((), asked, self._high, None)
         while size is not None:
@@ -117,7 +116,7 @@ class XlaCompiler:
     def peak_of_changed(self, batch: int) -> Interval | None:
         """Return the peak of a step of `batch` samples with the model in its present, changed state.
 
-        None if there is no time left, or the step does not compile.
+        Returns None if there is no time left or the step does not compile.
         """
         if not self._has_time:
             return None
@@ -161,7 +160,7 @@ class XlaCompiler:
 
 
 def serialized(model: Any, spec: Any, size: int, batch: int) -> bytes:
-    """Return the training step of `batch` samples as XLA's HLO; `spec` describes a batch of `size`.
+    """Return the training step of `batch` samples as XLA's HLO; `spec` describes a batch of `size` samples.
 
     Raises:
         NotCompiledError: the step cannot be traced, or XLA cannot compile it.
@@ -184,7 +183,7 @@ def serialized(model: Any, spec: Any, size: int, batch: int) -> bytes:
 
 
 def largest_convolution(program: Program, batch: int) -> int:
-    """Return the number of bytes that the step's largest convolution reads and writes; 0 if it has none."""
+    """Return the number of bytes that the step's largest convolution reads and writes; 0 if there is no convolution."""
     return max(
         (
             sum(program.sizes[tensor].at(batch) for tensor in (*operation.inputs, *operation.outputs))
@@ -210,7 +209,7 @@ def target_in_words(chosen: Chosen, version: str) -> str:
 
 
 def sizes_in_words(sizes: Sequence[int]) -> str:
-    """Describe which batch sizes were compiled, and how the estimates for other sizes follow from them."""
+    """Describe which batch sizes were compiled, and how the estimates for other sizes are derived from them."""
     if len(sizes) == 1:
         return f"Only a batch of {sizes[0]:,} was compiled; other sizes have bounds that grow in proportion."
     listed = f"{', '.join(f'{size:,}' for size in sizes[:-1])} and {sizes[-1]:,}"

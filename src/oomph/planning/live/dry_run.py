@@ -1,6 +1,6 @@
 """Runs real steps of a few batch sizes on this machine's device, to correct the simulation.
 
-The process ends after the examination, so the steps may change weights.
+The process exits after the examination, so the steps may change weights.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from oomph.reach.script_output import in_words as error_in_words
 
 _STEPS = 3
 _MORE_STEPS = 8
-"""The number of steps to run if together they take at most `_CHEAP_SECONDS`. Thread timing changes the peak of each
-step, and a training reaches the highest of many."""
+"""The number of steps to run if they take at most `_CHEAP_SECONDS` in total.
+
+The peak of each step varies with thread timing, and training reaches the highest peak of many steps.
+"""
 _CHEAP_SECONDS = 1.0
 _MOST_SECONDS = 8.0
 """The time, in seconds, after which no further step starts."""
@@ -29,26 +31,26 @@ class Ran:
     """The results of real steps at one batch size."""
 
     peaks: tuple[int, ...]
-    """The peak of each step in bytes, excluding what the script holds in addition to the training."""
+    """The peak of each step in bytes, excluding memory that the script holds for purposes other than training."""
     seconds: float
     """The duration, in seconds, of the shortest step."""
     failed: str = ""
-    """The reason that a step failed; empty if none failed, or if one ran out of memory."""
+    """The reason why a step failed; empty if none failed, or if one ran out of memory."""
 
 
 def device() -> str:
-    """Return the device for real steps: the first visible GPU, otherwise the CPU."""
+    """Return the device for real steps: the first visible GPU, or the CPU if there is none."""
     return "GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"
 
 
 def in_use() -> int:
-    """Return the bytes that TensorFlow's allocator uses on the device for real steps; 0 if it does not count them."""
-    gc.collect()  # what tracing has left
+    """Return the memory, in bytes, that TensorFlow uses on the device for real steps; 0 if it does not count memory."""
+    gc.collect()  # garbage left by tracing
     return _reading("current") or 0
 
 
 def can_measure() -> bool:
-    """True if the device for real steps counts its memory. A CPU does so only if told to before TensorFlow starts."""
+    """True if the device for real steps counts its memory. A CPU does so only if set up before TensorFlow starts."""
     return _reading("peak") is not None
 
 
@@ -60,12 +62,12 @@ def _reading(which: str) -> int | None:
 
 
 def run(traced: Traced, batch: Any, foreign: int) -> Ran:
-    """Run a few steps with this batch; stop early if one fails or takes a long time.
+    """Run a few steps with this batch, stopping early if one fails or takes a long time.
 
     Args:
         traced: the step.
         batch: a batch of the traced size.
-        foreign: the size in bytes of memory in use that does not belong to the training.
+        foreign: the bytes in use for purposes other than training.
     """
     start, where = time.monotonic(), device()
     peaks: list[int] = []

@@ -14,11 +14,11 @@ from oomph.planning.prediction import Correction, PredictedStep, Prediction, bet
 from oomph.planning.program import Program
 
 _LONG = 8000
-"""A program with this many operations, such as an unrolled loop, takes a long time to simulate."""
+"""A program with at least this many operations, such as an unrolled loop, takes a long time to simulate."""
 
 
 class Engine:
-    """One training step. It keeps its predictions, and never predicts less memory for a larger batch."""
+    """Predicts one training step. Caches its predictions, and never predicts less memory for a larger batch."""
 
     def __init__(
         self,
@@ -36,18 +36,20 @@ class Engine:
         self.only = only
         """The only batch size that the model accepts; None if it accepts any."""
         self.doubt = doubt
-        """A doubt about every prediction: a failed real step, or a loop with an unknown number of iterations; one
-        sentence, or empty."""
+        """A doubt about every prediction, as a sentence; empty if there is none.
+
+        The cause is a failed real step, or a loop with an unknown number of iterations.
+        """
         self.identity = identity
         """A digest by which another plan recognises this step; empty if there is none."""
         self.failed = failed
-        """A sentence on a real step that failed with memory left, if no requested size ran; otherwise empty."""
+        """A sentence about a real step that failed with memory left, if no requested size ran; empty otherwise."""
         self._correction = fix
         self._known: dict[int, Prediction] = {}
         self._raw: dict[int, Prediction] = {}
 
     def at(self, batch: int) -> Prediction:
-        """Predict the memory of a step of `batch` samples. Raises ExamineError if the model accepts no such batch."""
+        """Predict the memory of a step of `batch` samples. Raises ExamineError if the model rejects that batch size."""
         if self.only not in (None, batch):
             raise ExamineError(f"the step of this model can only be planned for its own batch of {self.only} samples")
         found = self._known.get(batch)
@@ -67,7 +69,7 @@ class Engine:
 
     @property
     def is_long(self) -> bool:
-        """True if each further batch size takes a long time to simulate."""
+        """True if simulating each further batch size takes a long time."""
         return len(self.program.operations) >= _LONG
 
     def _predicted(self, batch: int) -> Prediction:
@@ -90,7 +92,7 @@ class Engine:
         return widened(peak, self.held.largest, bool(self.unknown))
 
     def _monotone(self, batch: int, peak: Interval) -> Interval:
-        """Raise each bound to at least the bound of smaller batches, since simulations vary by chance."""
+        """Raise each bound to at least the bound of any smaller batch, since simulations vary by chance."""
         smaller = [known.peak for size, known in self._known.items() if size < batch]
         bounds = zip(*((each.low, each.expected, each.high) for each in (*smaller, peak)), strict=True)
         low, expected, high = (max(values) for values in bounds)
@@ -105,15 +107,16 @@ def engine_for(
     foreign: int | None = None,
     asked: Sequence[int] = (),
 ) -> Engine:
-    """Trace the step of a built model, and run it at small sizes and those of the plan if that is cheap.
+    """Trace the step of a built model, and run it at small sizes and at the requested ones if that is cheap.
 
     Args:
         model: a compiled model.
         batch: one batch, as passed to `train_step`.
-        tell: shows the user the current activity.
+        tell: shows the user what is currently happening.
         runs: True if real steps may run.
-        foreign: the bytes on the device outside the training; None for everything now in use except the model.
-        asked: the batch sizes of the plan.
+        foreign: the bytes on the device used for purposes other than training; None for everything now in use except
+            the model.
+        asked: the requested batch sizes.
 
     Raises:
         ExamineError: the step cannot be traced.

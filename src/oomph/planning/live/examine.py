@@ -1,6 +1,6 @@
-"""Plans a reached training: which batch fits, where the memory goes, and what would save some.
+"""Plans a reached training call: which batch fits, what uses the memory, and what would save some.
 
-Runs in the script's process, which ends afterwards, so changes made here do no harm.
+Runs in the script's process, which exits afterwards, so changes made here do no harm.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from oomph.reach.request import LOOP
 
 
 def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the plan of a training as JSON.
+    """Return the plan for a training call as JSON.
 
     Args:
-        reached: the training.
+        reached: the training call.
         arguments: the options `batches`, `device`, `policy` and `optimizer` of `oomph plan`; `is_brief` allows only
             small real steps.
 
     Raises:
-        ExamineError: the training cannot be planned; the message says why.
+        ExamineError: the training call cannot be planned; the message says why.
     """
     device, place = limit_of(arguments.get("device")), reached.place.site if reached.place is not None else reached.kind
     planned = _loop(reached, arguments) if reached.kind == LOOP else _model(reached, arguments, device)
@@ -93,7 +93,7 @@ class _Planned:
     batch: Any = None
     """One replica's share of a batch, as passed to `train_step`; None for a custom loop."""
     besides: int = 0
-    """The memory in use on this machine's device that does not belong to the training, in bytes."""
+    """The memory, in bytes, in use on this machine's device for purposes other than training."""
     replicas: PlannedReplicas = ALONE
     """The replicas that share each batch."""
     note: str = ""
@@ -101,11 +101,11 @@ class _Planned:
     steps: GpuSteps | None = None
     """The real steps to run on the plan's GPU; None if this machine does not have that GPU."""
     refused: Callable[[], str] = str
-    """Finds the reason that a run would not split a batch."""
+    """Returns the reason why a run would not split a batch."""
 
 
 def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None) -> _Planned:
-    """Return the subject of the plan for a training with `fit` or `train_on_batch`."""
+    """Return the subject of the plan for a call to `fit` or `train_on_batch`."""
     model = reached.model
     if not getattr(model, "compiled", False):
         raise ExamineError("the model is not compiled")

@@ -1,4 +1,4 @@
-"""The memory of a step in the form that a plan shows: from the simulation, or from XLA's compiler."""
+"""Provides a step's memory in the form that a plan shows, from the simulation, XLA's compiler or real steps."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from oomph.planning.probe_record import ProbeEvidence
 from oomph.terminal.amounts import counted
 
 _WORTH_SAYING = 1 << 20
-"""The size in bytes below which an amount of memory is not worth a remark: a few counters or seeds."""
+"""The size in bytes below which memory use, such as that of a few counters or seeds, is not worth a remark."""
 _COUNTED = ("weights", "optimizer slots", "metrics and counters")
 
 
 @dataclass(frozen=True)
 class Inside:
-    """Details of the peak, and of the memory throughout the step."""
+    """Details of the peak, and of the memory in use throughout the step."""
 
     layers: tuple[Layer, ...] = ()
     operation: str = ""
@@ -31,11 +31,11 @@ class Inside:
 
 
 class Figures(Protocol):
-    """The memory of a training step on a device, in bytes, including what the device adds."""
+    """The memory of a training step on a device, in bytes, including the device's own overhead."""
 
     @property
     def name(self) -> str:
-        """The name of the engine behind the estimates."""
+        """The name of the engine that made the estimates."""
         ...
 
     @property
@@ -55,7 +55,7 @@ class Figures(Protocol):
 
     @property
     def measured(self) -> Collection[int]:
-        """The batch sizes whose steps have run on the device itself."""
+        """The batch sizes whose steps ran on the device itself."""
         ...
 
     def peak(self, batch: int) -> Interval:
@@ -71,7 +71,7 @@ class Figures(Protocol):
         ...
 
     def of_changed(self, batch: int) -> Interval | None:
-        """Return the peak with the model as it is now; None if this engine cannot see the change, or has no time."""
+        """Return the peak with the model as it is now; None if this engine cannot see the change or is out of time."""
         ...
 
     def like(self, simulated: Interval, batch: int) -> Interval:
@@ -84,10 +84,10 @@ class Simulated:
 
     Args:
         engine: predicts the step.
-        device: the device of the estimates.
+        device: the device that the estimates are for.
         data: uses of device memory outside the step.
-        replicas: the replicas that share a batch, and on the CPU also a memory pool; the engine predicts one of them.
-        evidence: the memory of other trainings on that GPU.
+        replicas: the replicas that share a batch and, on the CPU, also a memory pool; the engine predicts one of them.
+        evidence: the memory used by other training runs on the same kind of GPU.
     """
 
     measured: Collection[int] = ()
@@ -151,7 +151,7 @@ class Simulated:
         return peak
 
     def _beside(self, peak: Interval) -> tuple[Item, ...]:
-        """Return the memory that the other replicas take from the same pool. They need not peak at the same time."""
+        """Return the memory that the other replicas use from the same pool. They need not peak at the same time."""
         count = self._others
         if not count:
             return ()
@@ -163,10 +163,10 @@ def data_on(device: Device | None, arrays: Sequence[int], besides: int) -> tuple
     """Return the uses of device memory outside the step.
 
     Args:
-        device: the device of the plan.
+        device: the plan's device.
         arrays: the sizes of the arrays passed to fit.
-        besides: the bytes in use here outside the training. On a GPU, that includes tensors, but not the buffers of the
-            data pipeline.
+        besides: the bytes in use on this machine for purposes other than training. On a GPU, that includes tensors, but
+            not the buffers of the data pipeline.
     """
     if device is None:
         return ()
@@ -184,8 +184,8 @@ class CompiledByXla:
 
     Args:
         step: the memory assigned by XLA.
-        engine: the simulation of the same step, by which simulations of changed steps are scaled.
-        compile_again: returns the peak for a batch size with the model as it is now; None if there is no time.
+        engine: the simulation of the same step, used to scale simulations of changed steps.
+        compile_again: returns the peak for a batch size with the model as it is now, or None if there is no time left.
         data: uses of device memory outside the step.
     """
 
@@ -230,15 +230,15 @@ class ProbedSteps:
     """The results of real steps on a GPU."""
 
     peaks: Peaks | None
-    """The peak at any batch size; None if no step has succeeded."""
+    """The peak at any batch size; None if no step succeeded."""
     measured: Collection[int]
     """The batch sizes that have just run on this machine."""
     ran_out: int | None
     """The smallest batch size that ran out of memory; None if none did."""
     limit: int
-    """The most bytes that TensorFlow's allocator can get."""
+    """The maximum number of bytes available to TensorFlow's allocator."""
     foreign: int
-    """The size in bytes of what the script holds on the GPU in addition to the training."""
+    """The memory, in bytes, that the script holds on the GPU for purposes other than training."""
 
 
 class Probed:
@@ -248,7 +248,7 @@ class Probed:
         shown: the measurements.
         base: the simulation of the same step.
         engine: the engine of the simulation, whose savers are scaled.
-        is_xla: True if XLA compiled the steps, so that the simulation does not tell where the memory goes.
+        is_xla: True if XLA compiled the steps, so that the simulation does not show what uses the memory.
         inputs: returns the size in bytes of a batch with a given number of samples.
     """
 
@@ -266,14 +266,14 @@ class Probed:
         shown = self._shown
         found = self._base.peak(batch) if shown.peaks is None else shown.peaks.at(batch)
         least = shown.limit + 1
-        if shown.ran_out is not None and batch >= shown.ran_out:  # it needs more than there is
+        if shown.ran_out is not None and batch >= shown.ran_out:  # it needs more than the device has
             return Interval(*(max(size, least) for size in (found.low, found.expected, found.high)))
-        if shown.peaks is None and self._is_xla:  # no smaller size has run, and the simulation does not see XLA
+        if shown.peaks is None and self._is_xla:  # no smaller size ran, and the simulation cannot see XLA
             return Interval(found.low, found.expected, max(found.high, least))
         return found
 
     def items(self, batch: int) -> tuple[Item, ...]:
-        """Split the peak by kind of memory. The last kind is whatever is neither counted nor simulated."""
+        """Split the peak by kind of memory. The last kind is everything that is neither counted nor simulated."""
         peak = self.peak(batch)
         known = [item for item in self._engine_items(batch) if item.name in _COUNTED]
         inside = [] if self._is_xla else [item for item in self._engine_items(batch) if item.name not in _COUNTED][:-1]
@@ -308,7 +308,7 @@ def _item(name: str, size: int, basis: str) -> Item:
 
 
 def _within(simulated: list[Item], room: int) -> list[Item]:
-    """Return the simulated items, all scaled down if together they exceed `room` bytes."""
+    """Return the simulated items, all scaled down if their total exceeds `room` bytes."""
     total = sum(item.size.expected for item in simulated)
     if total <= room:
         return simulated

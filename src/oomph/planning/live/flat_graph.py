@@ -1,4 +1,4 @@
-"""A traced graph as a flat list of operations at one batch size."""
+"""Represents a traced graph as a flat list of operations at one batch size."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.planning.program import Storage
 
 Elsewhere = Callable[[Any], bool]
-"""A function that returns True if an operation runs on a device other than the described one."""
+"""A function that returns True for operations that run on a different device from the one described."""
 
 
 def in_order(graph: Any) -> list[Any]:
-    """Return the operations of a graph, each after those that it needs, even if these were added to the graph later."""
+    """Return the operations of a graph, each after the ones it needs, even if those were added to the graph later."""
     ordered: dict[str, Any] = {}
     for last in graph.get_operations():
         stack = [last]
@@ -71,11 +71,11 @@ class FlatGraph:
     sizes: list[int] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    """Sizes that are missing or only assumed, one sentence each."""
+    """Remarks on sizes that are missing or only assumed, one sentence each."""
     elsewhere: Elsewhere | None = None
-    """Returns True for operations to leave out because they belong to other replicas; None to keep all."""
+    """Returns True for operations to leave out because they belong to other replicas; None to keep all operations."""
     guessed_loop: str = ""
-    """A sentence on the first loop whose number of iterations is a guess; empty if there is none."""
+    """A sentence about the first loop whose number of iterations is a guess; empty if there is none."""
 
 
 def operations_before(flat: FlatGraph, wanted: set[int]) -> Iterator[int]:

@@ -31,7 +31,7 @@ class Scope:
 
     Args:
         flat: the graph to add operations to.
-        prefix: the prefix of their names.
+        prefix: the prefix for the names of these operations.
     """
 
     def __init__(self, flat: FlatGraph, prefix: str) -> None:
@@ -40,16 +40,16 @@ class Scope:
         self.numbers: dict[Any, Number] = {}
         """The values of scalars that are known without running the graph."""
         self.lists: dict[Any, Items] = {}
-        """The items of lists of tensors."""
+        """The items of each list of tensors."""
         self._ends: dict[str, list[int]] = {}
-        """The flat operations that must end before an operation counts as ended, by the operation's name."""
+        """The flat operations that must finish before an operation counts as finished, keyed by operation name."""
 
     @property
     def sizes(self) -> list[int]:
         """The sizes of the flat tensors, in bytes."""
         return self.flat.sizes
 
-    # -- what a function is given, and returns ------------------------------------------------------------------------
+    # -- a function's arguments and results ---------------------------------------------------------------------------
 
     def give(self, placeholder: Any, known: Known) -> None:
         """Record the facts about a function's argument."""
@@ -70,7 +70,7 @@ class Scope:
         """Add all operations of a graph."""
         for operation in in_order(graph):
             if operation.type == "Placeholder" or self._is_elsewhere(operation):
-                continue  # an input, already known, or of another replica
+                continue  # an input that is already known, or an operation of another replica
             body = called(graph, operation) if operation.type in FUNCTION_CALLS else None
             if body is not None:
                 self._inline(body, operation)
@@ -82,7 +82,7 @@ class Scope:
                 self.make(operation, storage_of(operation.type), workspace_of(operation))
 
     def make(self, operation: Any, storage: Storage, workspace: int = 0) -> Flat:
-        """Add one operation as it is."""
+        """Add one operation unchanged."""
         sizes = [self.size_of(tensor, operation) for tensor in operation.outputs]
         return self._make(operation, sizes, storage, workspace)
 
@@ -138,7 +138,7 @@ class Scope:
         self._finish(operation, results, first)
 
     def _run(self, body: Any, given: Sequence[Known], prefix: str) -> list[Known]:
-        """Add a function's operations once; return the known facts about its results."""
+        """Add a function's operations once, and return the known facts about its results."""
         inner = Scope(self.flat, prefix)
         for placeholder, known in zip(body.inputs, given, strict=False):
             inner.give(placeholder, known)
@@ -173,7 +173,7 @@ class Scope:
             self._sum_up(operation, body)
 
     def _unroll(self, operation: Any, body: Any, goes_on: Any) -> bool:
-        """Add the iterations of a loop one after another. False if their number is unknown or too large."""
+        """Add the iterations of a loop one after another. Returns False if their number is unknown or too large."""
         given = [self.known(tensor) for tensor in operation.inputs]
         is_followed = all(
             known.items is not None for tensor, known in zip(operation.inputs, given, strict=True) if is_list(tensor)
@@ -209,7 +209,7 @@ class Scope:
         self._make(operation, sizes, Storage.FORWARDED, each)
 
     def _branch(self, graph: Any, operation: Any) -> None:
-        """Add the branch that allocates the most, as if it were always taken."""
+        """Add the branch that allocates the most memory, as if it were always taken."""
         names = [operation.get_attr(name) for name in ("then_branch", "else_branch") if _has(operation, name)]
         names = names or list(operation.get_attr("branches"))
         bodies = [body for body in (function_named(graph, each.name) for each in names) if body is not None]
@@ -224,7 +224,7 @@ class Scope:
     # -- sizes --------------------------------------------------------------------------------------------------------
 
     def size_of(self, tensor: Any, operation: Any) -> int:
-        """Return the size in bytes of an output; assumed if the graph does not know its shape."""
+        """Return the size in bytes of an output, which is assumed if the graph does not determine its shape."""
         if tensor.dtype.name == "resource":
             return 0
         if is_list(tensor):
@@ -260,7 +260,7 @@ def _bytes(tensor: Any) -> int | None:
 
 
 def _all_new(body: Any) -> int:
-    """Return the total bytes allocated by a function's operations: an upper bound on its peak."""
+    """Return the total number of bytes allocated by a function's operations, an upper bound on its peak."""
     inside = FlatGraph()
     scope = Scope(inside, "")
     for placeholder in body.inputs:

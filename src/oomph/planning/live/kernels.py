@@ -1,4 +1,4 @@
-"""Predicts scratch memory and running time of TensorFlow's CPU kernels.
+"""Predicts the scratch memory and running time of TensorFlow's CPU kernels.
 
 Source: tensorflow/core/kernels/conv_grad_filter_ops.cc, conv_grad_input_ops.cc and conv_grad_ops_3d.cc, `col_buffer`:
 patches of as many images as fit into a cache, which is assumed to be 30 MiB.
@@ -51,28 +51,33 @@ LOOPS = frozenset({"While", "StatelessWhile"})
 BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 
 HOST = frozenset({"BroadcastGradientArgs", "ConcatOffset", "Rank", "Shape", "ShapeN", "Size", "VariableShape"})
-"""Types of operations whose outputs are only a few numbers."""
+"""Types of operations whose outputs are just a few numbers."""
 _CACHE = 30 << 20
 _LEAST_WORK = 256 << 10
 """The size in bytes per thread of an image's matrices above which images are multiplied one by one."""
 _MOST_TIMES = 25
-"""A 3D convolution makes no patches that are this many times larger than its tensors (`kMaxTempAllocationOverhead`)."""
+"""A 3D convolution does not create patches that are this many times as large as its tensors.
+
+Called `kMaxTempAllocationOverhead` in the source.
+"""
 _PER_BYTE = 5
-"""The floating-point operations that a CPU does in the time it takes to move one byte; a rough estimate."""
+"""The number of floating-point operations that a CPU performs while moving one byte; a rough estimate."""
 _PER_PATCH = {
     "Conv2DBackpropFilter": 14.0,
     "Conv3DBackpropFilterV2": 14.0,
     "Conv2DBackpropInput": 1.5,
     "Conv3DBackpropInputV2": 1.5,
 }
-"""The cost of copying one byte of a patch, in bytes of plain memory traffic; measured on convolutions of seven shapes,
-on two cores (TensorFlow 2.21)."""
+"""The cost of copying one byte of a patch, in bytes of plain memory traffic.
+
+Measured on convolutions of seven shapes, on two cores (TensorFlow 2.21).
+"""
 _SLOWER = {"BiasAddGrad": 2, "Softmax": 4, "Sum": 4, "Transpose": 8}
 """The cost of an operation relative to a plain copy of the same bytes; measured in the same run."""
 
 
 def storage_of(kind: str) -> Storage:
-    """Return the storage of the outputs of this type of operation."""
+    """Return the storage of outputs for this type of operation."""
     if kind in HELD:
         return Storage.HELD
     if kind in SHARED:
@@ -107,7 +112,7 @@ class _Patches(NamedTuple):
 
     @classmethod
     def of(cls, operation: Any, kernel: Any, gradient: Any) -> _Patches:
-        """Return the patches for the shapes of a kernel or its gradient, and of the output's gradient; 0 if unknown."""
+        """Return the patches for the shapes of a kernel (or its gradient) and the output's gradient; 0 if unknown."""
         width = operation.outputs[0].dtype.size
         if not (kernel.shape.is_fully_defined() and gradient.shape.is_fully_defined()):
             return cls(0, 0, 0, width)
@@ -115,9 +120,9 @@ class _Patches(NamedTuple):
         return cls(math.prod(gradient.shape.as_list()[1:-1]), math.prod(patch), outputs, width)
 
     def bytes(self, one_by_one: bool | None) -> int:
-        """Return the size in bytes of the patches of one image, or of as many as fit into the cache.
+        """Return the size in bytes of the patches of one image, or of as many images as fit into the cache.
 
-        If `one_by_one` is None, one image counts if it keeps all threads busy.
+        If `one_by_one` is None, a single image counts if it keeps all threads busy.
         """
         unit = self.image * self.patch + self.image * self.outputs + self.patch * self.outputs
         if one_by_one is None:
@@ -135,7 +140,7 @@ def _of_a_volume(operation: Any, kernel: Any, volumes: Any) -> int:
 
 
 def work_of(operation: Any) -> int:
-    """Return the running time of the operation, as the number of bytes that memory could move in that time."""
+    """Return the operation's running time, expressed as the number of bytes that memory could move in that time."""
     moved = sum(_bytes(tensor) for tensor in [*operation.inputs, *operation.outputs])
     return moved * _SLOWER.get(operation.type, 1) + _multiplications(operation) // _PER_BYTE + _patching(operation)
 

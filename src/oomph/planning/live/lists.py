@@ -17,7 +17,7 @@ from oomph.planning.program import Storage
 
 MAKERS = frozenset({"EmptyTensorList", "TensorListReserve"})
 ASKED = frozenset({"TensorListElementShape", "TensorListLength"})
-"""Operations that only ask for the length of a list or the shape of its elements."""
+"""Operations that only query the length of a list or the shape of its elements."""
 _SAME_LIST = frozenset({"Identity", "StopGradient"})
 
 
@@ -28,7 +28,7 @@ class ListItem:
     tensor: int | None = None
     """The index of the flat tensor; None if the element is empty or only a number."""
     value: Number | None = None
-    """The value of the element if it is a known number; None otherwise."""
+    """The element's value if it is a known number; None otherwise."""
     size: int = 0
     """The size in bytes of this element; its tensor may contain others as well."""
 
@@ -45,7 +45,7 @@ class Known(NamedTuple):
 
 
 class Reader(Protocol):
-    """The part of a graph's reader that this module needs, `Scope` in `flattening.py`."""
+    """The part of a graph reader (`Scope` in `flattening.py`) that this module needs."""
 
     tensors: dict[Any, int]
     numbers: dict[Any, Number]
@@ -62,7 +62,7 @@ class Reader(Protocol):
         """Return the known facts about a tensor."""
 
     def make(self, operation: Any, storage: Storage, workspace: int = 0) -> Flat:
-        """Add one operation as it is."""
+        """Add one operation unchanged."""
 
     def put(self, operation: Any, inputs: list[int], sizes: list[int], storage: Storage, workspace: int = 0) -> Flat:
         """Add one operation with these flat tensors as inputs, and outputs of these sizes in bytes."""
@@ -72,7 +72,7 @@ class Reader(Protocol):
 
 
 def follow(scope: Reader, operation: Any) -> bool:
-    """Apply an operation to a list whose items are known. False if the operation has no such list."""
+    """Apply an operation to a list whose items are known. Returns False if the operation has no such list."""
     kind, inputs, outputs = operation.type, operation.inputs, operation.outputs
     if kind in MAKERS:
         scope.lists[outputs[0].ref()] = ()
@@ -168,7 +168,7 @@ def _stack(scope: Reader, operation: Any, items: Items) -> bool:
 
 
 def _sum(scope: Reader, operation: Any, items: Items) -> bool:
-    """Sum lists item by item, as is done with gradients."""
+    """Sum lists item by item, as TensorFlow does with gradients."""
     lists = [scope.lists.get(tensor.ref()) for tensor in operation.inputs]
     if any(one is None for one in lists):
         return False
@@ -194,13 +194,13 @@ _CHANGES: dict[str, Callable[[Reader, Any, Items], bool]] = {
 
 
 def with_item(items: Items, index: int, item: ListItem) -> Items:
-    """Return the list with one element set; grow it if the index is beyond its end."""
+    """Return the list with one element set, extended if the index is past its end."""
     longer = items + (ListItem(),) * (index + 1 - len(items))
     return (*longer[:index], item, *longer[index + 1 :])
 
 
 def item_at(items: Items, index: int) -> ListItem:
-    """Return the element at an index; an empty element if the list has none there."""
+    """Return the element at an index, or an empty element if the index is out of range."""
     return items[index] if 0 <= index < len(items) else ListItem()
 
 

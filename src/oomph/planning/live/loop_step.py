@@ -1,7 +1,7 @@
-"""Plans the step of a custom training loop from the graph that the script is tracing when reached.
+"""Plans a custom training loop's step from the graph that the script is tracing when oomph stops it.
 
-The trace has reached the optimizer's update. oomph adds the update, as the script would do next; later parts of the
-same step, such as metric updates, are not in the graph.
+The trace has just arrived at the optimizer's update. oomph adds the update, as the script would do next; later parts of
+the same step, such as metric updates, are missing from the graph.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from oomph.reach.live.arrival import Reached
 
 
 def loop_step(reached: Reached) -> tuple[subject.PlannedTraining, Engine, bool]:
-    """Return the training, its engine for the script's own batch size only, and whether XLA compiles the step.
+    """Return the training to plan, its engine for the script's own batch size, and whether XLA compiles the step.
 
     Raises:
-        ExamineError: the step leaves no graph, or the graph does not know the batch size.
+        ExamineError: the step leaves no graph, or the graph does not contain the batch size.
     """
     _refuse_replicas(reached.fit_arguments["trainable_variables"])
     gradients = [gradient for gradient in reached.fit_arguments["grads"] if gradient is not None]
@@ -42,7 +42,7 @@ def loop_step(reached: Reached) -> tuple[subject.PlannedTraining, Engine, bool]:
 
 
 def _refuse_replicas(variables: list[Any]) -> None:
-    """Refuse a loop whose variables are on several devices.
+    """Reject a loop whose variables are on several devices.
 
     Raises:
         ExamineError: the variables are on several devices.

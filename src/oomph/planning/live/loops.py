@@ -1,4 +1,4 @@
-"""Numbers in a graph that constants alone determine, and the iterations of its loops."""
+"""Evaluates numbers in a graph that depend only on constants, and counts the iterations of its loops."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _UNKNOWN_TRIPS = 32
 
 
 def number_of(tensor: Any, given: Mapping[Any, Number]) -> Number | None:
-    """Return the value of a scalar; None if constants do not determine it.
+    """Return the value of a scalar, or None if constants do not determine it.
 
     Args:
         tensor: a tensor in a function's graph.
-        given: values already known, such as the function's arguments, by `tensor.ref()`.
+        given: values already known, such as the function's arguments, keyed by `tensor.ref()`.
     """
     known = given.get(tensor.ref())
     if known is not None:
@@ -44,7 +44,7 @@ def number_of(tensor: Any, given: Mapping[Any, Number]) -> Number | None:
 
 
 def _constant(operation: Any, tensor: Any) -> Number | None:
-    if operation.type in _OF_ARRAYS:  # Keras' way to say how many steps the longest sequence has
+    if operation.type in _OF_ARRAYS:  # Keras computes the longest sequence's length this way
         array = tf.get_static_value(operation.inputs[0])
         return None if array is None or not array.size else cast("Number", _OF_ARRAYS[operation.type](array).item())
     value = tf.get_static_value(tensor) if operation.type == "Const" else None
@@ -54,7 +54,7 @@ def _constant(operation: Any, tensor: Any) -> Number | None:
 
 
 def iterations(goes_on: Any, body: Any, numbers: Sequence[Number | None], most: int) -> int | None:
-    """Return the number of iterations of a loop; None if constants do not determine it, or if it exceeds `most`."""
+    """Return the number of iterations of a loop, or None if constants do not determine it or it exceeds `most`."""
     for count in range(most + 1):
         is_next = number_of(goes_on.outputs[0], _numbers(goes_on, numbers)) if goes_on is not None else None
         if is_next is None:
@@ -75,7 +75,7 @@ def assumed_iterations(operation: Any) -> tuple[int, bool]:
     """Return the probable number of iterations of a loop, and True if the graph determines it."""
     for tensor in list(operation.inputs)[:3]:
         value = tf.get_static_value(tensor)
-        if value is None and tensor.op.type == "Max":  # Keras' way to say how many steps the longest sequence has
+        if value is None and tensor.op.type == "Max":  # Keras computes the longest sequence's length this way
             value = tf.get_static_value(tensor.op.inputs[0])
             value = None if value is None else value.max()
         if value is not None and value.ndim == 0 and value.dtype.kind == "i" and value > 1:
@@ -84,7 +84,7 @@ def assumed_iterations(operation: Any) -> tuple[int, bool]:
 
 
 def kept_by_each(body: Any) -> dict[int, int]:
-    """Return the number of bytes that one iteration adds to each list, by the index of the list's loop variable."""
+    """Return the number of bytes that one iteration adds to each list, keyed by the list's loop variable index."""
     added: dict[int, int] = {}
     for index, result in enumerate(body.outputs):
         operation = result.op

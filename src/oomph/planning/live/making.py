@@ -1,4 +1,4 @@
-"""Creates the plan of one training from its estimates: the largest batch, the breakdown, the savers."""
+"""Creates a plan from the estimates for a training call: the largest batch, the breakdown, the savers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Savers = Callable[[int, int | None, Figures], tuple[Saver, ...]]
 
 
 class Making:
-    """Creates the plan of one training on one device.
+    """Creates the plan for one training call on one device.
 
     Args:
         training: the training to plan.
         figures: the memory that its step needs.
-        verdict: the verdict on whether the training fits.
-        tell: called with the current activity.
-        savers: plans what would save memory.
-        sizes: the assumptions about the sizes of a sample.
+        verdict: the verdict on whether it fits.
+        tell: called with a description of the current activity.
+        savers: plans the ways to save memory.
+        sizes: the assumptions about sample sizes.
         replicas: the replicas that share each batch.
-        note: what else the estimates leave out, as a sentence; empty if there is nothing.
-        refused: finds the reason that a run would not split a batch, empty if it would; called after all estimates.
+        note: anything else that the estimates leave out, as a sentence; empty if there is nothing.
+        refused: returns the reason why a run would not split a batch, empty if it would; called after all estimates.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Making:
         return tuple(text for text in (doubt and f"{doubt[0].upper()}{doubt[1:]}.", note, self._note) if text)
 
     def _largest(self, start: int, beside: int = 0) -> int | None:
-        """Return the largest batch that fits alongside `beside` bytes of other memory; None if unknown."""
+        """Return the largest batch that fits alongside `beside` bytes of other memory, or None if unknown."""
         device, only = self._verdict.device, self._figures.only
         if device is None or not self._verdict.can_say_yes:
             return None
@@ -103,7 +103,7 @@ class Making:
         return replicas.batch_of(share)
 
     def _curve(self, most: int) -> tuple[tuple[int, Interval], ...]:
-        """Return the peaks at increasing batch sizes, up to `most` samples and to the limit of the device's memory."""
+        """Return the peaks at increasing batch sizes, up to at least `most` samples and the device's memory limit."""
         figures = self._figures
         if figures.only is not None:
             return ((figures.only, figures.peak(figures.only)),)

@@ -1,6 +1,6 @@
-"""The engine `probe`: runs steps on the plan's GPU if it is here, or uses records of earlier runs on one.
+"""The engine `probe`: runs steps on the plan's GPU if it is present, or uses records of earlier runs on such a GPU.
 
-The steps run with Keras' own train function, fed as in `fit`. The process ends after the examination, so the steps may
+The steps run with Keras' own train function, fed as in `fit`. The process exits after the examination, so the steps may
 change weights.
 """
 
@@ -50,7 +50,7 @@ class GpuRun:
     ran_out: bool = False
     """True if a step ran out of the GPU's memory."""
     failed: str = ""
-    """The reason that a step failed; empty if none failed, or if one ran out of memory."""
+    """The reason why a step failed; empty if none failed, or if one ran out of memory."""
 
 
 class GpuSteps:
@@ -66,7 +66,7 @@ class GpuSteps:
     def __init__(self, model: Any, batch: Any, given: Mapping[str, Any], by_hand: bool) -> None:
         self._model, self._batch, self._by_hand = model, batch, by_hand
         self._size = samples.size_of(batch)
-        # Kept: Keras copies all of the arrays to the GPU, and holds them there while it trains.
+        # Keep a reference: Keras copies all of the arrays to the GPU, and holds them there while it trains.
         is_known = not by_hand and (sum(samples.array_sizes(given)) > 0 or isinstance(given.get("x"), tf.data.Dataset))
         self._data = samples.dataset_of(model, given) if is_known else None
         self._is_open = leaves_size_open(self._data)
@@ -74,20 +74,20 @@ class GpuSteps:
         self.is_xla = bool(model.jit_compile) and not model.run_eagerly
         """True if Keras compiles the step with XLA on this machine."""
         self.is_loose = os.environ.get(GROWTH, "").lower() == "true"
-        """True if TensorFlow takes the GPU's memory only as needed, by oomph's setting or the user's."""
+        """True if TensorFlow claims the GPU's memory only as needed, by oomph's setting or the user's."""
 
     @property
     def limit(self) -> int:
-        """The most bytes that TensorFlow's allocator can get; 0 if unknown."""
+        """The maximum number of bytes available to TensorFlow's allocator; 0 if unknown."""
         return self._memory.limit_bytes or 0
 
     def in_use(self) -> int:
-        """Return the memory now in use in TensorFlow's allocator, in bytes."""
-        gc.collect()  # what tracing has left
+        """Return the memory currently in use in TensorFlow's allocator, in bytes."""
+        gc.collect()  # garbage left by tracing
         return self._memory.in_use_bytes() or 0
 
     def run(self, size: int) -> GpuRun:
-        """Run a few steps of this many samples; stop early if a step fails."""
+        """Run a few steps of this many samples, stopping early if one fails."""
         try:
             peak = self._peak(size)
         except Exception as error:  # the user's own layers and losses may raise anything
@@ -99,7 +99,7 @@ class GpuSteps:
         return GpuRun(peak)
 
     def _peak(self, size: int) -> int:
-        self._model.make_train_function(force=True)  # each size as if it were the only one
+        self._model.make_train_function(force=True)  # run each size as if it were the only one
         feed, until, peaks = self._feed(size), time.monotonic() + _MOST_STEP_SECONDS, []
         for number in range(_STEPS):
             if number >= _LEAST_STEPS and time.monotonic() >= until:
@@ -111,7 +111,7 @@ class GpuSteps:
         self._memory.reset_peak()
         logs = self._model.train_function(feed)
         for value in tf.nest.flatten(logs):
-            np.asarray(value)  # waits for the GPU, whose errors may come late
+            np.asarray(value)  # waits for the GPU, whose errors may arrive late
         return self._memory.peak_bytes() or 0
 
     def _feed(self, size: int) -> Iterator[Any]:
@@ -141,9 +141,9 @@ def gpu_name() -> str:
 
 
 def leaves_size_open(dataset: Any) -> bool:
-    """True if the dataset of a fit leaves the batch size open: the last batch may be smaller.
+    """True if the dataset passed to fit leaves the batch size open: the last batch may be smaller.
 
-    Also true for a source other than a dataset, such as a generator (None).
+    Also true for None, which represents any source other than a dataset, such as a generator.
     """
     if dataset is None:
         return True
@@ -154,7 +154,7 @@ def leaves_size_open(dataset: Any) -> bool:
 def steps_for(
     device: Device | None, arguments: Mapping[str, Any], reached: Reached, model: Any, batch: Any
 ) -> GpuSteps | None:
-    """Return the steps to run; None if the plan may run none, or is for a different GPU from TensorFlow's."""
+    """Return the steps to run, or None if the plan may not run any or is for a different GPU from TensorFlow's."""
     if not arguments.get("probe") or device is None or not (device.is_card and device.is_gpu):
         return None
     here = gpu_name()
@@ -165,7 +165,7 @@ def steps_for(
 
 
 def kept_records(arguments: Mapping[str, Any]) -> list[ProbeRecord]:
-    """Return the records of earlier plans on the same kind of GPU with the same version of TensorFlow."""
+    """Return the records of earlier plans on the same kind of GPU with the same TensorFlow version."""
     found = map(record_of, arguments.get("kept") or ())
     return [record for record in found if record.tensorflow == tf.__version__]
 
@@ -182,13 +182,13 @@ class ProbeOutcome:
 
 @dataclass
 class Probing:
-    """Runs the steps of one plan.
+    """Runs the steps for one plan.
 
     Args:
         steps: runs steps of a given size on the GPU.
         step: the step to plan.
         figures: the estimates of the simulation.
-        verdict: the verdict on them.
+        verdict: the verdict on those estimates.
     """
 
     steps: GpuSteps
@@ -196,7 +196,7 @@ class Probing:
     figures: Figures
     verdict: FittingVerdict
     foreign: int = field(init=False)
-    """The size in bytes of what the script holds on the GPU in addition to the training, such as its data."""
+    """The memory, in bytes, that the script holds on the GPU for purposes other than training, such as its data."""
     _ran: dict[int, int] = field(default_factory=dict)
     _ran_out: int | None = None
     _failed: str = ""
@@ -205,7 +205,7 @@ class Probing:
         self.foreign = max(0, self.steps.in_use() - self.step.engine.held.total)
 
     def outcome(self, asked: Sequence[int]) -> ProbeOutcome:
-        """Run the worthwhile sizes, and plan with the results; `asked` are the plan's batch sizes, increasing."""
+        """Run the sizes worth running, and plan with the results; `asked` are the requested sizes, increasing."""
         self._run(asked)
         assert self.verdict.device is not None, "a probe is for a device"
         device = replace(self.verdict.device, usable=self.steps.limit)
@@ -230,7 +230,7 @@ class Probing:
             elif ran.peak:
                 self._ran[size] = ran.peak
             else:
-                return  # TensorFlow does not say what it took
+                return  # TensorFlow does not report how much memory it used
             now = time.monotonic()
             if not can_run_more(now - began, now - at):
                 return
@@ -243,16 +243,16 @@ class Probing:
         return sizes_wanted(self.steps.is_xla, asked, self._high(asked[-1]) <= self.steps.limit)
 
     def _high(self, batch: int) -> int:
-        """Return the most bytes that a step of this size should take, to decide whether to run it."""
+        """Return the maximum number of bytes that a step of this size should need, to decide whether to run it."""
         if not self.steps.is_xla:
             return self._probed.peak(batch).high
         simulated = round(_XLA_TAKES * self.figures.peak(batch).high)
-        # The bound in proportion to the batch is far above what most steps take.
+        # A bound in proportion to the batch is far above the memory that most steps need.
         return min(self._probed.peak(batch).high, simulated) if self._ran else simulated
 
     @property
     def _doubt(self) -> str:
-        """The doubt about the estimates; steps run with XLA do not depend on the simulation."""
+        """The doubt about the estimates; steps that ran with XLA do not depend on the simulation."""
         return self._failed or (self.step.sizes.doubt if self.steps.is_xla else self.verdict.doubt)
 
     @property
@@ -297,9 +297,9 @@ class Probing:
 def with_kept(
     figures: Figures, verdict: FittingVerdict, step: ModelStep, records: Sequence[ProbeRecord]
 ) -> ProbeOutcome | None:
-    """Return the outcome from records of earlier runs of this very step on such a GPU; None if there are none.
+    """Return the outcome based on records of earlier runs of this very step on such a GPU, or None if there are none.
 
-    An earlier run is evidence, not a promise: the high end of the interval decides whether it fits.
+    An earlier run is evidence, not a promise: the upper bound decides whether the step fits.
     """
     if verdict.device is None:
         return None
@@ -344,8 +344,10 @@ def probed(
 
 
 _XLA_TAKES = 1.25
-"""A compiled step should take at most this many times the memory that its operations take one by one. If it takes more,
-it runs out of memory, which is also an answer."""
+"""A compiled step should need at most this many times the memory that its operations need one by one.
+
+If it needs more, it runs out of memory, which is also an answer.
+"""
 _LOOSELY = (
     "TensorFlow allocated memory as needed, because other processes hold some of this GPU's memory. It then packs "
     "memory less tightly, so a step may need much less than measured."
@@ -363,7 +365,7 @@ def _listed(sizes: Mapping[int, int]) -> str:
 
 
 def _others(is_xla: bool, count: int) -> str:
-    """Say how the estimates for other sizes were obtained."""
+    """Describe how the estimates for other sizes were obtained."""
     if not is_xla:
         return "At other sizes the values follow the simulation, corrected by these steps."
     if count == 1:

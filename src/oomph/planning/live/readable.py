@@ -1,7 +1,7 @@
 """Makes a pipeline safe to examine: its buffers fill quickly, and nothing is written to disk.
 
-Buffers that are too large are made smaller in the pipeline's graph, which TensorFlow itself writes and reads. All
-stages, functions and variables stay unchanged.
+Buffers that are too large are shrunk in the pipeline's graph, which TensorFlow itself writes and reads. All stages,
+functions and variables stay unchanged.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from oomph.planning.data_buffers import CACHE, PREFETCH, SHUFFLE, DataBuffer, Ro
 from oomph.process.available_memory import available_bytes, total_bytes
 
 _MOST_MEASURED, _MEASURING_SECONDS = 32, 1.0
-"""The most elements to read, and the most seconds to spend, when measuring one stage."""
+"""The maximum number of elements to read, and of seconds to spend, when measuring one stage."""
 _MANY = 1000
 """The number of elements below which a buffer is assumed to fill quickly."""
 _OF_TEXT = 24
 """The size in bytes of a string, in addition to its characters."""
 _SHARE_OF_FREE, _MOST_BYTES = 0.25, 4 << 30
-"""The share of free memory, and the size in bytes, above which a pipeline's buffers are made smaller."""
+"""The share of free memory, and the size in bytes, above which a pipeline's buffers are shrunk."""
 _MOST_SECONDS = 20.0
-"""The time to fill a pipeline's buffers, in seconds, above which they are made smaller."""
+"""The time to fill a pipeline's buffers, in seconds, above which they are shrunk."""
 _SMALL_BYTES, _SMALL_SECONDS, _SMALL_ELEMENTS = 128 << 20, 2.0, 1000
-"""The limits of a buffer that was made smaller: bytes, seconds to fill, elements."""
+"""The limits of a buffer after shrinking: bytes, seconds to fill, elements."""
 _MOST_COPIED = 256 << 20
-"""The most bytes of source arrays in a pipeline's graph; a graph with more is not written."""
+"""The maximum size in bytes of the source arrays in a pipeline's graph; a graph with more is not written."""
 _SNAPSHOT = "snapshot"
 _WARN = 1
 """The option that makes DatasetToGraph only warn about state."""
@@ -44,7 +44,7 @@ _WARN = 1
 
 @dataclass(frozen=True)
 class Filling:
-    """One buffer of a pipeline, and the time to produce an element for it."""
+    """One buffer of a pipeline, and the time it takes to produce an element for it."""
 
     buffer: DataBuffer
     declared: int
@@ -76,7 +76,7 @@ def _filling(dataset: Any, readable: Callable[[Any], Any]) -> Iterator[Filling]:
 
 
 def declared_size(dataset: Any) -> int | None:
-    """Return the declared size of a stage's buffer in elements: negative for all; None if tf.data chooses it."""
+    """Return the declared size of a stage's buffer in elements: negative for all, None if tf.data chooses it."""
     if kind_of(dataset) == CACHE:
         return -1
     size = static(TENSORFLOW.buffer_size.get(dataset))
@@ -89,7 +89,7 @@ def _text(name: Any) -> str:
 
 
 def _at_most(declared: int, count: int) -> int | None:
-    """Return how many elements a full buffer of this declared size has if its source has `count`; None if unknown."""
+    """Return the number of elements in a full buffer of this declared size over `count` elements; None if unknown."""
     known = [number for number in (declared, count) if number >= 0]
     return min(known, default=None)
 
@@ -100,7 +100,7 @@ def _is_small(size: int | None, elements: int | None) -> bool:
 
 
 def _static_bytes(specification: Any) -> int | None:
-    """Return the size in bytes of any element, from shapes and dtypes; None if elements may differ in size."""
+    """Return the size in bytes of any element, from shapes and dtypes, or None if elements may differ in size."""
     parts: Sequence[Any] = tf.nest.flatten(specification)
     if not all(isinstance(part, tf.TensorSpec) and part.shape.is_fully_defined() for part in parts):
         return None
@@ -110,7 +110,7 @@ def _static_bytes(specification: Any) -> int | None:
 
 
 def _measured_size(source: Any) -> tuple[int | None, float]:
-    """Return the mean size of the first elements in bytes, and the seconds to produce one; None and 0 if unreadable."""
+    """Return the mean size of the first elements, in bytes, and the seconds to produce one; None and 0 if unknown."""
     if source is None:
         return None, 0.0
     sizes: list[int] = []
@@ -122,7 +122,7 @@ def _measured_size(source: Any) -> tuple[int | None, float]:
             sizes.append(bytes_of_element(element))
             if now > until:
                 break
-    except Exception:  # the user's data may raise anything; reading them will say what
+    except Exception:  # the user's data may raise anything; the actual reading will report it
         pass
     if not sizes:
         return None, 0.0
@@ -142,7 +142,7 @@ def _bytes_of_tensor(part: Any) -> int:
 
 @dataclass(frozen=True)
 class ReadableDataset:
-    """A pipeline in a form that an examiner may read."""
+    """A pipeline in a form that is safe for an examiner to read."""
 
     dataset: Any
     """The pipeline, or a version with smaller buffers; None if it must not be read and has no such version."""
@@ -151,14 +151,14 @@ class ReadableDataset:
     is_changed: bool = False
     """True if `dataset` is not the original pipeline."""
     mixes_less: bool = False
-    """True if a shuffle was made smaller, so that the first elements are from the beginning of the data."""
+    """True if a shuffle was shrunk, so that the first elements are from the start of the data."""
 
 
 _KNOWN: weakref.WeakKeyDictionary[Any, ReadableDataset] = weakref.WeakKeyDictionary()
 
 
 def readable(dataset: Any) -> ReadableDataset:
-    """Return the pipeline in a form that may be read. It is created once for each pipeline."""
+    """Return the pipeline in a form that is safe to read. It is created only once per pipeline."""
     known = _KNOWN.get(dataset)
     if known is None:
         known = _KNOWN[dataset] = _readable(dataset)
@@ -166,7 +166,7 @@ def readable(dataset: Any) -> ReadableDataset:
 
 
 def _readable(dataset: Any) -> ReadableDataset:
-    """Return the readable form. An unchanged pipeline becomes None, since a reference would keep it alive."""
+    """Return the readable form, in which None represents an unchanged pipeline: a reference would keep it alive."""
     fillings = fillings_of(dataset, lambda each: readable(each).dataset)
     buffers = tuple(filling.buffer for filling in fillings)
     is_large, writes = _are_large(fillings), _writes(dataset, buffers)
@@ -178,7 +178,7 @@ def _readable(dataset: Any) -> ReadableDataset:
 
 
 def room_for(buffers: Sequence[DataBuffer]) -> Room:
-    """Return the memory and disk space on this machine for these buffers."""
+    """Return the memory and disk space that this machine has for these buffers."""
     file = next((buffer.file for buffer in buffers if buffer.file), "")
     return Room(total_bytes(), _free_disk(file) if file else None)
 
@@ -187,12 +187,12 @@ def _free_disk(file: str) -> int | None:
     try:
         found = os.statvfs(os.path.dirname(os.path.abspath(file)))
     except OSError:
-        return None  # its folder does not exist yet
+        return None  # the folder does not exist yet
     return found.f_bavail * found.f_frsize
 
 
 def _are_large(fillings: Sequence[Filling]) -> bool:
-    """True if the buffers take a lot of memory, or a long time to fill before the first batch arrives."""
+    """True if the buffers need a lot of memory, or a long time to fill before the first batch arrives."""
     in_memory = [filling for filling in fillings if not filling.buffer.file]
     room = min(_MOST_BYTES, _SHARE_OF_FREE * (available_bytes() or math.inf))
     size = sum(filling.buffer.bytes or 0 for filling in in_memory)
@@ -219,7 +219,7 @@ def _small(filling: Filling) -> int:
 
 
 def _made_smaller(dataset: Any, sizes: Mapping[int, int]) -> Any:
-    """Return the pipeline with different buffer sizes, and without caches and snapshots; None if this is impossible."""
+    """Return the pipeline with different buffer sizes and without caches and snapshots; None if that is impossible."""
     if _bytes_in_arrays(dataset) > _MOST_COPIED:
         return _rebuilt(dataset, sizes)
     try:
@@ -235,7 +235,7 @@ def _made_smaller(dataset: Any, sizes: Mapping[int, int]) -> Any:
 
 
 def _bytes_in_arrays(dataset: Any) -> int:
-    """Return the size in bytes of the arrays from which a pipeline was created."""
+    """Return the size in bytes of the arrays that a pipeline was created from."""
     functions = [function for each in chain(dataset) for function in functions_of(each)]
     tensors = [tensor for each in chain(dataset) for tensor in TENSORFLOW.source_tensors.get(each, None) or ()]
     tensors += [tensor for function in functions for tensor in function.captured_inputs]
@@ -243,7 +243,7 @@ def _bytes_in_arrays(dataset: Any) -> int:
 
 
 def _rebuilt(dataset: Any, sizes: Mapping[int, int]) -> Any:
-    """Rebuild the pipeline with different buffer sizes using public methods; None if a stage is of unknown kind."""
+    """Rebuild the pipeline with different buffer sizes using public methods; None if the kind of a stage is unknown."""
     datasets = linear(dataset)
     if any(kind_of(each) in (SHUFFLE, CACHE, PREFETCH, _SNAPSHOT) for each in chain(datasets[0])):
         return None

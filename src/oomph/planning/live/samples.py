@@ -1,4 +1,4 @@
-"""One batch as `fit` would use it, and the structure of such a batch at a different size."""
+"""Gets one batch as `fit` would use it, and the structure of such a batch at a different size."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def dataset_of(model: Any, arguments: Mapping[str, Any]) -> Any:
 
 
 def array_sizes(arguments: Mapping[str, Any], on_gpu: bool = False) -> list[int]:
-    """Return the sizes in bytes of the NumPy arrays passed to a fit, as they occupy the device throughout the training.
+    """Return the sizes, in bytes, of the NumPy arrays passed to fit, as they occupy the device throughout training.
 
-    Keras creates one tensor for each, which TensorFlow puts on the GPU if there is one, int32 excepted. Floating-point
-    numbers are converted to `floatx`.
+    Keras creates one tensor per array. TensorFlow puts these tensors on the GPU if there is one, except for int32.
+    Floating-point numbers are converted to `floatx`.
     """
     import keras
 
@@ -69,7 +69,7 @@ def bytes_of(batch: Any) -> int:
 
 
 def specification(batch: Any) -> Any:
-    """Return the structure of a batch: shape and type of each part, with all dimensions known.
+    """Return the structure of a batch: the shape and type of each part, with all dimensions known.
 
     Raises:
         ExamineError: a part is ragged or sparse, so its size does not follow from its shape.

@@ -1,4 +1,4 @@
-"""The ways to use less memory, each planned on the same training, least intrusive first."""
+"""Plans the ways to use less memory, each on the same training call, least intrusive first."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Tell = Callable[[str], None]
 _WORTH_IT = 0.99
 _LEAST_QUANTISED = 1 << 20
 _PROBED = 16
-"""The number of samples in a plan's probe of micro-batches. A run takes more: what these show, it refuses too."""
+"""The number of samples in a plan's probe of micro-batches. A run probes more, so it refuses whatever this refuses."""
 _MOST_OF_MEMORY = 0.5
-"""The share of the free memory that the probe may use."""
+"""The share of free memory that the probe may use."""
 _LONGEST = 240
-"""The most characters of a reason to show."""
+"""The maximum length of a displayed reason, in characters."""
 _BFLOAT16_COSTS = "needs an Ampere GPU or newer, rounds activations to 8 bits of precision, keeps float32 weights"
 _FLOAT16_COSTS = (
     "rounds activations to 11 bits of precision, and scales the loss so that small gradients survive; keeps float32 "
@@ -53,9 +53,9 @@ def savers(
 ) -> tuple[Saver, ...]:
     """Plan the savers for a replica that gets `size` samples; `part` is the largest micro-batch that fits, if known.
 
-    `refused` is the reason that a run would not split a batch, as from `why_refused`; empty if it would. Savers that
-    must change the model to be planned are left out unless `may_change`. The 16-bit type to plan depends on
-    `is_bfloat16_fast`. `is_xla` is true if XLA compiles the step as it is, and None if it does not and cannot.
+    `refused` is the reason why a run would not split a batch, as from `why_refused`; empty if it would. Savers that can
+    only be planned by changing the model are left out unless `may_change`. `is_bfloat16_fast` determines which 16-bit
+    type is planned. `is_xla` is True if XLA compiles the step as it is, and None if it does not and cannot.
     """
     planned = [_refused(refused) if refused else _micro_batches(model, figures, size, part, replicas)]
     if may_change and engine.only is None:
@@ -76,10 +76,10 @@ class _Replanning:
     Args:
         model: the compiled model.
         batch: one batch, as passed to `train_step`.
-        engine: the simulation of the model as it is.
+        engine: the simulation of the unchanged model.
         figures: the estimates of the plan.
         size: the batch size.
-        tell: called with the current activity.
+        tell: called with a description of the current activity.
     """
 
     def __init__(self, model: Any, batch: Any, engine: Engine, figures: Figures, size: int, tell: Tell) -> None:
@@ -87,7 +87,7 @@ class _Replanning:
         self._batch, self._figures, self._size, self._tell = batch, figures, size, tell
 
     def planned(self, name: str, change: AbstractContextManager[Any], cost: str, line: str) -> Saver:
-        """Return the saver with its peak after the change; without peak and line if planning fails."""
+        """Return the saver with its peak after the change, or without peak and line if planning fails."""
         self._tell(f"planning {name}")
         try:
             with change:
@@ -97,12 +97,12 @@ class _Replanning:
         return Saver(name, peak, cost, line, basis)
 
     def _peak(self) -> tuple[Interval, str]:
-        """Return the peak with the model as it is now, and the source of that peak."""
+        """Return the peak with the model as it is now, and how it is known."""
         compiled = self._figures.of_changed(self._size)
         if compiled is not None:
             return compiled, "compiled"
         changed = engine_for(self.model, self._batch, lambda text: None, runs=False).at(self._size).peak
-        # Both as simulated: what real steps have corrected cannot be compared with what has only been simulated.
+        # Compare two simulated values: a peak corrected by real steps is not comparable with a simulated one.
         share = changed.expected / self.engine.simulated(self._size).expected
         whole = self.engine.at(self._size).peak
         return self._figures.like(whole.scaled(share), self._size), "estimated"
@@ -137,7 +137,7 @@ _ALLOCATOR = Saver(
 
 
 def _xla(is_on: bool | None) -> Saver | None:
-    """Return the saver that changes whether XLA compiles the step; None if that cannot be changed."""
+    """Return the saver that changes whether XLA compiles the step, or None if that cannot be changed."""
     if is_on is None:
         return None
     name = "without XLA" if is_on else "with XLA"
@@ -146,9 +146,9 @@ def _xla(is_on: bool | None) -> Saver | None:
 
 
 def why_refused(model: Any, batch: Any, engine: Engine, replicas: PlannedReplicas = ALONE) -> str:
-    """Return the reason that `oomph run` would not split batches like this one; empty if it would, or if unknown.
+    """Return the reason why `oomph run` would not split batches like this one; empty if it would, or if unknown.
 
-    Traces the step and runs it on a few samples. What that leaves open, a run finds out before it splits a batch.
+    Traces the step and runs it on a few samples. A run settles anything this leaves open before it splits a batch.
     """
     promise = promise_before_tracing(model)
     if promise.kind not in (EXACT, RESTART_ONLY) and replicas.count == 1 and _has_room(engine):
@@ -161,10 +161,10 @@ def _has_room(engine: Engine) -> bool:
 
 
 def _foretold(model: Any, batch: Any) -> Promise | None:
-    """Return the promise after a probe; None if the probe shows nothing."""
+    """Return the promise after a probe, or None if the probe shows nothing."""
     try:
         promise, found = foretold(model, batch, _PROBED)
-    except Exception:  # from the user's own step; the plan is about its memory
+    except Exception:  # raised by the user's own step; the plan is about its memory
         return None
     return None if found is None or found.says_nothing else promise
 
@@ -189,7 +189,7 @@ def _micro_batches(
 
 
 def _change(model: Any) -> str:
-    """Describe the effect of micro-batches on the training of this model, before the model is probed."""
+    """Describe the effect of micro-batches on training this model, before the model is probed."""
     if any(getattr(layer, "moving_variance", None) is not None for layer in KERAS.flatten_layers.of(model)()):
         return "BatchNormalization sees each part alone; nothing else changes but rounding and time"
     if promise_before_tracing(model).kind != EXACT:
@@ -198,7 +198,7 @@ def _change(model: Any) -> str:
 
 
 def _why(error: Exception) -> str:
-    """Return a brief reason that a change cannot be planned."""
+    """Return a brief reason why a change cannot be planned."""
     words = " ".join(str(error).split())
     known = isinstance(error, OomphError) and words
     return f"since {shortened(words.rstrip('.'), _LONGEST)}" if known else type(error).__name__
@@ -230,7 +230,7 @@ def _quantised(model: Any) -> Saver | None:
 
 
 def why_remat_fails() -> str:
-    """Return the reason that rematerialization fails, in a few words; empty if it works."""
+    """Return the reason why rematerialization fails, in a few words; empty if it works."""
     import keras
 
     if not hasattr(keras, "RematScope"):
@@ -239,7 +239,7 @@ def why_remat_fails() -> str:
         with keras.RematScope(mode="full"):
             model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2), keras.layers.Dense(1)])
         tf.function(lambda x: _gradients(model, x)).get_concrete_function(tf.TensorSpec([2, 2]))
-    except Exception as error:  # whatever it is: the scope cannot be used
+    except Exception as error:  # any error means that the scope cannot be used
         return f"{type(error).__name__} with Keras {keras.__version__}"
     return ""
 
@@ -265,7 +265,7 @@ def set_policy(model: Any, name: str) -> None:
 def set_optimizer(model: Any, name: str) -> None:
     """Give the model a different Keras optimizer, with its default settings.
 
-    An optimizer belongs to the strategy in whose scope it is created.
+    An optimizer belongs to the strategy whose scope it is created in.
     """
     import keras
 

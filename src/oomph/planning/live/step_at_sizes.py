@@ -1,4 +1,4 @@
-"""A training step traced at a few batch sizes, and run at these and others while that is cheap."""
+"""Traces a training step at a few batch sizes, and runs it at these and other sizes while that is cheap."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _ORDERS = 3
 _ORDER_SECONDS = 20.0
 """The total time, in seconds, for running requested sizes in further orders."""
 _MOST_OF_MEMORY = 0.5
-"""The share of the free memory that a real step may use."""
+"""The share of free memory that a real step may use."""
 
 
 class StepAtSizes:
-    """The traces of a step, and the results of its real steps."""
+    """The traces of a step, and the results of running it."""
 
     def __init__(self, model: Any, batch: Any, size: int, tell: Callable[[str], None]) -> None:
         self._model, self._batch, self._size, self._tell = model, batch, size, tell
@@ -53,20 +53,20 @@ class StepAtSizes:
         try:
             self.traces = [self._trace(size) for size in _SIZES]
         except ExamineError:
-            self.traces = [self._trace(size)]  # the model takes no other batch size
+            self.traces = [self._trace(size)]  # the model does not accept any other batch size
         if traced_program(self.traces, self._is_update) is None:
             self.traces = [self._trace(size)]
-        self.held = subject.held_by(model)  # the first trace creates what was missing
+        self.held = subject.held_by(model)  # the first trace creates whatever was missing
         self.identity = identity_of(self.traces)
 
     def program(self) -> Program:
-        """Return the step for any batch size."""
+        """Return the step as a program for any batch size."""
         program = traced_program(self.traces, self._is_update)
         assert program is not None, "a trace always yields a program"
         return program
 
     def run(self, foreign: int, asked: Sequence[int] = ()) -> None:
-        """Run small sizes, then those of the plan, each in a few orders of its operations.
+        """Run small sizes, then the requested ones, each in a few orders of its operations.
 
         The sizes increase: after a large step, the pool would serve small tensors from its large free chunks.
         """
@@ -78,7 +78,7 @@ class StepAtSizes:
             for size in asked:
                 self._run_asked(size)
             if asked and last is not None and last.batch == max(self.measured) and last.batch not in asked:
-                self._run_in_other_orders(last)  # larger batches are judged by it
+                self._run_in_other_orders(last)  # larger batches are judged by this one
 
     def _run_small(self) -> Traced | None:
         """Run steps of the traced sizes, and of larger ones while they are cheap.
@@ -153,7 +153,7 @@ class StepAtSizes:
             self._run(traced.in_another_order())
 
     def corrections(self) -> list[MeasuredSteps]:
-        """Return the real steps at each batch size, with the peak that the final program predicts for it."""
+        """Return the real steps at each batch size, with the peak that the final program predicts for that size."""
         program = self.program()
         return [
             MeasuredSteps(batch, orders, predict(PredictedStep(program, self.held.total), batch).peak.expected)
@@ -161,7 +161,7 @@ class StepAtSizes:
         ]
 
     def _with(self, larger: Traced) -> list[Traced]:
-        """Return the traces and a larger one, unless the larger one is a different step."""
+        """Return the traces with the larger one added, unless it is a different step."""
         traces = [*self.traces, larger]
         return traces if traced_program(traces, self._is_update) is not None else self.traces
 
@@ -173,7 +173,7 @@ class StepAtSizes:
         return high <= _MOST_OF_MEMORY * (available_bytes() or 0)
 
     def _run(self, traced: Traced) -> float:
-        """Run steps of one size; return the duration, in seconds, of the shortest, 0 if none succeeded."""
+        """Run steps of one size. Returns the duration, in seconds, of the shortest step; 0 if none succeeded."""
         self._tell(f"running a few steps of {traced.batch} samples on {dry_run.device()}")
         began = time.monotonic()
         ran = dry_run.run(traced, samples.repeated(self._batch, self._size, traced.batch), self._foreign)
@@ -187,14 +187,14 @@ class StepAtSizes:
         return ran.seconds
 
 
-# -- the same layer at two sizes --------------------------------------------------------------------------------------
+# -- recognising a step -----------------------------------------------------------------------------------------------
 
 
 def identity_of(traces: Sequence[Traced]) -> str:
     """Return a digest of what a step computes: the types of its operations, and the sizes of their outputs.
 
-    Weights, optimizer, precision and the shapes of the data together decide which operations there are, and their
-    sizes. A model with different image sizes, or in float16, is therefore a different step.
+    Weights, optimizer, precision and data shapes together determine the operations and their sizes. A model with
+    different image sizes, or in float16, is therefore a different step.
     """
     told = [
         [trace.batch, sorted([made.kind, *(trace.flat.sizes[tensor] for tensor in made.outputs)] for made in

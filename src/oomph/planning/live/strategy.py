@@ -1,4 +1,4 @@
-"""A training under a strategy: the replicas that share its batch, and the share of one of them."""
+"""Plans training under a strategy: determines the replicas that share a batch, and the share of one of them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from oomph.reach.request import ON_BATCH
 _MIRRORED = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 _OF_ANOTHER = re.compile(r"(?:\A|/)(?:replica|update)_[1-9]\d{0,3}(?:_\d{1,4})?/")
-"""Matches the scopes that tensorflow/python/distribute/mirrored_run.py and mirrored_strategy.py use for all replicas
-but the first."""
+"""Matches the scopes that TensorFlow uses for all replicas but the first.
+
+Source: tensorflow/python/distribute/mirrored_run.py and mirrored_strategy.py.
+"""
 
 
 @dataclass(frozen=True)
 class SharedBatch:
-    """The first batch of a training, and the share of it to plan."""
+    """The first batch of a training call, and the share of it to plan."""
 
     share: Any
-    """The share of the first replica, as passed to `train_step`."""
+    """The first replica's share, as passed to `train_step`."""
     size: int
     """The number of samples in the whole batch."""
     size_bytes: int
@@ -44,7 +46,7 @@ def shared(strategy: Any, batch: Any) -> SharedBatch:
 
 
 def check(strategy: Any, kind: str) -> None:
-    """Refuse several replicas unless each holds a model, all are on this machine, and they share their batches.
+    """Reject several replicas unless each has a copy of the model, all are on this machine, and they share each batch.
 
     Raises:
         ExamineError: the replicas cannot be planned; the message says why.
@@ -67,8 +69,8 @@ def check(strategy: Any, kind: str) -> None:
 def elsewhere(strategy: Any) -> Elsewhere | None:
     """Return a function that is True for operations of replicas other than the first; None for a single replica.
 
-    A script may name GPUs that are not here. TensorFlow then places variables on the CPU, and updates alongside them,
-    so their devices do not show to which replica they belong.
+    A script may specify GPUs that this machine lacks. TensorFlow then places variables on the CPU, and updates
+    alongside them, so their devices do not reveal which replica they belong to.
     """
     if strategy.num_replicas_in_sync == 1:
         return None
@@ -95,7 +97,7 @@ def can_be_changed(is_xla: bool, replicas: PlannedReplicas) -> bool | None:
 
 
 def note(strategy: Any, batch: int) -> str:
-    """Say what the estimates leave out if the strategy would use more replicas on another machine; empty otherwise."""
+    """State what the estimates leave out if another machine would give the strategy more replicas; empty otherwise."""
     if not isinstance(strategy, _MIRRORED) or strategy.num_replicas_in_sync > 1:
         return ""
     return (

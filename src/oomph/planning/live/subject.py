@@ -1,4 +1,4 @@
-"""The subject of a plan: the model, its memory, and how it would be compiled on a GPU."""
+"""Describes the subject of a plan: the model, its memory, and how it would be compiled on a GPU."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class OpenSizes:
 
 
 def open_sizes(model: Any, data: Any, batch: Any) -> OpenSizes:
-    """Return the assumptions about the sizes of a sample.
+    """Return the assumptions about sample sizes.
 
     Args:
         model: the built model.
@@ -81,14 +81,14 @@ def _may_vary(axis: int, takes: Shape | None, says: tf.TensorShape | None) -> bo
 
 
 def _shapes_of_inputs(model: Any, count: int) -> Sequence[Shape | None]:
-    """Return the shape of each input as the model declares it; None for an input without a declared shape."""
+    """Return the shape of each input as declared by the model; None for an input without a declared shape."""
     inputs = getattr(model, "inputs", None)
     leaves = tf.nest.flatten(inputs) if inputs else []
     return [tuple(leaf.shape) for leaf in leaves] if len(leaves) == count else [None] * count
 
 
 def _shapes_of_data(data: Any, count: int) -> Sequence[tf.TensorShape | None]:
-    """Return the shape of each input as the data declares it; None for an input whose samples all have one shape."""
+    """Return the shape of each input as declared by the data; None for an input whose samples all share one shape."""
     if isinstance(data, tf.data.Dataset):
         spec = data.element_spec
         leaves = tf.nest.flatten(spec[0] if isinstance(spec, tuple) else spec)
@@ -107,24 +107,24 @@ class PlannedTraining:
     trainable: int
     """The size in bytes of one gradient for each trainable weight."""
     batch: int
-    """The batch size of the script, in samples."""
+    """The script's batch size."""
     policies: tuple[str, ...] = ()
     """The dtype policies of the model's layers."""
 
 
 def training_of(model: Any, batch: int) -> PlannedTraining:
-    """Return the training of a compiled model."""
+    """Describe the training to plan for a compiled model."""
     return PlannedTraining(in_words(model), layer_names(model), trainable_bytes(model), batch, policies(model))
 
 
 def build(model: Any, batch: Any) -> None:
     """Create the weights and the optimizer's slots, as fit does before its first step.
 
-    A model with a custom `train_step`, such as a GAN, need not be callable as a whole. Its first trace creates what is
-    missing.
+    A model with a custom `train_step`, such as a GAN, need not be callable as a whole. Its first trace creates whatever
+    is missing.
 
     Raises:
-        ExamineError: custom layers fail.
+        ExamineError: a custom layer fails.
     """
     if type(model).train_step is not KERAS.trainer.value().train_step:
         return
@@ -139,20 +139,20 @@ def build(model: Any, batch: Any) -> None:
 
 
 def _tensor_of(error: Exception) -> str:
-    """Return the tensor that could not be allocated, in parentheses; empty if the error does not name it."""
+    """Return the tensor that could not be allocated, in parentheses; empty if the error does not mention it."""
     found = _TENSOR.search(str(error))
     return f" ({found[0]})" if found else ""
 
 
 def held_by(model: Any, optimizers: Sequence[Any] | None = None) -> Held:
-    """Return the size in bytes of a model between steps, with the slots of its optimizers or of the given ones."""
+    """Return the memory that a model holds between steps, with the slots of its optimizers or of the given ones."""
     given = used_optimizers(model) if optimizers is None else optimizers
     slots = [variable for optimizer in given for variable in optimizer.variables]
     return held(model.weights, slots, _others(model))
 
 
 def held(weights: Sequence[Any], slots: Sequence[Any], others: Sequence[Any]) -> Held:
-    """Return the size in bytes of these variables, by kind."""
+    """Return the sizes of these variables in bytes, by kind."""
     largest = max((size_of([variable]) for variable in [*weights, *slots]), default=0)
     return Held(size_of(weights), size_of(slots), size_of(others), largest)
 
@@ -172,7 +172,7 @@ def in_words(model: Any) -> str:
 def used_optimizers(model: Any) -> list[Any]:
     """Return the optimizers that have been built, or all of them before the first trace.
 
-    A custom `train_step` may have its own, and never use the one that `compile()` creates without being asked.
+    A custom `train_step` may have its own optimizer, and never use the one that `compile()` creates by default.
     """
     found = optimizers_of(model)
     return [one for one in found if getattr(one, "built", True)] or found
@@ -197,8 +197,8 @@ def layer_names(model: Any) -> frozenset[str]:
 def compiled_by_xla(model: Any, jit_compile: str, on_gpu: bool) -> bool:
     """True if Keras compiles the step with XLA; `jit_compile` is the argument of `compile`.
 
-    By default, Keras does not do so for a model that was created in the scope of any strategy.
-    Source: `_resolve_auto_jit_compile` and `model_supports_jit` in keras/src/trainers/trainer.py.
+    By default, Keras does not do so for a model created in the scope of a strategy. Source: `_resolve_auto_jit_compile`
+    and `model_supports_jit` in keras/src/trainers/trainer.py.
     """
     if jit_compile != "auto" or not on_gpu:
         return jit_compile == "True"
@@ -219,7 +219,7 @@ def _others(model: Any) -> list[Any]:
 
 
 def size_of(variables: Iterable[Any]) -> int:
-    """Return the total size in bytes of these variables, each rounded up as by the allocator."""
+    """Return the total size in bytes of these variables, each rounded up as the allocator would."""
     found = {id(variable): variable for variable in variables}
     return sum(_rounded(math.prod(each.shape) * _width(each.dtype)) for each in found.values())
 

@@ -22,11 +22,11 @@ _NUMBER = re.compile(r"_\d{1,4}\Z")
 _MUST_MATCH = 0.9
 """The share of operations that two traces must have in common."""
 _BENT = 0.02
-"""A size that deviates from the straight line by more than this share does not grow evenly."""
+"""The relative deviation from a straight line above which a size does not grow evenly."""
 
 
 def is_update_of(optimizers: Iterable[Any]) -> Callable[[str], bool]:
-    """Return a function that is True if an operation of this name belongs to the update of one of these optimizers.
+    """Return a function that is True for the names of operations in the update of one of these optimizers.
 
     Loss scaling puts its inner optimizer's update inside a conditional: "cond/cond/adam_1/Square_4".
     """
@@ -57,9 +57,9 @@ class Traced:
 
 
 def trace(model: Any, spec: Any, size: int, batch: int) -> Traced:
-    """Trace a step of `batch` samples, where `spec` describes a batch of `size`.
+    """Trace a step of `batch` samples; `spec` describes a batch of `size` samples.
 
-    If there are several replicas, each gets `batch` samples, and the first one is described.
+    With several replicas, each gets `batch` samples, and the first one is described.
 
     Raises:
         ExamineError: the step cannot be traced at this size, for instance because the model fixes its batch size.
@@ -76,10 +76,10 @@ def trace(model: Any, spec: Any, size: int, batch: int) -> Traced:
 
 
 def traced_program(traces: Sequence[Traced], is_update: Callable[[str], bool]) -> Program | None:
-    """Build the program from traces of increasing batch sizes; None if the first and the last differ too much.
+    """Build the program from traces at increasing batch sizes, or return None if the first and last differ too much.
 
-    It consists of the operations of the last trace. A few may be missing in the others, where TensorFlow makes
-    small tensors constant.
+    It consists of the operations of the last trace. A few may be missing from the other traces, where TensorFlow turns
+    small tensors into constants.
     """
     flat, growth = traces[-1].flat, SizeGrowth(tuple(trace.batch for trace in traces))
     twins = [{made.name: made for made in trace.flat.operations} for trace in traces[:-1]]
@@ -125,7 +125,7 @@ def _alike(twin: Flat | None, made: Flat) -> Flat | None:
 
 @dataclass(frozen=True)
 class SizeGrowth:
-    """The growth of a size in bytes with the batch, known at one to three batch sizes."""
+    """Models how a size in bytes grows with the batch, from its values at one to three batch sizes."""
 
     batches: tuple[int, ...]
 

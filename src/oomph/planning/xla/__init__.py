@@ -1,4 +1,4 @@
 """Has XLA compile a training step for a GPU, without that GPU.
 
-Needs the extra `oomph[xla]`. jax is imported only in its own process, never in the training's.
+Needs the extra `oomph[xla]`. jax is imported only in a separate process, never in the process that trains.
 """

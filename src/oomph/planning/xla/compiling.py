@@ -24,38 +24,38 @@ _CUDA, _CUDNN = (12, 9, 1), (9, 10, 2)
 _CHILD = Path(__file__).with_name("deviceless.py")
 _PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt")
 _LEAST, _MOST = 1 << 30, 8 << 30
-"""The memory, in bytes, that must be free for the compiler, and the most that it may take."""
+"""The memory, in bytes, that must be free for the compiler, and the maximum that it may use."""
 _OLDEST_PYTHON = (3, 11)
 """The oldest Python version that jax 0.10 supports."""
 _HIDDEN = ("OOMPH_", "JAX_", "XLA_", "TF_")
-"""Prefixes of the training's own environment variables, which are not passed to the compiler."""
+"""Prefixes of the script's environment variables that are not passed to the compiler."""
 _OF_ITS_PYTHON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 PYTHON = "OOMPH_XLA_PYTHON"
-"""The environment variable for a different Python with the compiler: TensorFlow imports JAX wherever it finds it."""
+"""The environment variable for a separate Python with the compiler; TensorFlow imports JAX wherever it finds it."""
 INSTALL = "pip install 'oomph[xla]'"
 
 
 class Target(NamedTuple):
-    """One GPU as XLA's compiler sees it. Sizes in bytes, the bandwidth in GB/s, the clock in GHz."""
+    """One GPU as XLA's compiler sees it. Sizes are in bytes, the bandwidth in GB/s and the clock rate in GHz."""
 
     capability: tuple[int, int]
     name: str
     multiprocessors: int
     threads: int
-    """The maximum number of threads on one multiprocessor."""
+    """The maximum number of threads per multiprocessor."""
     shared: int
-    """The shared memory of one multiprocessor."""
+    """The shared memory per multiprocessor."""
     shared_of_block: int
-    """The maximum shared memory of one block."""
+    """The maximum shared memory per block."""
     lanes: int
-    """The number of float32 units in one multiprocessor."""
+    """The number of float32 units per multiprocessor."""
     cache: int
     bandwidth: int
     clock: float
 
     @property
     def words(self) -> str:
-        """The target in words: "compute capability 8.9, like an RTX 4090"."""
+        """The target in words, such as "compute capability 8.9, like an RTX 4090"."""
         major, minor = self.capability
         return f"compute capability {major}.{minor}, like {self.name}"
 
@@ -73,7 +73,7 @@ TARGETS = (
     Target((12, 0), "an RTX 5090", 170, 1536, 100 * _KIB, 99 * _KIB, 128, 96 * _MIB, 1792, 2.41),
 )
 _UNNAMED = (9, 0)
-"""The compute capability for a bare amount of memory: of all targets tried, it got the largest workspaces."""
+"""The compute capability used for a bare amount of memory; of all targets tried, it got the largest workspaces."""
 
 
 class Chosen(NamedTuple):
@@ -81,11 +81,11 @@ class Chosen(NamedTuple):
 
     target: Target
     is_nearest: bool
-    """True if the target's compute capability differs from the plan's GPU, or if that GPU's is unknown."""
+    """True if the compute capability of the plan's GPU is unknown, or differs from the target's."""
 
 
 def choose(capability: str) -> Chosen | None:
-    """Choose the target for a compute capability such as "8.9": its own, or the next lower one; None without one."""
+    """Choose the target for a compute capability such as "8.9", its own or the next lower one, if there is one."""
     wanted = _numbers(capability)
     if wanted is None:
         return Chosen(next(each for each in TARGETS if each.capability == _UNNAMED), True)
@@ -131,24 +131,24 @@ device_description_str: "{target.words}"
 
 
 class NotCompiledError(Exception):
-    """XLA has not compiled the step; the message says why, without a full stop."""
+    """XLA did not compile the step; the message says why, without a full stop."""
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """The memory that XLA has assigned to one step, in bytes."""
+    """The memory that XLA assigned to one step, in bytes."""
 
     arguments: int
     """The size in bytes of the variables and the batch."""
     outputs: int
-    """The size in bytes of everything that the step returns: the variables it has changed, and the metrics it logs."""
+    """The size in bytes of everything that the step returns: the variables it changed and the metrics it logs."""
     aliased: int
-    """The size in bytes of the outputs that take the place of arguments."""
+    """The size in bytes of the outputs that reuse the memory of arguments."""
     temporary: int
     version: str
     """The version of jaxlib whose XLA compiled the step."""
     seconds: float
-    """The duration of the compilation in seconds."""
+    """The duration of the compilation, in seconds."""
 
     @property
     def total(self) -> int:
@@ -157,7 +157,7 @@ class Compiled:
 
 
 def why_not() -> str:
-    """Return the reason that nothing can be compiled on this machine, without a full stop; empty if it should work."""
+    """Return why nothing can be compiled on this machine, without a full stop; empty if compiling should work."""
     other = os.environ.get(PYTHON)
     if other:
         return "" if os.access(other, os.X_OK) else f"{PYTHON} names no program: {other}"
@@ -180,13 +180,13 @@ def compile_step(step: bytes, target: str, seconds: float, available: int | None
     """Compile a step for a GPU that is not present.
 
     Args:
-        step: its serialized HLO.
+        step: the serialized HLO of the step.
         target: the GPU, as returned by `targets.description`.
         seconds: the time limit.
         available: the free memory in bytes; None if unknown.
 
     Raises:
-        NotCompiledError: it cannot be compiled, takes too long, or needs too much memory.
+        NotCompiledError: the step cannot be compiled, or compiling takes too long or needs too much memory.
     """
     if available is not None and available < _LEAST:
         raise NotCompiledError(
@@ -220,7 +220,7 @@ def _answer(words: list[str], folder: Path, seconds: float) -> Mapping[str, Any]
 
 
 def answer_of(said: bytes, returncode: int) -> Mapping[str, Any]:
-    """Return the answer in the last line of the compiler's output, or the reason there is none."""
+    """Return the answer in the last line of the compiler's output, or the reason why there is none."""
     try:
         found = json.loads(said.splitlines()[-1])
         return found if isinstance(found, dict) else {}
@@ -229,7 +229,7 @@ def answer_of(said: bytes, returncode: int) -> Mapping[str, Any]:
 
 
 def _environ(folder: Path) -> dict[str, str]:
-    """Return the environment of the compiler, which looks for no GPU and uses no installed toolkit."""
+    """Return the environment for the compiler, in which it looks for no GPU and uses no installed toolkit."""
     hidden = (*_HIDDEN, *_OF_ITS_PYTHON) if os.environ.get(PYTHON) else _HIDDEN
     passed = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
     return passed | {
@@ -253,7 +253,7 @@ _FUNCTIONS = "; no function\n"
 
 
 def write_toolkit(folder: Path) -> None:
-    """Write the stand-ins where XLA looks for them, under its `xla_gpu_cuda_data_dir`."""
+    """Write the toolkit stand-ins to the folder where XLA looks for them, its `xla_gpu_cuda_data_dir`."""
     assembler, functions = folder / "bin" / "ptxas", folder / "nvvm" / "libdevice" / "libdevice.10.bc"
     for path, text in ((assembler, _ASSEMBLER), (functions, _FUNCTIONS)):
         path.parent.mkdir(parents=True)

@@ -2,8 +2,8 @@
 
     python deviceless.py STEP.hlo TARGET.txt MOST_BYTES
 
-prints one line of JSON: the sizes that XLA has assigned, in bytes, or `problem`. Uses undocumented names of jaxlib
-0.10; a version without them ends in a problem.
+Prints one line of JSON: the sizes that XLA assigned, in bytes, or a `problem`. Uses undocumented names from jaxlib
+0.10; with a version that lacks them, it reports a problem.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 _LONGEST = 300
-"""The most characters of a problem to report."""
+"""The maximum length of a reported problem, in characters."""
 
 
 def main(step: str, target: str, most: int) -> dict[str, Any]:
@@ -69,5 +69,5 @@ def _sizes(executable: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # the folder of this file, whose modules would hide others
+    sys.path.pop(0)  # the folder of this file, whose modules would shadow others
     print(json.dumps(main(sys.argv[1], sys.argv[2], int(sys.argv[3]))), flush=True)

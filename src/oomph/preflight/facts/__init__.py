@@ -1,1 +1,1 @@
-"""Facts about a training that is about to begin, as frozen values."""
+"""Facts about training that is about to start, as frozen values."""

@@ -1,4 +1,4 @@
-"""The data of a training as the rules see it: the parts of an element, and a sample of their values."""
+"""The training data as the rules see it: the parts of an element, and a sample of their values."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from oomph.planning.data_buffers import NO_ROOM_KNOWN, DataBuffer, Room
 from oomph.preflight.facts.model import Shape
 
 ARRAYS, DATASET, GENERATOR, PY_DATASET, BATCH = "arrays", "tf.data", "generator", "PyDataset", "batch"
-"""Kinds of data source; BATCH is one `train_on_batch` call or one custom-loop step."""
+"""The kinds of data source; BATCH is one `train_on_batch` call or one custom-loop step."""
 LOADER, OTHER = "data loader", "other data"
-"""LOADER is the data of a Grain or PyTorch loader; OTHER is data that `oomph check` does not read."""
+"""LOADER is data from a Grain or PyTorch loader; OTHER is data that `oomph check` does not read."""
 ENDLESS = -1
-"""The number of batches in endless data."""
+"""The number of batches that represents endless data."""
 BATCHING = ("batch", "padded_batch", "ragged_batch", "rebatch")
 """The kinds of stages that form batches."""
 CLASSES = 4096
-"""The maximum number of distinct values that are counted."""
+"""The maximum number of distinct values to count."""
 
 
 @dataclass(frozen=True)
 class Features:
-    """Statistics of the features, the columns of a table or channels of images, over all but the last dimension."""
+    """Statistics for each feature (table column or image channel), taken over all dimensions but the last."""
 
     deviations: tuple[float, ...]
     """The standard deviation of each feature over the sample, for at most the first 4,096 features."""
@@ -31,22 +31,22 @@ class Features:
     usual: tuple[float, ...] = ()
     """The 99th percentile of each feature's absolute values if the largest may be an outlier, otherwise the largest."""
     constant: tuple[int, ...] = ()
-    """The indices of the features that have a single value."""
+    """The indices of features with only a single value."""
     missing: tuple[int, ...] = ()
-    """The indices of the features that contain NaN."""
+    """The indices of features that contain NaN."""
     like_target: tuple[int, ...] = ()
-    """The indices of the features that determine the target on their own: they equal it or are a linear function of it.
+    """The indices of features that determine the target on their own: they equal it or are a linear function of it.
 
-    For windows of a series, the index runs on across all time steps.
+    For windows over a series, indices keep counting across time steps.
     """
 
 
 @dataclass(frozen=True)
 class DataSample:
-    """The values of one part in a sample of the data."""
+    """Statistics of one part's values in a sample of the data."""
 
     rows: int
-    """The number of samples that were read; each is an element, not a batch."""
+    """The number of samples read, counting individual elements rather than batches."""
     is_whole: bool = False
     """True if the sample is the entire data."""
     minimum: float | None = None
@@ -56,7 +56,7 @@ class DataSample:
     deviation: float | None = None
     nan_rows: int = 0
     first_nan: int | None = None
-    """The index of the first row with NaN."""
+    """The index of the first row that contains NaN."""
     infinite_rows: int = 0
     is_integral: bool = False
     """True if all finite values are whole numbers."""
@@ -68,15 +68,15 @@ class DataSample:
     zero_one: bool = False
     """True if all values are 0 or 1."""
     row_sums: tuple[float, float] | None = None
-    """The smallest and largest sum over the last dimension; None for fewer than two dimensions."""
+    """The smallest and largest sums over the last dimension; None for fewer than two dimensions."""
     longest_run: int = 0
-    """The longest run of one label, in order of arrival; only for targets that are classes."""
+    """The longest run of identical labels, in order of arrival; only for targets that are classes."""
     changes: int | None = None
     """The number of samples whose label differs from the previous one; None if not counted."""
     zero_rows: int = 0
     """The number of rows that are all zeros."""
     duplicate_rows: int = 0
-    """The number of rows that duplicate an earlier row, in x and y."""
+    """The number of rows whose x and y both duplicate an earlier row."""
     repeated_inputs: int = 0
     """The number of rows whose x duplicates an earlier x."""
     features: Features | None = None
@@ -89,7 +89,7 @@ class Part:
     role: str
     """"x", "y" or "sample_weight"."""
     name: str
-    """The name in the user's code: "x", "x['age']", "y[1]"."""
+    """The part's name in the user's code: "x", "x['age']", "y[1]"."""
     key: str = ""
     """The part's key in a dictionary; empty if it has none."""
     shape: Shape | None = None
@@ -98,57 +98,57 @@ class Part:
     is_ragged: bool = False
     is_sparse: bool = False
     sample: DataSample | None = None
-    """The values of the part; None if they were not read."""
+    """Statistics of the part's values; None if they were not read."""
     equals_target: bool = False
     """True if its values equal the first target's."""
     empty_share: float = 0.0
-    """The share of empty strings, for text."""
+    """The share of strings that are empty, for text."""
     rows: int | None = None
     """The number of samples in an array; None for other data."""
     shapes: tuple[Shape, ...] = ()
-    """The distinct shapes of the batches that were read."""
+    """The distinct shapes of the batches read."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of a tf.data pipeline, source first."""
+    """One stage of a tf.data pipeline."""
 
     kind: str
     """"map", "batch", "shuffle", "cache", "repeat", "prefetch", "take", "skip", "source", ..."""
     place: str = ""
-    """The file and line of its function: "train.py:12"; empty if it has none."""
+    """The file and line of its function, such as "train.py:12"; empty if it has no function."""
     function: str = ""
     buffer: int | None = None
-    """The number of elements that a shuffle or prefetch holds; -1 if tf.data chooses it."""
+    """The buffer size, in elements, of a shuffle or prefetch; -1 if tf.data chooses it."""
     batch: int | None = None
     count: int | None = None
-    """The count given to take, skip or repeat; -1 for no limit."""
+    """The count passed to take, skip or repeat; -1 for no limit."""
     is_parallel: bool = False
     is_random: bool = False
     """True if its function draws random numbers."""
     reshuffles: bool | None = None
     frozen_random: str = ""
-    """The call with which its function draws Python random numbers just once for all elements: "np.random.randint"."""
+    """The call in its function that draws Python random numbers only once for all elements: "np.random.randint"."""
     moves_alone: bool = False
-    """True if it randomly moves images, but not their masks."""
+    """True if it randomly transforms images but not their masks."""
     is_python: bool = False
     """True if its function runs Python for each element."""
     elements: int | None = None
     """The number of elements that the stage yields; -1 if endless, None if unknown."""
     inputs: int = 1
-    """The number of input pipelines."""
+    """The number of pipelines that feed into it."""
     identity: int = 0
-    """A number that identifies the stage object; the same in two pipelines that share it."""
+    """A number that identifies the stage object; two pipelines that share the stage have the same number."""
 
 
 @dataclass(frozen=True)
 class Data:
-    """Training or validation data given to fit."""
+    """The training or validation data passed to fit."""
 
     kind: str
     parts: tuple[Part, ...] = ()
     batch: int | None = None
-    """The number of samples in a batch; None if unknown."""
+    """The number of samples per batch; None if unknown."""
     batches: int | None = None
     """The number of batches, or ENDLESS; None if unknown."""
     samples: int | None = None
@@ -156,30 +156,30 @@ class Data:
     stages: tuple[Stage, ...] = ()
     """The stages of a tf.data pipeline."""
     buffers: tuple[DataBuffer, ...] = ()
-    """The elements buffered by the stages, source first."""
+    """The elements that the stages buffer, source first."""
     room: Room = NO_ROOM_KNOWN
-    """The space for the buffers on this machine."""
+    """The space available for the buffers on this machine."""
     shuffled_apart: bool = False
     """True if inputs and targets are shuffled separately, then zipped."""
     same_batches: int = 0
-    """The number of batches compared if all are identical; 0 otherwise."""
+    """The number of batches compared if all were identical; 0 otherwise."""
     empty_batch: int | None = None
     """The index of the first empty batch."""
     failed: str = ""
-    """The message of the exception that reading the data raised."""
+    """The exception message if reading the data failed."""
     failed_after: int = 0
     """The number of batches read before the failure."""
     failed_record: str = ""
-    """The file or record that failed, if it was found."""
+    """The file or record that caused the failure, if it was found."""
     has_length: bool = False
     """True if Keras knows the number of batches before reading them."""
     unread: str = ""
-    """The class of the data if it was not read; empty otherwise."""
+    """The data's class name if the data was not read; empty otherwise."""
     seen_in_training: float | None = None
-    """The share of the examined validation samples that are also in the training data."""
+    """The share of the examined validation samples that also occur in the training data."""
 
     def of(self, role: str) -> tuple[Part, ...]:
-        """Return the parts with this role: "x", "y" or "sample_weight"."""
+        """Return the parts with the given role: "x", "y" or "sample_weight"."""
         return tuple(part for part in self.parts if part.role == role)
 
     @property
@@ -189,5 +189,5 @@ class Data:
 
     @property
     def is_single_sample(self) -> bool:
-        """True if each element is certainly one sample: no stage forms batches, and a target is a scalar."""
+        """True if each element is certainly a single sample: no stage forms batches, and a target is a scalar."""
         return bool(self.stages) and not self.batching_stages and any(part.shape == () for part in self.of("y"))

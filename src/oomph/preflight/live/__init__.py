@@ -1,1 +1,1 @@
-"""Gathers the facts about a reached training, for the rules of `oomph.preflight`."""
+"""Gathers facts about a reached training call for the rules of `oomph.preflight`."""

@@ -1,4 +1,4 @@
-"""Tests whether oomph would carry this training through a fault: out of memory, data position, seeds, callbacks."""
+"""Tests whether training would survive a fault under oomph: out of memory, data position, seeds, callbacks."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from oomph.resume.state import iterators
 
 _SEED = "call keras.utils.set_random_seed(1) at the top of the script"
 _MOST_BYTES = 256 << 20
-"""The size in bytes above which a pipeline's buffers are not saved in a trial."""
+"""The total buffer size, in bytes, above which a pipeline's position is not saved as a test."""
 _EPOCH_ARGUMENTS = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
 
 
 def carried_by_fit(model: Any, given: Mapping[str, Any], batch: Any) -> list[Carried]:
-    """Predict the effects of a fault on a fit.
+    """Predict how well a fit would survive a fault.
 
     Args:
         model: the compiled model; its variables are left unchanged.
-        given: the arguments of fit.
+        given: the arguments passed to fit.
         batch: the first batch, as fit passes it to `train_step`.
     """
     return [
@@ -52,7 +52,7 @@ def carried_by_fit(model: Any, given: Mapping[str, Any], batch: Any) -> list[Car
 
 
 def carried_by_loop() -> list[Carried]:
-    """Predict the effect of a fault on a custom loop."""
+    """Predict how well a custom loop would survive a fault."""
     return [
         Carried(
             "loop", LOST, "a custom loop starts over after a restart",
@@ -64,14 +64,14 @@ def carried_by_loop() -> list[Carried]:
 def _tried(what: str, look: Callable[[], Carried | None]) -> Iterator[Carried]:
     try:
         found = look()
-    except Exception as error:  # a model or data that raise are the rules' business
+    except Exception as error:  # the rules report a model or data that raises
         found = Carried(what, UNKNOWN, f"could not be tried: {type(error).__name__}")
     if found is not None:
         yield found
 
 
 def _micro_batches(model: Any, batch: Any) -> Carried:
-    """Test a step in micro-batches, with the same probe as in `oomph run`."""
+    """Test a step in micro-batches, using the same probe as `oomph run`."""
     promise, found = foretold(model, batch)
     if promise.kind == EXACT:
         return Carried("out of memory", PROVED, f"micro-batches give the same update ({found})")
@@ -82,20 +82,24 @@ def _micro_batches(model: Any, batch: Any) -> Carried:
 _OF_PROMISES = {
     APPROXIMATE: (PARTLY, "micro-batches give about the same update"),
     REFUSED: (LOST, "the batch is not split"),
-    RESTART_ONLY: (LOST, "the step is not guarded, only restarted"),
+    RESTART_ONLY: (LOST, "the step is not guarded, so a fault leads to a restart"),
 }
 
 
 def _better(promise: Promise) -> str:
-    return "use a batch size that fits; oomph plan says which" if promise.kind in (REFUSED, RESTART_ONLY) else ""
+    return (
+        ("use a batch size that fits; oomph plan shows which one does")
+        if promise.kind in (REFUSED, RESTART_ONLY)
+        else ""
+    )
 
 
 def _data(model: Any, given: Mapping[str, Any]) -> Carried:
-    """Predict the fate of the data position. If it is lost, a restart reads the epoch's batches again."""
+    """Predict whether the data position survives. If it is lost, a restart reads the epoch's batches again."""
     arguments = {name: given[name] for name in _EPOCH_ARGUMENTS if given.get(name) is not None}
     shuffle = given.get("shuffle", True) if not isinstance(given.get("x"), tf.data.Dataset) else False
     if iterators.is_one_pass(given.get("x")):
-        return Carried("data", PARTLY, "a generator is read again up to its position after a restart",
+        return Carried("data", PARTLY, "after a restart, a generator is read again up to its position",
                        TF_DATA)  # fmt: skip
     epochs = KERAS.epochs.value()(
         shuffle=shuffle, distribute_strategy=model.distribute_strategy, steps_per_execution=1, **arguments
@@ -111,14 +115,14 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
         return Carried(
             "data",
             PARTLY,
-            "deterministic = False in the options of the dataset lets its elements come in any order",
+            "the dataset's option deterministic = False lets its elements arrive in any order",
             "leave that option out: a resumed run then gets the same batches",
         )
     return _tried_position(dataset, given.get("x"))
 
 
 def _are_too_large(x: Any) -> bool:
-    """True if a pipeline's buffers are too large to fill and write in a trial."""
+    """True if a pipeline's buffers are too large to fill and write just for a test."""
     if not isinstance(x, tf.data.Dataset):
         return False
     found = readable(x)
@@ -126,15 +130,14 @@ def _are_too_large(x: Any) -> bool:
 
 
 def _told_position(data: iterators.TellingData) -> Carried:
-    """Ask Grain for its position after one batch, return to it, and compare the next batch."""
+    """Ask Grain for its position after one batch, return to that position, and compare the next batch."""
     iterator = iter(data.dataset)
     next(iterator, None)
     told, expected = data.position(1), next(iterator, None)
     arrives = expected is not None and told is not None and data.go_to(told, 1)
     if arrives and _fingerprint(expected) == _fingerprint(next(iter(data.dataset), None)):
-        return Carried("data", PROVED, "the position reported by Grain gave the same next batch")
-    return Carried("data", PARTLY, "Grain does not report its position: a restart reads the batches of the epoch "
-                   "again")  # fmt: skip
+        return Carried("data", PROVED, "returning to the position that Grain reported gave the same next batch")
+    return Carried("data", PARTLY, "Grain does not report its position: a restart reads the epoch's batches again")  # fmt: skip
 
 
 def _tried_position(dataset: Any, x: Any) -> Carried:
@@ -142,26 +145,28 @@ def _tried_position(dataset: Any, x: Any) -> Carried:
     iterator = iter(dataset)
     with tempfile.TemporaryDirectory(prefix="oomph-") as folder:
         refused = iterators.is_caching(iterator) or iterators.keeps_a_shuffle(dataset)
-        refused = refused or iterators.save(iterator, Path(folder))  # before Python in it, if any, is called
+        refused = refused or iterators.save(iterator, Path(folder))  # before any Python code in the pipeline is called
         if refused is not None:
             return _not_saved(refused)
         if _are_too_large(x):
-            return Carried("data", UNKNOWN, "the buffers of the pipeline are too large to be written for a trial")
+            return Carried("data", UNKNOWN, "the pipeline's buffers are too large to save as a test")
         if next(iterator, None) is None:
-            return Carried("data", UNKNOWN, "there is no batch")
+            return Carried("data", UNKNOWN, "there are no batches")
         iterators.save(iterator, Path(folder))
         expected, resumed = next(iterator, None), iter(dataset)
         iterators.restore(resumed, Path(folder))
     if expected is None:
         return Carried("data", UNCOMPARED, "the position in the data can be saved, but there is only one batch")
     if _fingerprint(expected) == _fingerprint(next(resumed, None)):
-        return Carried("data", PROVED, "a saved position gave the same next batch")
-    return Carried("data", PARTLY, "a saved position gave a different batch: the order of the data is random", _SEED)
+        return Carried("data", PROVED, "restoring a saved position gave the same next batch")
+    return Carried(
+        "data", PARTLY, ("restoring a saved position gave a different batch: the order of the data is random"), _SEED
+    )
 
 
 def _not_saved(reason: Reason) -> Carried:
     why = f"the position in the data cannot be saved ({reason.value('why')})"
-    return Carried("data", PARTLY, f"{why}: the batches of the epoch are read again", reason.remedy)
+    return Carried("data", PARTLY, f"{why}: the epoch's batches are read again", reason.remedy)
 
 
 def _fingerprint(batch: Any) -> int:
@@ -175,7 +180,7 @@ def _seeds() -> Carried:
 
 
 def _callbacks(given: Mapping[str, Any]) -> Carried | None:
-    """Predict the fate of custom callbacks with state that no checkpoint can hold; None if there are none."""
+    """Predict whether the state of custom callbacks can be saved. Returns None if there are no such callbacks."""
     listed = given.get("callbacks")
     listed = listed.callbacks if isinstance(listed, keras.callbacks.CallbackList) else listed
     own = [each for each in (listed if isinstance(listed, (list, tuple)) else [listed]) if _is_own(each)]

@@ -1,4 +1,4 @@
-"""Turns the data of a fit into facts, with a sample of the values."""
+"""Turns the data passed to fit into facts, including statistics of a sample."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from oomph.preflight.live.statistics import Totals, classes_of, same_rows, sampl
 
 Array = np.ndarray[Any, Any]
 Tell = Callable[[str], None]
-"""A function that shows the user the current activity."""
+"""A function that shows the user what is currently happening."""
 _BATCHING = (*BATCHING, "dense_to_ragged", "dense_to_ragged_batch")
 _SECONDS_TO_SEARCH = 20.0
 _USUAL_BATCH = 32
@@ -44,13 +44,13 @@ _USUAL_BATCH = 32
 
 @dataclass(frozen=True)
 class Looked:
-    """Facts about data, and a batch for a trial step."""
+    """Facts about the data, and one batch for the trial steps."""
 
     data: Data
     batch: Any
-    """The batch as fit passes it to `train_step`: x, (x, y) or (x, y, sample_weight); None if there is none."""
+    """The batch as fit passes it to `train_step`: x, (x, y) or (x, y, sample_weight); None if there is no batch."""
     rows: frozenset[int] = frozenset()
-    """A hash of the x of each distinct sample."""
+    """A hash of x for each distinct sample."""
 
 
 def look_at(
@@ -58,16 +58,16 @@ def look_at(
     limits: Limits = USUAL, input_rank: int | None = None,
     tell: Tell = lambda text: None,
 ) -> Looked:  # fmt: skip
-    """Read the data for fit, evaluate or train_on_batch.
+    """Read the data passed to fit, evaluate or train_on_batch.
 
     Args:
-        x, y, sample_weight, batch_size: as in fit.
+        x, y, sample_weight, batch_size: as for fit.
         limits: how much to read.
         input_rank: the rank of the model's first input, including the batch dimension, if known.
-        tell: shows the user the progress.
+        tell: shows progress to the user.
     """
     if x is None:
-        return Looked(Data(GENERATOR), None)  # one that is not to be read
+        return Looked(Data(GENERATOR), None)  # a generator that must not be read
     if isinstance(x, tf.data.Dataset):
         return _dataset(x, limits, input_rank, tell)
     if isinstance(x, keras.utils.PyDataset):
@@ -104,7 +104,7 @@ def _dataset(dataset: Any, limits: Limits, input_rank: int | None, tell: Tell) -
 
 
 def _unmixed(data: Data) -> Data:
-    """Return the facts without target statistics. With a smaller shuffle, all targets may belong to one class."""
+    """Return the facts without target statistics: a smaller shuffle buffer may yield targets of a single class."""
     parts = (replace(part, sample=None) if part.role == "y" else part for part in data.parts)
     return replace(data, parts=tuple(parts), same_batches=0)
 
@@ -146,7 +146,7 @@ def _of_spec(leaf: Leaf, spec: Any, is_batched: bool) -> Part:
 def _py_dataset(dataset: Any, limits: Limits, tell: Tell) -> Looked:
     try:
         batches = dataset.num_batches
-    except Exception:  # the user's own __len__ may fail
+    except Exception:  # a user-defined __len__ may fail
         batches = None
 
     def each() -> Iterator[Any]:
@@ -161,10 +161,10 @@ def _py_dataset(dataset: Any, limits: Limits, tell: Tell) -> Looked:
 
 
 def _empty(dataset: Any, index: int) -> int | None:
-    """Return the index of a batch if it has no samples; None otherwise."""
+    """Return the index of a batch that has no samples, or None if the batch is not empty."""
     try:
         arrays = [as_array(value) for _, value in leaves_of(dataset[index])]
-    except Exception:  # the user's own __getitem__ may fail
+    except Exception:  # a user-defined __getitem__ may fail
         return None
     return index if arrays and all(array is not None and array.ndim and not len(array) for array in arrays) else None
 
@@ -204,7 +204,7 @@ def _as_keras_takes_it(part: Any) -> Any:
 
 
 def _rows_of(value: Any, array: Array) -> int | None:
-    """Return the number of samples in an array."""
+    """Return the number of samples in an array, or None if it has no batch dimension."""
     if isinstance(value, (tf.RaggedTensor, tf.SparseTensor)):
         return None if value.shape[0] is None else int(value.shape[0])
     return int(array.shape[0]) if array.ndim else None
@@ -216,7 +216,7 @@ def _head(value: Any, rows: int) -> Any:
     if isinstance(value, Mapping):
         return {key: _head(each, rows) for key, each in value.items()}
     if isinstance(value, (list, tuple)) and any(hasattr(each, "shape") for each in value):
-        return tuple(_head(each, rows) for each in value)  # tf.data takes a list for one tensor
+        return tuple(_head(each, rows) for each in value)  # tf.data treats a list as a single tensor
     if isinstance(value, (tf.RaggedTensor, tf.Tensor)):
         return value[:rows]
     array = as_array(value)
@@ -260,14 +260,14 @@ def _dtype(array: Array) -> str:
 def _with_samples(
     data: Data, arrays: Mapping[Leaf, Array], is_whole: bool, rows: Array | None, totals: Mapping[Leaf, Totals]
 ) -> Looked:
-    """Return the data with the statistics of their parts.
+    """Add statistics to each part of the data.
 
     Args:
         data: the facts without these statistics.
         arrays: the values of the parts.
-        is_whole: True if the values are all of the data.
-        rows: the selected rows of x; None for all.
-        totals: for parts that were read beyond the arrays.
+        is_whole: True if the values cover all of the data.
+        rows: the selected rows of x; None if all are selected.
+        totals: statistics of parts for which more data was read than the arrays contain.
     """
     target = next((array for leaf, array in arrays.items() if leaf.role == "y"), None)
     number = None if target is None else _one_number(target)
@@ -277,7 +277,7 @@ def _with_samples(
     for part in data.parts:
         leaf = Leaf(part.role, part.name, part.key)
         array = arrays.get(leaf)
-        if array is None or part.is_sparse:  # of a sparse part only the values that are not 0 were read
+        if array is None or part.is_sparse:  # only the nonzero values of a sparse part were read
             parts.append(part)
             continue
         sample = sample_of(array, number, is_whole or (part.role != "x" and rows is not None), part.role == "y")
@@ -308,7 +308,7 @@ def _with_samples(
 
 
 def _one_number(target: Array) -> Array | None:
-    """Return the target as one number per sample; None if it has more."""
+    """Return the target as one number per sample, or None if samples have more than one."""
     classes = classes_of(target)
     if classes is not None:
         return classes
@@ -320,25 +320,25 @@ _LOADERS = (
     *(("grain", name) for name in ("MapDataset", "IterDataset", "DataLoader")),
     ("torch.utils.data", "DataLoader"),
 )
-"""Data loaders that Keras also reads: part of the module's name, and the name of the class."""
+"""Data loaders that Keras also reads, as pairs of a substring of the module name and the class name."""
 
 
 def _is_loader(x: Any) -> bool:
-    """True for Grain data and for a PyTorch DataLoader."""
+    """True for Grain data or a PyTorch DataLoader."""
     return any(
         kind.__name__ == name and module in kind.__module__ for kind in type(x).__mro__ for module, name in _LOADERS
     )
 
 
 def _batches_of(loader: Any) -> Iterator[Any]:
-    """Yield the batches of a loader, as Keras passes them to a model."""
+    """Yield the batches of a data loader in the form in which Keras passes them to a model."""
     for batch in loader:
         arrays = keras.tree.map_structure(_part_as_array, batch)
         yield keras.tree.lists_to_tuples(arrays)
 
 
 def _length_of(loader: Any) -> int | None:
-    """Return the number of batches in an epoch; None for Grain and for streams, where Keras does not know it either."""
+    """Return the number of batches per epoch, or None for Grain and streams, where Keras does not know it either."""
     data = getattr(loader, "dataset", None)
     return len(loader) if hasattr(data, "__len__") else None
 

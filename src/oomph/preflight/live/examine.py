@@ -1,4 +1,4 @@
-"""Checks a reached training. Runs in the script's process, which ends afterwards."""
+"""Checks a reached training call. Runs in the script's process, which exits afterwards."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from oomph.terminal.amounts import as_size
 
 
 def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Check a training, and return the findings as JSON.
+    """Check a training call and return the findings as JSON.
 
     Args:
-        reached: the training.
+        reached: the training call.
         arguments: `full`: true to read all of the data; `tune`: true to try changes to the pipeline;
-            `device`: the device to fit, in the form that `oomph plan` uses.
+            `device`: the device that the step must fit on, in the form that `oomph plan` uses.
 
     Raises:
-        ExamineError: the training cannot be checked; the message says why.
+        ExamineError: training cannot be checked; the message says why.
     """
     if reached.model is None:
         raise ExamineError("no model contains the weights that the optimizer updates")
@@ -41,7 +41,7 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     def before_trial(batch: Any) -> None:
         if arguments.get("device") is not None:
             memory.append(planned_line(reached, arguments["device"]))
-        if reached.kind == FIT:  # before the steps that are tried, which change the model
+        if reached.kind == FIT:  # before the trial steps, which change the model
             reached.tell("testing whether micro-batches give the same update")
             carried.extend(carried_by_fit(reached.model, reached.fit_arguments, batch))
 
@@ -51,11 +51,11 @@ def examine(reached: Reached, arguments: Mapping[str, Any]) -> dict[str, Any]:
     )  # fmt: skip
     if not memory:
         own = reached.optimizer if reached.kind == LOOP else None
-        memory.append(held_line(reached.model, own))  # the trial has created what a first step creates
+        memory.append(held_line(reached.model, own))  # the trial created everything that a first step creates
     if training.trial is not None and training.trial.failed:
         carried = [Carried("training", UNKNOWN, "its step fails, so there is nothing to carry through a fault")]
     elif reached.kind == FIT:
-        reached.tell("measuring how long steps wait for their data")
+        reached.tell("measuring how long steps wait for data")
         training = with_waiting(training, reached.model, reached.fit_arguments, bool(arguments.get("tune")))
     return as_document(apply(training, RULES), training, carried, "".join(memory), reached.not_looked_at)
 
@@ -64,22 +64,22 @@ _VERDICTS = {Fitting.YES: "should fit", Fitting.NO: "does not fit", Fitting.UNKN
 
 
 def held_line(model: Any, optimizer: Any = None) -> str:
-    """Describe the memory that a training permanently occupies, as far as created, without a final full stop.
+    """Describe the memory permanently occupied by everything created so far, without a final full stop.
 
-    The model of a custom loop need not be compiled: the loop has its own `optimizer`.
+    A custom loop's model need not be compiled, since the loop has its own `optimizer`.
     """
     optimizers = subject.used_optimizers(model) if optimizer is None else [optimizer]
     is_built = optimizers and all(getattr(each, "built", True) for each in optimizers)
-    words = "weights and optimizer" if is_built else "weights, without the slots of the optimizer,"
+    words = "weights and optimizer" if is_built else "weights, excluding the optimizer's slots,"
     held = _size_in_words(subject.held_by(model, optimizers).total)
-    return f"{words} take {held}; oomph plan says which batch fits a GPU"
+    return f"{words} take {held}; oomph plan shows which batch size fits a GPU"
 
 
 def planned_line(reached: Reached, device: Mapping[str, Any]) -> str:
-    """Describe the memory of a step and of the device in one sentence, without a final full stop."""
+    """Describe the memory that a step needs and that the device has, in one sentence without a final full stop."""
     try:
         return _planned_words(plan_of(plan(reached, {"batches": [], "device": device, "is_brief": True})))
-    except Exception as error:  # the plan is a line of the check, not a reason to fail it
+    except Exception as error:  # the plan is just one line of the check, so its failure must not fail the check
         return f"not planned: {' '.join(str(error).split()) or type(error).__name__}"
 
 

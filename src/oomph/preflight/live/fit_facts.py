@@ -1,4 +1,4 @@
-"""Turns the call of fit into facts, and tests whether the whole model can be saved, without writing a file."""
+"""Turns the call to fit into facts, and tests whether the whole model can be saved, without writing a file."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from oomph.script.quiet import without_warnings
 
 
 def fit_facts(kind: str, given: Mapping[str, Any], place: str, data: Data, rate: float | None = None) -> FitFacts:
-    """Collect the facts about a training call.
+    """Collect facts about a training call.
 
     Args:
         kind: "fit", "train_on_batch" or "custom loop".
-        given: the arguments of the call by name.
-        place: its file and line.
+        given: the arguments of the call, keyed by name.
+        place: the file and line of the call.
         data: the facts about its data.
         rate: the learning rate before the first step; None if unknown.
     """
@@ -74,11 +74,11 @@ def _class_weight(given: Any) -> dict[int, float] | None:
 
 _MOST_EPOCHS = 1000
 _NEED_A_DIRECTION = ("EarlyStopping", "MonitorCallback")
-"""The callbacks that need a direction. Keras 3.5 raises only for EarlyStopping; MonitorCallback came later."""
+"""Callbacks that need a direction. Keras 3.5 raises only for EarlyStopping; MonitorCallback was added later."""
 
 
 def _rates(callback: Any, rate: float | None, epochs: range) -> tuple[tuple[float, ...], str]:
-    """Return the rates from a LearningRateScheduler's function, and the first value that is not a rate."""
+    """Return the rates from a LearningRateScheduler's function, and the first value that is not a valid rate."""
     if type(callback).__name__ != "LearningRateScheduler" or not is_of_keras(type(callback)) or rate is None:
         return (), ""
     found: list[float] = []
@@ -86,7 +86,7 @@ def _rates(callback: Any, rate: float | None, epochs: range) -> tuple[tuple[floa
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 rate = _scheduled(callback.schedule, epoch, rate)
-        except Exception:  # the user's function may raise anything, and need what a training has
+        except Exception:  # the user's function may raise anything, or need objects that exist only during training
             break
         if not isinstance(rate, (float, np.float32, np.float64)):
             return tuple(found), f"{rate!r} in epoch {epoch + 1}"
@@ -95,7 +95,7 @@ def _rates(callback: Any, rate: float | None, epochs: range) -> tuple[tuple[floa
 
 
 def _scheduled(schedule: Any, epoch: int, rate: float) -> Any:
-    """Call a schedule as Keras does, with or without the learning rate."""
+    """Call a schedule as Keras does: with the learning rate if it accepts one, otherwise without."""
     try:
         return schedule(epoch, rate)
     except TypeError:
@@ -103,7 +103,7 @@ def _scheduled(schedule: Any, epoch: int, rate: float) -> Any:
 
 
 def callbacks_of(given: Mapping[str, Any]) -> list[Any]:
-    """Return the callbacks passed to fit, in whatever form."""
+    """Return the callbacks passed to fit, whatever form they have, as a list."""
     found = given.get("callbacks")
     if isinstance(found, keras.callbacks.CallbackList):
         found = found.callbacks
@@ -126,17 +126,17 @@ def _callbacks(each: list[Any], rate: float | None, epochs: range) -> list[Callb
 
 
 _MOST_WEIGHTS = 20_000_000
-"""The maximum number of weights in a model that is rebuilt from its configuration."""
+"""The maximum number of weights in a model to rebuild from its configuration."""
 _NOT_FOUND = "Could not locate"
-"""Part of Keras' error about a class not in the model itself, such as a regulariser; a script may well pass it."""
+"""Part of Keras' error about a class outside the model itself, such as a regulariser. The script may still pass it."""
 
 
 def saving_facts(model: Any, callbacks: Sequence[Any], loads: bool) -> Iterator[SavedWhole]:
-    """Yield each place that saves the model, and whether saving and loading work there.
+    """Yield every call or callback that saves the model, and whether saving and loading would work.
 
     Args:
-        model: the model, built.
-        callbacks: the callbacks of the fit.
+        model: the model, already built.
+        callbacks: the callbacks passed to fit.
         loads: True to try loading as well, which creates a second model.
     """
     tries = loads and getattr(model, "built", False) and model.count_params() <= _MOST_WEIGHTS
@@ -152,7 +152,7 @@ def saving_facts(model: Any, callbacks: Sequence[Any], loads: bool) -> Iterator[
 
 
 def _load_trouble(model: Any, load: Load | None, is_for_weights: bool) -> tuple[str, bool]:
-    """Return why the file cannot be loaded, and true if the script's own line is the reason."""
+    """Return why the file cannot be loaded, and True if the script's own line is the cause."""
     if load is not None and not load.with_objects:
         trouble = _made_again(model, {}, load.with_compile)
         if trouble:
@@ -164,20 +164,20 @@ def _load_trouble(model: Any, load: Load | None, is_for_weights: bool) -> tuple[
 
 
 def _made_again(model: Any, objects: dict[str, Any], with_compile: bool) -> str:
-    """Return the error that Keras raises when it rebuilds a model from its configuration; empty if there is none."""
+    """Return the error that Keras raises when it rebuilds the model from its configuration; empty if there is none."""
     with without_warnings():
         written = json.loads(json.dumps(keras.saving.serialize_keras_object(model)))
         if not with_compile:
             written["compile_config"] = None
         try:
             keras.saving.deserialize_keras_object(written, custom_objects=objects, safe_mode=not objects)
-        except Exception as error:  # the user's own from_config may raise anything
+        except Exception as error:  # a user-defined from_config may raise anything
             return str(trouble_of(error))
     return ""
 
 
 def _own_classes(model: Any) -> dict[str, Any]:
-    """Return the custom classes in a model, keyed by the names that Keras looks up."""
+    """Return the custom classes used in a model, keyed by the names that Keras looks up."""
     found = {}
     for layer in KERAS.flatten_layers.of(model)(include_self=True, recursive=True):
         for each in (layer, *vars(layer).values()):

@@ -1,4 +1,4 @@
-"""Finds Python random numbers in functions that TensorFlow traces; these are drawn only once, during tracing."""
+"""Finds Python random numbers in functions that TensorFlow traces: they are drawn only once, during tracing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_DRAWS = ("seed", "default_rng", "RandomState", "Random", "SystemRandom", "Ge
 
 
 def drawn_in(function: Any) -> str:
-    """Return the call that draws random numbers, as written: "np.random.randint"; empty if none is known."""
+    """Return the call that draws random numbers, as written, such as "np.random.randint"; empty if none is found."""
     plain = inspect.unwrap(getattr(function, "__func__", function)) if callable(function) else None
     if not isinstance(plain, FunctionType) or not is_of_script(plain.__code__.co_filename):
         return ""
@@ -55,7 +55,7 @@ def _draws(code: CodeType, known: Mapping[str, Any], depth: int) -> Iterator[str
 
 
 def _attributes(code: CodeType, known: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
-    """Yield every attribute of a value known before the call: the value as written, the value, the attribute."""
+    """Yield each attribute of a value known before the call, as (source text of the value, value, attribute)."""
     written, value = "", None
     for instruction in dis.get_instructions(code):
         name = str(instruction.argval)

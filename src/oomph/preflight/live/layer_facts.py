@@ -1,4 +1,4 @@
-"""The layers of a model, and its outputs with their losses, metrics and layers, as facts."""
+"""Turns a model's layers, and its outputs with their losses, metrics and layers, into facts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from oomph.preflight.live.plain_values import float_of, is_of_keras, plain, sett
 
 _WITH_VOCABULARY = ("TextVectorization", "StringLookup", "IntegerLookup")
 _MOST_NUMBERS = 50_000_000
-"""The maximum number of weight values of a model to examine."""
+"""The maximum number of weight values to examine in a model."""
 _ONLY_SHAPE = (
     "Reshape", "Flatten", "Permute", "Identity", "Cropping1D", "Cropping2D", "RepeatVector", "UpSampling2D",
     "ZeroPadding2D", "Squeeze", "ExpandDims", "GetItem",
@@ -34,7 +34,7 @@ _UNBOUNDED = (*_LINEAR, "BatchNormalization", "LayerNormalization", "Add", "Subt
 
 
 def layers_of(model: Any) -> tuple[LayerFacts, ...]:
-    """Return every layer, nested ones included, in graph order if possible, otherwise in order of creation."""
+    """Return every layer, including nested ones, in graph order if possible and otherwise in order of creation."""
     budget = [_MOST_NUMBERS]
     return tuple(layer_facts(layer, budget, is_on_path) for layer, is_on_path in _layers(model, set()))
 
@@ -61,7 +61,7 @@ def layer_facts(layer: Any, budget: list[int] | None = None, is_on_path: bool = 
 
 
 def _untracked(layer: Any) -> Iterator[str]:
-    """Yield the trainable tf.Variables among a custom layer's attributes. Keras 3 does not train them."""
+    """Yield the attributes of a custom layer that contain trainable tf.Variables, which Keras 3 does not train."""
     if is_of_keras(type(layer)):
         return
     trained = {id(variable.value) for variable in layer.trainable_variables}
@@ -72,12 +72,12 @@ def _untracked(layer: Any) -> Iterator[str]:
 
 
 def _is_weight(variable: Any) -> bool:
-    """True if the variable is trainable, and not just a counter."""
+    """True if the variable is trainable and not just a counter."""
     return bool(variable.trainable and variable.dtype.is_floating and variable.shape.rank)
 
 
 def shape_of(tensor: Any) -> Shape | None:
-    """Return the shape of a tensor or a specification; None if its rank is unknown."""
+    """Return the shape of a tensor or a specification, or None if its rank is unknown."""
     shape = getattr(tensor, "shape", None)
     if shape is None or getattr(shape, "rank", 0) is None:
         return None
@@ -104,7 +104,7 @@ def _layers(model: Any, seen: set[int]) -> Iterator[tuple[Any, bool]]:
 
 
 def is_functional(model: Any) -> bool:
-    """True if the model is a graph of layers, as a Sequential model is once built."""
+    """True if the model is a graph of layers, as a Sequential model is once it has been built."""
     return bool(getattr(model, "inputs", None)) and bool(getattr(model, "outputs", None))
 
 
@@ -170,7 +170,7 @@ def _weights(layer: Any, budget: list[int]) -> Weights:
 
 
 def _is_fresh(layer: Any) -> bool | None:
-    """True if a layer is untrained: biases and moving means start at 0, moving variances at 1."""
+    """True if a layer is untrained: biases and moving means are 0, moving variances 1. None if it has none of these."""
     if not is_of_keras(type(layer)):
         return None
     created = {"bias": 0.0, "moving_mean": 0.0, "moving_variance": 1.0}
@@ -180,7 +180,7 @@ def _is_fresh(layer: Any) -> bool | None:
 
 
 def outputs_of(model: Any) -> tuple[Output, ...]:
-    """Return the outputs. A model without a graph has one of unknown shape per loss."""
+    """Return the outputs. A model without a graph has one output per loss, of unknown shape."""
     tensors = _tensors(model)
     names = _names(model, tensors)
     losses = losses_by_output(model)
@@ -223,7 +223,7 @@ def _names(model: Any, tensors: list[Any]) -> list[str]:
 
 
 def _by_output(given: Any, names: list[str]) -> dict[int, Any]:
-    """Map a compile argument to outputs: one value for all, by order, or by name."""
+    """Map a compile argument to outputs: a single value for all, a list by order, or a dictionary by name."""
     if given is None:
         return {}
     if isinstance(given, Mapping):
@@ -234,7 +234,7 @@ def _by_output(given: Any, names: list[str]) -> dict[int, Any]:
 
 
 def loss_facts(given: Any, weight: float = 1.0) -> Loss | None:
-    """Return the facts about a loss in any form that compile accepts: a name, a function, an object."""
+    """Return the facts about a loss in any form that compile accepts: a name, a function or an object."""
     if given is None:
         return None
     found = given
@@ -286,7 +286,7 @@ def _metrics(compiled: Any, names: list[str], index: int) -> tuple[MetricFacts, 
 
 
 def metric_facts(given: Any) -> MetricFacts:
-    """Return the facts about a metric in any form that compile accepts: a name, a function, an object."""
+    """Return the facts about a metric in any form that compile accepts: a name, a function or an object."""
     if isinstance(given, str):
         return MetricFacts(given, snake_case(given))
     if not isinstance(given, keras.metrics.Metric):
@@ -302,7 +302,7 @@ def metric_facts(given: Any) -> MetricFacts:
 
 
 def made_by(tensor: Any) -> tuple[LayerFacts | None, str]:
-    """Return the layer that computed a tensor's values, and the last activation applied."""
+    """Return the layer that computed a tensor's values, and the last activation applied to them."""
     for _ in range(100):
         history = KERAS.history_of_tensor.get(tensor)
         operation = getattr(history, "operation", None)
@@ -326,7 +326,7 @@ def made_by(tensor: Any) -> tuple[LayerFacts | None, str]:
 
 
 def _inner_output(operation: Any, history: Any) -> Any:
-    """Return the tensor inside a nested model that becomes this output."""
+    """Return the tensor inside a nested model that becomes this output, or None if there is no nested model."""
     if not is_functional(operation):
         return None
     tensors = list(keras.tree.flatten(operation.outputs))
@@ -357,7 +357,7 @@ def activation_of(operation: Any) -> str:
 
 
 def last_layers(model: Any, x: Any) -> list[Any]:
-    """Return the innermost layer that produces each output, or None if no layer does."""
+    """Return the innermost layer that produces each output, or None for an output that no layer produces."""
     made: dict[int, Any] = {}
     kept: list[Any] = []
     original = keras.layers.Layer.__call__
@@ -367,7 +367,7 @@ def last_layers(model: Any, x: Any) -> list[Any]:
         for tensor in keras.tree.flatten(result):
             if tensor is not None and id(tensor) not in made:
                 made[id(tensor)] = self
-                kept.append(tensor)  # so that no later tensor gets its id
+                kept.append(tensor)  # so that no later tensor reuses its id
         return result
 
     with replaced(keras.layers.Layer, "__call__", call):

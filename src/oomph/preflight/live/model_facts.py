@@ -1,4 +1,4 @@
-"""The compiled model as facts."""
+"""Turns the compiled model into facts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oomph.preflight.live.plain_values import float_of, is_of_keras, settings_of
 
 
 def model_facts(model: Any, steps: int | None = None) -> Model:
-    """Return the facts about a compiled model; `steps`, the total of the fit, determines the last learning rate."""
+    """Return the facts about a compiled model; `steps`, the fit's total, determines the last learning rate."""
     trainer = KERAS.trainer.value()
     return Model(
         kind=type(model).__name__,
@@ -52,7 +52,7 @@ def optimizer_facts(optimizer: Any, steps: int | None = None) -> OptimizerFacts:
 def _at(schedule: Any, step: int) -> float | None:
     try:
         return float_of(schedule(step))
-    except Exception:  # the user's own schedule may need a graph
+    except Exception:  # a user-defined schedule may need a graph
         return None
 
 
@@ -80,24 +80,25 @@ def _input_keys(model: Any) -> tuple[str, ...]:
 
 
 def _pretrained(model: Any) -> str:
-    """Return the keras.applications model that the model is or contains as a layer; empty if there is none."""
+    """Return the name of the keras.applications model that this model is or contains as a layer; empty if none."""
     known = {name.lower() for name in dir(keras.applications) if name[0].isupper()}
     names = [str(each.name).lower() for each in (model, *getattr(model, "layers", ())) if hasattr(each, "layers")]
-    plain = [name.replace("_", "").replace("-", "") for name in names]  # some end with a width: "mobilenetv2_0.35_96"
+    plain = [name.replace("_", "").replace("-", "") for name in names]  # some end in a width: "mobilenetv2_0.35_96"
     return max((each for each in known for name in plain if name.startswith(each)), key=len, default="")
 
 
 def _added(model: Any) -> list[Any]:
     try:
         return list(model.losses)
-    except Exception:  # a layer that is not built, or an own loss that fails
+    except Exception:  # a layer that is not built, or a custom loss that fails
         return []
 
 
 def operations_before_weights(model: Any) -> tuple[str, ...]:
-    """Return the non-layer operations that a graph applies to its inputs before any weights: `inputs / 255.0`.
+    """Return the non-layer operations that a graph applies to its inputs before any weights, as in `inputs / 255.0`.
 
-    Each kind of operation is listed once, including those in nested models. A model without a graph has none.
+    Each kind of operation is listed once, including those in nested models. The result is empty for a model without a
+    graph.
     """
     return tuple(dict.fromkeys(_bare_operations(model)))
 
@@ -110,7 +111,7 @@ def _bare_operations(model: Any) -> Iterator[str]:
 
 
 def _operations_of_row(layers: list[Any]) -> Iterator[str]:
-    """Yield the operations that precede any weights in a Sequential model, which contains only layers and models."""
+    """Yield the operations before any weights in a Sequential model, which contains only layers and models."""
     for layer in layers:
         yield from _bare_operations(layer)
         if layer.weights:
@@ -118,7 +119,7 @@ def _operations_of_row(layers: list[Any]) -> Iterator[str]:
 
 
 def _operations_of_graph(model: Any, operations: list[Any]) -> Iterator[str]:
-    """Yield the operations that precede any weights in a graph; each is listed after those it depends on."""
+    """Yield the operations before any weights in a graph; `operations` lists each one after its inputs."""
     without_weights = {id(tensor) for tensor in keras.tree.flatten(model.inputs)}
     for operation in operations:
         calls = [

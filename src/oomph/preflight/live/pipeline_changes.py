@@ -1,6 +1,6 @@
-"""Measures how long steps wait for batches, which stages cause the wait, and which changes to the pipeline pay off.
+"""Measures how long steps wait for batches, which stages cause the wait, and which pipeline changes pay off.
 
-Each change is applied, and its measurements alternate with measurements of the unchanged pipeline.
+Each change is applied, and measurements alternate between the changed and the original pipeline.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from oomph.preflight.facts.data import ENDLESS, Data, Stage
 from oomph.preflight.facts.training import PipelineChange, StageCost, Waiting
 
 _SECONDS = 2.5
-"""The time, in seconds, of each measurement of a training."""
+"""The duration, in seconds, of each measurement of training steps."""
 _STAGE_SECONDS = 0.15
-"""The time, in seconds, after which a measurement of one stage ends."""
+"""The time, in seconds, after which the measurement of a stage stops."""
 _STAGE_ROUNDS = 2
-"""The number of measurements of each stage; the shortest one counts."""
+"""The number of measurements per stage; the shortest one counts."""
 _FEWEST, _MOST = 4, 200
-"""The minimum and maximum number of steps in one measurement."""
+"""The minimum and maximum number of steps per measurement."""
 INPUT_BOUND = 0.2
-"""The share of time spent waiting above which stages are measured and changes are tried."""
+"""The share of time spent waiting at which stages are measured and changes are tried."""
 _MANY_OF_ONE = ("interleave", "flat_map", "unbatch", "filter")
 _MOST_ELEMENTS = 1_000_000
 _ROUND_SECONDS = 1.25
-"""The time, in seconds, of one measurement; each pipeline gets two."""
+"""The duration, in seconds, of one measurement; each pipeline is measured twice."""
 _PAYS = 1.1
-"""The minimum speedup of a step that a change must achieve. Two runs of the same pipeline differ by less."""
+"""The minimum speedup of a step that makes a change worthwhile. Two runs of the same pipeline differ by less."""
 _COMPARED_BATCHES = 5
 
 
 class Trainer:
-    """Keras' own train function, for any kind of data."""
+    """Runs Keras' own train function on any kind of data."""
 
     def __init__(self, model: Any) -> None:
-        model.train_function = None  # one that has seen a smaller batch would take the size of a batch as unknown
+        model.train_function = None  # a function traced with a smaller batch would treat the batch size as unknown
         model.make_train_function()
         self._model = model
 
     def over(self, dataset: Any) -> Iterator[float]:
-        """Yield the time, in seconds, of each step in one epoch, including fetching the batch."""
+        """Yield the time, in seconds, of each step in one epoch, including fetching its batch."""
         strategy = self._model.distribute_strategy
         if strategy.num_replicas_in_sync > 1:
             dataset = strategy.experimental_distribute_dataset(dataset)
@@ -63,17 +63,17 @@ class Trainer:
             except (StopIteration, tf.errors.OutOfRangeError):
                 return
             for value in tf.nest.flatten(logs):
-                np.asarray(value)  # on a GPU, the end of the step
+                np.asarray(value)  # on a GPU, waits for the step to finish
             yield time.perf_counter() - began
 
 
 def measure(dataset: Any, data: Data, trainer: Trainer) -> Waiting | None:
-    """Measure how long a training waits for this dataset; None if the data ends before anything can be measured.
+    """Measure how long training waits for this dataset. Returns None if the data runs out before anything is measured.
 
     Args:
         dataset: the dataset passed to fit.
-        data: the facts about it.
-        trainer: trains on it.
+        data: the facts about the dataset.
+        trainer: runs the training steps.
     """
     alone = seconds_of_step_alone(dataset, trainer)
     whole = None if alone is None else seconds_of_step(dataset, trainer)
@@ -84,20 +84,20 @@ def measure(dataset: Any, data: Data, trainer: Trainer) -> Waiting | None:
 
 
 def seconds_of_step_alone(dataset: Any, trainer: Trainer) -> float | None:
-    """Measure the median time of a step that need not wait, since its batch is always the same."""
+    """Measure the median time of a step that never waits, because it always gets the same batch."""
     first = next(iter(dataset), None)
     if first is None:
         return None
     steps = trainer.over(tf.data.Dataset.from_tensors(first).repeat())
-    for _ in range(2):  # the first traces, the second fills what the first has freed
+    for _ in range(2):  # the first call traces, the second refills what the first freed
         next(steps)
     return statistics.median(_until(steps, _SECONDS / 2))
 
 
 def seconds_of_step(dataset: Any, trainer: Trainer, seconds: float = _SECONDS) -> tuple[int, float] | None:
-    """Return the number of steps measured, and the mean time of one.
+    """Return the number of steps measured and their mean time.
 
-    The first step of an epoch is left out, because a shuffle fills its buffer then.
+    The first step of each epoch is left out, because that is when a shuffle fills its buffer.
     """
     found: list[float] = []
     until = time.monotonic() + seconds
@@ -108,12 +108,12 @@ def seconds_of_step(dataset: Any, trainer: Trainer, seconds: float = _SECONDS) -
         seen = _until(steps, max(until - time.monotonic(), 0.0))
         found += seen
         if not seen:
-            break  # an epoch of a single batch: there is no wait to see
+            break  # the epoch has only one batch, so there is no wait to measure
     return (len(found), statistics.fmean(found)) if found else None
 
 
 def _until(steps: Iterator[float], seconds: float) -> list[float]:
-    """Return the durations, in seconds, of as many steps as fit into `seconds`, and of at least a few."""
+    """Run steps for `seconds` seconds, but at least the minimum number, and return their durations in seconds."""
     found: list[float] = []
     until = time.monotonic() + seconds
     for spent in steps:
@@ -124,13 +124,13 @@ def _until(steps: Iterator[float], seconds: float) -> list[float]:
 
 
 def _costs(dataset: Any, data: Data) -> tuple[StageCost, ...]:
-    """Return the seconds per batch that each stage adds: the time up to and including it, minus the time before it.
+    """Return the time per batch, in seconds, that each stage adds: the time through it minus the time before it.
 
-    The stages take turns, so that a moment in which the machine is busy is not attributed to a single stage.
+    Stages are measured in turn, so that a moment in which the machine is busy is not attributed to a single stage.
     """
     datasets = linear(dataset)
     offset = len(data.stages) - len(datasets)
-    # How many of the elements before this stage become one batch is not known.
+    # It is unknown how many elements from before this stage make up one batch.
     first = max((index for index, each in enumerate(datasets) if kind_of(each) in _MANY_OF_ONE), default=0)
     shortest = [math.inf] * len(datasets)
     for _ in range(_STAGE_ROUNDS):
@@ -157,7 +157,10 @@ def _batch_size(dataset: Any) -> int | None:
 
 
 def _seconds_of_batch(dataset: Any, elements: int) -> float | None:
-    """Measure how many seconds this many elements take in a TensorFlow loop: Python's costs more than most stages."""
+    """Measure the time, in seconds, that this many elements take in a TensorFlow loop.
+
+    A Python loop would take longer than most stages.
+    """
     number = elements
     while True:
         began = time.perf_counter()
@@ -176,9 +179,9 @@ def changes_that_pay(dataset: Any, data: Data, trainer: Trainer, epochs: int) ->
 
     Args:
         dataset: the dataset passed to fit.
-        data: the facts about it.
-        trainer: trains on it.
-        epochs: the epochs of the training; a cache pays off after the first.
+        data: the facts about the dataset.
+        trainer: runs the training steps.
+        epochs: the number of training epochs; a cache pays off only after the first.
     """
     datasets = linear(dataset)
     found = []
@@ -194,7 +197,7 @@ def changes_that_pay(dataset: Any, data: Data, trainer: Trainer, epochs: int) ->
 
 
 def _changed(datasets: Sequence[Any], attempt: CandidateChange) -> Any:
-    """Return the pipeline with the change; None if the change is impossible or would alter the data."""
+    """Return the changed pipeline, or None if the change is impossible or would alter the data."""
     try:
         if attempt.must_be_the_same and not _same_batches(datasets, attempt):
             return None
@@ -204,7 +207,7 @@ def _changed(datasets: Sequence[Any], attempt: CandidateChange) -> Any:
 
 
 def _in_turns(dataset: Any, changed: Any, trainer: Trainer, fills: bool) -> tuple[float, float] | None:
-    """Return the time of a step in seconds, unchanged and changed: the smaller of two interleaved measurements."""
+    """Return the seconds per step, unchanged and changed: for each, the lower of two interleaved measurements."""
     if fills:
         for _ in changed:
             pass
@@ -237,18 +240,18 @@ def _same_batches(datasets: Sequence[Any], attempt: CandidateChange) -> int:
 
 
 _SHARE_OF_MEMORY = 0.25
-"""The share of the free memory that a cache may use."""
+"""The share of free memory that a cache may use."""
 _MOST_EPOCH_SECONDS = 20.0
 _AUTOTUNE = "num_parallel_calls=tf.data.AUTOTUNE"
 
 
 def attempts_for(datasets: Sequence[Any], data: Data, epochs: int) -> Iterator[CandidateChange]:
-    """Yield every change to try.
+    """Yield every change worth trying.
 
     Args:
-        datasets: the chain, as `rebuilding.linear` returns it.
-        data: the facts about it.
-        epochs: the epochs of the training; a cache pays off after the first.
+        datasets: the chain, as returned by `rebuilding.linear`.
+        data: the facts about the chain.
+        epochs: the number of training epochs; a cache pays off only after the first.
     """
     stages = data.stages[len(data.stages) - len(datasets) :]
     yield from _parallel(datasets, stages)
@@ -259,7 +262,7 @@ def attempts_for(datasets: Sequence[Any], data: Data, epochs: int) -> Iterator[C
 
 
 class CandidateChange:
-    """A change to try."""
+    """A change that may make the pipeline faster."""
 
     def __init__(self, line: str, place: str = "") -> None:
         self.line, self.place = line, place
@@ -267,17 +270,17 @@ class CandidateChange:
         self.last: list[Apply] = []
         self.is_random = False
         self.fills = False
-        """True if the first epoch is not representative."""
+        """True if the first epoch is not representative, because a cache is being filled."""
         self.note = ""
         self.must_be_the_same = False
-        """True if the change is wrong as soon as any batch differs."""
+        """True if the change must be rejected when any batch differs."""
 
 
 _OF_ORDER = ("shuffle", "repeat", "prefetch")
 
 
 def _parallel(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[CandidateChange]:
-    """Make every serial map parallel."""
+    """Yield a change that makes every serial map parallel."""
     serial = [index for index, stage in enumerate(stages) if stage.kind == "map" and not stage.is_parallel and index]
     serial = [index for index in serial if function_of(datasets[index]) is not None]
     if not serial:
@@ -299,7 +302,7 @@ def _name(function: str) -> str:
 
 
 def _interleaved(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[CandidateChange]:
-    """Make a serial interleave parallel, preserving the order."""
+    """Yield a change that makes a serial interleave parallel, preserving the order."""
     for index, stage in enumerate(stages):
         if stage.kind == "interleave" and not stage.is_parallel and index:
             apply = interleaved(datasets[index])
@@ -310,7 +313,7 @@ def _interleaved(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[C
 
 
 def _of_batches(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[CandidateChange]:
-    """Move the last map behind the batch, to run once per batch; only valid if it treats each sample independently."""
+    """Yield a change that moves the last map after the batch; only valid if it treats each sample independently."""
     batch = next((index for index, stage in enumerate(stages) if stage.kind == "batch"), 0)
     index = batch - 1
     while index > 0 and stages[index].kind in _OF_ORDER:
@@ -333,7 +336,7 @@ def _one_after_the_other(first: Apply, second: Apply) -> Apply:
 
 
 def _cached(datasets: Sequence[Any], stages: Sequence[Stage], epochs: int) -> Iterator[CandidateChange]:
-    """Add a cache after the last stage that yields the same elements in each epoch."""
+    """Yield a change that adds a cache after the last stage that yields the same elements in each epoch."""
     last = 0
     for index, stage in enumerate(stages):
         if stage.is_random or stage.is_python or stage.kind in ("shuffle", "repeat", "cache", "batch", "prefetch"):
@@ -351,7 +354,7 @@ def _cached(datasets: Sequence[Any], stages: Sequence[Stage], epochs: int) -> It
 
 
 def _fits(dataset: Any) -> bool:
-    """True if all elements fit into a share of the free memory and can be read in a short time."""
+    """True if all elements fit into a share of the free memory and can be read quickly."""
     count = int(dataset.cardinality())
     if count <= 0 or count == ENDLESS:
         return False

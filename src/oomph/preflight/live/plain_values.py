@@ -1,4 +1,4 @@
-"""Configurations as plain values, and names as Keras writes them."""
+"""Converts configurations to plain values, and names to the form that Keras uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST_CHARACTERS = 200
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the plain values in a configuration, and lists of them. Other objects become their class names."""
+    """Return the plain values in a configuration, including lists of them. Other objects become their class names."""
     return {str(name): value for name, given in values.items() if (value := _plain(given)) is not None}
 
 
@@ -25,7 +25,7 @@ def _plain(value: Any) -> Any:
         name = value.get("class_name")
         inner = value.get("config")
         if isinstance(inner, str):
-            return inner  # a function that was saved by its name
+            return inner  # a function saved by name
         if isinstance(name, str):
             return name
     return None
@@ -35,7 +35,7 @@ def settings_of(thing: Any) -> dict[str, Any]:
     """Return the configuration of a layer, an optimizer or a loss; empty if its class cannot provide one."""
     try:
         found = thing.get_config()
-    except Exception:  # the user's own get_config may raise anything, and Keras' own raises for classes without one
+    except Exception:  # a user-defined get_config may raise anything, and Keras raises for classes without one
         return {}
     return plain(found) if isinstance(found, Mapping) else {}
 
@@ -53,8 +53,8 @@ def snake_case(name: str) -> str:
 
 
 def float_of(value: Any) -> float | None:
-    """Convert a number, a tensor or a variable to float; None if that is impossible."""
+    """Convert a number, a tensor or a variable to a float. Returns None if that is impossible."""
     try:
         return float(value)
-    except Exception:  # symbolic tensors, schedules, anything
+    except Exception:  # symbolic tensors, schedules, or anything else
         return None

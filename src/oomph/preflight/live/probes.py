@@ -1,4 +1,4 @@
-"""Probes a compiled model: first gradients, layer outputs, whether it sees its targets, which answers losses prefer."""
+"""Probes a compiled model: first gradients, layer outputs, leaks of targets into inputs, answers that losses prefer."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _SHIFTED_SHARE = 0.95
 _DIFFERENT = 1e-4
 _LOGIT, _SURE = 5.0, 0.999
 _OF_DISTANCES = ("contrastive", "triplet", "siamese", "distance")
-"""Losses with such names may expect a small output for a target of 1."""
+"""Losses with these words in their names may expect a small output for a target of 1."""
 
 
 def first_gradients(model: Any, x: Any, y: Any, weight: Any) -> tuple[list[Gradient], Seen, float]:
-    """Return the gradients of the first step; empty for a custom train_step, which may do anything."""
+    """Return the gradients of the first step; none for a custom train_step, which may do anything."""
     if type(model).train_step is not KERAS.trainer.value().train_step:
         return [], Seen(), 0.0
     seen = Seen()
@@ -38,7 +38,7 @@ def first_gradients(model: Any, x: Any, y: Any, weight: Any) -> tuple[list[Gradi
         added = sum(float_of(each) or 0.0 for each in model.losses)
         variables = list(model.trainable_variables)
         found = tape.gradient(loss, [variable.value for variable in variables])
-    except Exception:  # the step will say why
+    except Exception:  # the step itself will report why
         return [], seen, 0.0
     owners = {id(variable): layer.name for layer in model.layers for variable in layer.trainable_variables}
     return [
@@ -70,12 +70,12 @@ _BY_RANGE = (
     "RandomBrightness", "RandomColorJitter", "RandAugment", "AugMix", "Equalization", "Posterization",
     "RandomPosterization", "RandomInvert", "Solarization", "CLAHE",
 )  # fmt: skip
-"""Layers whose effect scales with their configured range; others only clip to it."""
+"""Layers whose effect scales with their configured range; other layers only clip to it."""
 
 
 @dataclass
 class Seen:
-    """Observations of the layers during one forward pass."""
+    """Observations of layers during one forward pass."""
 
     activities: list[Activity] = field(default_factory=list)
     ranges: list[InputRange] = field(default_factory=list)
@@ -113,7 +113,7 @@ def _activation(layer: Any) -> str:
 
 
 def _told_range(layer: Any) -> tuple[float, float] | None:
-    """Return the pixel range configured for a Keras layer; None if it needs none."""
+    """Return the pixel range configured for a Keras layer, or None if the layer does not depend on one."""
     told = getattr(layer, "value_range", None)
     if (
         not is_of_keras(type(layer))
@@ -131,7 +131,7 @@ def _note_input(layer: Any, args: Sequence[Any], found: list[InputRange]) -> Non
         return
     try:
         array = np.asarray(args[0], np.float32)
-    except Exception:  # traced
+    except Exception:  # being traced
         return
     if array.size:
         found.append(InputRange(str(layer.name), float(array.min()), float(array.max()), told))
@@ -140,7 +140,7 @@ def _note_input(layer: Any, args: Sequence[Any], found: list[InputRange]) -> Non
 def _note(name: str, activation: str, output: Any, found: list[Activity]) -> None:
     try:
         array = np.asarray(output, np.float32)
-    except Exception:  # traced, or not a tensor
+    except Exception:  # being traced, or not a tensor
         return
     if array.ndim < 2 or not array.size:
         return
@@ -161,15 +161,15 @@ def reads_ahead(model: Any, x: Any, y: Any) -> bool:
     if given.shape != wanted.shape or np.mean(np.isclose(wanted[:, :-1], given[:, 1:])) < _SHIFTED_SHARE:
         return False
     if np.mean(np.isclose(wanted, given)) > 1 - 1 / given.shape[1] / 2:
-        return False  # all elements of a sequence are the same
+        return False  # all elements of each sequence are the same
     changed = given.copy()
     changed[:, -1] = np.where(given[:, -1] == given[0, -1], given[:, 0], given[0, -1])
     try:
         before, again, after = (np.asarray(model(each, training=False), np.float64) for each in (given, given, changed))
-    except Exception:  # the step will say why
+    except Exception:  # the step itself will report why
         return False
     if before.ndim < 3 or before.shape[:2] != given.shape[:2] or not np.array_equal(before, again):
-        return False  # or a model that remembers the last call
+        return False  # it may also be a model that remembers the previous call
     difference = np.abs(before - after)[:, :-1].max(initial=0)
     return bool(difference > _DIFFERENT * max(np.abs(before).max(), 1e-12))
 
@@ -196,11 +196,11 @@ def loss_orders(model: Any, outputs: Sequence[Output], y: Any) -> Iterator[LossO
         if answers is None:
             continue
         try:
-            # Keras gives it to a loss in this shape
+            # Keras passes the target to a loss in this shape
             target: Array = np.reshape(targets[index], answers[0].shape)
             right, wrong = (_value(loss, target, answer) for answer in answers)
             sure = None if output.activation == "linear" else _value(loss, target, _as_logits(answers[0]))
-        except Exception:  # the step will say why, if it fails there too
+        except Exception:  # the step itself will report why, if it fails as well
             continue
         yield LossOrder(output.name, described.kind, right, wrong, sure)
 
@@ -208,7 +208,7 @@ def loss_orders(model: Any, outputs: Sequence[Output], y: Any) -> Iterator[LossO
 def loss_broadcasts(model: Any, outputs: Sequence[Output], x: Any, y: Any) -> str:
     """Find a custom loss object that compares every target with every prediction: "(20,) - (20, 1)".
 
-    Keras reshapes targets to the shape of the predictions for a loss function, but passes them unchanged to a
+    For a loss function, Keras reshapes targets to the shape of the predictions, but it passes them unchanged to a
     custom loss class. Return an empty string if there is no such object.
     """
     targets, losses = keras.tree.flatten(y), losses_by_output(model)
@@ -221,18 +221,18 @@ def loss_broadcasts(model: Any, outputs: Sequence[Output], x: Any, y: Any) -> st
             target, shape = np.asarray(targets[index]), tuple(predictions[index].shape)
             if target.ndim != 1 or shape != (len(target), 1) or len(target) < 2:
                 continue
-            answer = np.linspace(0.1, 0.9, len(target), dtype=np.float32)[:, np.newaxis]  # no two are the same
+            answer = np.linspace(0.1, 0.9, len(target), dtype=np.float32)[:, np.newaxis]  # all values are distinct
             if _ignores_order(losses[index], target, answer) and not _ignores_order(
                 losses[index], target[:, np.newaxis], answer
             ):
                 return f"{target.shape} - {shape}"
-    except Exception:  # the step will say why
+    except Exception:  # the step itself will report why
         return ""
     return ""
 
 
 def _ignores_order(loss: Any, target: Array, answer: Array) -> bool:
-    """True if it does not matter which target belongs to which prediction, as if all pairs were compared."""
+    """True if the pairing of targets and predictions does not matter, as if all pairs were compared."""
     first, other = (_value(loss, each, answer) for each in (target, np.roll(np.sort(target, axis=0), 1, axis=0)))
     return bool(np.isclose(first, other, rtol=1e-4)) and np.isfinite(first)
 
@@ -246,7 +246,7 @@ def _value(loss: Any, target: Any, answer: Array) -> float:
 
 
 def _answers(target: Array, output: Output) -> tuple[Array, Array] | None:
-    """Return the right answer in the form of this output, and a wrong one; None if unknown."""
+    """Return the right answer in the form of this output, and a wrong one, or None if they are unknown."""
     shape = output.shape
     if target.dtype.kind not in "biuf" or shape is None or len(shape) < 2 or target.shape[0] < 4:
         return None
@@ -269,12 +269,12 @@ def _answers(target: Array, output: Output) -> tuple[Array, Array] | None:
 
 
 def _as_logits(probabilities: Array) -> Array:
-    """Return the probabilities as large logits of the same answer."""
+    """Convert probabilities to large logits that give the same answer."""
     logits: Array = np.where(probabilities > 0.5, _LOGIT, -_LOGIT).astype(np.float32)
     return logits
 
 
 def _unsure(probabilities: Array) -> Array:
-    """Return the probabilities without 0 and 1, whose logarithms may be infinite."""
+    """Move probabilities away from exactly 0 and 1, whose logarithms may be infinite."""
     unsure: Array = (probabilities * _SURE + (1 - _SURE) / 2).astype(np.float32)
     return unsure

@@ -1,4 +1,4 @@
-"""Reads a bounded sample of batches in the order of fit, and reports its progress."""
+"""Reads a bounded sample of batches in the order in which fit would read them, and reports progress."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class Leaf(NamedTuple):
 
     role: str
     name: str
-    """The name as the user would write it: "x['age']"."""
+    """The part's name in the user's code: "x['age']"."""
     key: str = ""
     """The part's key in a dictionary; empty if it has none."""
 
 
 def leaves_of(element: Any) -> Iterator[tuple[Leaf, Any]]:
-    """Yield the parts of an element. A tuple is (x, y, sample_weight) as in fit; anything else is x."""
+    """Yield the parts of an element. As in fit, a tuple is (x, y, sample_weight); anything else is x."""
     values = element if isinstance(element, tuple) and 1 <= len(element) <= len(_ROLES) else (element,)
     for role, value in zip(_ROLES, values, strict=False):
         yield from named(role, value)
 
 
 def named(role: str, value: Any) -> Iterator[tuple[Leaf, Any]]:
-    """Yield the parts of x, y or the weights."""
+    """Yield the parts of x, y or the sample weights."""
     yield from _parts(role, role, "", value)
 
 
@@ -55,75 +55,75 @@ def _parts(role: str, name: str, key: str, value: Any) -> Iterator[tuple[Leaf, A
 
 
 def _is_array(value: list[Any]) -> bool:
-    """True if a list contains numbers instead of tensors: Keras then treats it as one array."""
+    """True if a list contains numbers instead of tensors, so that Keras treats it as one array."""
     return not any(tf.is_tensor(each) or hasattr(each, "shape") or isinstance(each, Mapping) for each in value)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits on what is kept; reading ends at the first one reached."""
+    """Limits on how much is kept; reading stops at whichever limit is reached first."""
 
     seconds: float = 2.0
     size: int = 64 << 20
-    """The maximum size in bytes to keep, over all parts."""
+    """The maximum number of bytes to keep, over all parts."""
     batches: int = 2000
     samples: int = 50_000
     epoch: int | None = None
-    """The number of batches in an epoch, as the user set it; endless data is read no further."""
+    """The number of batches per epoch, as set by the user; endless data is not read past the first epoch."""
     reads_on: bool = False
-    """True to also read the rest, for statistics that need not keep it; without a time limit."""
+    """True to read the rest as well, without a time limit, for statistics that do not require keeping the data."""
 
     def of_an_epoch(self) -> Limits:
-        """Return these limits, adapted to potentially endless data."""
+        """Return these limits, adapted to data that may be endless."""
         epoch = self.epoch or USUAL.batches
         return replace(self, reads_on=False, seconds=inf, batches=epoch) if self.reads_on else self
 
     def are_reached(self, found: Read, size: int) -> bool:
-        """True if enough is kept."""
+        """True if enough data has been kept."""
         in_time = self.reads_on or found.seconds <= self.seconds
         return not in_time or size > self.size or found.batches >= self.batches or found.rows >= self.samples
 
 
 USUAL = Limits()
 FULL = Limits(size=512 << 20, batches=1 << 60, samples=1_000_000, reads_on=True)
-"""Limits that let everything be read; only a bounded part is kept."""
+"""Limits that allow all of the data to be read; only a bounded part is kept."""
 
 
 @dataclass
 class Read:
-    """The data that was read, and the part of it that was kept."""
+    """Facts about the data that was read, and the part of it that was kept."""
 
     batches: int = 0
     rows: int = 0
     is_whole: bool = False
-    """True if the data ended before a limit was reached."""
+    """True if the data ran out before any limit was reached."""
     digests: list[int] = field(default_factory=list)
-    """A hash of each of the initial batches."""
+    """A hash of each of the first batches."""
     empty: int | None = None
     """The index of the first empty batch."""
     failed: str = ""
     arrays: dict[Leaf, list[Array]] = field(default_factory=dict)
     totals: dict[Leaf, Totals] = field(default_factory=dict)
-    """The totals over all data read, if that is more than the sample."""
+    """Statistics of all data read, if that is more than the sample."""
     shapes: dict[Leaf, set[tuple[int, ...]]] = field(default_factory=dict)
     first: Any = None
     """The first batch, unchanged."""
     seconds: float = 0.0
 
     def joined(self) -> dict[Leaf, Array]:
-        """Return one array for each part, all batches concatenated; flattened if they do not fit together."""
+        """Return one array per part, with all batches concatenated; they are flattened if their shapes differ."""
         return {leaf: _joined(arrays) for leaf, arrays in self.arrays.items() if arrays}
 
 
 def read(
     batches: Iterable[Any], limits: Limits, is_batched: bool = True, tell: Callable[[int], None] = lambda batches: None
 ) -> Read:
-    """Read batches until a limit is reached or the data ends.
+    """Read batches until a limit is reached or the data runs out.
 
     Args:
-        batches: what fit iterates over: x, (x, y) or (x, y, sample_weight) in any structure.
+        batches: the batches that fit would iterate over: x, (x, y) or (x, y, sample_weight) in any structure.
         limits: how much to read.
-        is_batched: true if the first dimension counts samples; otherwise each element is one.
+        is_batched: True if the first dimension counts samples, False if each element is a single sample.
         tell: called with the number of batches read so far.
     """
     found, began, size = Read(), time.monotonic(), 0
@@ -155,7 +155,7 @@ def read(
 
 
 def _take(found: Read, leaf: Leaf, array: Array, limits: Limits, keeps: bool) -> int:
-    """Record one part of a batch, and return the number of bytes kept."""
+    """Record one part of a batch and return the number of bytes kept."""
     shapes = found.shapes.setdefault(leaf, set())
     if len(shapes) < _MOST_SHAPES:
         shapes.add(tuple(array.shape))
@@ -167,19 +167,19 @@ def _take(found: Read, leaf: Leaf, array: Array, limits: Limits, keeps: bool) ->
 
 
 def as_array(value: Any) -> Array | None:
-    """Return the values of a tensor as a dense array; a ragged one is flattened. None for anything without values."""
+    """Return a tensor's values as a dense array, flattened if the tensor is ragged, or None if it has no values."""
     if isinstance(value, tf.RaggedTensor):
         value = value.flat_values
     elif isinstance(value, tf.SparseTensor):
         value = value.values
     try:
         array: Array = np.asarray(value)
-    except Exception:  # anything may be in a user's batch
+    except Exception:  # a user's batch may contain anything
         return None
     if array.dtype.kind == "V" or str(array.dtype) == "bfloat16":
         array = array.astype(np.float32)
     elif array.dtype == object and not array.ndim and not isinstance(array.item(), (str, bytes)):
-        return None  # NumPy cannot look into it, such as a sparse matrix of SciPy
+        return None  # an object that NumPy cannot look into, such as a SciPy sparse matrix
     elif array.dtype == object:
         array = array.astype(str)
     return array
@@ -187,7 +187,7 @@ def as_array(value: Any) -> Array | None:
 
 def _without_raising(batches: Iterable[Any], found: Read) -> Iterator[Any]:
     try:
-        for batch in batches:  # noqa: UP028 - `yield from` would close a generator of the user's
+        for batch in batches:  # noqa: UP028 - `yield from` would close the user's generator
             yield batch
     except Exception as error:  # the user's data may raise anything
         found.failed = f"{type(error).__name__}: {error}"
@@ -205,11 +205,11 @@ _EVERY_SECONDS = 0.5
 
 
 class ReadingProgress:
-    """Reports how many batches have been read, at most twice a second.
+    """Reports how many batches have been read, at most twice per second.
 
     Args:
-        batches: the number of batches; None or ENDLESS if unknown.
-        tell: shows the text.
+        batches: the total number of batches; None or ENDLESS if unknown.
+        tell: shows the text to the user.
     """
 
     def __init__(self, batches: int | None, tell: Callable[[str], None]) -> None:
@@ -230,8 +230,8 @@ def in_words(read: int, batches: int | None, seconds: float) -> str:
 
     Args:
         read: the number of batches read so far.
-        batches: the number of batches; None if unknown.
-        seconds: the time spent.
+        batches: the total number of batches; None if unknown.
+        seconds: the elapsed time.
     """
     if batches is None or batches < read:
         return f"reading the data: {read:,} batches"

@@ -20,12 +20,12 @@ _MOVES = ("ReverseV2", "ImageProjectiveTransformV2", "ImageProjectiveTransformV3
 
 
 def stages_of(dataset: Any) -> tuple[Stage, ...]:
-    """Return the chain of stages. A stage with several inputs, such as zip, follows all of them."""
+    """Return the chain of stages. A stage with several inputs, such as zip, comes after all of them."""
     return tuple(_stage(each) for each in chain(dataset))
 
 
 def are_shuffled_apart(dataset: Any) -> bool:
-    """True if a zip has inputs that are shuffled separately."""
+    """True if a zip has inputs that were shuffled separately."""
     for each in chain(dataset):
         if kind_of(each) == "zip":
             orders = [_order(before) for before in TENSORFLOW.dataset_inputs.call(each)]
@@ -36,7 +36,7 @@ def are_shuffled_apart(dataset: Any) -> bool:
 
 
 def _order(dataset: Any) -> tuple[tuple[int, int, int] | None, ...]:
-    """Return the buffer sizes and seeds of a pipeline's shuffles; None for a shuffle without a seed."""
+    """Return the buffer size and seeds of each shuffle in a pipeline, or None for a shuffle without a seed."""
     found = []
     for each in chain(dataset):
         if kind_of(each) == "shuffle":
@@ -71,10 +71,10 @@ def _stage(dataset: Any) -> Stage:
 
 
 def _cardinality(dataset: Any) -> int | None:
-    """Return the number of elements; -1 if endless, None if unknown."""
+    """Return the number of elements: -1 if endless, None if unknown."""
     try:
         found = int(dataset.cardinality())
-    except Exception:  # a dataset of a strategy has none
+    except Exception:  # a distributed dataset has no cardinality
         return None
     return None if found == tf.data.UNKNOWN_CARDINALITY else found
 
@@ -97,7 +97,7 @@ def _python_functions(dataset: Any) -> Iterator[Any]:
 
 
 def _written(dataset: Any) -> tuple[str, str]:
-    """Return the name of this stage's user-written function, and its file and line."""
+    """Return the name, file and line of the user-written function that this stage applies; empty if there is none."""
     for python in _python_functions(dataset):
         code = getattr(python, "__code__", None)
         if code is not None and is_of_script(code.co_filename):
@@ -141,7 +141,7 @@ def _bodies(graph: Any) -> Mapping[str, Any]:
 
 
 def _operations_behind(tensor: Any, bodies: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the types of all operations that a tensor depends on, including those in functions."""
+    """Yield the types of all operations that a tensor depends on, including those inside functions."""
     waiting, seen = [tensor.op], set()
     while waiting:
         operation = waiting.pop()

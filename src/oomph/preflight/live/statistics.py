@@ -1,6 +1,6 @@
-"""Computes statistics of one part, from a sample or from all data batch by batch. Pure: arrays in, facts out.
+"""Computes statistics of one part, from a sample or batch by batch from all of the data. Pure: arrays in, facts out.
 
-What is kept when reading all data does not grow with its size.
+Memory use does not grow with the size of the data, even when all of it is read.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from oomph.script.quiet import without_warnings
 _MOST_FEATURES = 4096
 _OVERLAP = 0.5
 _FAR = 10.0
-"""A value this many standard deviations from 0 may be an outlier."""
+"""A value more than this many standard deviations from 0 may be an outlier."""
 _DETERMINES = 0.99999
-"""A feature whose correlation with the target is higher than this is treated as the target."""
+"""A feature whose correlation with the target exceeds this value is considered equivalent to the target."""
 WIDEST = 1e9
-"""The widest range of values in which each value is counted."""
+"""The widest range of values for which the occurrences of each value are counted."""
 _DIFFERENT_ROWS = 20_000
 """The maximum number of rows to compare with one another."""
 
 Array = np.ndarray[Any, Any]
 _CHUNK = 4096
-"""The number of rows to process together."""
+"""The number of rows to process at a time."""
 
 
 def sample_of(array: Array, target: Array | None = None, is_whole: bool = False, is_target: bool = False) -> DataSample:
     """Return the statistics of an array whose first dimension counts samples.
 
     Args:
-        array: numbers; for text, only the number of rows is counted.
-        target: for features, one number per sample: the class, or the value to predict.
+        array: numbers; for text, only the rows are counted.
+        target: for features, one number per sample: its class, or the value to predict.
         is_whole: True if there are no other samples.
         is_target: True if the array is the target.
     """
@@ -73,7 +73,7 @@ def sample_of(array: Array, target: Array | None = None, is_whole: bool = False,
 
 
 def classes_of(array: Array) -> Array | None:
-    """Return the class of each sample, from integers or one-hot rows; None for anything else."""
+    """Return the class of each sample, from integers or one-hot rows, or None for anything else."""
     if array.dtype.kind not in "biuf" or not array.size:
         return None
     if array.ndim == 2 and array.shape[1] > 1:
@@ -89,7 +89,7 @@ def classes_of(array: Array) -> Array | None:
 
 
 def same_rows(parts: Mapping[str, Array]) -> tuple[int, frozenset[int]]:
-    """Count the samples that duplicate an earlier one in all parts, and hash each distinct one."""
+    """Count the samples that duplicate an earlier one in all parts, and hash each distinct sample."""
     arrays = [array for array in parts.values() if array.ndim and array.dtype.kind in "biufSU"]
     if not arrays or any(not array.size for array in arrays):
         return 0, frozenset()
@@ -124,7 +124,7 @@ def _features(values: Array, target: Array | None) -> Features | None:
     if values.ndim < 2 or values.shape[0] < 2:
         return None
     columns = values.reshape(-1, values.shape[-1])[:, :_MOST_FEATURES]
-    with np.errstate(all="ignore"), without_warnings():  # of columns without a number
+    with np.errstate(all="ignore"), without_warnings():  # for columns without any finite number
         clean = np.where(np.isfinite(columns), columns, np.nan)
         low, high = np.nanmin(clean, axis=0), np.nanmax(clean, axis=0)
         deviations = np.nanstd(clean, axis=0, dtype=np.float64)
@@ -141,14 +141,14 @@ def _features(values: Array, target: Array | None) -> Features | None:
 
 
 def _usual(column: Array, largest: float, deviation: float) -> float:
-    """Return the 99th percentile of the absolute values if the largest may be an outlier, otherwise the largest."""
+    """Return the 99th percentile of the absolute values if the largest may be an outlier, and the largest otherwise."""
     if not largest > _FAR * deviation > 0:
         return float(largest)
     return float(np.nanpercentile(np.abs(column), 99))
 
 
 def _may_hold(values: Array, target: Array | None) -> bool:
-    """True if a value of each sample may be its target: in a table, or in windows of a series of fractions."""
+    """True if some value in each sample may be its target: in a table, or in windows over a series of fractions."""
     if values.ndim == 2:
         return bool(values.shape[1] <= _MOST_FEATURES)
     is_series = target is not None and target.dtype.kind == "f" and bool(np.any(target != np.floor(target)))
@@ -156,7 +156,7 @@ def _may_hold(values: Array, target: Array | None) -> bool:
 
 
 def _overlap(windows: Array) -> bool:
-    """True if these are overlapping windows of one series."""
+    """True if the windows overlap and come from one series."""
     if windows.shape[1] < 2:
         return False
     return bool(np.mean(np.isin(windows[:, 1], windows[:, 0])) > _OVERLAP)
@@ -177,7 +177,7 @@ def _like_target(columns: Array, target: Array | None) -> tuple[int, ...]:
 
 
 def totals_of(array: Array) -> Totals:
-    """Return the totals of an array."""
+    """Return the running statistics of an array, computed chunk by chunk."""
     totals = Totals()
     for start in range(0, array.shape[0] if array.ndim else 0, _CHUNK):
         totals.add(array[start : start + _CHUNK])
@@ -204,7 +204,7 @@ class Totals:
         self._rows += rows
 
     def merged(self, sample: DataSample) -> DataSample:
-        """Return a sample's statistics, replaced with the totals over all data where these are known."""
+        """Return a sample's statistics, replacing values with the totals over all data where these are known."""
         if self._high < self._low:
             return replace(sample, rows=self._rows)
         is_wide = float(self._high) - float(self._low) > WIDEST

@@ -1,4 +1,4 @@
-"""Collects all known facts about a training, from the live objects passed to fit, or from a custom loop."""
+"""Collects all known facts about a training run from the live objects passed to fit, or from a custom loop."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def loop_facts(
     """Return the facts about a custom loop at the first step of its optimizer.
 
     Args:
-        model: the model whose weights it updates.
+        model: the model whose weights the loop updates.
         given: `grads` and `trainable_variables`, as passed to `optimizer.apply`.
-        place: the file and line.
+        place: the file and line of the call.
         optimizer: the loop's optimizer.
-        calls: earlier calls of loss objects.
+        calls: earlier calls to loss objects.
         graph: the graph being traced; None for an eager loop.
     """
     facts = Model(
@@ -70,7 +70,7 @@ def loop_facts(
     found = tuple(
         Gradient(str(getattr(variable, "path", variable.name)), "", gradient is None)
         for variable, gradient in zip(variables, gradients, strict=False)
-        if getattr(variable, "trainable", True)  # `model.variables` holds seeds and moving statistics too
+        if getattr(variable, "trainable", True)  # `model.variables` also contains seeds and moving statistics
     )
     data = Data(BATCH)
     trial = Trial(0, gradients=found, broadcasts=_broadcast(graph))
@@ -78,7 +78,7 @@ def loop_facts(
 
 
 def _outputs(model: Any, calls: tuple[LossCall, ...]) -> list[Output]:
-    """Return the output and its loss, for a model with one output that one loss object compares."""
+    """Return the output and its loss if the model has a single output and exactly one loss object compares it."""
     losses = {id(call.loss): call.loss for call in calls if call.model is model and not call.swaps}
     if not is_functional(model) or len(losses) != 1:
         return []
@@ -91,7 +91,7 @@ def _outputs(model: Any, calls: tuple[LossCall, ...]) -> list[Output]:
 
 
 def _broadcast(graph: Any) -> str:
-    """Find a vector and a column whose difference becomes a square: "(20,) - (20, 1)"; empty if there are none."""
+    """Find a vector and a column whose difference is a square, such as "(20,) - (20, 1)"; empty if there are none."""
     for operation in () if graph is None else graph.get_operations():
         if operation.type not in _DIFFERENCES:
             continue
@@ -100,14 +100,14 @@ def _broadcast(graph: Any) -> str:
             continue
         vector, column = sorted(([*shape] for shape in shapes), key=len)
         if _are_of_one_tensor(*operation.inputs):
-            continue  # all pairs, on purpose
+            continue  # compares all pairs on purpose
         if len(vector) == 1 and len(column) == 2 and column[1] == 1 and vector[0] == column[0] != 1:
             return f"{_in_words(shapes[0])} - {_in_words(shapes[1])}"
     return ""
 
 
 def _are_of_one_tensor(first: Any, second: Any) -> bool:
-    """True if one tensor is the other tensor in a different shape."""
+    """True if one tensor is the other in a different shape."""
     sources = [{tensor.ref(), *(each.ref() for each in tensor.op.inputs[:1])} for tensor in (first, second)]
     return bool(sources[0] & sources[1])
 
@@ -123,21 +123,21 @@ def training_facts(
     before_trial: Callable[[Any], None] = lambda batch: None, loss_calls: tuple[LossCall, ...] = (),
     graph: Any = None, ends: bool = True,
 ) -> Training:  # fmt: skip
-    """Return the facts about one training.
+    """Return the facts about one training run.
 
     Args:
-        model: the model; compiled, except in a custom loop.
+        model: the model; compiled, except for a custom loop.
         kind: "fit", "train_on_batch" or "custom loop".
-        given: the arguments of the call by name.
-        place: its file and line.
-        limits: how much of the data is read.
-        tell: shows the user the current activity.
-        optimizer: the optimizer of a custom loop.
+        given: the arguments of the call, keyed by name.
+        place: the file and line of the call.
+        limits: how much of the data to read.
+        tell: shows the user what is currently happening.
+        optimizer: a custom loop's optimizer.
         tries: True to try a few steps, which change the model.
-        before_trial: called with the first batch before the steps.
-        loss_calls: the calls of loss objects in a custom loop.
+        before_trial: called with the first batch before the trial steps.
+        loss_calls: the calls to loss objects in a custom loop.
         graph: the graph of a custom loop's traced step.
-        ends: True if the process ends afterwards, so that a custom schedule may be called even if it counts its calls.
+        ends: True if the process exits afterwards, so that a custom schedule may be called even if it counts its calls.
     """
     if kind == LOOP:
         return loop_facts(model, given, place, optimizer, loss_calls, graph)
@@ -169,13 +169,13 @@ def training_facts(
 
 
 def _fixed_rate(model: Any) -> float | None:
-    """Return the learning rate; None if a schedule sets it in each step."""
+    """Return the learning rate, or None if a schedule sets it at each step."""
     optimizer = optimizer_facts(model.optimizer)
     return None if optimizer.schedule else optimizer.learning_rate
 
 
 def _batch(model: Any, kind: str, given: Mapping[str, Any], looked: Looked) -> tuple[Any, Trial | None]:
-    """Return the first batch as fit would pass it to `train_step`; None and Keras' error if it refuses the arrays."""
+    """Return the first batch as fit would pass it to `train_step`, or None and Keras' error if Keras rejects it."""
     if kind != FIT or looked.data.kind != ARRAYS or not looked.data.samples:
         return looked.batch, None
     try:
@@ -186,9 +186,9 @@ def _batch(model: Any, kind: str, given: Mapping[str, Any], looked: Looked) -> t
 
 
 def with_waiting(training: Training, model: Any, given: Mapping[str, Any], tunes: bool) -> Training:
-    """Return the training with its wait for data.
+    """Add the measured wait for data to the facts.
 
-    Measured only if the tf.data pipeline can be read unchanged and the model trains without an error.
+    The wait is measured only if the tf.data pipeline can be read unchanged and the model trains without an error.
     """
     dataset = given.get("x")
     if not isinstance(dataset, tf.data.Dataset) or training.data.failed or readable(dataset).is_changed:
@@ -203,7 +203,7 @@ def with_waiting(training: Training, model: Any, given: Mapping[str, Any], tunes
 
 
 def _halves(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return the training data, and the last samples, which `validation_split` sets apart."""
+    """Return the training data, and the last samples, which `validation_split` sets aside; None without a split."""
     share = given.get("validation_split") or 0.0
     parts = {name: given[name] for name in _SPLIT if given.get(name) is not None}
     arrays = keras.tree.flatten(list(parts.values()))
@@ -217,7 +217,7 @@ def _halves(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | 
 
 
 def _rows(part: Any, rows: slice) -> Any:
-    """Return these rows of each array, in the same structure."""
+    """Return the given rows of each array, keeping the structure."""
     return keras.tree.map_structure(lambda each: each.iloc[rows] if hasattr(each, "iloc") else each[rows], part)
 
 
@@ -241,7 +241,7 @@ def _validation(
 
 
 def _compared(validation: Looked | None, training: Looked) -> Data | None:
-    """Return the validation data, with the share of its samples that are also in the training data."""
+    """Return the validation data, with the share of its samples that also occur in the training data."""
     if validation is None:
         return None
     if not validation.rows or not training.rows:
@@ -264,17 +264,17 @@ def _input_rank(model: Any) -> int | None:
 
 
 def _build(model: Any, looked: Looked) -> None:
-    """Create the weights as the first step would. A failure recurs in the trial, which reports it."""
+    """Create the weights as the first step would. A failure is ignored here: the trial will hit it and report it."""
     if getattr(model, "built", False) or looked.batch is None:
         return
     try:
         model(keras.utils.unpack_x_y_sample_weight(looked.batch)[0], training=False)
-    except Exception:  # the user's own layers, or data of a wrong shape
+    except Exception:  # the user's own layers, or data with a wrong shape
         pass
 
 
 def _make_slots(model: Any) -> None:
-    """Create the slots of the optimizer where several replicas train, as fit does before its first step.
+    """Create the optimizer's slots if there are several replicas, as fit does before its first step.
 
     Slots that are created while a step is traced but not run have no values.
     """
@@ -285,12 +285,12 @@ def _make_slots(model: Any) -> None:
 
 
 def _with_layers(outputs: tuple[Output, ...], model: Any, batch: Any) -> tuple[Output, ...]:
-    """Return the outputs of a model without a graph, with the layers that produce them."""
+    """Fill in the layers that produce the outputs of a model without a graph."""
     if all(output.layer is not None or output.activation for output in outputs):
         return outputs
     try:
         found = last_layers(model, keras.utils.unpack_x_y_sample_weight(batch)[0])
-    except Exception:  # the trial says why
+    except Exception:  # the trial will report why
         return outputs
     if len(found) != len(outputs):
         return outputs
@@ -303,7 +303,7 @@ def _with_layers(outputs: tuple[Output, ...], model: Any, batch: Any) -> tuple[O
 
 
 def _with_shapes(outputs: tuple[Output, ...], trial: Trial) -> tuple[Output, ...]:
-    """Replace unknown output shapes with those that the trial observed."""
+    """Replace unknown output shapes with the shapes that the trial observed."""
     seen = {prediction.output: prediction.shape for prediction in trial.predictions}
     return tuple(
         replace(output, shape=(None, *seen[output.name][1:]))

@@ -1,4 +1,4 @@
-"""Tries steps on a few samples, and batches of other sizes, to find what shows only at run time. Changes the model."""
+"""Tries steps on a few samples and batches of other sizes, to find runtime problems. Changes the model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from oomph.terminal.wrapping import shortened
 
 _SAMPLES, _STEPS, _SECONDS = 32, 6, 4.0
 _SAME = 1e-6
-"""Outputs whose spread is a smaller share of the largest value are also compared in training mode."""
+"""Outputs whose spread is a smaller fraction of the largest value than this are also compared in training mode."""
 _ROUNDING_SHARE = 1e-7
 _MEMORY = ("ResourceExhaustedError", "MemoryError")
 _MOST_CHARACTERS, _MOST_NUMBERS = 600, 50_000_000
@@ -46,16 +46,16 @@ def try_steps(model: Any, batch: Any, outputs: Sequence[Output], specification: 
     Args:
         model: the model.
         batch: a batch, as fit passes it to `train_step`.
-        outputs: the facts about its outputs.
-        specification: the element_spec of the dataset, if there is one. Sizes that are None in it stay unknown while
-                the step is traced, as they do in fit.
+        outputs: the facts about the model's outputs.
+        specification: the element_spec of the dataset, if there is one. Its None dimensions stay unknown while the step
+                is traced, as they do in fit.
     """
-    keras.random.uniform(())  # Keras' own seed: a trace that fails would create it, and leave it without a value
+    keras.random.uniform(())  # Keras' own seed: a failing trace would create it without a value
     trial = _trial(model, first_samples(batch, _SAMPLES), outputs, specification)
     is_cut = rows_of(keras.utils.unpack_x_y_sample_weight(batch)[0]) > _SAMPLES
     if trial.failed and is_cut and trial.failed_kind not in _MEMORY:
-        model.train_function = None  # the optimizer may create its variables in the first trace only
-        return _trial(model, batch, outputs, specification)  # a model may be written for batches of one size
+        model.train_function = None  # the optimizer may create its variables only in the first trace
+        return _trial(model, batch, outputs, specification)  # a model may be written for a single batch size
     return trial
 
 
@@ -103,7 +103,7 @@ def _is_same(prediction: TrialPrediction) -> bool:
 
 
 def _digests(model: Any) -> list[int] | None:
-    """Return a hash of each trained weight; None if there are none, or too many to hash quickly."""
+    """Return a hash of each trainable weight, or None if there are none or too many to hash quickly."""
     variables = list(model.trainable_variables)
     if not variables or sum(int(np.prod(variable.shape)) for variable in variables) > _MOST_NUMBERS:
         return None
@@ -132,7 +132,7 @@ def _not_reset(model: Any) -> Iterator[str]:
 
 
 def _train(model: Any, batch: Any, specification: Any) -> tuple[list[float], tuple[str, str]]:
-    """Return the losses of a few steps on one batch, as in fit, and the error of the step that failed."""
+    """Return the losses of a few steps on one batch, as in fit, and the error of the step that failed, if any."""
     losses: list[float] = []
     until = time.monotonic() + _SECONDS
     try:
@@ -140,13 +140,13 @@ def _train(model: Any, batch: Any, specification: Any) -> tuple[list[float], tup
         while len(losses) < _STEPS and (not losses or time.monotonic() < until):
             model.reset_metrics()
             losses.append(_loss_in(function(batch)))
-    except Exception as error:  # what the user's model and data raise is what we look for
+    except Exception as error:  # errors from the user's model and data are what we are looking for
         return losses, (type(error).__name__, decisive(str(error)))
     return losses, ("", "")
 
 
 def _train_function(model: Any, specification: Any = None) -> Callable[[Any], Any]:
-    """Return a function that trains on one batch, as fit passes it to `train_step`, and returns the logs."""
+    """Return a function that trains on one batch, in the form that fit passes to `train_step`, and returns the logs."""
     unknown = [_shape_if_open(part) for part in tf.nest.flatten(specification)]
     model.make_train_function()
 
@@ -162,14 +162,14 @@ def _train_function(model: Any, specification: Any = None) -> Callable[[Any], An
 
 
 def _shape_if_open(part: Any) -> tf.TensorShape | None:
-    """Return the declared shape of a part of the data if some dimension is open; None otherwise."""
+    """Return the declared shape of a part of the data if any of its dimensions is unknown, or None otherwise."""
     if not isinstance(part, tf.TensorSpec) or part.shape.is_fully_defined():
         return None
     return part.shape
 
 
 def _without_shapes(parts: Any, unknown: Sequence[tf.TensorShape | None]) -> Any:
-    """Return the same tensors, with their static shapes reduced to what the data declares."""
+    """Return the same tensors, with no more static shape information than the data declares."""
     hidden = [
         part if shape is None else tf.compat.v1.placeholder_with_default(part, shape)
         for part, shape in zip(tf.nest.flatten(parts), unknown, strict=True)
@@ -193,7 +193,7 @@ def _loss_in(logs: Any) -> float:
 def _predictions(model: Any, x: Any, names: Sequence[str]) -> Iterator[TrialPrediction]:
     try:
         outputs = keras.tree.flatten(model(x, training=False))
-    except Exception:  # the step will say why
+    except Exception:  # the step itself will report why
         return
     for index, output in enumerate(outputs):
         name = names[index] if index < len(names) else f"output_{index + 1}"
@@ -253,11 +253,11 @@ def rows_of(x: Any) -> int:
 
 
 def differ_in_training(model: Any, x: Any) -> bool:
-    """True if the outputs of a model that trains BatchNormalization differ between samples in training mode.
+    """True if the outputs of a model with trainable BatchNormalization differ between samples in training mode.
 
-    Untrained moving statistics leave small values as they are, so in inference mode the input may vanish after many
-    layers; in training mode each layer restores a standard deviation of 1.
-    Differences from dropout do not count: it stays off.
+    Untrained moving statistics do not scale up small values, so in inference mode the input may vanish after many
+    layers; in training mode each layer restores a standard deviation of 1. Differences caused by dropout do not count:
+    it stays off.
     """
     layers = KERAS.flatten_layers.of(model)(include_self=False)
     if not any(isinstance(layer, keras.layers.BatchNormalization) and layer.trainable for layer in layers):
@@ -266,7 +266,7 @@ def differ_in_training(model: Any, x: Any) -> bool:
         with _without_chance(model):
             outputs = keras.tree.flatten(model(x, training=True))
         return any(_differs(np.asarray(output, np.float64)) for output in outputs)
-    except Exception:  # the step will say why
+    except Exception:  # the step itself will report why
         return False
 
 
@@ -299,10 +299,10 @@ def _draws_random(layer: Any) -> bool:
 def odd_batches(model: Any, batch: Any, data: Data, validation: Data | None) -> Iterator[OddBatch]:
     """Yield the batches that fail although a full batch works.
 
-    Tried only for models that may depend on one size: with a state, a fixed size, or user code.
+    Tried only for models that may depend on one batch size: those with state, a fixed size, or user code.
 
     Args:
-        model: the model, which has already made a step on a batch.
+        model: the model, which has already run a step on a batch.
         batch: a full batch.
         data: the training data.
         validation: the validation data.
@@ -341,7 +341,7 @@ def _batch_sizes(data: Data) -> set[int]:
 
 
 def _error_with(model: Any, batch: Any) -> str | None:
-    """Return the error with which the model, or its loss, fails on a batch; None if there is none."""
+    """Return the error that the model or its loss raises for a batch, or None if both succeed."""
     x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
     try:
         outputs = model(x, training=False)

@@ -1,4 +1,4 @@
-"""RULES: every rule, causes before consequences. To add one, write a function in the module of its subject."""
+"""RULES: all rules, causes before consequences. To add a rule, write a function in the module for its subject."""
 
 from __future__ import annotations
 

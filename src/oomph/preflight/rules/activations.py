@@ -36,7 +36,7 @@ def softmax_of_one_unit(training: Training) -> Iterator[CheckFinding]:
         if output.activation == "softmax" and output.units == 1:
             yield CheckFinding(
                 f"the output {output.name} is a softmax over one unit: it is 1 for every sample",
-                "Use a sigmoid for two classes, or one unit for each class",
+                "Use a sigmoid for two classes, or one unit per class",
                 'Dense(1, activation="sigmoid") with loss="binary_crossentropy"',
             )
 
@@ -52,7 +52,7 @@ def softmax_of_one_unit(training: Training) -> Iterator[CheckFinding]:
     right='Dense(10, activation="softmax")',
 )
 def sigmoid_for_exclusive_classes(training: Training) -> Iterator[CheckFinding]:
-    """Sigmoids for classes that exclude one another."""
+    """Sigmoids for mutually exclusive classes."""
     for output in training.model.outputs:
         if output.activation in ("sigmoid", "tanh") and (output.units or 0) > 1 and _is_exclusive(output.loss):
             yield CheckFinding(
@@ -77,7 +77,7 @@ _ROUNDING = 1e-3
 @rule(
     "CHK203",
     ERROR,
-    why="Keras clips the values to 0..1: for most of them there is no gradient, and the loss barely moves.",
+    why="Keras clips the values to 0..1: most of them get no gradient, and the loss barely moves.",
     wrong='Dense(10) with loss="sparse_categorical_crossentropy"',
     right="loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True)",
     hides=("negative-loss", "zero-gradients"),
@@ -92,7 +92,7 @@ def logits_as_probabilities(training: Training) -> Iterator[CheckFinding]:
         found = training.prediction(output)
         seen = ""
         if found is not None and found.minimum is not None and found.maximum is not None:
-            seen = f": it gave {found.minimum:.3g} to {found.maximum:.3g}"
+            seen = f": its values range from {found.minimum:.3g} to {found.maximum:.3g}"
             outside = found.minimum < -_ROUNDING or found.maximum > 1 + _ROUNDING
         else:
             outside = False
@@ -101,7 +101,7 @@ def logits_as_probabilities(training: Training) -> Iterator[CheckFinding]:
                 f"the loss {loss.kind} expects probabilities, but the output {output.name} does not produce them{seen}",
                 "Give the output a softmax"
                 if is_distance
-                else "Declare that the output is logits, or give it a softmax or sigmoid",
+                else "Declare the output as logits, or give it a softmax or sigmoid",
                 'activation="softmax"'
                 if is_distance
                 else f"loss=keras.losses.{_loss_class(loss.kind)}(from_logits=True)",
@@ -119,8 +119,8 @@ _FAR_LESS, _NOT_TINY = 0.2, 0.02
     "CHK204",
     WARNING,
     why=(
-        "Softmax is applied twice: differences between classes shrink, and training is slow. Keras undoes it, with a "
-        "warning, only where it sees the activation right before the loss."
+        "Softmax is applied twice: differences between classes shrink, and training is slow. Keras undoes this, with a "
+        "warning, only if it sees the activation directly before the loss."
     ),
     wrong='Dense(10, activation="softmax") with from_logits=True',
     right="Dense(10) with from_logits=True",
@@ -136,8 +136,8 @@ def probabilities_as_logits(training: Training) -> Iterator[CheckFinding]:
         is_distribution = found is not None and found.sums_to_one and output.activation == ""
         if output.activation in ("softmax", "sigmoid") or is_distribution:
             yield CheckFinding(
-                f"the output {output.name} already gives probabilities ({output.activation or 'its rows sum to 1'}), "
-                f"but {loss.kind} is told that they are logits",
+                f"the output {output.name} already produces probabilities "
+                f"({output.activation or 'its rows sum to 1'}), but {loss.kind} is set to expect logits",
                 "Leave the last activation out, or from_logits=True",
                 severity=ERROR if is_distribution else WARNING,
             )
@@ -149,9 +149,9 @@ def _of_own_losses(training: Training) -> Iterator[CheckFinding]:
         far = order.as_logits
         if far is not None and 0 <= far < _FAR_LESS * order.right and order.right > _NOT_TINY * order.wrong > 0:
             yield CheckFinding(
-                f"the output {order.output} already gives probabilities, but {order.loss} treats them as logits: it is "
-                f"{order.right:.3g} for the right answer, and falls to {far:.2g} only for values that no probability "
-                "can have",
+                f"the output {order.output} already produces probabilities, but {order.loss} treats them as logits: it "
+                f"is {order.right:.3g} for the right answer, and falls to {far:.2g} only for values that no "
+                "probability can have",
                 "Leave the last activation out, or the one in the loss",
             )
 
@@ -161,7 +161,7 @@ def _of_own_losses(training: Training) -> Iterator[CheckFinding]:
     WARNING,
     why=(
         "The loss treats each class as an independent yes/no label, and accuracy counts every correct zero: for ten "
-        "classes it is 0.9 before anything is learnt."
+        "classes it is 0.9 before the model has learnt anything."
     ),
     wrong='Dense(10, activation="softmax") with binary_crossentropy',
     right='loss="categorical_crossentropy"',
@@ -202,10 +202,9 @@ def categorical_loss_of_one_unit(training: Training) -> Iterator[CheckFinding]:
             and (is_categorical(output.loss) or is_sparse(output.loss))
         ):
             yield CheckFinding(
-                f"the output {output.name} has one unit, but {output.loss.kind if output.loss else ''} needs one for "
-                "each class",
-                "For two classes use binary_crossentropy and a sigmoid; otherwise give the output a unit for each "
+                f"the output {output.name} has one unit, but {output.loss.kind if output.loss else ''} needs one per "
                 "class",
+                "For two classes, use binary_crossentropy and a sigmoid; otherwise give the output one unit per class",
                 'loss="binary_crossentropy"',
             )
 
@@ -221,7 +220,7 @@ _SLACK = 0.02
 @rule(
     "CHK207",
     ERROR,
-    why="The output stays at the end of its range for these samples, where the gradient is 0.",
+    why="For these samples, the output stays at the limit of its range, where the gradient is 0.",
     wrong='Dense(1, activation="sigmoid") for prices',
     right="Dense(1)",
 )
@@ -253,7 +252,7 @@ def bounded_output(training: Training) -> Iterator[CheckFinding]:
     right="Softmax()",
 )
 def softmax_over_wrong_axis(training: Training) -> Iterator[CheckFinding]:
-    """A softmax over a different axis from the classes."""
+    """A softmax over an axis that is not the class axis."""
     for output in training.model.outputs:
         layer = output.layer
         if layer is None or layer.kind != "Softmax" or not layer.is_keras or output.shape is None:
@@ -262,7 +261,7 @@ def softmax_over_wrong_axis(training: Training) -> Iterator[CheckFinding]:
         last = output.loss is None or output.loss.settings.get("axis", -1) in (-1, rank - 1)
         if isinstance(axis, int) and axis % rank != rank - 1 and last and is_crossentropy(output.loss):
             yield CheckFinding(
-                f"{layer.name} adds up to 1 over axis {axis} of {output.shape}, but the classes are in the last axis",
+                f"{layer.name} adds up to 1 over axis {axis} of {output.shape}, but the classes are along the last axis",
                 "Leave axis out",
                 "Softmax()",
             )
@@ -287,7 +286,7 @@ def half_precision_output(training: Training) -> Iterator[CheckFinding]:
         ):
             yield CheckFinding(
                 f"the output {output.name} is float16, and so is its loss",
-                "Let the last layer compute in float32",
+                "Make the last layer compute in float32",
                 f'{layer.kind}(..., dtype="float32")',
             )
 
@@ -316,7 +315,7 @@ def hidden_softmax(training: Training) -> Iterator[CheckFinding]:
         if is_hidden and layer.name not in made_by and layer.weights.trainable and _feeds_dense(model, layer):
             yield CheckFinding(
                 f"the hidden layer {layer.name} ends with a softmax: its {layer['units']} values add up to 1",
-                "Use a relu between layers; a softmax belongs to the output",
+                "Use a ReLU between layers; a softmax belongs in the output layer",
                 f'Dense({layer["units"]}, activation="relu")',
             )
             return

@@ -16,7 +16,7 @@ _RATE_FIGURES = ("learning_rate", "lr")
     "CHK301",
     WARNING,
     why=(
-        "Keras prints a warning in each epoch: early stopping never stops, and with save_best_only no checkpoint is "
+        "Keras prints a warning in each epoch: early stopping never triggers, and with save_best_only no checkpoint is "
         "ever written."
     ),
     wrong='EarlyStopping(monitor="val_acc") with metrics=["accuracy"]',
@@ -47,7 +47,7 @@ def monitor_missing(training: Training) -> Iterator[CheckFinding]:
 
 
 def _uses_figure(callback: Callback) -> bool:
-    """True if the callback depends on its monitored metric. A checkpoint that keeps every epoch does not."""
+    """True if the callback depends on its monitored metric. A checkpoint that saves every epoch does not."""
     return callback.kind != "ModelCheckpoint" or callback["save_best_only"] is True
 
 
@@ -55,15 +55,15 @@ def _uses_figure(callback: Callback) -> bool:
     "CHK318",
     ERROR,
     why=(
-        "Keras takes the direction from a metric of exactly this name. It finds none for a custom function or for the "
-        "metrics of one of several outputs, and raises an error at the end of the first epoch."
+        "Keras gets the direction from the metric with exactly this name. For a custom function, or for a metric of "
+        "one of several outputs, it finds no direction and raises an error at the end of the first epoch."
     ),
     wrong='EarlyStopping(monitor="val_head_accuracy")',
     right='EarlyStopping(monitor="val_head_accuracy", mode="max")',
     after="CHK301",
 )
 def monitor_without_direction(training: Training) -> Iterator[CheckFinding]:
-    """A callback that does not know whether high or low is better."""
+    """A callback that cannot tell whether higher or lower is better."""
     model = training.model
     known = {metric.name for output in model.outputs for metric in output.metrics if metric.has_direction}
     figures = {metric.name for output in model.outputs for metric in output.metrics}
@@ -78,7 +78,7 @@ def monitor_without_direction(training: Training) -> Iterator[CheckFinding]:
         if figure != "loss" and figure not in known and is_reported and not is_idle:
             low = figure.rpartition("_")[2] in ("loss", "error", "mae", "mse", "rmse")
             yield CheckFinding(
-                f"{callback.kind} monitors {monitor}, but Keras does not know whether it should be high or low",
+                f"{callback.kind} monitors {monitor}, but Keras does not know whether higher or lower is better",
                 "Set the mode",
                 f'{callback.kind}(monitor="{monitor}", mode="{"min" if low else "max"}")',
             )
@@ -91,12 +91,12 @@ _BETTER_HIGH = ("accuracy", "acc", "auc", "precision", "recall", "f1", "iou", "d
 @rule(
     "CHK302",
     WARNING,
-    why="The worst epoch is kept, or the training stops while it improves.",
+    why="The worst epoch is kept, or training stops while it is still improving.",
     wrong='ModelCheckpoint(monitor="val_loss", mode="max")',
     right='ModelCheckpoint(monitor="val_loss", mode="min")',
 )
 def monitor_direction(training: Training) -> Iterator[CheckFinding]:
-    """A callback that mistakes worse for better."""
+    """A callback that treats worse values as better."""
     for callback in training.fit.callbacks:
         monitor, mode = callback["monitor"], callback["mode"]
         if not callback.is_keras or not isinstance(monitor, str):
@@ -113,7 +113,7 @@ def monitor_direction(training: Training) -> Iterator[CheckFinding]:
 
 
 _FEWEST_EPOCHS = 5
-"""A training with fewer epochs than this is a trial run."""
+"""Training for fewer epochs than this counts as a trial run."""
 
 
 @rule(
@@ -131,11 +131,11 @@ def patience_too_long(training: Training) -> Iterator[CheckFinding]:
         if callback.kind not in ("EarlyStopping", "ReduceLROnPlateau") or not callback.is_keras:
             continue
         if callback["restore_best_weights"] is True:
-            continue  # Keras restores them at the end, stopped or not
+            continue  # Keras restores them at the end, whether or not it stopped early
         if isinstance(patience, int) and patience >= epochs >= _FEWEST_EPOCHS:
             yield CheckFinding(
                 f"{callback.kind} waits {patience} epochs without improvement, but there are only {epochs}",
-                "Make patience shorter, or train for longer",
+                "Reduce patience, or train for longer",
                 f"{callback.kind}(patience={max(2, epochs // 5)})",
             )
 
@@ -155,7 +155,7 @@ def callback_is_class(training: Training) -> Iterator[CheckFinding]:
         if callback.is_class:
             yield CheckFinding(
                 f"callbacks contains the class {callback.kind}, not an instance of it",
-                "Call it",
+                "Create an instance",
                 f"{callback.kind}(...)",
             )
 
@@ -169,7 +169,7 @@ def callback_is_class(training: Training) -> Iterator[CheckFinding]:
     after="CHK311",
 )
 def checkpoint_file_key(training: Training) -> Iterator[CheckFinding]:
-    """A checkpoint path with a value that is not logged."""
+    """A checkpoint path that uses a value that is not logged."""
     known = _figures(training)
     for callback in training.fit.callbacks:
         path = callback["filepath"]
@@ -195,7 +195,7 @@ def _keys_of_path(path: str) -> list[str]:
 
 def _is_logged(training: Training, key: str, known: list[str]) -> bool:
     if training.model.own_train_step:
-        return True  # it logs what it likes
+        return True  # it may log anything
     return key.removeprefix("val_") in known and (training.fit.has_validation or not key.startswith("val_"))
 
 
@@ -203,9 +203,10 @@ def _is_logged(training: Training, key: str, known: list[str]) -> bool:
     "CHK322",
     ERROR,
     why=(
-        "A .keras file begins with the configuration of every layer, loss and schedule. Keras can make one only from "
-        "arguments that are plain values; for others the class needs get_config. The training ends with an error when "
-        "it first saves. Weights alone, and BackupAndRestore, need none."
+        "A .keras file starts with the configuration of every layer, loss and schedule. Keras can create a "
+        "configuration only from plain-value arguments; for other arguments, the class needs get_config. Training "
+        "stops with an error at the first save. Saving only the weights does not need a configuration, nor does "
+        "BackupAndRestore."
     ),
     wrong='Scale(config_object) with ModelCheckpoint("best.keras")',
     right='def get_config(self): return {**super().get_config(), "factor": self.factor}',
@@ -214,15 +215,15 @@ def _is_logged(training: Training, key: str, known: list[str]) -> bool:
     after="CHK311",
 )
 def model_not_savable(training: Training) -> Iterator[CheckFinding]:
-    """A whole model that Keras cannot save where the script will save it."""
+    """A whole model that Keras cannot save at the point where the script will save it."""
     for each in training.fit.saves:
         if each.trouble:
             is_callback = each.by == "ModelCheckpoint"
-            when = "at the end of the first epoch" if is_callback else "after the training"
-            what = each.culprit or "the class that the message names"
+            when = "at the end of the first epoch" if is_callback else "after training"
+            what = each.culprit or "the class named in the message"
             yield CheckFinding(
                 f"{each.by} fails {when}: {each.path} cannot be written ({each.trouble})",
-                f"Give {what} a get_config with every argument of __init__, or save the weights only",
+                f"Give {what} a get_config that returns every argument of __init__, or save only the weights",
                 "" if not is_callback else 'ModelCheckpoint("best.weights.h5", save_weights_only=True)',
                 where=each.place,
             )
@@ -232,8 +233,8 @@ def model_not_savable(training: Training) -> Iterator[CheckFinding]:
     "CHK323",
     WARNING,
     why=(
-        "load_model makes each object from its saved configuration: it looks up a custom class by its registered name "
-        "or in custom_objects, and calls it with what get_config returned."
+        "load_model recreates each object from its saved configuration: it looks up a custom class by its registered "
+        "name or in custom_objects, and calls it with the values that get_config returned."
     ),
     wrong='load_model("best.keras")  # with a custom layer',
     right="@keras.saving.register_keras_serializable() above the class",
@@ -246,11 +247,11 @@ def saved_model_not_loadable(training: Training) -> Iterator[CheckFinding]:
     for each in training.fit.saves:
         if not each.load_trouble:
             continue
-        line = f"{each.is_loaded_at} fails" if each.is_own_load else "no load_model can read it"
+        line = f"{each.is_loaded_at} fails" if each.is_own_load else "load_model cannot read it"
         yield CheckFinding(
             f"{each.by} writes {each.path}, and {line} ({each.load_trouble})",
             "Put @keras.saving.register_keras_serializable() above each custom class and function, return every "
-            "argument of __init__ in get_config, and pass **kwargs on in __init__",
+            "argument of __init__ in get_config, and forward **kwargs in __init__",
             where=each.is_loaded_at if each.is_own_load else each.place,
             severity=ERROR if each.is_own_load else WARNING,
         )
@@ -258,7 +259,7 @@ def saved_model_not_loadable(training: Training) -> Iterator[CheckFinding]:
 
 
 def _figures(training: Training) -> list[str]:
-    """Return the names of an epoch's metrics, without validation."""
+    """Return the names of the metrics logged per epoch, without validation metrics."""
     model = training.model
     names = ["loss"]
     for output in model.outputs:

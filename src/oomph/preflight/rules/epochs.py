@@ -1,4 +1,4 @@
-"""Rules for epochs: the amount of data, whether it lasts, and whether it can be read to completion."""
+"""Rules for epochs: how much data there is, whether it lasts, and whether it can be read to completion."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def runs_out_of_data(training: Training) -> Iterator[CheckFinding]:
         and _is_less(held.batches, fit.validation_steps)
     ):
         yield CheckFinding(
-            f"validation_steps is {fit.validation_steps:,}, but the validation data have {held.batches:,} batches",
+            f"validation_steps is {fit.validation_steps:,}, but the validation data has {held.batches:,} batches",
             "Leave validation_steps out",
         )
 
@@ -44,15 +44,15 @@ def _training_runs_out(fit: FitFacts, data: Data, batches: int) -> Iterator[Chec
     if fit.steps_per_epoch is None:
         if data.kind == GENERATOR and epochs > 1:
             yield CheckFinding(
-                f"the generator ends after {batches:,} batches, so only the first of {epochs} epochs has all of them; "
-                "for the others Keras has only the first two batches",
+                f"the generator is exhausted after {batches:,} batches, so only the first of {epochs} epochs gets all "
+                "of them; the others get only the first two batches",
                 "Make the generator endless, with `while True`, and set steps_per_epoch",
                 f"model.fit(generator, steps_per_epoch={batches}, epochs={fit.epochs})",
             )
         return
     if batches < fit.steps_per_epoch:
         yield CheckFinding(
-            f"steps_per_epoch is {fit.steps_per_epoch:,}, but the data have {batches:,} batches",
+            f"steps_per_epoch is {fit.steps_per_epoch:,}, but the data has {batches:,} batches",
             "Leave steps_per_epoch out" + ("" if data.kind == ARRAYS else ", or repeat the data"),
             "dataset = dataset.repeat()" if data.kind == DATASET else "",
         )
@@ -64,8 +64,8 @@ def _training_runs_out(fit: FitFacts, data: Data, batches: int) -> Iterator[Chec
     wanted = fit.steps_per_epoch * len(steps)
     words = ", ".join(map(str, short[:_EPOCHS_SHOWN])) + (", ..." if len(short) > _EPOCHS_SHOWN else "")
     yield CheckFinding(
-        f"{len(steps):,} epochs of {fit.steps_per_epoch:,} steps need {wanted:,} batches, but the data have "
-        f"{batches:,}: they run out in epoch {words}, and {wanted - sum(steps):,} steps are never run",
+        f"{len(steps):,} epochs of {fit.steps_per_epoch:,} steps need {wanted:,} batches, but the data has "
+        f"{batches:,}: it runs out in epoch {words}, and {wanted - sum(steps):,} steps never run",
         "Make the generator endless, with `while True`"
         if data.kind == GENERATOR
         else "Leave steps_per_epoch out" + ("" if data.kind == ARRAYS else ", or repeat the data"),
@@ -74,11 +74,11 @@ def _training_runs_out(fit: FitFacts, data: Data, batches: int) -> Iterator[Chec
 
 
 def _steps_of_epochs(batches: int, per_epoch: int, epochs: int, data: Data) -> list[int]:
-    """Return the number of steps that Keras takes in each epoch.
+    """Return the number of steps that Keras runs in each epoch.
 
-    One iterator serves several epochs. Keras creates the next one in the epoch that reaches its end: the epoch that
-    takes the last batch if the length of the data is known, otherwise the epoch that asks for another batch. After
-    the end of a generator, only the two batches kept by Keras are left.
+    One iterator serves several epochs. Keras creates the next one in the epoch that exhausts it: the epoch that
+    consumes the last batch if the length of the data is known, otherwise the epoch that requests one batch too many.
+    Once a generator is exhausted, only the two batches that Keras kept are left.
     """
     steps, left = [], batches
     for _ in range(epochs):
@@ -97,9 +97,9 @@ def _is_less(batches: int | None, steps: int) -> bool:
 @rule(
     "CHK126",
     WARNING,
-    why="len() of a batched dataset counts batches already, so most of the data is never used.",
+    why="len() of a batched dataset already counts batches, so most of the data is never used.",
     wrong="steps_per_epoch=len(dataset) // 32",
-    right="steps_per_epoch=len(dataset), or none",
+    right="steps_per_epoch=len(dataset), or leave it out",
     after="CHK116",
 )
 def steps_divided_twice(training: Training) -> Iterator[CheckFinding]:
@@ -111,8 +111,8 @@ def steps_divided_twice(training: Training) -> Iterator[CheckFinding]:
             continue
         if steps in (batches // data.batch, -(-batches // data.batch)):
             yield CheckFinding(
-                f"an epoch has {steps:,} steps, but the data have {batches:,} batches of {data.batch}: their number "
-                "was divided by the batch size again",
+                f"an epoch has {steps:,} steps, but the data has {batches:,} batches of {data.batch}: their number was "
+                "divided by the batch size again",
                 "Leave steps_per_epoch out: the dataset knows its length",
             )
             return
@@ -121,7 +121,7 @@ def steps_divided_twice(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK117",
     ERROR,
-    why="The first epoch never ends: no validation, no checkpoint at its end, no second epoch.",
+    why="The first epoch never finishes, so there is no validation, no checkpoint at its end and no second epoch.",
     wrong="model.fit(dataset.repeat(), epochs=10)",
     right="model.fit(dataset.repeat(), steps_per_epoch=500, epochs=10)",
 )
@@ -130,13 +130,13 @@ def endless_epoch(training: Training) -> Iterator[CheckFinding]:
     fit, held = training.fit, training.validation
     if training.data.batches == ENDLESS and fit.steps_per_epoch is None and fit.kind == "fit":
         yield CheckFinding(
-            "the data are endless (repeat() without a number), but steps_per_epoch is not given",
+            "the data is endless (repeat() without a count), but steps_per_epoch is not set",
             "Set steps_per_epoch, or leave repeat() out",
             "model.fit(dataset, steps_per_epoch=samples // batch_size)",
         )
     if held is not None and held.batches == ENDLESS and fit.validation_steps is None:
         yield CheckFinding(
-            "the validation data are endless, but validation_steps is not given: the first validation never ends",
+            "the validation data is endless, but validation_steps is not set: the first validation never finishes",
             "Leave repeat() out of the validation data",
         )
 
@@ -144,7 +144,7 @@ def endless_epoch(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK119",
     ERROR,
-    why="Keras fails with a message about logs, or silently trains nothing.",
+    why="Keras fails with a message about logs, or silently does not train.",
     wrong="dataset.batch(64, drop_remainder=True) for 50 samples",
     right="dataset.batch(64)",
     hides=("step-fails",),
@@ -157,8 +157,8 @@ def empty_data(training: Training) -> Iterator[CheckFinding]:
         batch = next((stage for stage in reversed(data.stages) if stage.kind in BATCHING and stage.batch), None)
         why = ""
         if batch is not None:
-            why = f": a batch needs {batch.batch} samples, but fewer arrive" if _has_elements(data) else ""
-        yield CheckFinding(f"{words} contain no batch{why}", "Check the filter, the file pattern and drop_remainder")
+            why = f": a batch needs {batch.batch} samples, but there are fewer" if _has_elements(data) else ""
+        yield CheckFinding(f"{words} contains no batches{why}", "Check the filter, the file pattern and drop_remainder")
 
 
 def _has_elements(data: Data) -> bool:
@@ -209,7 +209,7 @@ _UNEQUAL_SHAPES = "Cannot batch tensors with different shapes"
 @rule(
     "CHK122",
     ERROR,
-    why="The training ends there, maybe hours later; TensorFlow's message names neither the file nor the element.",
+    why="Training stops there, perhaps after hours; TensorFlow's message identifies neither the file nor the element.",
     wrong="one truncated JPEG among 100,000",
     right="oomph run --skip-corrupt, or dataset.ignore_errors()",
     hides=("step-fails", "empty-data", "no-targets"),
@@ -235,12 +235,12 @@ def _without_nodes(text: str) -> str:
 
 def _remedy_for_error(data: Data) -> str:
     if _UNEQUAL_SHAPES in data.failed:
-        return "Bring all elements to one shape, or pad them: dataset.padded_batch(...)"
+        return "Give all elements the same shape, or pad them: dataset.padded_batch(...)"
     if data.kind != DATASET or any(stage.is_python for stage in data.stages):
         return "Catch the error in your own code, and continue with the next sample"
     if data.failed_record:
         return "Replace that record, or train without it: oomph run --skip-corrupt"
-    return "Read the data once before the training"
+    return "Read through the data once before training"
 
 
 @rule(
@@ -251,12 +251,12 @@ def _remedy_for_error(data: Data) -> str:
     right="model.fit(train_dataset, validation_data=test_dataset)",
 )
 def arguments_for_dataset(training: Training) -> Iterator[CheckFinding]:
-    """Arguments of fit that do not apply to a dataset or a generator."""
+    """Arguments to fit that do not apply to a dataset or a generator."""
     fit, kind = training.fit, training.data.kind
     if kind not in (DATASET, GENERATOR, LOADER, PY_DATASET) or fit.kind != "fit":
         return
     if fit.has_y:
-        yield CheckFinding(f"y is given together with a {kind}, which has its own targets", "Leave y out")
+        yield CheckFinding(f"y is passed along with a {kind}, which has its own targets", "Leave y out")
     if fit.validation_split:
         yield CheckFinding(
             f"validation_split needs arrays, not a {kind}",
@@ -288,7 +288,7 @@ def same_batches(training: Training) -> Iterator[CheckFinding]:
     """Identical batches."""
     data, wanted = training.data, training.fit.steps_per_epoch
     if any(stage.kind == "repeat" for stage in data.stages):
-        return  # all of the data may be one batch
+        return  # one batch may be all of the data
     if data.same_batches >= _FEWEST_BATCHES and (wanted is None or wanted > 1):
         yield CheckFinding(
             f"the first {data.same_batches} batches are identical",

@@ -82,7 +82,7 @@ _CHANNELS = (1, 3, 4)
     hides=("input-shape", "step-fails"),
 )
 def channels_first(training: Training) -> Iterator[CheckFinding]:
-    """Images with their channels first, for layers that expect them last."""
+    """Channels-first images, for layers that expect channels last."""
     for given, part in training.inputs():
         shape = part.shape
         if shape is None or len(shape) != 4 or len(given.shape) != 4 or agree(shape, given.shape):
@@ -123,7 +123,7 @@ def input_shape(training: Training) -> Iterator[CheckFinding]:
 
 
 def _is_taken(given: Shape, shape: Shape) -> bool:
-    """True if Keras accepts the data. Keras itself adds or removes a last dimension of 1."""
+    """True if Keras accepts the data: it adds or removes a trailing dimension of 1 itself."""
     if agree(shape, given):
         return True
     short, long = sorted((shape, given), key=len)
@@ -148,7 +148,7 @@ def input_keys(training: Training) -> Iterator[CheckFinding]:
     if not training.model.inputs or not parts or not all(part.key for part in parts):
         return
     if any("][" in part.name for part in parts):
-        return  # nested: names do not tell
+        return  # nested, so the names do not help
     keys = {part.key for part in parts}
     wanted = [
         {training.model.input_keys[index] if index < len(training.model.input_keys) else each.name, each.name}
@@ -225,7 +225,7 @@ def text_input(training: Training) -> Iterator[CheckFinding]:
     fault="shape-mismatch",
 )
 def ragged_input(training: Training) -> Iterator[CheckFinding]:
-    """Batches with rows of different lengths, for layers that expect one length."""
+    """Batches with rows of different lengths, for layers that expect a single length."""
     failed = training.trial is None or bool(training.trial.failed)
     for part in training.data.of("x"):
         if part.is_ragged and failed:
@@ -245,7 +245,7 @@ def ragged_input(training: Training) -> Iterator[CheckFinding]:
     hides=("step-fails",),
 )
 def unknown_rank(training: Training) -> Iterator[CheckFinding]:
-    """Elements of unknown rank, as a Python function yields them."""
+    """Elements of unknown rank, as yielded by a Python function."""
     failed = training.trial is None or bool(training.trial.failed)
     stage = next((stage for stage in training.data.stages if stage.is_python), None)
     for part in training.data.parts:
@@ -260,7 +260,7 @@ def unknown_rank(training: Training) -> Iterator[CheckFinding]:
 
 
 _MANY_SHAPES = 6
-"""The number of shapes that counts as too many: the last batch may differ, and buckets have a few shapes."""
+"""The minimum number of shapes that is too many: the last batch may differ, and bucketing uses a few shapes."""
 
 
 @rule(
@@ -274,7 +274,7 @@ _MANY_SHAPES = 6
     right="padded_batch(32, padded_shapes=...), or bucket_by_sequence_length",
 )
 def varying_shapes(training: Training) -> Iterator[CheckFinding]:
-    """Batches of many different shapes."""
+    """Batches with many different shapes."""
     for part in training.data.of("x"):
         shapes = {shape[1:] for shape in part.shapes}
         if len(shapes) >= _MANY_SHAPES and not part.is_ragged and not part.is_sparse:
@@ -289,7 +289,7 @@ def varying_shapes(training: Training) -> Iterator[CheckFinding]:
 
 _FLOAT64 = 8
 _FEWEST_BYTES = 256 << 10
-"""The size in bytes per epoch below which a conversion is negligible."""
+"""The size in bytes per epoch below which the cost of a conversion is negligible."""
 
 
 @rule(
@@ -303,7 +303,7 @@ _FEWEST_BYTES = 256 << 10
     right='tf.data.Dataset.from_tensor_slices((x.astype("float32"), y))',
 )
 def float64_features(training: Training) -> Iterator[CheckFinding]:
-    """float64 features that the model casts in each step."""
+    """float64 features that the model casts at each step."""
     layers = training.model.layers
     if training.data.kind != DATASET or any(layer.compute_dtype == "float64" for layer in layers):
         return
@@ -318,7 +318,7 @@ def float64_features(training: Training) -> Iterator[CheckFinding]:
 
 
 def _bytes_of_epoch(data: Data, part: Part) -> int:
-    """Return the known size in bytes of the part in an epoch."""
+    """Return the size in bytes of the part in one epoch, as far as known."""
     rows = data.samples
     if rows is None and data.batches not in (None, ENDLESS):
         rows = (data.batches or 0) * (data.batch or 1)
@@ -335,7 +335,7 @@ def _bytes_of_epoch(data: Data, part: Part) -> int:
     right="concatenate([a, b])",
 )
 def unused_input(training: Training) -> Iterator[CheckFinding]:
-    """An input that nothing reads."""
+    """An input that no layer reads."""
     model = training.model
     for given in model.inputs:
         layer = model.layer(given.name)

@@ -1,4 +1,4 @@
-"""Rules for the values of labels, and the weights of classes and samples."""
+"""Rules for label values, class weights and sample weights."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def one_class_only(training: Training) -> Iterator[CheckFinding]:
             continue
         is_judged = output.layer is not None and output.layer.weights.frozen > 0 and not output.layer.weights.trainable
         if is_judged:
-            continue  # a generator, trained through a frozen discriminator
+            continue  # a generator trained through a frozen discriminator
         if training.model.own_train_step or sample.minimum is None or sample.minimum != sample.maximum:
             continue
         looked = "all" if sample.is_whole else "the first"
@@ -166,7 +166,7 @@ _ACCURACIES = ("accuracy", "acc", "binary_accuracy", "sparse_categorical_accurac
     right='metrics=[keras.metrics.AUC(curve="PR")] and class_weight',
 )
 def imbalance(training: Training) -> Iterator[CheckFinding]:
-    """A class that is very rare, with accuracy as the only metric."""
+    """A very rare class, with accuracy as the only metric."""
     for output, target in training.pairs():
         sample, loss = target.sample, output.loss
         is_plain = (is_binary(loss) and output.units == 1) or is_sparse(loss)
@@ -196,9 +196,9 @@ def _is_handled(training: Training, output: Output) -> bool:
 
 
 _MOST_UNITS = 1000
-"""An output with more units is a vocabulary, of which a sample shows only a part."""
+"""An output with more units is considered a vocabulary, only part of which occurs in a sample."""
 _ROWS_PER_UNIT = 20
-"""With fewer samples per unit, classes may be missing by chance."""
+"""With fewer samples per unit than this, classes may be missing by chance."""
 
 
 @rule(
@@ -287,7 +287,7 @@ _CLEARLY_MORE = 2.0
     right="class_weight={0: 1.0, 1: 5.0}",
 )
 def class_weights(training: Training) -> Iterator[CheckFinding]:
-    """Class weights that do not fit the labels."""
+    """Class weights that do not match the labels."""
     weights = training.fit.class_weight
     target = next((part for part in training.data.of("y")), None)
     if not weights or target is None or target.sample is None:
@@ -358,5 +358,5 @@ def sample_weights(training: Training) -> Iterator[CheckFinding]:
 
 
 def _is_centred(sample: DataSample) -> bool:
-    """True if negative weights are intended, such as advantages in reinforcement learning."""
+    """True if negative weights are intended, as for advantages in reinforcement learning."""
     return abs(sample.mean or 0) < (sample.deviation or 0)

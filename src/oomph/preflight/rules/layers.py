@@ -21,7 +21,7 @@ _HIGH_DROPOUT = 0.85
     right="Dropout(0.3)",
 )
 def dropout_too_high(training: Training) -> Iterator[CheckFinding]:
-    """Dropout that leaves next to nothing, or drops the output."""
+    """Dropout that leaves almost nothing, or is applied to the output."""
     for layer in training.model.layers:
         rate = layer["rate"]
         if layer.kind in _DROPOUTS and layer.is_keras and isinstance(rate, (int, float)) and rate > _HIGH_DROPOUT:
@@ -100,7 +100,7 @@ def _units(layer: LayerFacts) -> int:
     after="CHK220",
 )
 def frozen_random(training: Training) -> Iterator[CheckFinding]:
-    """Random numbers that are drawn only once, when a function is traced."""
+    """Random numbers drawn only once, when a function is traced."""
     for stage in training.data.stages:
         if stage.frozen_random:
             yield CheckFinding(
@@ -215,7 +215,7 @@ _CHANGE_SHAPE = ("Flatten", "Reshape", "Permute")
     after="CHK228",
 )
 def mask_lost(training: Training) -> Iterator[CheckFinding]:
-    """A mask that a layer loses."""
+    """A mask that a layer does not pass on."""
     for layer in training.model.layers:
         if layer.loses_mask and layer.kind in _CHANGE_SHAPE and layer.is_keras:
             yield CheckFinding(
@@ -252,7 +252,7 @@ def vocabulary_exceeds_embedding(training: Training) -> Iterator[CheckFinding]:
 
 
 def _followers(model: Model, source: LayerFacts) -> Iterator[LayerFacts]:
-    """Yield the layers that receive the source's output; in an unbuilt model, the next layer."""
+    """Yield the layers that receive the source's output, or the next layer if the model is not built."""
     if source.feeds:
         yield from (layer for name in source.feeds if (layer := model.layer(name)) is not None)
     elif model.kind == "Sequential":
@@ -285,7 +285,7 @@ def id_out_of_range(training: Training) -> Iterator[CheckFinding]:
 
 
 def _embedding_of(model: Model, name: str) -> LayerFacts | None:
-    """Return the smallest embedding that reads this input directly."""
+    """Return the smallest embedding that reads this input directly, or None if there is none."""
     given = model.layer(name)
     names = given.feeds if given is not None else ()
     followers = [layer for each in names if (layer := model.layer(each)) is not None]

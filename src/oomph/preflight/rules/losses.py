@@ -1,4 +1,4 @@
-"""Rules for losses and metrics that do not measure the goal of the training."""
+"""Rules for losses and metrics that do not measure the goal of training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
     right='loss="categorical_crossentropy"',
 )
 def regression_loss_for_classes(training: Training) -> Iterator[CheckFinding]:
-    """A regression loss for a classification."""
+    """A regression loss for a classification task."""
     for output, target in training.pairs():
         sample = target.sample
         if sample is None or output.loss is None or not is_regression(output.loss):
@@ -82,7 +82,7 @@ def label_smoothing_too_high(training: Training) -> Iterator[CheckFinding]:
     after="CHK226",
 )
 def swapped_loss(training: Training) -> Iterator[CheckFinding]:
-    """A loss that receives the prediction first."""
+    """A loss that is passed the prediction first."""
     kind = training.model.swapped_loss
     if "crossentropy" in kind or "divergence" in kind:
         yield CheckFinding(
@@ -100,7 +100,7 @@ def swapped_loss(training: Training) -> Iterator[CheckFinding]:
     right='loss_weights={"age": 1.0, "kind": 0.5}',
 )
 def zero_loss_weight(training: Training) -> Iterator[CheckFinding]:
-    """An output whose loss does not count."""
+    """An output whose loss has a weight of 0."""
     for output in training.model.outputs:
         if output.loss is not None and output.loss.weight == 0:
             yield CheckFinding(
@@ -120,7 +120,7 @@ _NOT_NEGATIVE = ("poisson", "kl_divergence", "mean_squared_logarithmic_error")
     right='loss="mse"',
 )
 def loss_needs_range(training: Training) -> Iterator[CheckFinding]:
-    """Targets for which the loss is not made."""
+    """Targets outside the range that the loss is designed for."""
     for output, target in training.pairs():
         sample, loss = target.sample, output.loss
         if sample is None or loss is None or sample.minimum is None or not loss.is_keras:
@@ -166,7 +166,7 @@ def loss_prefers_wrong(training: Training) -> Iterator[CheckFinding]:
 
 
 _CLEARLY_NEGATIVE = -1e-3
-"""A loss below this is negative by more than rounding."""
+"""A loss below this value is negative by more than a rounding error."""
 
 
 @rule(
@@ -183,7 +183,7 @@ def negative_loss(training: Training) -> Iterator[CheckFinding]:
     is_plain = bool(outputs) and all(is_crossentropy(output.loss) for output in outputs) and not model.has_added_losses
     weights = [part.sample.minimum for part in training.data.of("sample_weight") if part.sample is not None]
     if any(least is not None and least < 0 for least in weights):
-        return  # as for advantages in reinforcement learning
+        return  # as with advantages in reinforcement learning
     if trial is None or not is_plain or any(output.loss.weight < 0 for output in outputs if output.loss is not None):
         return
     low = min((loss for loss in trial.losses if loss == loss), default=0.0)
@@ -203,7 +203,7 @@ def negative_loss(training: Training) -> Iterator[CheckFinding]:
     after="CHK508",
 )
 def difference_broadcasts(training: Training) -> Iterator[CheckFinding]:
-    """A vector minus a column."""
+    """A difference between a vector and a column."""
     if training.trial is not None and training.trial.broadcasts:
         yield CheckFinding(
             f"the step computes {training.trial.broadcasts}, which compares every target with every prediction",
@@ -223,12 +223,12 @@ _DOMINATES = 10.0
     right="Dense(64, kernel_regularizer=keras.regularizers.L2(1e-4))",
 )
 def regulariser_dominates(training: Training) -> Iterator[CheckFinding]:
-    """Added losses that are far larger than the loss of the data."""
+    """Added losses that are far larger than the loss on the data."""
     trial = training.trial
     if trial is None or not trial.losses or training.model.own_train_step:
         return
     if all(output.loss is None for output in training.model.outputs):
-        return  # all of the loss is added, as by a variational autoencoder
+        return  # the entire loss is added, as in a variational autoencoder
     of_data = trial.losses[0] - trial.added_loss
     if of_data > 0 and trial.added_loss > _DOMINATES * of_data:
         yield CheckFinding(
@@ -239,7 +239,7 @@ def regulariser_dominates(training: Training) -> Iterator[CheckFinding]:
 
 
 _FEW_VALUES = 20
-"""Targets with fewer distinct values than this may be classes or ratings."""
+"""Targets with fewer distinct values may be classes or ratings."""
 _ACCURACIES = ("binary_accuracy", "categorical_accuracy", "sparse_categorical_accuracy")
 
 
@@ -281,7 +281,7 @@ _BY_NAME = ("accuracy", "acc")
     right='metrics=["accuracy"]',
 )
 def wrong_accuracy(training: Training) -> Iterator[CheckFinding]:
-    """A metric that does not fit the loss."""
+    """A metric that does not match the loss."""
     for output in training.model.outputs:
         for metric in output.metrics:
             if not metric.is_keras:
@@ -315,7 +315,7 @@ def _ranks_logits(output: Output, metric: MetricFacts) -> bool:
 
 
 def _other_kind(output: Output, metric: MetricFacts) -> str:
-    """Return why the metric does not belong to the loss; empty if it does."""
+    """Return why the metric does not match the loss; empty if it does."""
     loss, kind = output.loss, metric.kind
     if kind == "accuracy" and metric.settings:
         return "keras.metrics.Accuracy counts outputs that equal the target exactly, which probabilities never do"
@@ -335,7 +335,7 @@ def _other_kind(output: Output, metric: MetricFacts) -> str:
 
 
 def _halves_logits(output: Output, metric: MetricFacts) -> bool:
-    """True if the metric compares logits with 0.5, the middle of probabilities."""
+    """True if the metric compares logits with 0.5, the midpoint of probabilities."""
     loss = output.loss
     if loss is None or not loss.from_logits or not is_binary(loss) or output.activation not in ("linear", ""):
         return False

@@ -1,4 +1,4 @@
-"""Rules for the optimizer: learning rate and schedule, momentum, clipping, precision."""
+"""Rules for the optimizer: learning rate and schedule, momentum, clipping and precision."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
     after="CHK209",
 )
 def accumulates_to_the_end(training: Training) -> Iterator[CheckFinding]:
-    """Gradient accumulation over more steps than the training has."""
+    """Gradient accumulation over more steps than training runs."""
     wanted, steps = training.model.optimizer.settings.get("gradient_accumulation_steps"), training.fit.steps
     if isinstance(wanted, int) and steps is not None and wanted > steps:
         yield CheckFinding(
@@ -30,10 +30,10 @@ def accumulates_to_the_end(training: Training) -> Iterator[CheckFinding]:
 
 
 _STEP_IS_RATE = ("Adam", "AdamW", "Adamax", "Nadam", "RMSprop", "Lion", "Lamb", "Adafactor", "Muon")
-"""Optimizers whose steps are about as long as the learning rate."""
+"""Optimizers whose step size is about the learning rate."""
 _HIGH, _FAR_TOO_HIGH, _LOW = 0.1, 0.5, 1e-7
 _SGD_HIGH, _SGD_LOW = 20.0, 1e-8
-"""The highest and lowest rate for SGD. Its steps are as long as the gradient; trial steps show if that is too long."""
+"""The highest and lowest rates for SGD. Its steps scale with the gradient; trial steps show if they are too long."""
 
 
 @rule(
@@ -52,7 +52,7 @@ def learning_rate(training: Training) -> Iterator[CheckFinding]:
     optimizer = training.model.optimizer
     rate = max(optimizer.rates, default=optimizer.learning_rate)
     if rate is None or (optimizer.schedule and not optimizer.rates):
-        return  # a schedule over an unknown number of steps may begin anywhere
+        return  # a schedule over an unknown number of steps may start anywhere
     if training.fit.kind == "custom loop" and rate == 0:
         return
     is_scaled = optimizer.kind in _STEP_IS_RATE
@@ -77,12 +77,12 @@ def learning_rate(training: Training) -> Iterator[CheckFinding]:
 
 
 def _is_deep(model: Model) -> bool:
-    """True if the model has hidden layers. A single layer learns with steps of any length that do not diverge."""
+    """True if the model has hidden layers. A single layer learns with steps of any size that do not diverge."""
     return sum(layer.weights.trainable > 0 for layer in model.layers) != 1
 
 
 _NEXT_TO_NOTHING = 1e-3
-"""The share of the highest rate below which a rate changes nothing."""
+"""The fraction of the highest rate below which a rate changes nothing."""
 
 
 @rule(
@@ -93,7 +93,7 @@ _NEXT_TO_NOTHING = 1e-3
     right="CosineDecay(1e-3, decay_steps=epochs * steps_per_epoch)",
 )
 def schedule_too_short(training: Training) -> Iterator[CheckFinding]:
-    """A schedule that ends long before the training does."""
+    """A schedule that finishes long before training does."""
     optimizer, steps = training.model.optimizer, training.fit.steps
     rates = optimizer.rates
     if len(rates) != 5 or steps is None or max(rates) <= 0:
@@ -119,7 +119,7 @@ _CLEARLY_MORE = 1.5
     after="CHK214",
 )
 def schedule_rises(training: Training) -> Iterator[CheckFinding]:
-    """A learning rate that grows until the end."""
+    """A learning rate that keeps growing until the end."""
     optimizer = training.model.optimizer
     rates = optimizer.rates
     if len(rates) == 5 and optimizer.schedule in _DECAYS and rates[-1] == max(rates) > _CLEARLY_MORE * rates[0] > 0:
@@ -141,7 +141,7 @@ _TINY_LIMIT = 1e-3
     right="keras.optimizers.SGD(0.01, clipnorm=1.0)",
 )
 def gradients_clipped_away(training: Training) -> Iterator[CheckFinding]:
-    """Gradients clipped to next to nothing."""
+    """Gradients clipped to almost nothing."""
     optimizer = training.model.optimizer
     for name in ("clipnorm", "global_clipnorm", "clipvalue"):
         limit = optimizer.settings.get(name)
@@ -186,7 +186,7 @@ def momentum_too_high(training: Training) -> Iterator[CheckFinding]:
     right='keras.mixed_precision.set_global_policy("mixed_float16")',
 )
 def float16_weights(training: Training) -> Iterator[CheckFinding]:
-    """float16 without the measures that make it safe."""
+    """float16 without the safeguards that it needs."""
     model = training.model
     halves = [layer.name for layer in model.layers if layer.variable_dtype == "float16" and layer.weights.trainable]
     if halves:
@@ -230,7 +230,7 @@ def rate_set_twice(training: Training) -> Iterator[CheckFinding]:
 
 
 _NEXT_TO_NOTHING_AT_HALF = 1.01e-3
-"""The same share with a margin for rounding."""
+"""The same fraction, with a margin for rounding."""
 
 
 @rule(
@@ -242,7 +242,7 @@ _NEXT_TO_NOTHING_AT_HALF = 1.01e-3
     after="CHK308",
 )
 def scheduled_rate(training: Training) -> Iterator[CheckFinding]:
-    """A schedule function that returns no usable learning rate."""
+    """A schedule function that does not return a usable learning rate."""
     for callback in training.fit.callbacks:
         rates = callback.rates
         if callback.no_rate:
@@ -275,7 +275,7 @@ def scheduled_rate(training: Training) -> Iterator[CheckFinding]:
 
 
 _DIVERGES = 30.0
-"""The factor of growth at which a loss diverges. Adam's first steps raise it by less than 3 at any rate that learns."""
+"""The growth factor above which a loss diverges. At any rate that learns, Adam's first steps stay below 3."""
 
 
 @rule(

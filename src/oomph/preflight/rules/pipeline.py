@@ -23,13 +23,13 @@ def batch_before_shuffle(training: Training) -> Iterator[CheckFinding]:
     """A shuffle of batches instead of samples."""
     stages = training.data.stages
     first = max((index for index, stage in enumerate(stages) if stage.inputs != 1), default=0)
-    kinds = [stage.kind for stage in stages[first:]]  # what is zipped or mixed may be batched within
+    kinds = [stage.kind for stage in stages[first:]]  # inputs of a zip or a mix may themselves be batched
     batch = next((index for index, kind in enumerate(kinds) if kind in BATCHING), None)
     if batch is None or "unbatch" in kinds or "shuffle" in kinds[:batch]:
         return
     shuffle = next((index for index, kind in enumerate(kinds) if kind == "shuffle"), None)
     if shuffle is None or any(kind in BATCHING for kind in kinds[shuffle:]):
-        return  # what is batched again after the shuffle was cut into samples before it, such as a text into sequences
+        return  # data batched again after the shuffle was split into samples before it, such as text into sequences
     if not any(kind in kinds[batch:] for kind in ("window", "flat_map", "interleave")):
         yield CheckFinding(
             "the dataset is batched first and shuffled afterwards: whole batches change places",
@@ -46,7 +46,7 @@ def batch_before_shuffle(training: Training) -> Iterator[CheckFinding]:
     right="dataset.cache().map(augment)",
 )
 def cached_too_late(training: Training) -> Iterator[CheckFinding]:
-    """Random numbers, or an order, that a cache freezes."""
+    """Random numbers, or a random order, frozen by a cache."""
     stages = training.data.stages
     cache = next((index for index, stage in enumerate(stages) if stage.kind == "cache"), None)
     if cache is None or training.fit.epochs < 2:
@@ -63,7 +63,7 @@ def cached_too_late(training: Training) -> Iterator[CheckFinding]:
         return
     kinds = [stage.kind for stage in stages]
     shuffled = next((stage for stage in stages[:cache] if stage.kind == "shuffle"), None)
-    is_batched = "batch" in kinds[:cache]  # as Keras' own directory loaders do, before the cache that its guides add
+    is_batched = "batch" in kinds[:cache]  # as in Keras' own directory loaders, before the cache that its guides add
     if shuffled is not None and not is_batched and shuffled.reshuffles is not False and "shuffle" not in kinds[cache:]:
         yield CheckFinding(
             "the samples are shuffled before the cache: every epoch reads them in the order of the first one",
@@ -93,14 +93,14 @@ def shuffled_apart(training: Training) -> Iterator[CheckFinding]:
 
 
 def _may_be_unpaired(shape: Shape | None) -> bool:
-    """True if a target may be an image from a different domain instead, as for a CycleGAN."""
+    """True if a target may instead be an image from a different domain, as for a CycleGAN."""
     return shape is None or len(shape) > 2
 
 
 _NEARLY_ALL = 0.8
-"""Buffers above this share of the memory leave little for training."""
+"""Buffers that exceed this share of memory leave little for training."""
 _USUAL_SHARE = 0.25
-"""The share of the memory that a shuffle may use if the advice is followed."""
+"""The share of memory that a shuffle uses if the remedy is followed."""
 
 
 @rule(
@@ -149,7 +149,7 @@ def _on_disk(data: Data) -> Iterator[CheckFinding]:
 
 
 def _buffer_in_words(buffer: DataBuffer) -> str:
-    """Describe the contents of the buffer: "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB"."""
+    """Describe the buffer's contents: "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB"."""
     name = f"the cache {buffer.file}" if buffer.file else f"the {buffer.kind}"
     each, all_of_them = as_size(buffer.element_bytes or 0), as_size(buffer.bytes or 0)
     return f"{name} keeps {buffer.elements:,} elements of {each}: {all_of_them}"
@@ -169,18 +169,18 @@ def _smaller_buffer(buffer: DataBuffer, room: int) -> tuple[str, str]:
 
 
 def _one_digit(number: int) -> int:
-    """Round down to one digit, at least 1: 9,874 becomes 9,000."""
+    """Round down to one significant digit, but at least to 1: 9,874 becomes 9,000."""
     digits = str(max(1, number))
     return int(digits[0] + "0" * (len(digits) - 1))
 
 
 _LONG_SHARE = 0.2
-"""The share of time spent waiting that is worth a change. Below 0.05 it is noise. The monitor has the same limit."""
+"""The share of time spent waiting above which a change is worthwhile, as in the monitor. Below 0.05 it is noise."""
 _SURE_STEPS = 4
 _LONG_SECONDS = 0.01
-"""The wait per batch, in seconds, that is worth a change. Calling a step takes about as long."""
+"""The wait per batch, in seconds, above which a change is worthwhile. Calling a step takes about as long."""
 _LONG_IN_ALL = 60.0
-"""The wait over the whole training, in seconds, that is worth a change."""
+"""The total wait over the whole training run, in seconds, above which a change is worthwhile."""
 
 
 @rule(
@@ -194,7 +194,7 @@ _LONG_IN_ALL = 60.0
     after="CHK602",
 )
 def input_bound(training: Training) -> Iterator[CheckFinding]:
-    """A training that waits for its data."""
+    """Steps that wait for their data."""
     waiting = training.waiting
     if waiting is None or waiting.share < _LONG_SHARE or waiting.steps < _SURE_STEPS or not _matters(waiting, training):
         return
@@ -209,7 +209,7 @@ def input_bound(training: Training) -> Iterator[CheckFinding]:
 
 
 def _matters(waiting: Waiting, training: Training) -> bool:
-    """True if a change could save enough time to be worth it."""
+    """True if a change could save enough time to be worthwhile."""
     steps = training.fit.steps
     return waiting.wait_seconds >= _LONG_SECONDS or (steps is not None and waiting.wait_seconds * steps >= _LONG_IN_ALL)
 

@@ -15,11 +15,11 @@ _SCALE_PIXELS = (
     "Rescaling", "Normalization", "BatchNormalization", "LayerNormalization", "GroupNormalization", "Lambda",
     "UnitNormalization", "TrueDivide", "Multiply", "Divide",
 )  # fmt: skip
-"""Layers or operations that may scale pixels to the magnitude of the weights."""
+"""Layers or operations that may bring pixels to the scale of the weights."""
 _SCALE_BEFORE_WEIGHTS = ("Rescaling", "Normalization", "Lambda")
-"""Layers that are only used before the weights."""
+"""Layers that are used only before the weights."""
 _SCALE_AFTER_WEIGHTS = ("BatchNormalization", "LayerNormalization", "GroupNormalization")
-"""Layers that, right behind the first weights, undo the scale of the pixels."""
+"""Layers that undo the scale of the pixels if they come right after the first weights."""
 _TRAINED = ("Dense", "Conv2D", "Conv1D", "Conv3D", "DepthwiseConv2D", "SeparableConv2D")
 
 
@@ -52,11 +52,11 @@ def image_range(training: Training) -> Iterator[CheckFinding]:
 
 
 def _is_scaled(model: Model) -> bool:
-    """True if something may scale the input before the first trained layer; custom code may."""
+    """True if something, such as custom code, may scale the input before the first layer with weights."""
     if _computes_first(model):
         return True
     if model.own_call and any(layer.kind in _SCALE_BEFORE_WEIGHTS for layer in model.layers):
-        return True  # the order of the layers says nothing of the order in which `call` takes them
+        return True  # the order in the list does not show the order in which `call` applies the layers
     for layer, behind in zip_longest(model.layers, model.layers[1:]):
         if (
             layer.kind in _SCALE_PIXELS
@@ -108,7 +108,7 @@ def scaled_twice(training: Training) -> Iterator[CheckFinding]:
 
 
 _LARGE_FEATURE = 100.0
-"""The value above which a feature is large. Keras' initialisation is designed for values of about 1."""
+"""The value above which a feature is large. Keras' initialisation assumes values of about 1."""
 _USUAL_FEATURE = 10.0
 _NORMALISES = (
     "Normalization", "BatchNormalization", "LayerNormalization", "Rescaling", "Discretization", "Embedding", "Lambda",
@@ -167,7 +167,7 @@ def feature_scale(training: Training) -> Iterator[CheckFinding]:
 
 
 def _has_outlier_only(features: Features) -> bool:
-    """True if all features have the scale of the weights, except for at most a hundredth of their values."""
+    """True if all features are on the scale of the weights, except for at most 1 % of their values."""
     return bool(features.usual) and max(features.usual) < _USUAL_FEATURE
 
 
@@ -211,7 +211,7 @@ def target_scale(training: Training) -> Iterator[CheckFinding]:
 
 
 _TAKE_BYTES = ("efficientnet", "convnext", "mobilenetv3", "regnet")
-"""These models scale 0..255 themselves. Source: keras.applications, preprocess_input of each."""
+"""Models that scale pixels of 0..255 themselves. Source: preprocess_input of each model in keras.applications."""
 _TAKE_SIGNED = ("mobilenet", "inception", "xception", "nasnet", "resnet50v2", "resnet101v2", "resnet152v2")
 _TAKE_CAFFE = ("vgg", "resnet50", "resnet101", "resnet152")
 _SCALE_IMAGES = ("Rescaling", "Normalization", "Lambda", "TrueDivide", "Multiply", "Subtract")
@@ -226,7 +226,7 @@ _SCALE_IMAGES = ("Rescaling", "Normalization", "Lambda", "TrueDivide", "Multiply
     hides=("image-range", "scaled-twice"),
 )
 def pretrained_range(training: Training) -> Iterator[CheckFinding]:
-    """Images on a different scale from the one the pretrained model was trained on."""
+    """Images on a different scale from the images that the pretrained model was trained on."""
     kind, own = _backbone(training)
     for part in training.data.of("x"):
         sample = part.sample
@@ -256,14 +256,14 @@ def pretrained_range(training: Training) -> Iterator[CheckFinding]:
 
 
 def _backbone(training: Training) -> tuple[str, bool]:
-    """Return the range of the pretrained model, and true if something before it scales the images."""
+    """Return the input range of the pretrained model, and True if something before it scales the images."""
     name = training.model.pretrained.lower()
     if not name:
         return "", False
     own = any(layer.kind in _SCALE_IMAGES or not layer.is_keras for layer in training.model.layers[:3])
     kinds = (("bytes", _TAKE_BYTES), ("signed", _TAKE_SIGNED), ("caffe", _TAKE_CAFFE))
     kind = next((kind for kind, names in kinds if name.startswith(names)), "")
-    if kind == "bytes":  # it holds layers that scale, so that only what makes pixels larger is the user's own
+    if kind == "bytes":  # it contains scaling layers, so only a layer that enlarges pixels is the user's own
         own = any(layer.kind == "Rescaling" and _enlarges(layer["scale"]) for layer in training.model.layers[:3])
     return kind, own or _computes_first(training.model)
 
@@ -333,9 +333,9 @@ _ARITHMETIC = (
     "TrueDivide", "Divide", "DivideNoNan", "FloorDivide", "Multiply", "Subtract", "Add", "Mod", "Clip", "Log", "Log1p",
     "Log2", "Log10", "Sqrt", "Rsqrt", "Tanh", "Sigmoid", "Arctan", "Arcsinh", "Normalize", "Where",
 )  # fmt: skip
-"""Operations of keras.ops, by the names of their classes."""
+"""Operations of keras.ops, by class name."""
 
 
 def _computes_first(model: Model) -> bool:
-    """True if the graph changes the values of its inputs by arithmetic before any weights: `inputs / 255.0`."""
+    """True if the graph applies arithmetic to its inputs before any weights, as in `inputs / 255.0`."""
     return any(kind in _ARITHMETIC for kind in model.operations)

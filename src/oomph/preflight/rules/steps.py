@@ -11,7 +11,7 @@ from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 from oomph.terminal.wrapping import shortened
 
 _OUT_OF_MEMORY = ("ResourceExhaustedError", "MemoryError")
-"""Errors which show that the small trial did not fit. `oomph plan` tells what the training needs."""
+"""Errors showing that the small trial ran out of memory. `oomph plan` reports how much memory training needs."""
 
 
 @rule(
@@ -100,13 +100,13 @@ def no_gradient(training: Training) -> Iterator[CheckFinding]:
     after="CHK502",
 )
 def nothing_applied(training: Training) -> Iterator[CheckFinding]:
-    """Training steps that change no weight."""
+    """Training steps that do not change any weight."""
     trial, optimizer = training.trial, training.model.optimizer
     wanted = optimizer.settings.get("gradient_accumulation_steps")
     if trial is None or not trial.losses or not trial.unchanged or wanted:
         return
     if optimizer.learning_rate == 0 or optimizer.scales_loss:
-        return  # another rule says so; steps that overflow are left out on purpose
+        return  # another rule reports a rate of 0; steps that overflow are skipped on purpose
     if training.model.own_train_step:
         yield CheckFinding(
             f"train_step ran {len(trial.losses)} times and did not change any trainable weight",
@@ -150,7 +150,7 @@ _FEWEST_SAMPLES = 8
     hides=("zero-gradients", "same-answer-for-all"),
 )
 def dead_relu(training: Training) -> Iterator[CheckFinding]:
-    """A layer that is 0 for every sample."""
+    """A layer whose output is 0 for every sample."""
     trial = training.trial
     if trial is None or trial.samples < _FEWEST_SAMPLES:
         return
@@ -228,7 +228,7 @@ def gradient_not_finite(training: Training) -> Iterator[CheckFinding]:
     fault="nan-loss",
 )
 def weights_not_finite_after_steps(training: Training) -> Iterator[CheckFinding]:
-    """Weights that are NaN after a few steps, while the loss is still finite."""
+    """Weights that are NaN after a few steps, although the loss is still finite."""
     trial = training.trial
     if trial is not None and trial.not_finite_after:
         names = trial.not_finite_after
@@ -239,7 +239,7 @@ def weights_not_finite_after_steps(training: Training) -> Iterator[CheckFinding]
 
 
 _ROUNDING = 1e-7
-"""Outputs that differ by a smaller share of the largest value differ only by rounding."""
+"""Outputs that differ by a smaller fraction of the largest value differ only by rounding."""
 
 
 @rule(
@@ -256,7 +256,7 @@ def same_answer_for_all(training: Training) -> Iterator[CheckFinding]:
     varies = any((sample.deviation or 0) > 0 and sample.rows - sample.duplicate_rows > 2 for sample in samples)
     if trial is None or not varies or trial.samples < 4 or not trial.losses or model.own_train_step:
         return
-    if trial.differs_in_training:  # only moving statistics that are not trained yet hide the input
+    if trial.differs_in_training:  # only untrained moving statistics hide the input
         return
     for prediction in trial.predictions:
         size = max(abs(prediction.minimum or 0), abs(prediction.maximum or 0), 1e-12)
@@ -270,7 +270,7 @@ def same_answer_for_all(training: Training) -> Iterator[CheckFinding]:
 
 
 _VANISHED = 1e-6
-"""The share of the largest relative gradient below which Adam moves a layer by rounding errors."""
+"""The fraction of the largest relative gradient below which Adam moves a layer only by rounding errors."""
 _FEWEST_LAYERS = 5
 
 
@@ -285,7 +285,7 @@ _FEWEST_LAYERS = 5
     right="ReLU, normalisation, or residual connections",
 )
 def vanishing_gradient(training: Training) -> Iterator[CheckFinding]:
-    """First layers that receive next to no gradient."""
+    """First layers that receive almost no gradient."""
     gradients = () if training.trial is None else training.trial.gradients
     sizes = {
         gradient.layer: gradient.norm / gradient.weight_norm

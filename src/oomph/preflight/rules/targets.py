@@ -140,7 +140,7 @@ def _mismatch(output: Shape, target: Shape) -> str:
             return "the smaller one is stretched, so that many units are compared with one value"
         return "they cannot be compared"
     if len(long) == len(short) + 1 and long[-1] == 1 and agree(short, long[:-1]):
-        return ""  # Keras adds or removes a last dimension of 1
+        return ""  # Keras adds or removes a trailing dimension of 1
     if None in long[1:]:
         return ""
     return "they cannot be compared sample by sample"
@@ -190,7 +190,7 @@ def target_count(training: Training) -> Iterator[CheckFinding]:
     hides=("step-fails",),
 )
 def sample_weight_shape(training: Training) -> Iterator[CheckFinding]:
-    """Sample weights whose shape differs from the sample losses'."""
+    """Sample weights whose shape does not match the per-sample losses."""
     for (output, target), weight in zip(training.pairs(), training.data.of("sample_weight"), strict=False):
         if output.loss is None or target.shape is None or weight.shape is None or output.shape is None:
             continue
@@ -241,7 +241,7 @@ def target_not_shifted(training: Training) -> Iterator[CheckFinding]:
     after="CHK519",
 )
 def reads_ahead(training: Training) -> Iterator[CheckFinding]:
-    """A next-token model that sees the next token."""
+    """A next-token model that can see the next token."""
     if training.trial is not None and training.trial.reads_ahead:
         yield CheckFinding(
             "the targets are the inputs shifted by one step, and outputs depend on later inputs: the model sees "

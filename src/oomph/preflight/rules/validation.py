@@ -1,4 +1,4 @@
-"""Rules for validation data: how it is split, and how it differs from the training data."""
+"""Rules for validation data: how it is split off, and how it differs from the training data."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def split_after_reshuffle(training: Training) -> Iterator[CheckFinding]:
         return
     ours, theirs = ({stage.identity for stage in data.stages} for data in (training.data, held))
     if not ours & theirs:
-        return  # two sources
+        return  # two separate sources
     yield CheckFinding(
         "the dataset is reshuffled in each epoch, and only then split by take and skip into training "
         "and validation data",
@@ -87,7 +87,7 @@ def _splits_shuffled(data: Data) -> bool:
     right="validation",
 )
 def random_validation(training: Training) -> Iterator[CheckFinding]:
-    """Augmentation of the validation data."""
+    """Augmented validation data."""
     held = training.validation
     drawn = next((stage for stage in held.stages if stage.is_random and stage.kind == "map"), None) if held else None
     if drawn is not None and held is not None and not _is_denoising(held):
@@ -106,7 +106,7 @@ def _is_denoising(data: Data) -> bool:
 
 _RUN_BATCHES = 3
 _BEYOND_CHANCE = 6.0
-"""A run of one label is not chance if it is this many times the longest run expected by chance."""
+"""A run of one label is not due to chance if it is this many times as long as the longest run expected by chance."""
 
 
 @rule(
@@ -143,7 +143,7 @@ def _largest_share(sample: DataSample) -> float | None:
     if len(sample.counts) < 2:
         return None
     if sample.row_sums is not None:
-        return 0.5  # one-hot: zeros and ones, not classes
+        return 0.5  # one-hot, so the values are zeros and ones, not classes
     return max(sample.counts.values()) / sum(sample.counts.values())
 
 
@@ -164,7 +164,7 @@ _ASKED_AGAIN = (
     target_shape,
     label_out_of_range,
 )
-"""Rules for training data that also apply to validation data, causes first."""
+"""Rules for training data that are also applied to validation data, causes first."""
 
 
 @rule(
@@ -180,7 +180,7 @@ _ASKED_AGAIN = (
     after="CHK314",
 )
 def validation_does_not_fit(training: Training) -> Iterator[CheckFinding]:
-    """Validation data that the model, or its loss, cannot process, although it can process the training data."""
+    """Validation data that the model or its loss cannot process, although they can process the training data."""
     held = training.validation
     if held is None or training.model.own_train_step:
         return
@@ -189,14 +189,14 @@ def validation_does_not_fit(training: Training) -> Iterator[CheckFinding]:
     asked = replace(training, data=held, validation=None)
     for each in _ASKED_AGAIN:
         if any(True for _ in each.find(training)):
-            continue  # it is said of the training data
+            continue  # already reported for the training data
         for finding in each.find(asked):
             yield replace(finding, message=f"in the validation data, {finding.message}")
             return
 
 
 def _other_columns(data: Data, held: Data) -> Iterator[CheckFinding]:
-    """Find tables of different widths, for a model with unknown inputs."""
+    """Find tables of different widths, for a model whose inputs are unknown."""
     for ours, theirs in zip(data.of("x"), held.of("x"), strict=False):
         one, other = ours.shape or (), theirs.shape or ()
         is_table = ours.name == theirs.name and len(one) == len(other) == 2 and None not in (one[1], other[1])
@@ -211,9 +211,9 @@ def _other_columns(data: Data, held: Data) -> Iterator[CheckFinding]:
 
 _FEWEST_NEW = 5
 _MOST_ABSENT = 0.3
-"""The share of training samples whose classes are absent from the validation data."""
+"""The share of training samples whose classes do not occur in the validation data."""
 _NEW_SHARE = 0.1
-"""A smaller share of the validation samples may be a rare class that is on one side by chance."""
+"""A smaller share of the validation samples may be a rare class that is on one side only by chance."""
 
 
 @rule(
@@ -224,7 +224,7 @@ _NEW_SHARE = 0.1
     right="shuffle x and y together first",
 )
 def validation_lacks_classes(training: Training) -> Iterator[CheckFinding]:
-    """Validation data with classes that the training data does not have."""
+    """Validation data with different classes from the training data."""
     held = training.validation
     if held is None:
         return
@@ -318,7 +318,7 @@ def validation_scaled_differently(training: Training) -> Iterator[CheckFinding]:
             if one is None or other is None or not one.deviation or not other.deviation or other.rows < 10:
                 continue
             if role == "y" and other.counts and other.counts.keys() <= one.counts.keys():
-                continue  # the same classes in other shares: more of them, or fewer, is no other scale
+                continue  # the same classes in different proportions do not mean a different scale
             ratio = other.deviation / one.deviation
             shift = abs((other.mean or 0) - (one.mean or 0)) / max(one.deviation, other.deviation)
             if not 1 / _OTHER_SCALE < ratio < _OTHER_SCALE or shift > _OTHER_SCALE:

@@ -1,4 +1,4 @@
-"""Rules for values that teach nothing, or the wrong thing: missing, constant, repeated, empty."""
+"""Rules for values that teach the model nothing, or the wrong thing: missing, constant, repeated or empty."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 
 _TAKE_NAN = ("Normalization", "Masking", "Lambda")
-"""Layers that may have handled NaN before later ones; the trial shows whether they did."""
+"""Layers that may handle NaN for the layers after them; the trial shows whether they did."""
 
 
 @rule(
@@ -75,7 +75,7 @@ def nan_in_target(training: Training) -> Iterator[CheckFinding]:
             for output, target in training.pairs()
             if target is part
         ):
-            continue  # a loss of the user's own may mask them
+            continue  # a custom loss may mask them
         yield CheckFinding(
             f"{part.name} holds {_not_finite(sample, 'targets')}",
             "Leave these samples out",
@@ -114,7 +114,7 @@ def validation_not_finite(training: Training) -> Iterator[CheckFinding]:
 
 
 def _not_finite(sample: DataSample, rows: str) -> str:
-    """Describe the values that are not finite: "NaN in 3 of 1,000 rows, first in row 17"."""
+    """Describe the non-finite values: "NaN in 3 of 1,000 rows, first in row 17"."""
     kind = "NaN" if sample.nan_rows else "infinity"
     where = f", first in row {sample.first_nan:,}" if sample.first_nan is not None else ""
     return f"{kind} in {_not_finite_rows(sample):,} of {sample.rows:,} {rows}{where}"
@@ -147,7 +147,7 @@ _MOST_COLUMNS = 64
     right="np.delete(x, 3, axis=1)",
 )
 def constant_features(training: Training) -> Iterator[CheckFinding]:
-    """Features with a single value."""
+    """Features with only a single value."""
     for part in training.data.of("x"):
         sample = part.sample
         features = sample.features if sample is not None else None
@@ -216,7 +216,7 @@ def duplicates(training: Training) -> Iterator[CheckFinding]:
             or sample.minimum is None
             or (sample.is_integral and len(part.shape or ()) < 4)
         ):
-            continue  # rows of whole numbers are often the same by nature
+            continue  # rows of whole numbers often repeat by nature
         if training.data.kind == GENERATOR or any(stage.kind == "repeat" for stage in training.data.stages):
             continue
         share = sample.duplicate_rows / sample.rows

@@ -19,7 +19,7 @@ from oomph.reach.request import FIT
     hides=("no-gradient", "step-fails", "zero-gradients", "frozen-head"),
 )
 def nothing_trainable(training: Training) -> Iterator[CheckFinding]:
-    """A model in which no weight is trained."""
+    """A model without any trainable weight."""
     layers = training.model.layers
     frozen = sum(layer.weights.frozen for layer in layers)
     if frozen and not any(layer.weights.trainable for layer in layers) and not training.model.own_train_step:
@@ -80,7 +80,7 @@ def frozen_at_random(training: Training) -> Iterator[CheckFinding]:
             break
         base.append(layer)
     known = [layer for layer in base if layer.weights.is_fresh is not None]
-    # Scripts that are only tried out often take a model of keras.applications without its weights.
+    # Scripts that are only trial runs often use a keras.applications model without its weights.
     if (
         training.model.pretrained
         or training.fit.kind != FIT
@@ -121,7 +121,7 @@ def constant_weights(training: Training) -> Iterator[CheckFinding]:
     ]
     has_own_code = model.own_train_step or model.own_call
     ends = {layer.name for layer in layers if has_own_code and layer.is_on_path and not layer.feeds}
-    names = dict.fromkeys(layer.name for layer in layers)  # a clone has the same
+    names = dict.fromkeys(layer.name for layer in layers)  # a cloned model has layers with the same names
     hidden = [name for name in names if name not in outputs | ends]
     if hidden:
         yield CheckFinding(
@@ -141,7 +141,7 @@ def constant_weights(training: Training) -> Iterator[CheckFinding]:
     fault="nan-loss",
 )
 def weights_not_finite(training: Training) -> Iterator[CheckFinding]:
-    """Weights that are NaN or infinite before the training starts."""
+    """Weights that are NaN or infinite before training starts."""
     layers = [layer.name for layer in training.model.layers if layer.weights.not_finite]
     if layers:
         yield CheckFinding(
@@ -159,9 +159,9 @@ def weights_not_finite(training: Training) -> Iterator[CheckFinding]:
     after="CHK238",
 )
 def untracked_variables(training: Training) -> Iterator[CheckFinding]:
-    """tf.Variables in a layer that Keras does not track."""
+    """tf.Variables in a layer, which Keras does not track."""
     if training.model.own_train_step:
-        return  # it may train them by itself
+        return  # it may train them itself
     for layer in training.model.layers:
         if layer.untracked:
             names = " and ".join(f"self.{name}" for name in layer.untracked[:3])

@@ -1,1 +1,1 @@
-"""`oomph.isolate`: runs a function in its own process. Runs in the caller's process and in the child."""
+"""Implements `oomph.isolate`, which runs a function in its own process. Used in the caller's process and the child."""

@@ -1,7 +1,7 @@
 """Finds and kills descendants of an isolated process in other sessions, which a signal to its group does not reach.
 
-The process adopts the orphans of its children (PR_SET_CHILD_SUBREAPER, prctl(2)). So while it is alive, all of them are
-its descendants, including daemons.
+The process adopts its children's orphans (PR_SET_CHILD_SUBREAPER, prctl(2)). While it is alive, all of them, including
+daemons, are therefore its descendants.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _ROUND_SECONDS = 0.01
 
 
 def adopt_orphans(adopts: bool = True) -> bool:
-    """Make descendants whose parent ends into children of this process, or stop doing so.
+    """Make this process adopt descendants whose parent exits, or stop doing so.
 
-    Returns True if this was already on.
+    Returns True if it already did so before.
     """
     before = ctypes.c_int(0)
     library = ctypes.CDLL(None)
@@ -33,7 +33,7 @@ def adopt_orphans(adopts: bool = True) -> bool:
 
 
 def strays(pid: int) -> list[psutil.Process]:
-    """Return the descendants of the process outside its group, without zombies."""
+    """Return the process's descendants outside its group, except zombies."""
     import psutil
 
     try:
@@ -45,20 +45,20 @@ def strays(pid: int) -> list[psutil.Process]:
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """Send SIGKILL to each process, unless its pid now belongs to a different one."""
+    """Send SIGKILL to each process, unless its PID now belongs to a different one."""
     import psutil
 
     for process in processes:
         try:
             process.kill()
         except psutil.Error:
-            pass  # it has ended, or belongs to another user
+            pass  # it has exited, or belongs to another user
 
 
 def end_own_strays(pid: int) -> list[int]:
-    """Kill every stray of this process, and reap those that it has adopted; does nothing in a fork of `pid`.
+    """Kill every stray of this process, and reap those that it has adopted. Does nothing in a fork of `pid`.
 
-    Returns the strays that are left: a stray may start another one as fast as it is killed.
+    Returns the PIDs of the strays that are left, since a stray may start another one as fast as it is killed.
     """
     if os.getpid() != pid:
         return []

@@ -1,6 +1,6 @@
-"""isolate: runs a function in its own process, so that a GPU crash does not take the caller with it.
+"""Runs a function in its own process, so that a GPU crash does not take the caller down with it.
 
-The function, its arguments and its result travel through pipes between the two processes, never through files. The
+The function, its arguments and its result travel between the two processes through pipes, never through files. The
 caller may be a notebook, a service or a script. It is not forked, because TensorFlow and CUDA do not survive a fork.
 """
 
@@ -45,8 +45,8 @@ _STACK_SECONDS = 0.5
 _GRACE_SECONDS = 5.0
 _KILLED_SECONDS = 10.0
 _MOST_LAST_CHUNKS = 64
-"""The maximum number of chunks to read as the last output: more than a pipe holds, but limited, because a process in
-another session may keep writing."""
+"""The maximum number of chunks to read as the last output. A pipe holds less, but a process in another session may keep
+writing."""
 _LONGEST_SHOWN = 60
 _SMALL = reprlib.Repr()
 _SMALL.maxstring = _SMALL.maxother = 200
@@ -61,7 +61,7 @@ class IsolatedProcess:
         ours_err, theirs_err = os.pipe()
         self._tail, self.answer, self.timed_out = Tail(None), bytearray(), False
         self._is_late = False
-        """True if the time is up, so that further answers are ignored."""
+        """True once the time is up, after which answers are ignored."""
         path = [str(Path(oomph.__file__).parents[1]), *sys.path]
         try:
             self._child = Child(
@@ -85,7 +85,7 @@ class IsolatedProcess:
         self.returncode, self.left_behind = 0, ""
 
     def wait(self, until: float | None) -> None:
-        """Wait until the process has ended or its time is up."""
+        """Wait until the process has exited or its time is up."""
         while self._child.returncode is None:
             self._attend(_POLL_SECONDS)
             if until is not None and time.monotonic() >= until:
@@ -96,10 +96,10 @@ class IsolatedProcess:
                 return
 
     def end(self) -> None:
-        """End everything: SIGTERM, a grace period, SIGKILL to the group and its strays; then read the last output."""
+        """End everything (SIGTERM, a grace period, SIGKILL to the group and its strays), then read the last output."""
         left: list[psutil.Process] = []
         if self._child.returncode is None:
-            left = strays(self._child.pid)  # only while it lives: afterwards their origin is unknown
+            left = strays(self._child.pid)  # only while it is alive: afterwards their origin is unknown
             self._child.send(signal.SIGTERM)
             self._attend_for(_GRACE_SECONDS)
         if self._child.returncode is None:
@@ -117,7 +117,7 @@ class IsolatedProcess:
 
     @property
     def stderr(self) -> bytes:
-        """The end of the process's stderr."""
+        """The last part of the process's stderr."""
         return self._tail.data
 
     def _attend_for(self, seconds: float) -> None:
@@ -126,7 +126,7 @@ class IsolatedProcess:
             self._attend(_POLL_SECONDS)
 
     def _attend(self, seconds: float) -> bool:
-        """Serve the streams that are ready; return True if there were any."""
+        """Serve the streams that are ready. Return True if there were any."""
         if not self._selector.get_map():
             time.sleep(seconds)
             return False
@@ -143,7 +143,7 @@ class IsolatedProcess:
         try:
             self._left = self._left[os.write(fd, self._left[:_CHUNK]) :]
         except OSError:
-            self._left = self._left[:0]  # it ended without reading everything
+            self._left = self._left[:0]  # it exited without reading everything
         if not self._left:
             self._close(fd)
 
@@ -179,8 +179,7 @@ def _close(*fds: int) -> None:
 class Isolated:
     """The outcome of a function that ran in its own process.
 
-    Its repr is short: `ok`, the value or the reason, both shortened, and the seconds. The attributes contain
-    everything.
+    Its repr is short: `ok`, the shortened value or reason, and the seconds. The attributes contain everything.
     """
 
     ok: bool
@@ -188,22 +187,22 @@ class Isolated:
     value: Any = None
     """The value that the function returned."""
     error: BaseException | None = None
-    """The exception that the function raised, if any; without its frames, which are lost with the process."""
+    """The exception that the function raised, if any, without its frames, which are lost with the process."""
     traceback: str = ""
     """The traceback of `error`, as text."""
     diagnoses: tuple[Diagnosis, ...] = ()
-    """The diagnoses of the failure, the likeliest cause first; empty if the function returned."""
+    """The diagnoses of the failure, most likely cause first. There are none if the function returned."""
     returncode: int = 0
-    """The exit code of its process, as in `subprocess`: −n for death by signal n."""
+    """The exit code of the process, as in `subprocess`: −n for death by signal n."""
     timeout: float | None = None
     """The time limit, in seconds."""
     timed_out: bool = False
     """True if the time limit passed before the function returned or raised."""
     left_behind: str = ""
-    """The reason its process has not ended despite SIGKILL, or empty."""
+    """The reason why the process has not exited despite SIGKILL, or an empty string if it has."""
     seconds: float = 0.0
     stderr: str = ""
-    """The last mebibyte of the process's stderr."""
+    """The last MiB of the process's stderr."""
 
     def __repr__(self) -> str:
         what = f"value={_small(self.value)}" if self.ok else f"reason={_small(self.reason)}"
@@ -214,14 +213,14 @@ class Isolated:
         return f"{how} ({self.seconds:.1f} s)"
 
     def result(self) -> Any:
-        """Return what the function returned; raises IsolatedError with the reason if there is no result."""
+        """Return the function's result. Raises IsolatedError with the reason if there is none."""
         if self.ok:
             return self.value
         raise IsolatedError(self.reason, self) from self.error
 
     @property
     def reason(self) -> str:
-        """The reason there is no result, in one sentence; empty if there is one."""
+        """The reason why there is no result, in one sentence, or an empty string if there is one."""
         if self.ok:
             return ""
         if self.timed_out:
@@ -244,7 +243,7 @@ def isolate(
     timeout: float | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Isolated:
-    """Call `fn(*args, **kwargs)` in its own process; return its result or the diagnosis of its failure.
+    """Call `fn(*args, **kwargs)` in its own process, and return its result or the diagnosis of its failure.
 
         outcome = oomph.isolate(train, (config,), timeout=3600)
         if not outcome.ok:
@@ -252,22 +251,23 @@ def isolate(
         weights = outcome.result()
 
     The process is a new Python with the caller's path and environment, its own TensorFlow and its own GPU context. It
-    ends with the call, together with everything that it started. Only if it crashes do processes that it put into other
-    sessions keep running. Its output goes to the same place as the caller's. Arguments and result must be picklable:
-    arrays, weights, Keras models, plain values. A function defined in a notebook or within another function needs the
-    package cloudpickle.
+    ends when the call ends, along with everything that it started. Only if it crashes do processes that it moved to
+    other sessions keep running. Its output goes to the same places as the caller's. The arguments and the result must
+    be picklable: arrays, weights, Keras models, plain values. A function that is defined in a notebook or inside
+    another function requires the cloudpickle package.
 
     Args:
-        fn: the function.
+        fn: the function to call.
         args: its positional arguments.
-        kwargs: its named arguments.
-        timeout: seconds until the process is killed; `stderr` then ends with its Python stacks. None for no limit.
-        environ: environment variables on top of the caller's, such as CUDA_VISIBLE_DEVICES.
+        kwargs: its keyword arguments.
+        timeout: the time in seconds after which the process is killed, which leaves its Python stacks at the end of
+            `stderr`, or None for no limit.
+        environ: environment variables to add to the caller's, such as CUDA_VISIBLE_DEVICES.
 
     Raises:
         UsageError: if the function or its arguments cannot be pickled.
         TypeError: if an argument has the wrong type.
-        ValueError: if `timeout` is not above 0 or too large, or `environ` has a name or value that is not valid.
+        ValueError: if `timeout` is too large or not above 0, or if `environ` contains an invalid name or value.
     """
     _check(fn, args, kwargs or {})
     _check_timeout(timeout)
@@ -320,7 +320,7 @@ def _check_variable(name: object, value: object) -> None:
 
 
 def _small(value: object) -> str:
-    """Format any value as one short line."""
+    """Format any value as a single short line."""
     return " ".join(_SMALL.repr(value).split())
 
 

@@ -1,6 +1,6 @@
-"""The call of an isolated function: packed by the caller, made in a separate process, and answered through pipes.
+"""Packs a function call in the caller, makes it in a separate process, and returns the answer through pipes.
 
-Call and answer are pickled, because both ends are the same user's code on one machine; nothing touches a disk.
+Call and answer are pickled, because both ends are the same user's code on the same machine. Nothing is written to disk.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from oomph.process.isolation.descendants import adopt_orphans, end_own_strays
 from oomph.process.spawn import die_with
 
 _MAIN_ELSEWHERE = "__mp_main__"
-"""The name that multiprocessing gives the script in the processes it starts; also used here."""
+"""The name that multiprocessing gives to the script in the processes that it starts. The same name is used here."""
 
 
 @dataclass(frozen=True)
 class IsolatedAnswer:
-    """The answer of the isolated process: a value, or an error."""
+    """The isolated process's answer: a value or an error."""
 
     ok: bool
     value: Any = None
@@ -38,11 +38,11 @@ class IsolatedAnswer:
 
 
 class LostError(Exception):
-    """Stands in for an exception that cannot be pickled."""
+    """Replaces an exception that cannot be pickled."""
 
 
 def pack_call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """Pickle the function and its arguments; raises UsageError if they cannot be pickled."""
+    """Pickle the function and its arguments. Raises UsageError if they cannot be pickled."""
     name = getattr(fn, "__qualname__", type(fn).__name__)
     module = getattr(fn, "__module__", None)
     here = module in ("__main__", _MAIN_ELSEWHERE) or "<locals>" in name or "<lambda>" in name
@@ -74,14 +74,14 @@ def unpack_call(data: bytes) -> tuple[Callable[..., Any], tuple[Any, ...], dict[
 
 
 def pack_value(value: Any) -> bytes:
-    """Pickle a result; raises whatever pickling raises."""
+    """Pickle a result. Raises whatever pickling raises."""
     dumps = _dumps_by_value() or pickle.dumps
     data: bytes = dumps({"ok": True, "value": value})
     return data
 
 
 def pack_error(error: BaseException) -> bytes:
-    """Pickle an exception: always its text, and the exception itself if it survives pickling."""
+    """Pickle an exception's text, along with the exception itself if it survives pickling."""
     words = {"type_name": type(error).__name__, "message": message_of(error)}
     words["traceback"] = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     try:
@@ -93,7 +93,7 @@ def pack_error(error: BaseException) -> bytes:
 
 
 def unpack_answer(data: bytes) -> IsolatedAnswer | None:
-    """Unpickle the answer, in the caller; None if the process ended without an answer."""
+    """Unpickle the answer in the caller, or return None if the process exited without one."""
     sys.modules.setdefault(_MAIN_ELSEWHERE, sys.modules["__main__"])
     try:
         document = pickle.loads(data)
@@ -116,7 +116,7 @@ def _carried(data: bytes | None, words: dict[str, str]) -> BaseException:
 
 
 def _unreadable(error: Exception) -> IsolatedAnswer:
-    """Return the answer for a result with classes that the caller does not have."""
+    """Return the answer for a result that the caller cannot unpickle, e.g. because it lacks a class."""
     return IsolatedAnswer(False, error=error, type_name=type(error).__name__, message=str(error))
 
 
@@ -125,7 +125,7 @@ def _is_cut_short(error: Exception) -> bool:
 
 
 def _dumps_by_value() -> Callable[[Any], bytes] | None:
-    """Return cloudpickle's `dumps`, which pickles functions that cannot be imported; None if it is not installed."""
+    """Return cloudpickle's `dumps`, which pickles functions that cannot be imported, or None if not installed."""
     try:
         import cloudpickle  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
@@ -140,9 +140,9 @@ def _main_file() -> str | None:
 
 
 def _import_main(path: str) -> None:
-    """Import the caller's script under another name, so that code it guards by `__name__` does not run again.
+    """Import the caller's script under a different name, so that code guarded by `__name__` does not run again.
 
-    In the caller that name, multiprocessing's `__mp_main__`, refers to the script itself.
+    In the caller, that name, `__mp_main__` as in multiprocessing, refers to the script itself.
     """
     from multiprocessing import spawn
 
@@ -150,7 +150,7 @@ def _import_main(path: str) -> None:
 
 
 def main() -> None:
-    """Run `python -c ... PATH IN OUT CALLER`, given the descriptors of call and answer, and the caller's pid."""
+    """Run in the child as `python -c ... PATH IN OUT CALLER`: descriptors of call and answer, and the caller's PID."""
     die_with(int(sys.argv[4]))
     pid = os.getpid()
     adopt_orphans()
@@ -167,7 +167,7 @@ def main() -> None:
         answer, code = pack_error(error), error.code if isinstance(error.code, int) else 1
     except BaseException as error:
         answer, code = pack_error(error), 1
-    if os.getpid() == pid:  # forks of the function may come here too, by sys.exit
+    if os.getpid() == pid:  # the function's forks may get here too, via sys.exit
         with os.fdopen(write_fd, "wb") as stream:
             stream.write(answer)
     sys.exit(code)

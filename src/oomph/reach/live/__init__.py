@@ -1,1 +1,1 @@
-"""Stops a script at one of its trainings, in the script's process, and has the training examined there."""
+"""Stops a script at one of its training calls, in the script's process, and has it examined there."""

@@ -1,4 +1,4 @@
-"""The beginning of a training: either it runs for real, or it is examined and the script ends."""
+"""Handles the start of training: either it runs for real, or it is examined and the script stops."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PLAIN = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class Reached:
-    """A training that was about to begin, at the moment of the call."""
+    """A training call at the moment it was reached, just before training starts."""
 
     kind: str
     """"fit", "train_on_batch" or "custom loop"."""
@@ -47,39 +47,39 @@ class Reached:
     jit_compile: str
     """The `jit_compile` passed to `compile`: "True", "False" or "auto", which becomes False if no GPU is visible.
 
-    For a custom loop, it tells whether its step's `tf.function` has `jit_compile=True`.
+    For a custom loop, whether its step's `tf.function` has `jit_compile=True`.
     """
     place: ScriptLine | None
-    """The line of the script that makes the call; None if no script code is running."""
+    """The script line that makes the call; None if no script code is running."""
     not_looked_at: str = ""
-    """A sentence, without a full stop, on the script's fits that are not examined; empty if its source shows none."""
+    """A sentence, without a full stop, about the script's fits that are not examined; empty if it contains none."""
     loss_calls: tuple[Any, ...] = ()
-    """The last calls of Keras' loss objects in a custom loop, each a `LossCall`."""
+    """The last calls to Keras' loss objects in a custom loop, each a `LossCall`."""
     graph: Any = field(default=None, compare=False, repr=False)
     """The graph in which a custom loop's step is traced; None if it runs eagerly."""
     tell: Callable[[str], None] = field(default=lambda text: None, compare=False, repr=False)
-    """Shows the user the current activity of the examiner."""
+    """Shows the user what the examiner is currently doing."""
 
 
 class Arrivals:
-    """The trainings of one process, in the order of their beginnings."""
+    """The training calls of one process, in the order in which they start."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self.loss_calls: Callable[[], tuple[Any, ...]] = tuple
-        """Returns the last calls of loss objects."""
+        """Returns the last calls to loss objects."""
         self._running = 0
         self._seen: set[tuple[str, str, int]] = set()
         self._compiled_with: dict[int, str] = {}
         self._ran: set[tuple[str, int]] = set()
-        """The files and lines of the trainings that ran for real."""
+        """The files and lines of the training calls that ran for real."""
 
     def is_nested(self) -> bool:
-        """True if a training runs for real, or this thread examines one: steps within it are not separate trainings."""
+        """True during real training or in an examining thread: steps taken then are not separate training calls."""
         return self._running > 0 or getattr(threading.current_thread(), _MARK, False)
 
     def listen(self) -> None:
-        """Record the loss calls of custom loops from now on: Keras is completely imported."""
+        """Record the loss calls of custom loops from now on, since Keras is completely imported."""
         self.loss_calls = importlib.import_module("oomph.resume.loop.loss_calls").listen(self.is_nested)
 
     def compiles(self, model: Any, jit_compile: Any) -> None:
@@ -88,7 +88,7 @@ class Arrivals:
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Mark that a training runs for real, within the block."""
+        """Mark that training runs for real within the block."""
         self._running += 1
         try:
             yield
@@ -100,7 +100,8 @@ class Arrivals:
     ) -> None:
         """Return if this training runs for real; never return if it is the one to examine.
 
-        Each call of `fit` is a training. For other kinds, all calls of one `owner` at one line are a single one.
+        Each call to `fit` counts as one training call. For other kinds, all calls of one `owner` at one line count as
+        one.
         """
         line = calling()
         key = (kind, "" if line is None else line.place, id(owner))
@@ -119,7 +120,7 @@ class Arrivals:
         self._examine(Reached(kind, found, arguments, optimizer, given, line, others, calls, graph, self._progress))
 
     def _others(self, site: str, frame: FrameType) -> str:
-        """Describe the other fits in the training's file in a sentence."""
+        """Describe, in one sentence, the other fits in the file of the training call."""
         path, source = frame.f_code.co_filename, linecache.getlines(frame.f_code.co_filename, frame.f_globals)
         ran = {line for file, line in self._ran if file == path}
         return in_words(site, other_fits("".join(source), frame.f_lineno, ran))
@@ -140,15 +141,15 @@ class Arrivals:
 
 
 def _traced() -> Any:
-    """Return the graph that is being traced; None in eager execution."""
+    """Return the graph that is being traced, or None in eager execution."""
     return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 
 
 def outside_of_traces(examine: Callable[[], Any]) -> Any:
-    """Run a function outside any traced step and return its result.
+    """Run a function outside any traced step, and return its result.
 
-    A custom loop is reached while its step is traced. A new thread has no graph, no strategy and no gradient tape;
-    `tf.init_scope` would keep tapes from recording.
+    A custom loop is reached while its step is being traced. A new thread has no graph, no strategy and no gradient
+    tape; `tf.init_scope` would keep tapes from recording.
     """
     if tf.executing_eagerly():
         return examine()
@@ -173,18 +174,18 @@ def _keep_the_script_still() -> None:
     thread = threading.current_thread()
     setattr(thread, _MARK, True)
     _mark_started_threads()
-    faulthandler.cancel_dump_traceback_later()  # it may be set to end the process
+    faulthandler.cancel_dump_traceback_later()  # it may be set to kill the process
     if thread is threading.main_thread():
         for signum in _IGNORED:
             signal.signal(signum, signal.SIG_IGN)
         for signum in _PLAIN:
             signal.signal(signum, signal.SIG_DFL)
     else:
-        atexit.register(wait_for_the_end)  # the last one that is registered runs first
+        atexit.register(wait_for_the_end)  # the handler registered last runs first
 
 
 def _mark_started_threads() -> None:
-    """Let threads started by an examining thread also examine, since a strategy's threads do its work."""
+    """Mark threads started by an examining thread as examining too, since a strategy's threads do its work."""
     original = threading.Thread.start
 
     def start(self: threading.Thread) -> None:
@@ -208,7 +209,7 @@ def _flush() -> None:
             if stream is not None:
                 stream.flush()
         except (OSError, ValueError):
-            pass  # nobody reads it, or it is closed
+            pass  # nobody reads the stream, or it is closed
 
 
 def _told(line: ScriptLine | None) -> dict[str, str]:

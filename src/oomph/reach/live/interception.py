@@ -1,4 +1,4 @@
-"""Replaces the calls that begin a Keras 3 training: `fit`, `train_on_batch`, an optimizer's step in a custom loop."""
+"""Replaces the calls that start training in Keras 3: `fit`, `train_on_batch`, and a custom loop's optimizer step."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from oomph.reach.request import FIT, LOOP, ON_BATCH
 
 
 def install(trainer: Any, channel: Channel) -> Arrivals:
-    """Intercept every training of this process, and return the handler.
+    """Intercept every training call of this process, and return the handler.
 
-    Raises UnsupportedError if Keras lacks a name that this needs.
+    Raises UnsupportedError if Keras lacks a name that is needed for this.
     """
     try:
         cls, optimizer = KERAS.trainer.value(), KERAS.optimizer.value()
@@ -44,7 +44,7 @@ def _replace_training(cls: Any, name: str, kind: str, arrivals: Arrivals) -> Non
     def training(self: Any, *args: Any, **kwargs: Any) -> Any:
         arguments = _bound(signature, self, args, kwargs) if getattr(self, "compiled", False) else None
         if arguments is None or arrivals.is_nested():
-            return original(self, *args, **kwargs)  # Keras reports a wrong call itself
+            return original(self, *args, **kwargs)  # Keras itself reports an invalid call
         arrivals.begin(kind, self, self.optimizer, arguments, lambda: self)
         with arrivals.training():
             return original(self, *args, **kwargs)
@@ -68,7 +68,7 @@ def _replace_compile(cls: Any, arrivals: Arrivals) -> None:
 
 
 def _bound(signature: inspect.Signature, model: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
-    """Return the arguments of a call by name; None if Keras would reject them."""
+    """Return the arguments of a call by name, or None if Keras would reject them."""
     try:
         bound = signature.bind(model, *args, **kwargs)
     except TypeError:
@@ -91,16 +91,16 @@ def _replace_apply(optimizer: Any, arrivals: Arrivals) -> None:
     patch(optimizer, "apply", apply)
 
 
-# -- the model that is trained ----------------------------------------------------------------------------------------
+# -- the model being trained ------------------------------------------------------------------------------------------
 
 
 def model_of(variables: Sequence[Any]) -> Any:
-    """Find the smallest model whose trainable variables include all of these; None if no living model's do."""
+    """Find the smallest live model whose trainable variables include all of these; None if there is none."""
     wanted = {_identity(variable) for variable in variables}
     cls = KERAS.trainer.value()
     found: list[tuple[int, int, Any]] = []
     for value in gc.get_objects():
-        if issubclass(type(value), cls):  # isinstance would ask proxies, which may fail
+        if issubclass(type(value), cls):  # isinstance would query proxies, which may fail
             held = {_identity(variable) for variable in getattr(value, "trainable_variables", ())}
             if wanted and wanted <= held:
                 found.append((len(held), len(found), value))
@@ -108,5 +108,5 @@ def model_of(variables: Sequence[Any]) -> Any:
 
 
 def _identity(variable: Any) -> int:
-    """Return a number that is the same for a Keras variable and the TensorFlow variable in it."""
+    """Return a number that is the same for a Keras variable and the TensorFlow variable inside it."""
     return id(KERAS.variable_value.get(variable, variable))

@@ -1,1 +1,1 @@
-"""One call of `model.fit`: its epochs, its checkpoints, how it is resumed or replayed."""
+"""A call to `model.fit`: its epochs and checkpoints, and how it is resumed or replayed."""

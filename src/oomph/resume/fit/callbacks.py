@@ -1,16 +1,16 @@
 """Saves and restores the state of callbacks and of Keras' History, and continues their logs.
 
-For Keras' own callbacks and their subclasses, a table names the counters. A user's callback with `get_state()` and
-`set_state(state)` provides its own state. All its other contents are inspected by type (`objects/`).
+For Keras' own callbacks and their subclasses, a table lists the counters. A user-defined callback with `get_state()`
+and `set_state(state)` provides its own state. All of its other contents are inspected by type (`objects/`).
 
-Events that TensorBoard's callback logged after the checkpoint are logged again, to a file of the new process. So they
-are removed from the files of dead attempts: the files named with the attempt's process ID and created while it kept its
-journal, by the kernel's clock, which nobody can set back. Whatever was logged before the checkpoint is on disk: the
-callback flushes at the end of each batch and epoch that it logs. A folder named after the start time differs in each
-attempt and is left alone.
+Events that the TensorBoard callback logged after the checkpoint are logged again, to the new process's own file. The
+originals are therefore removed from the files of dead attempts: those whose names contain the attempt's process ID and
+that were created while it was writing its journal, according to the kernel's clock, which cannot be set back.
+Everything logged before the checkpoint is on disk, since the callback flushes at the end of each batch and epoch that
+it logs. A folder named after the start time is different in each attempt and is left alone.
 
-Source: TensorFlow, core/util/event.proto, the format of TFRecord in core/lib/io/record_writer.h, the names of the files
-in core/util/events_writer.cc; `as_default` in python/ops/summary_ops_v2.py, which flushes.
+Source: TensorFlow: core/util/event.proto, the TFRecord format in core/lib/io/record_writer.h, the file names in
+core/util/events_writer.cc, and `as_default` in python/ops/summary_ops_v2.py, which flushes.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ _STATE = {
     "TensorBoard": (*KERAS.global_train_batch.names, *KERAS.global_test_batch.names),
     "SwapEMAWeights": KERAS.averages_in_model.names,
 }
-"""State that Keras' callbacks keep from one epoch to the next; callbacks not listed keep none.
+"""The state that Keras' callbacks keep from one epoch to the next; callbacks that aren't listed don't keep any.
 
-LearningRateScheduler keeps nothing: it continues from the optimizer's learning rate.
+LearningRateScheduler doesn't keep state either: it continues from the optimizer's learning rate.
 """
 HISTORY = "history/"
-"""Prefix of the names of a History's arrays in a checkpoint."""
+"""The prefix of a History's array names in a checkpoint."""
 Tell = Callable[[Reason], None]
 
 
 def listed(callbacks: Any) -> list[Any]:
-    """Flatten the user's callbacks into a list, from any form that Keras accepts."""
+    """Return the user's callbacks as a list, given any form that Keras accepts."""
     if callbacks is None:
         return []
     if hasattr(callbacks, "callbacks"):
@@ -73,10 +73,10 @@ def listed(callbacks: Any) -> list[Any]:
 
 
 def continue_logs(callbacks: list[Any], epoch: int, kept: Mapping[str, FileState]) -> None:
-    """Make a resumed CSVLogger append to its file; drop the lines of `epoch` and later, which will be rewritten.
+    """Make a resumed CSVLogger append to its file, after removing the lines from `epoch` on, which it writes again.
 
     Args:
-        kept: the content of files at the checkpoint, by path.
+        kept: the files at the time of the checkpoint, by path.
     """
     for callback in callbacks:
         if type(callback).__name__ == "CSVLogger" and _is_of_keras(callback):
@@ -90,16 +90,16 @@ def continue_logs(callbacks: list[Any], epoch: int, kept: Mapping[str, FileState
                 else:
                     _drop_lines_from(path, callback.sep, epoch)
             except OSError:
-                pass  # Keras reports what is wrong with the file
+                pass  # Keras will report the problem with the file
 
 
 def _drop_lines_from(path: Path, separator: str, epoch: int) -> None:
-    lines = path.read_bytes().splitlines(keepends=True)  # unchanged: Keras writes Windows line ends
+    lines = path.read_bytes().splitlines(keepends=True)  # keeps the Windows line endings that Keras writes
     kept, last = list(lines), math.inf
     while kept:
         field = kept[-1].partition(separator.encode())[0].strip()
         if not field.isdigit() or not epoch <= int(field) < last:
-            break  # of this run no more: an earlier one may have written to the same file
+            break  # not from this run: an earlier run may have written to the same file
         last = int(field)
         kept.pop()
     if len(kept) < len(lines):
@@ -112,10 +112,10 @@ def _drop_lines_from(path: Path, separator: str, epoch: int) -> None:
 
 
 def captured(callbacks: list[Any], tell: Tell) -> tuple[list[dict[str, Any]], list[Array]]:
-    """Copy what each callback remembers: a JSON-ready state, and the arrays that belong to it.
+    """Copy each callback's state: a JSON-ready part, and the arrays that belong to it.
 
     Args:
-        tell: called with the reason why the state of a callback cannot be read.
+        tell: called with the reason if a callback's state cannot be read.
     """
     states, arrays = [], []
     for index, callback in enumerate(callbacks):
@@ -138,7 +138,7 @@ def captured(callbacks: list[Any], tell: Tell) -> tuple[list[dict[str, Any]], li
 
 
 def restore(callbacks: list[Any], saved: list[dict[str, Any]], checkpoint: Checkpoint, tell: Tell) -> None:
-    """Restore the state of each callback; within a class, callbacks are matched by their order."""
+    """Restore each callback's state; callbacks of the same class are matched by their order."""
     for callback, index in _matched(callbacks, saved):
         for name in _counted_by(callback):
             if name in saved[index]["state"]:
@@ -159,13 +159,13 @@ def restore(callbacks: list[Any], saved: list[dict[str, Any]], checkpoint: Check
 
 
 def history_state(history: Any) -> tuple[dict[str, Any], list[Array], list[Reason]]:
-    """Return the epochs and values of a History: the JSON part, the arrays, and what cannot be saved."""
+    """Convert a History's epochs and values for a checkpoint: the JSON part, the arrays, and what cannot be saved."""
     series: list[Any] = []
     arrays, lost = [], []
     for number, (name, values) in enumerate(getattr(history, "history", {}).items()):
         try:
             document, own = nested.encode([name, values], f"{HISTORY}{number}/")
-        except Exception as error:  # also from an object that refuses inspection
+        except Exception as error:  # may also come from an object that cannot be inspected
             lost.append(because("history", name=name, error=shortened(str(error), 200)))
             continue
         series.append(document)
@@ -191,7 +191,7 @@ def _matched(callbacks: list[Any], saved: list[dict[str, Any]]) -> Iterator[tupl
 
 
 def _counters(callback: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each counter that a callback has from its Keras class."""
+    """Yield the name and value of each counter that a callback inherits from its Keras class."""
     for name in _counted_by(callback):
         value = _plain(vars(callback).get(name))
         if name in vars(callback) and isinstance(value, _SCALARS):
@@ -199,13 +199,13 @@ def _counters(callback: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _counted_by(callback: Any) -> list[str]:
-    """Return the counters' names. Nothing else is restored: a checkpoint must not choose where a callback writes."""
+    """Return the names of the counters, the only attributes restored: a checkpoint must not choose output paths."""
     kinds = [kind for kind in type(callback).__mro__ if _is_from_keras(kind)]
     return [name for kind in kinds for name in _STATE.get(kind.__name__, ())]
 
 
 def _best_weights(callback: Any) -> list[Any]:
-    """Return the best weights that EarlyStopping has kept."""
+    """Return the best weights that an EarlyStopping callback keeps."""
     weights = vars(callback).get("best_weights")
     return weights if _keeps_best_weights(callback) and isinstance(weights, list) else []
 
@@ -244,18 +244,18 @@ def _is_from_keras(kind: type) -> bool:
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM_BYTES = 4
 _LATEST_NS = 60_000_000_000
-"""An event file may be created this many nanoseconds after the journal's last event."""
+"""How long after the journal's last event, in nanoseconds, an attempt may still create an event file."""
 
 
 def drop_repeated_events(
     callbacks: list[Any], run_dir: Path | None, attempt: int, fit: int, taken_at: float | None
 ) -> None:
-    """Remove from the callbacks' folders the events that earlier attempts logged and this attempt will log again.
+    """Remove from the callbacks' folders any events that earlier attempts logged and this attempt will log again.
 
     Args:
-        callbacks: the callbacks of the fit that begins.
-        run_dir: the run directory, whose journal lists the processes of earlier attempts; only their files are touched.
-        taken_at: when the checkpoint to resume from was taken, in seconds since 1970; None when the fit starts over.
+        callbacks: the callbacks of the fit that is starting.
+        run_dir: the run directory, whose journal lists the processes of earlier attempts; only their files are changed.
+        taken_at: when the checkpoint to resume from was taken, in seconds since 1970, or None if the fit starts over.
     """
     folders = {Path(callback.log_dir) for callback in callbacks if _is_tensorboard(callback)}
     if not folders or run_dir is None:
@@ -267,14 +267,14 @@ def drop_repeated_events(
     began = min((e.time for e in events if e.attempt == attempt), default=math.inf)
     for path in [path for folder in folders for path in sorted(folder.glob("*/events.out.tfevents.*"))]:
         made_at, writer = _origin_of(path)
-        is_open_here = writer == os.getpid() and made_at >= began - 1  # in a container every attempt may have its pid
+        is_open_here = writer == os.getpid() and made_at >= began - 1  # in a container, all attempts may share a PID
         attempts = {number for pid, number in dead if pid == writer}
         if moment is not None and not is_open_here and any(_is_of(path, run_dir, number) for number in attempts):
             _drop_after(path, moment)
 
 
 def _is_of(path: Path, run_dir: Path, attempt: int) -> bool:
-    """True if the file was created while this attempt ran, by the kernel's clock, which no copied journal can fake."""
+    """True if the file was created during this attempt. Uses the kernel's clock, which a copied journal cannot fake."""
     journal = run_dir / "journal" / f"{attempt}-0-script.jsonl"
     begin, born = born_at(journal), born_at(path)
     try:
@@ -286,20 +286,20 @@ def _is_of(path: Path, run_dir: Path, attempt: int) -> bool:
 
 
 def _tell_step(callback: Any) -> None:
-    """Set the step of the callback's writer again.
+    """Set the step of the callback's writer once more.
 
-    The callback set it before its state was restored, when it still counted from the start of this process.
+    The callback first set it before its state was restored, when it still counted from the start of this process.
     """
     if _is_tensorboard(callback):
         try:
             KERAS.pop_writer.call(callback)
             KERAS.push_writer.call(callback, KERAS.train_writer.of(callback), KERAS.global_train_batch.of(callback))
         except (AttributeError, IndexError):
-            pass  # another version of Keras
+            pass  # a different version of Keras
 
 
 def _begin_of(fit: int, events: Sequence[Event]) -> float | None:
-    """Return the time at which any attempt first began this fit."""
+    """Return the time at which this fit was first started in any attempt."""
     return min((event.time for event, begun in pairs(events, FitStarted) if begun.fit == fit), default=None)
 
 
@@ -310,7 +310,7 @@ def _is_tensorboard(callback: Any) -> bool:
 
 
 def _origin_of(path: Path) -> tuple[int, int | None]:
-    """Return the creation time and process ID in a file's name: events.out.tfevents.<time>.<host>.<pid>.<number>.v2."""
+    """Parse the creation time and PID from a file's name: events.out.tfevents.<time>.<host>.<pid>.<number>.v2."""
     fields = path.name.split(".")
     if fields[-1] != "v2" or not fields[-3].isdigit() or not fields[3].isdigit():
         return 0, None
@@ -337,7 +337,7 @@ def _drop_after(path: Path, moment: float) -> None:
 
 
 def _records(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
-    """Yield each raw record and its content. Stops at a truncated last record, which a kill can leave behind."""
+    """Yield each raw record and its content, stopping at a truncated last record, which a kill can leave behind."""
     while len(head := file.read(_LENGTH.size + _CHECKSUM_BYTES)) == _LENGTH.size + _CHECKSUM_BYTES:
         (length,) = _LENGTH.unpack_from(head)
         body = file.read(length + _CHECKSUM_BYTES)

@@ -1,4 +1,4 @@
-"""FitCheckpoints decides when a fit is saved, and what is saved."""
+"""FitCheckpoints decides when to save a fit, and what to save."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from oomph.resume.training.fit_objects import as_saved
 from oomph.resume.training.step_checkpoints import StateSnapshot, StepCheckpoints, sizes_of
 
 _LEAST_SECONDS, _BYTES_PER_SECOND = 0.02, 5e8
-"""The assumed cost of an end state until one has been measured: the minimum in seconds, and the bytes per second."""
+"""The assumed cost of an end state until one is measured: a minimum in seconds, plus a rate in bytes per second."""
 
 
 class FitCheckpoints(StepCheckpoints):
-    """The checkpoints of one fit: between steps, once all callbacks of the previous step have run, and at the end."""
+    """Saves a fit between steps, once all callbacks of the previous step have run, and at the end."""
 
     def __init__(self, fit: RunningFit) -> None:
         super().__init__(fit)
@@ -51,7 +51,7 @@ class FitCheckpoints(StepCheckpoints):
             self._save()
 
     def save_end(self, history: Any) -> Saved | None:
-        """Save the end state of the fit; its other checkpoints are no longer needed."""
+        """Save the fit's end state, after which its other checkpoints are no longer needed."""
         self.settle(wait=True)
         store = self._fits.store()
         if store is None or self._fits.context_lost:
@@ -89,17 +89,17 @@ class FitCheckpoints(StepCheckpoints):
         return saved
 
     def _is_finite_at_end(self, named: training_state.Named) -> bool:
-        """True if all weights are finite. Checks the weights, since a ReLU can hide their NaN from the loss."""
+        """True if all weights are finite. The weights are checked because a ReLU can hide their NaN from the loss."""
         broken = training_state.not_finite(named, training_state.finite_only(self._fit.model, named))
         if broken:
             self._say_not_finite(broken, self._fit.position, "the fit ended in this state", "the end state as it is")
         return not broken
 
     def _can_afford_end(self, named: training_state.Named) -> bool:
-        """True if saving the end state stays within the share of time for checkpoints; many short fits exceed it."""
+        """True if saving the end state stays within the share of time for checkpoints, which many short fits exceed."""
         fits, expected = self._fits, self._fits.end_state_seconds
         if fits.preemption.asked:
-            return True  # the process ends right after it, and no step may be lost
+            return True  # the process exits right after this, and must not lose any steps
         if not expected:
             expected = _LEAST_SECONDS + sum(slot.nbytes for _, slot in named) / _BYTES_PER_SECOND
         if fits.interval.end_state_is_due(fits.trained_seconds(), fits.saving_seconds, expected):
@@ -114,13 +114,13 @@ class FitCheckpoints(StepCheckpoints):
     def _save_step(self, store: CheckpointStore, at: Position, started: float) -> None:
         draft = store.draft_step(at)
         try:
-            self._fit.data.save(draft, self._between_saves)  # the data position first: its shuffle buffer advances
+            self._fit.data.save(draft, self._between_saves)  # first, since its shuffle buffer advances
             named = self._named()
             changes = self._fit.objects.changed()
             meta, own = self._taken_state(self._fit.model.history, changes)
             self._look_at_growth(sizes_of(changes, own, _names_in(meta)))
             moment, arrays = self._fit.data.taken_moment()
-            opened = self._files.states(self._fit.callbacks, self._fits.files.written)  # after the objects, which flush
+            opened = self._files.states(self._fit.callbacks, self._fits.files.written)  # last: objects may flush files
             meta = replace(meta, moment=moment, opened=written_files.as_meta(opened))
             own += [*arrays, *written_files.as_arrays(opened)]
             self._fit.proof.checkpointed()
@@ -133,7 +133,7 @@ class FitCheckpoints(StepCheckpoints):
             raise
 
     def _can_be_saved(self) -> bool:
-        """False once a callback has recompiled the model, since a restarted script would not have done so yet."""
+        """False once a callback has recompiled the model, since a restarted script would not have recompiled it yet."""
         if not self._fit.trained.is_compiled_anew(self._fit.model):
             return True
         reason = because("recompiled")
@@ -143,7 +143,7 @@ class FitCheckpoints(StepCheckpoints):
         return False
 
     def _taken_state(self, history: Any, changes: Changes) -> tuple[Meta, list[Array]]:
-        """Copy everything except variables: the JSON part and the arrays."""
+        """Copy everything except variables, and return the JSON part and the arrays."""
         fit = self._fit
         untold: list[Reason] = []
         states, arrays = callbacks.captured(fit.callbacks, untold.append)
@@ -186,7 +186,7 @@ class FitCheckpoints(StepCheckpoints):
         return meta, arrays
 
     def _save_dataset_iterator(self, folder: Path) -> bool:
-        """Save the position of a dataset's own shuffle seeds; the next fit on the same dataset continues from it."""
+        """Save the position in a dataset's shuffle seeds, from which the next fit on the same dataset continues."""
         last = KERAS.current_iterator.get(self._fit.epoch_iterator)
         if not isinstance(self._fit.arguments.get("x"), tf.data.Dataset) or not isinstance(last, tf.data.Iterator):
             return False
@@ -199,7 +199,7 @@ class FitCheckpoints(StepCheckpoints):
         return training_state.path_of(self._fit.model, self._named(), name)
 
     def set_aside_after(self, steps: int) -> None:
-        """Set aside every checkpoint taken after this many steps of the run."""
+        """Set aside all checkpoints that were taken after this many steps of the run."""
         self.settle(wait=True)
         store = self._fits.store()
         if store is not None:
@@ -207,13 +207,13 @@ class FitCheckpoints(StepCheckpoints):
 
 
 def _names_in(meta: Meta) -> dict[str, list[str]]:
-    """Describe the callbacks and the History that own arrays, keyed by the prefix of the arrays' names."""
+    """Describe the callbacks and the History that own arrays, by the prefix of the array names."""
     history = [f"{document['list'][0]} in the History" for document in said(meta.history)["history"]]
     return {callbacks.HISTORY: history, "callback/": [f"callback {each['class']}" for each in meta.callbacks or ()]}
 
 
 def _numbers(taken: Taken | None) -> dict[str, float]:
-    """Return the logs of the last step, if they are all numbers."""
+    """Return the logs of the last step if they are all numbers, or an empty dict otherwise."""
     logs = None if taken is None else taken.logs
     if not isinstance(logs, dict):
         return {}

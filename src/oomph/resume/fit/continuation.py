@@ -1,7 +1,7 @@
-"""Decides what happens to a fit that begins: it trains, resumes, returns at once, or is refused.
+"""Decides what happens to a fit that is about to start: it trains, resumes, returns immediately, or is refused.
 
-A fit that an earlier attempt finished returns once everything that it changed is restored. Runs in the script process,
-at the start of `fit`.
+A fit that an earlier attempt finished returns as soon as everything that it changed is restored. Runs in the script
+process, at the start of `fit`.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | N
 
 
 def _was_finished(fits: Fits, fit: Fit) -> bool:
-    """True if an earlier attempt finished the fit but kept no end state."""
+    """True if an earlier attempt finished the fit but did not keep its end state."""
     session = fits.own_session()
     run_dir, attempt = session.run_dir, session.handover.attempt
     if run_dir is None or attempt == 1 or not session.is_owner_now():
@@ -130,13 +130,13 @@ def _tell_again(fits: Fits, fit: Fit, origin: str) -> None:
 
 @functools.cache
 def _not_kept(run_dir: Path, attempt: int) -> frozenset[str | None]:
-    """Return the keys of the fits that earlier attempts finished but whose end states were too expensive to keep."""
+    """Return the keys of fits that earlier attempts finished, but whose end states were too expensive to keep."""
     finished = pairs(read_journal(run_dir), FitFinished)
     return frozenset(fit.key for event, fit in finished if event.attempt < attempt and fit.too_dear)
 
 
 def finished_history(fits: Fits, fit: Fit) -> Any:
-    """Restore the effects of a fit that an earlier attempt finished, and return its History; None if it must run."""
+    """Restore a finished fit's effects and return its History, or return None if the fit has to run again."""
     checkpoint = fits.finished(fit.identity.ordinal) if fit.returns else None
     if checkpoint is None:
         return None
@@ -149,7 +149,7 @@ def finished_history(fits: Fits, fit: Fit) -> Any:
         fits.note(TrustedResult(key=fit.identity.key, **trusted.as_fields()))
     try:
         return _restore(fits, fit, checkpoint)
-    except Exception as error:  # the checkpoint's error, or one that Keras will raise itself when the fit runs
+    except Exception as error:  # an error in the checkpoint, or one that Keras will raise as well when the fit runs
         reason = str(error) if isinstance(error, CheckpointError) else repr(error)
         fits.note(CheckpointRefused(name=checkpoint.name, reason=reason))
         _trains_again(fits, fit, checkpoint, reason)
@@ -159,7 +159,7 @@ def finished_history(fits: Fits, fit: Fit) -> Any:
 
 
 def _tell_moved_data(fits: Fits, fit: Fit) -> None:
-    """Report that the data have advanced although the fit trains again, so their order differs now."""
+    """Report that the data has already advanced, so that the fit trains again with the data in a different order."""
     if fit.data.iterators_made or fit.validation.made:
         fits.note(
             RepeatCompared(key=fit.identity.key, fit=fit.identity.ordinal, steps=0, epochs=0, equal=False,
@@ -168,7 +168,7 @@ def _tell_moved_data(fits: Fits, fit: Fit) -> None:
 
 
 def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[Reason]:
-    """Return the reasons why the fit cannot be skipped: effects that were not saved or have changed since."""
+    """Return the reasons why the fit cannot be skipped: effects that were not saved, or files changed since then."""
     lost = [*reasons_from((checkpoint.meta.objects or {}).get("lost")), *reasons_from(checkpoint.meta.hidden)]
     lost += [READ_AHEAD] if fit.validation.is_guessed(checkpoint) else []
     return [*lost, *written_files.changed_since(checkpoint, list(written_files.patterns(fit.callbacks)))]
@@ -235,7 +235,7 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
 
 
 def _build_as_keras_does(model: Any, iterator: Any) -> None:
-    """Under a strategy, build the model first, as Keras' fit does: tracing cannot create metric and layer variables."""
+    """Build the model first under a strategy, as Keras' fit does: tracing can't create layer and metric variables."""
     if KERAS.distribute_strategy.get(model) is None:
         return
     spec = batches.without_optionals(iterator.element_spec)
@@ -248,7 +248,7 @@ def _on_one_replica(spec: Any) -> Any:
 
 
 def _move_on(fit: Fit, checkpoint: Checkpoint, epochs: Any, iterator: Any) -> None:
-    """Advance the datasets to where the fit left them, for the fits that follow."""
+    """Advance the datasets to where this fit left them, for the fits that follow."""
     is_saved, made = checkpoint.meta.iterator_of_dataset, said(checkpoint.meta.iterators_made)
 
     def validate(number: int, watched: Watched) -> None:
@@ -260,26 +260,26 @@ def _move_on(fit: Fit, checkpoint: Checkpoint, epochs: Any, iterator: Any) -> No
 
 
 def _restore_python(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> list[Reason]:
-    """Restore callbacks, other objects and the random numbers; return what could not be restored."""
+    """Restore callbacks, other objects and random states; return the reasons for anything that is lost."""
     named = list(written_files.patterns(fit.callbacks))
     changes = from_meta(said(checkpoint.meta.objects), training_state.read_arrays(checkpoint, "object/"))
     lost = fit.objects.restore_end(changes)
     callbacks.restore(fit.callbacks, said(checkpoint.meta.callbacks), checkpoint, lost.append)
     training_state.restore_random_state(said(checkpoint.meta.random))
     others = written_files.put_back(checkpoint, named)
-    fits.files.put_back_when_opened(others, lambda path: None)  # each has a copy
+    fits.files.put_back_when_opened(others, lambda path: None)  # the checkpoint has a copy of each file
     return lost
 
 
 def _epoch_iterator(fit: Fit) -> Any:
-    """Create the fit's input as Keras would, for its structure and for the seeds that a dataset keeps."""
+    """Create the fit's input as Keras would, to learn its structure and to advance the seeds that a dataset keeps."""
     names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "shuffle", "class_weight")
     arguments = {name: fit.arguments.get(name) for name in names}
     return KERAS.epochs.value()(distribute_strategy=fit.model.distribute_strategy, **arguments)
 
 
 def _history(fit: Fit, epochs: Any, checkpoint: Checkpoint) -> Any:
-    """Create the History as `fit` leaves it, and give the callbacks the model and the parameters that `fit` sets."""
+    """Create the History that `fit` would return, and set the callbacks' model and parameters as `fit` does."""
     import keras
 
     own = [callback for callback in fit.callbacks if isinstance(callback, keras.callbacks.History)]

@@ -1,4 +1,4 @@
-"""Hooks into Keras' epochs: where each begins and ends, and which steps of a resumed epoch are skipped."""
+"""Hooks into the start and end of Keras' epochs, and skips the steps of a resumed epoch that are already trained."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oomph.resume.training.fits import Fits
 
 
 def replace_epochs(fits: Fits) -> None:
-    """Let the first epoch of a resumed fit start in the middle, and record the fit's own epoch iterator."""
+    """Let a resumed fit start in the middle of its first epoch, and record the fit's own epoch iterator."""
     cls = KERAS.epochs.value()
     initialise = cls.__init__
 
@@ -36,7 +36,7 @@ def replace_epochs(fits: Fits) -> None:
 
 
 def probe() -> None:
-    """Raise UnsupportedError, naming what is missing, unless Keras' epochs have the expected form."""
+    """Raise UnsupportedError, naming the missing part, unless Keras' epoch iterator has the expected form."""
     try:
         cls = KERAS.epochs.value()
     except ImportError:
@@ -48,11 +48,11 @@ def probe() -> None:
 
 
 def _enumeration(epoch_iterator: Any) -> str:
-    """Return the name of the generator of (step, ..., iterator) tuples, which changed within Keras 3."""
+    """Return the name of the generator of (step, ..., iterator) tuples, which differs between Keras 3 versions."""
     newer, older = KERAS.enumerate_steps.name_on(epoch_iterator), KERAS.enumerate_epoch.name_on(epoch_iterator)
     if inspect.isgeneratorfunction(getattr(epoch_iterator, newer, None)):
         return newer
-    if inspect.isgeneratorfunction(vars(epoch_iterator).get(older)):  # the inherited one does something else
+    if inspect.isgeneratorfunction(vars(epoch_iterator).get(older)):  # an inherited one does something else
         return older
     raise UnsupportedError(f"no TFEpochIterator.{newer}")
 
@@ -72,7 +72,7 @@ def _replace_beginnings(cls: Any, fits: Fits) -> None:
             if validation is not None:
                 validation.note_used()
             if item[0] >= first:
-                yield item  # Keras takes the data later, in the train function: skipping an item consumes none
+                yield item  # Keras reads the data later, in the train function, so skipping an item doesn't read any
 
     @functools.wraps(get_iterator)
     def noted_iterator(self: Any) -> Any:
@@ -85,7 +85,7 @@ def _replace_beginnings(cls: Any, fits: Fits) -> None:
 
 @outside_strategy_scope()
 def _resumed_at(fit: Fit, epochs: Any) -> int:
-    """Advance the data of a new epoch to the position of an earlier attempt; return the first step to take."""
+    """Advance a new epoch's data to the position of an earlier attempt; return the first step to take."""
     first = fit.skipped_steps
     fit.pass_over_iterators(epochs)
     if not fit.prepare_data():
@@ -95,7 +95,7 @@ def _resumed_at(fit: Fit, epochs: Any) -> int:
 
 
 def _replace_ends(cls: Any, fits: Fits) -> None:
-    """Hook the end of an epoch. Data of unknown length end within the train function, not in the enumeration."""
+    """Hook into the end of an epoch. Data of unknown length runs out in the train function, not in the enumeration."""
     catch = KERAS.catch_stop_iteration.of(cls)
 
     @functools.wraps(catch)
@@ -111,7 +111,7 @@ def _replace_ends(cls: Any, fits: Fits) -> None:
 
 
 def _note_iterator(fits: Fits, epochs: Any) -> None:
-    """Record that Keras creates an iterator over the training data or the validation data of the running fit."""
+    """Record that Keras is creating an iterator over the running fit's training or validation data."""
     running, validation = _fit_of(fits, epochs), _validation_of(fits, epochs)
     if running is not None:
         running.data.iterators_made += 1

@@ -1,4 +1,4 @@
-"""Fit: one guarded call of `model.fit`. It knows its position and is notified of every step."""
+"""Fit: one guarded call to `model.fit`, which tracks its position and is notified of every step."""
 
 from __future__ import annotations
 
@@ -54,24 +54,24 @@ class Fit(RunningFit):
         self._first_step = fits.steps
         self._announced = False
         self._in_epoch = False
-        """False while Keras, under a strategy, reads data to build the model; no steps are skipped then."""
+        """False while Keras, under a strategy, reads data only to build the model, when steps must not be skipped."""
         self._resumed = False
         self.returns = False
-        """True if an earlier attempt finished the fit, so that its end state may be returned."""
+        """True if an earlier attempt finished the fit, in which case its end state may be returned."""
         self._start_of_next: tuple[Any] | None = None
-        """Keras' own initial epoch, once it has been replaced for this fit."""
+        """Keras' original initial epoch, once it has been replaced for this fit."""
         self._failed: Checkpoint | None = None
-        """The checkpoint that is being restored."""
+        """The checkpoint being restored, or one whose restoration failed."""
         self._clean_at = 0
-        """The number of steps of the run at the last gradient comparison that found no difference."""
+        """The run's step count at the last gradient comparison that did not find a difference."""
         self._stepped = False
-        """True if this process has taken a step of the fit."""
+        """True if this process has taken a step in this fit."""
         self._poison = fits.session.handover.changed("skip-batch")
 
     # -- start and end --------------------------------------------------------------------------------------------
 
     def cannot_be_of_it(self, checkpoint: Checkpoint) -> str | None:
-        """Return the reason a checkpoint cannot belong to this fit, judged by its position alone; None if it can."""
+        """Return why a checkpoint cannot belong to this fit, judging by its position alone, or None if it can."""
         at, made = checkpoint.position, checkpoint.meta.iterators_made or 0
         first = 0 if self.beginning.script_was_edited(checkpoint) else self.epoch
         planned = provenance.epochs_of(checkpoint) or self.resumption.epochs
@@ -85,7 +85,7 @@ class Fit(RunningFit):
         return None
 
     def resume_from(self, checkpoint: Checkpoint) -> None:
-        """Start at the position of a checkpoint; the saved state is restored right before the first step."""
+        """Start at a checkpoint's position; the saved state is restored right before the first step."""
         self._resumed = True
         self.epoch, self.fits.steps = checkpoint.position.epoch, checkpoint.position.steps
         self._first_step = checkpoint.position.steps
@@ -94,7 +94,7 @@ class Fit(RunningFit):
         callbacks.continue_logs(self.callbacks, checkpoint.position.epoch, written_files.states_in(checkpoint))
 
     def older_checkpoint(self) -> Checkpoint | None:
-        """Return the checkpoint before the one that could not be restored; None if the data cannot start over."""
+        """Return the checkpoint before the one that could not be restored, or None if the data cannot start over."""
         failed, self._failed = self._failed, None
         self.forget_input()
         self._in_epoch = False
@@ -103,22 +103,22 @@ class Fit(RunningFit):
 
     @property
     def logs_before(self) -> dict[str, float]:
-        """The logs of the last step of an earlier attempt, until this attempt takes a step."""
+        """The logs of the last step before the checkpoint, or an empty dict once this attempt has taken a step."""
         return {} if self._stepped else self.resumption.logs
 
     def forget_input(self) -> None:
-        """Forget the iterators: Keras will create them again."""
+        """Forget the iterators, since Keras will create new ones."""
         self.epoch_iterator, self.data.iterators_made = None, 0
         self.validation.forget()
 
     @property
     def skipped_steps(self) -> int:
-        """The number of steps completed by an earlier attempt in the epoch that begins now."""
+        """The number of steps that an earlier attempt completed in the epoch that is starting."""
         return self.resumption.skipped_steps() if self._in_epoch else 0
 
     @property
     def skipped_epochs(self) -> int:
-        """The number of epochs completed by an earlier attempt before the one that begins now."""
+        """The number of epochs that an earlier attempt completed before the one that is starting."""
         return self.resumption.skipped_epochs() if self._in_epoch else 0
 
     def pass_over_iterators(self, epochs: Any) -> None:
@@ -129,13 +129,13 @@ class Fit(RunningFit):
     def prepare_data(self) -> bool:
         """Restore the objects behind the data to their state in an earlier attempt, before an epoch reads its data.
 
-        Returns True if that state is known, so that nothing else is needed.
+        Returns True if that state was saved, in which case nothing else needs to be done.
         """
         return self._in_epoch and self.resumption.prepare_data()
 
     @outside_strategy_scope()
     def begin_training(self) -> None:
-        """Set the epoch to start with, after the user's own `on_train_begin` callbacks."""
+        """Set the epoch to start at, after the user's `on_train_begin` callbacks."""
         self.objects.begin(to_be_resumed=self._resumed)
         self.trained = model_state.Trained(self.model)
         if self._resumed:
@@ -146,9 +146,9 @@ class Fit(RunningFit):
         self._drop_repeated_events()
 
     def return_if_over(self) -> None:
-        """Restore the saved state if no step is left that would restore it.
+        """Restore the saved state if no step remains that would restore it.
 
-        Raises CannotResumeError, with the model untouched, if that fails.
+        If that fails, raises CannotResumeError and leaves the model untouched.
         """
         checkpoint = self.resumption.checkpoint
         if checkpoint is None or not self.resumption.is_over(checkpoint):
@@ -160,34 +160,34 @@ class Fit(RunningFit):
             self.resumption.restore(step, iter(KERAS.distributed_dataset.of(self.epoch_iterator)))
         except CannotResumeError:
             raise
-        except Exception as error:  # oomph's own error, or one of the data: the model would stay untrained
+        except Exception as error:  # an error in oomph or in the data, after which the model would stay untrained
             raise CannotResumeError(f"checkpoint {checkpoint.name}: {essence(error)}", passing=False) from error
         self.is_over = True
 
     def check_restored(self) -> None:
-        """Raise CannotResumeError after Keras' fit if no step ran to restore the checkpoint."""
+        """Raise CannotResumeError if Keras' fit is over, yet no step ran that would have restored the checkpoint."""
         if self.resumption.checkpoint is not None:
             self._failed = self.resumption.checkpoint
             raise CannotResumeError(ended_before(self._failed), passing=False)
 
     def _start_at(self, epoch: int) -> None:
-        if self._start_of_next is None:  # set already if an older checkpoint is tried
+        if self._start_of_next is None:  # it is already set if an older checkpoint is being tried
             self._start_of_next = (KERAS.initial_epoch.of(self.model),)
         KERAS.initial_epoch.put(self.model, epoch)
 
     @outside_strategy_scope()
     def begin_epoch(self, epoch: int) -> None:
-        """Begin an epoch, restoring again what its callbacks may read if a checkpoint is pending."""
+        """Start an epoch. If a checkpoint is pending, again restore everything that the epoch's callbacks may read."""
         self.epoch, self.step, self._in_epoch = epoch, 0, True
         if self.resumption.pending:
-            self.resumption.restore_early()  # as before the callbacks began this epoch a second time
+            self.resumption.restore_early()  # the state from before the callbacks start this epoch a second time
         if self._stepped:
             self.fits.beat(Phase.EPOCH_START)
             self.write_board()
 
     @outside_strategy_scope()
     def end_epoch_steps(self) -> None:
-        """Report that the steps of an epoch are done; validation and callbacks follow."""
+        """Report that an epoch's steps are done; its validation and callbacks follow."""
         if self._stepped:
             self.fits.beat(Phase.EPOCH_END)
             self.write_board(is_epoch_over=True)
@@ -195,7 +195,7 @@ class Fit(RunningFit):
 
     @outside_strategy_scope()
     def leave(self) -> None:
-        """Release the fit on every exit from Keras' fit. Restores Keras' initial epoch for the model's next fit."""
+        """Clean up after Keras' fit, no matter how it exits. Restores Keras' initial epoch for the model's next fit."""
         self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
         self.fits.files.end()
         data = self.arguments.get("x")
@@ -205,31 +205,31 @@ class Fit(RunningFit):
             KERAS.initial_epoch.put(self.model, self._start_of_next[0])
 
     def tell_interrupted(self) -> None:
-        """Report what is saved when a KeyboardInterrupt ends Keras' fit."""
+        """Report how many steps are saved when a KeyboardInterrupt stops Keras' fit."""
         self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
         leaving.tell_interrupted(self.fits, self.note_here)
 
     @outside_strategy_scope()
     def end_epoch(self) -> None:
-        """Witness the epoch after its other callbacks, since their effects are part of the state."""
+        """Write the epoch's witness after all other callbacks, since their effects are part of the state."""
         if self._stepped:
             self.proof.epoch_end(self.epoch, self.step)
 
     @outside_strategy_scope()
     def finish(self, history: Any) -> None:
-        """Save the end state of the returned fit, so that a restarted script need not train it again."""
+        """Save the end state once Keras' fit has returned, so that a restarted script need not train again."""
         seconds = time.monotonic() - self._started
         self.proof.end(self.epoch, self.step)
         reporting.tell_verification(self, at_the_end=True)
         reporting.tell_recheck(self)
-        ends = self._announced and not self.is_over  # a checkpoint that holds more epochs stays
+        ends = self._announced and not self.is_over  # keep a checkpoint that covers more epochs
         saved = self.checkpoints.save_end(history) if ends else None
         steps, too_dear = self.fits.steps - self._first_step, self.checkpoints.end_state_was_too_dear
         reporting.tell_end(self, steps, seconds, history, saved, too_dear)
 
     @outside_strategy_scope()
     def leave_if_preempted(self) -> None:
-        """End the process if preemption was requested after the last step."""
+        """Exit the process if preemption was requested after the last step."""
         if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
             leaving.leave_as_asked(self.fits, self.note_here)
 
@@ -237,7 +237,10 @@ class Fit(RunningFit):
 
     @outside_strategy_scope()
     def before_step(self, step: Step, iterator: Any) -> None:
-        """Announce the fit, resume it, or checkpoint if due; called between two steps."""
+        """Announce or resume the fit if that is still to be done, and save a checkpoint if one is due.
+
+        Called between two steps.
+        """
         try:
             if not self._announced:
                 self._announce(step)
@@ -253,8 +256,8 @@ class Fit(RunningFit):
             if self._poison:
                 self._skip_poison(iterator)
         except CannotResumeError:
-            raise  # intercept.py falls back to the checkpoint before it, or ends the run
-        except Exception as error:  # oomph's own error: the training matters more
+            raise  # intercept.py falls back to the previous checkpoint, or ends the run
+        except Exception as error:  # an error in oomph itself must not stop training
             self.note_here(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))
             self.fits.say_once(
                 f"{type(error).__name__}: {error}; training continues, without checkpoints while this error persists"
@@ -262,7 +265,7 @@ class Fit(RunningFit):
 
     @outside_strategy_scope()
     def after_step(self) -> None:
-        """Count and witness each committed execution: one step, or `steps_per_execution` of them."""
+        """Count a committed execution, which is one step or `steps_per_execution` of them, and write its witness."""
         count = self.model.steps_per_execution
         self._leave_witness(count)
         self.step += count
@@ -280,7 +283,7 @@ class Fit(RunningFit):
     def _leave_witness(self, count: int) -> None:
         try:
             self.proof.step(self.epoch, self.step, self.model.train_function.taken, count)
-        except Exception as error:  # oomph's own error: the training matters more
+        except Exception as error:  # an error in oomph itself must not stop training
             self.proof = FitProof(self.weakly, None)
             self.note_here(NoWitnesses(reason=f"{type(error).__name__}: {error}"[:2000]))
 
@@ -290,7 +293,7 @@ class Fit(RunningFit):
         reporting.tell_out_of_memory(self, failure)
 
     def recovered(self, recovery: Recovery) -> None:
-        """Report that a step was completed in micro-batches, and remember their size."""
+        """Report that a step was completed in micro-batches, and remember the micro-batch size."""
         self.fits.remember_micro_batch(self.identity, Start(recovery.micro_batch))
         self.data.step_recovered(recovery.seconds)
         reporting.tell_recovery(self, recovery)
@@ -300,16 +303,16 @@ class Fit(RunningFit):
         self.note_here(ProbeFailed(**facts_of_probe(failed)))
 
     def probed(self, promise: exactness.Promise, finding: ProbeFinding) -> None:
-        """Adopt and report the verdict of a probe on the micro-batches."""
+        """Adopt a probe's verdict on the micro-batches, and report it."""
         self.promise = promise
         self.fits.note_probe(promise, finding, fit=self.identity.ordinal)
 
     def not_recoverable(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
-        """Restart from the checkpoint if that can help; otherwise raise the user's own error."""
+        """Restart from the checkpoint if that can help; otherwise raise the user's error."""
         leaving.go_back_or_give_up(self.fits, self.identity, error, phase, reason, begin)
 
     def guard_broken(self, error: BaseException) -> None:
-        """Record that the guard cannot be built for this model: the fit continues as plain Keras."""
+        """Record that the guard cannot be built for this model, so that the fit continues as plain Keras."""
         self.promise = exactness.Promise(exactness.RESTART_ONLY, f"tracing the step {outcome_of(error)}")
         self.note_here(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))
         self.aside = f"fit at {self.identity.site} continues as plain Keras: {essence(error)}"
@@ -317,11 +320,11 @@ class Fit(RunningFit):
     # -- silent faults --------------------------------------------------------------------------------------------
 
     def _clean(self) -> None:
-        """Note that two computations of a step's gradients agreed: all saves so far can be trusted."""
+        """Record that two computations of a step's gradients agreed, so all checkpoints so far can be trusted."""
         self._clean_at = self.fits.steps
 
     def _inconsistent(self, found: Inconsistent) -> None:
-        """Restart, in a new process, from a state saved before the device computed wrongly."""
+        """Restart in a new process from a state saved before the device started to produce wrong results."""
         self.note_here(GradientsDiffer(**asdict(found)))
         reason = (
             f"two computations of the same gradients on {found.device} differ by {found.difference:.1g}"
@@ -332,7 +335,7 @@ class Fit(RunningFit):
         leaving.restart_from_checkpoint(self.fits, reason, "hardware-fault")
 
     def _drop_repeated_events(self) -> None:
-        """Remove the events that earlier attempts logged for TensorBoard and this attempt will log again."""
+        """Remove the TensorBoard events that earlier attempts logged and that this attempt will log again."""
         session = self.fits.own_session()
         taken_at = self.resumption.as_of
         if session.handover.attempt == 1 or not session.is_owner_now() or (self._resumed and taken_at is None):
@@ -341,20 +344,20 @@ class Fit(RunningFit):
             callbacks.drop_repeated_events(
                 self.callbacks, session.run_dir, session.handover.attempt, self.identity.ordinal, taken_at
             )
-        except Exception as error:  # not a folder, another kind of file: the training matters more
+        except Exception as error:  # an unexpected kind of file or folder must not stop training
             self.fits.note(GuardFailed(reason=f"event files: {type(error).__name__}: {error}"[:2000]))
 
-    # -- what it reports ------------------------------------------------------------------------------------------
+    # -- reporting ------------------------------------------------------------------------------------------------
 
     def _tell(self, tell: Callable[[RunningFit], None]) -> None:
-        """Run a report without letting its failure end the training."""
+        """Run a report without letting its failure stop training."""
         try:
             tell(self)
-        except Exception as error:  # oomph's own error: the training matters more
+        except Exception as error:  # an error in oomph itself must not stop training
             self.note_here(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))
 
     def _skip_poison(self, iterator: Any) -> None:
-        """Skip the batches of steps that failed twice, if the user allowed it (`--skip-poison`)."""
+        """Skip the batches of steps that failed twice, if the user allows that (`--skip-poison`)."""
         here = f"fit {self.identity.ordinal + 1}, epoch {self.epoch + 1}, step {self.step + 1}"
         while here in self._poison:
             self._poison.remove(here)
@@ -376,7 +379,7 @@ class Fit(RunningFit):
         self.write_board()
 
     def _set_up(self, step: GuardedStep) -> None:
-        """Apply the known facts about the step, now that it is traced, and the user's options."""
+        """Update the promise now that the step is traced, and apply the user's options to the step."""
         self.promise = exactness.promise_after_tracing(self.promise, self.model, step.extra_state())
         guarding, begin = self.fits.session.handover.guarding, self.fits.remembered_micro_batch(self.identity)
         if begin is not None:
@@ -390,7 +393,7 @@ class Fit(RunningFit):
             )  # fmt: skip
 
     def _settle_for_restarts(self) -> None:
-        """Rely on restarts alone, since steps of a train function that is not Keras' own are not guarded."""
+        """Rely on restarts alone, since steps are not guarded if the train function isn't Keras' own."""
         if self.promise.kind != exactness.RESTART_ONLY:
             self.promise = exactness.Promise(exactness.RESTART_ONLY, "a train function that is not Keras' own")
         if self.fits.session.handover.guarding.recheck:

@@ -1,7 +1,7 @@
-"""The state of a model within a fit beyond its variables: changes by callbacks, and the draws of its steps.
+"""A model's state within a fit, beyond its variables: the changes by callbacks, and the random draws of its steps.
 
-Callbacks may change which layers train, their settings, and the compilation. A fit runs two steps, one for training and
-one for validation, and both keep counting their random numbers in the next fit of the model.
+Callbacks may change which layers are trainable, their settings, and how the model is compiled. A fit runs two steps,
+one for training and one for validation; both continue counting their random draws in the model's next fit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLAIN = frozenset((bool, int, float, str, type(None)))
 
 
 class Trained:
-    """The settings of a model at the beginning of its training, used to find what callbacks change."""
+    """A model's settings when training starts, for detecting changes that callbacks make."""
 
     def __init__(self, model: Any) -> None:
         self._compiled = _compilation(model)
@@ -32,11 +32,11 @@ class Trained:
         self._settings = _settings(model)
 
     def is_compiled_anew(self, model: Any) -> bool:
-        """True if the model has been recompiled since."""
+        """True if the model has been recompiled since training started."""
         return any(one is not other for one, other in zip(_compilation(model), self._compiled, strict=True))
 
     def now(self, model: Any) -> dict[str, Any]:
-        """Return the trainable layers, the changed settings, and whether the train function is new; JSON-ready."""
+        """Return which layers are trainable, the changed settings, and whether the train function is new, for JSON."""
         layers = [bool(layer.trainable) for layer in KERAS.flatten_layers.call(model)]
         made_anew = model.train_function is not self._function
         return {"layers": layers, "settings": self._changed(_settings(model)), "made_anew": made_anew}
@@ -52,12 +52,12 @@ class Trained:
 
 
 def is_made_anew(kept: Any) -> bool:
-    """True if the saved fit recreated its train function, which was then traced with all changes up to that point."""
+    """True if the saved fit recreated its train function, which was then traced with every change made by then."""
     return isinstance(kept, dict) and bool(kept.get("made_anew"))
 
 
 def restore_changes(model: Any, kept: Any) -> None:
-    """Restore which layers are trainable, and their settings; call this before the first step is traced."""
+    """Restore which layers are trainable, and the parts' settings. Call this before the first step is traced."""
     if not isinstance(kept, dict):
         return
     parts = _parts(model)
@@ -77,7 +77,7 @@ def _is_alike(value: Any, now: Any) -> bool:
 
 
 def _train_those(model: Any, wanted: list[bool]) -> bool:
-    """Set which layers are trainable; return True if any changed."""
+    """Set which layers are trainable; return True if this changed any of them."""
     layers = KERAS.flatten_layers.call(model)
     if len(wanted) != len(layers) or all(
         bool(layer.trainable) == one for layer, one in zip(layers, wanted, strict=True)
@@ -99,7 +99,7 @@ def _settings_of(part: Any) -> dict[str, Any]:
 
 
 def _parts(model: Any) -> dict[str, Any]:
-    """Return layers, optimizers and loss, keyed by class and number: building may add layers of other classes."""
+    """Return the layers, optimizers and loss by class and number, since building may add layers of other classes."""
     loss = getattr(model, "loss", None)
     found: dict[str, Any] = {}
     counts: Counter[str] = Counter()
@@ -121,7 +121,7 @@ def _names_of(part: Any) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _names_of_settings(kind: Any) -> frozenset[str]:
-    """Return the argument names of a Keras class; objects of user classes are captured elsewhere."""
+    """Return the argument names of a Keras class; instances of user-defined classes are captured elsewhere."""
     if not kind.__module__.startswith("keras."):
         return frozenset()
     try:
@@ -138,7 +138,7 @@ _TRAINING, _VALIDATION = "draws/", "validation/"
 
 
 def draws_as_arrays(model: Any) -> list[Array]:
-    """Return the count of draws that each random operation of the model's steps keeps: int64 [3] each."""
+    """Return the draw count kept for each random operation in the model's steps, as int64 arrays of shape [3]."""
     return [
         Array(f"{under}{number}", "int64", value)
         for under, step in _steps(model)
@@ -147,12 +147,12 @@ def draws_as_arrays(model: Any) -> list[Array]:
 
 
 def hidden_draws(model: Any) -> list[Reason]:
-    """Return the reasons some random operations of the model's steps cannot be restored."""
+    """Return the reasons why some random operations in the model's steps cannot be restored."""
     return [line for _, step in _steps(model) for line in step.hidden_state()]
 
 
 def restore_draws(model: Any, checkpoint: Checkpoint) -> list[Reason]:
-    """Restore the counts of the random operations from a checkpoint; return what could not be restored."""
+    """Restore the draw counts of the random operations from a checkpoint; return reasons for any that are lost."""
     kept = {under: training_state.read_arrays(checkpoint, under) for under in (_TRAINING, _VALIDATION)}
     if kept[_VALIDATION]:
         model.make_test_function()

@@ -1,7 +1,7 @@
-"""Reports of a fit: events in the journal, and lines for the user. Runs in the script process.
+"""Reports on a fit, with events in the journal and lines for the user. Runs in the script process.
 
-A script with its own checkpoints begins a fit at a later epoch than the first attempt did, through `initial_epoch` or
-Keras' BackupAndRestore. oomph then restores nothing, but counts the earlier steps.
+A script with its own checkpoints starts a fit at a later epoch than the first attempt did, through `initial_epoch` or
+Keras' BackupAndRestore. In that case, oomph doesn't restore anything, but it counts the earlier steps.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ def tell_start(fit: RunningFit, step: Step) -> None:
 
 
 def announced(promise: exactness.Promise, is_split: bool) -> str:
-    """Describe a promise in words, before any step has run out of memory.
+    """Describe a promise before any step has run out of memory.
 
     Args:
-        is_split: whether every batch is split from the start.
+        is_split: True if every batch is split from the start.
     """
     if promise.kind == exactness.APPROXIMATE and not is_split:
         return f"exact until a batch must be split, then {promise}"
@@ -133,7 +133,7 @@ def tell_recovery(fit: RunningFit, recovery: Recovery) -> None:
 
 
 def tell_verification(fit: RunningFit, at_the_end: bool) -> None:
-    """Report once how the verified steps compare with plain Keras."""
+    """Report, only once, how the verified steps compare with plain Keras."""
     step = fit.model.train_function
     verification = step.verification if isinstance(step, GuardedStep) else None
     if verification is None or (verification.pending and not at_the_end):
@@ -144,7 +144,7 @@ def tell_verification(fit: RunningFit, at_the_end: bool) -> None:
 
 
 def verified_in_words(found: Verified) -> str:
-    """Describe the result of a comparison with plain Keras, with the difference that rounding can explain."""
+    """Describe the result of a comparison with plain Keras, including how much difference rounding can explain."""
     stopped = f"; {found.stopped}" if found.stopped else ""
     if not found.steps:
         return f"no step was compared with plain Keras{stopped}"
@@ -161,7 +161,7 @@ def verified_in_words(found: Verified) -> str:
 
 
 def tell_short_epoch(fit: RunningFit) -> None:
-    """Report that an epoch's data ran out early: in the journal every time, in words only once."""
+    """Report that an epoch's data ran out early: to the journal every time, but to the user only once."""
     if fit.model.stop_training:
         return
     wanted = getattr(fit.epoch_iterator, "steps_per_epoch", None)
@@ -177,9 +177,9 @@ def tell_short_epoch(fit: RunningFit) -> None:
 
 
 def tell_aside(fit: RunningFit) -> None:
-    """Report that the guard has stepped aside, once a plain step has worked.
+    """Report that the guard is no longer used, once a step of plain Keras has succeeded.
 
-    An error in the script itself would have ended both the guarded and the plain step.
+    An error in the script itself would have made both the guarded and the plain step fail.
     """
     if fit.aside:
         fit.fits.say_once(fit.aside)
@@ -187,7 +187,7 @@ def tell_aside(fit: RunningFit) -> None:
 
 
 def tell_recheck(fit: RunningFit) -> None:
-    """Report, at the end, how many steps were computed twice."""
+    """Report how many steps were computed twice. Called when the fit ends."""
     step = fit.model.train_function
     recheck = step.recheck if isinstance(step, GuardedStep) else None
     if recheck is None:
@@ -201,9 +201,9 @@ def tell_end(fit: RunningFit, steps: int, seconds: float, history: Any, saved: A
     """Report that the fit has returned.
 
     Args:
-        steps: the steps of this attempt.
+        steps: the number of steps in this attempt.
         saved: the end state, if it was saved.
-        too_dear: True if it was not saved because of its cost.
+        too_dear: True if the end state was not saved because that would have been too expensive.
     """
     step = fit.model.train_function
     fit.fits.note(
@@ -230,17 +230,17 @@ def _last_loss(history: Any) -> float | None:
 
 
 _KEEP_THE_SIZE = ("Prefetch", "Options", "Take", "Skip", "Repeat", "Cache", "Shuffle", "_MapDataset", "ParallelMap")
-"""Names of stages that may follow `batch` without changing the batch size."""
+"""The names of stages that may follow `batch` without changing the batch size."""
 _MOST_STAGES = 100
 
 
 def memory_taken(model: Any, epochs: Any, data: Any, seen_peak: int) -> dict[str, int | None]:
-    """Return the batch size and the training device's memory in bytes, as fields of `fit-finished`; None if unknown.
+    """Return the batch size and the training device's memory, in bytes, as fields of `fit-finished`; None if unknown.
 
     Args:
         epochs: Keras' epoch iterator over the data.
         data: the argument `x` of `fit`.
-        seen_peak: the most bytes that were in use after a step.
+        seen_peak: the highest peak read after a step, in bytes.
     """
     now = peak_bytes_of_device()
     peak = None if now is None else max(now, seen_peak)
@@ -254,7 +254,7 @@ def memory_taken(model: Any, epochs: Any, data: Any, seen_peak: int) -> dict[str
 
 
 def batch_size(epochs: Any, data: Any) -> int | None:
-    """Return the number of samples in a full batch; None if only reading the data would show it."""
+    """Return the number of samples in a full batch, or None if finding out would require reading the data."""
     size = getattr(getattr(epochs, "data_adapter", None), "batch_size", None)
     if size is None and isinstance(data, tf.data.Dataset):
         size = _size_in(data)
@@ -283,7 +283,7 @@ def _kept_bytes(model: Any) -> int:
 
 
 def tell_unsavable(fit: RunningFit) -> None:
-    """Warn if the model's configuration cannot be saved, without writing a file or drawing random numbers."""
+    """Warn if the model's configuration cannot be saved, without writing any files or drawing random numbers."""
     for finding in _found(fit):
         fit.fits.note(FindingMade(**as_data(finding)))
         fit.fits.say_once(in_words(finding))
@@ -310,12 +310,12 @@ def _found(fit: RunningFit) -> Iterator[Finding]:
                 ),
                 kind=save.path,
             )
-    if training_state.random_state() != random:  # the user's own get_config has drawn some
+    if training_state.random_state() != random:  # a custom get_config has drawn random numbers
         training_state.restore_random_state(random)
 
 
 def tell_own_resume(fit: RunningFit) -> bool:
-    """Report a fit that the script resumed by itself, and count its earlier steps; False if it did not."""
+    """Report a fit that the script itself resumed, and count its earlier steps; return False if it wasn't resumed."""
     fits, session = fit.fits, fit.fits.own_session()
     if session.handover.attempt == 1 or not session.is_owner_now() or session.run_dir is None or not fit.epoch:
         return False
@@ -332,20 +332,21 @@ def tell_own_resume(fit: RunningFit) -> bool:
 
 
 def begun_before(events: Iterable[Event], key: str, epoch: int) -> int | None:
-    """Return the fit's number in earlier attempts if any of them began it at an earlier epoch; None otherwise."""
+    """Return the fit's number in earlier attempts if one of them started it at an earlier epoch, or None otherwise."""
     mine = [fit for fit in facts(events, FitStarted) if fit.key == key]
     first = min((epoch if fit.first_epoch is None else fit.first_epoch for fit in mine), default=epoch)
     return mine[-1].fit if first < epoch else None
 
 
 def steps_before(before: Progress | None, fit: int, epoch: int, per_epoch: int | None) -> int:
-    """Return the number of steps of the run before an epoch, given the last attempt's progress; 0 if unknown.
+    """Return the number of steps that the run had trained before an epoch, or 0 if unknown.
 
     Args:
-        per_epoch: the steps of an epoch; None if unknown, as with data of unknown length.
+        before: the progress of the previous attempt.
+        per_epoch: the number of steps per epoch, or None if unknown, as with data of unknown length.
     """
     if before is None or before.fit != fit:
         return 0
-    if per_epoch is None:  # an epoch that is over had as many as were done in it
+    if per_epoch is None:  # a finished epoch has as many steps as were done in it
         per_epoch = before.step if epoch == before.epoch + 1 else 0
     return max(0, before.steps - before.step + (epoch - before.epoch) * per_epoch)

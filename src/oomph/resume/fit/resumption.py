@@ -1,4 +1,4 @@
-"""Resumption: restores a fit from a checkpoint, at its first step."""
+"""Resumption: restores a fit from a checkpoint when the fit reaches its first step."""
 
 from __future__ import annotations
 
@@ -36,11 +36,15 @@ from oomph.terminal.amounts import counted
 _TRIES = 3
 _PAUSE_SECONDS = 1.0
 _MAY_PASS = (OSError, MemoryError, tf.errors.ResourceExhaustedError, tf.errors.UnavailableError)
-"""Transient errors that do not concern the checkpoint: memory or file system."""
+"""Transient memory or file system errors, which do not mean that there is anything wrong with the checkpoint."""
 
 
 class CannotResumeError(CheckpointError):
-    """No checkpoint could be restored, but all are intact. `passing` is True if a later try may succeed."""
+    """Raised if no checkpoint could be restored, although all are intact.
+
+    Args:
+        passing: True if a later try may succeed.
+    """
 
     def __init__(self, reason: str, passing: bool) -> None:
         super().__init__(reason)
@@ -48,16 +52,16 @@ class CannotResumeError(CheckpointError):
 
 
 class Resumption:
-    """The checkpoint that a fit resumes from, if any."""
+    """Restores the checkpoint that a fit resumes from, if there is one."""
 
     def __init__(self, fit: RunningFit) -> None:
         self._fit, self._fits = fit, fit.fits
         self.checkpoint: Checkpoint | None = None
-        """The checkpoint that is still to be restored."""
+        """The checkpoint still to be restored, if any."""
         self.logs: dict[str, float] = {}
         """The logs of the last step before the checkpoint."""
         self._data_kind = ""
-        """How the data position was restored, such as "exact". Once this is set, batches are not skipped again."""
+        """How the data position was restored, such as "exact". Once this is set, no more batches are skipped."""
 
     @property
     def pending(self) -> bool:
@@ -66,7 +70,7 @@ class Resumption:
 
     @property
     def epochs(self) -> int | None:
-        """The number of epochs that the script asks for; None if the argument is not a number."""
+        """The number of epochs that the script asks for, or None if the argument is not an integer."""
         epochs = self._fit.arguments.get("epochs")
         return epochs if isinstance(epochs, int) else None
 
@@ -76,21 +80,21 @@ class Resumption:
 
     @property
     def as_of(self) -> float | None:
-        """The time of the pending checkpoint, in seconds since 1970; None if none is pending."""
+        """The time of the pending checkpoint, in seconds since 1970, or None if no checkpoint is pending."""
         return None if self.checkpoint is None else self.checkpoint.meta.taken_at
 
     def skipped_steps(self) -> int:
-        """Return the number of steps of the resumed epoch done by an earlier attempt."""
+        """Return the number of steps in the resumed epoch that an earlier attempt completed."""
         return 0 if self.checkpoint is None or self._other_data(self.checkpoint) else self.checkpoint.position.step
 
     def skipped_epochs(self) -> int:
-        """Return the number of whole epochs of the fit done by an earlier attempt."""
+        """Return the number of whole epochs of the fit that an earlier attempt completed."""
         if self.checkpoint is None:
             return 0
         return self.checkpoint.position.epoch - int(self._fit.arguments.get("initial_epoch") or 0)
 
     def pass_over_iterators(self, epochs: Any) -> None:
-        """Advance the data past the iterators before the one that continues, unless that one was saved."""
+        """Advance the data past all iterators before the one that continues, unless that iterator was saved."""
         checkpoint, data = self.checkpoint, self._fit.data
         if checkpoint is None:
             return
@@ -104,7 +108,7 @@ class Resumption:
         data.pass_over(epochs, count, used_in(checkpoint), between=validate)
 
     def _catch_up(self, checkpoint: Checkpoint, watched: Watched) -> None:
-        """Create the validation iterators that were created after the training iterator that is to continue."""
+        """Create the validation iterators that the earlier attempt created after the resumed training iterator."""
         validation = self._fit.validation
         validation.catch_up(checkpoint, said(checkpoint.meta.iterators_made), watched)
         if validation.is_guessed(checkpoint):
@@ -113,7 +117,7 @@ class Resumption:
     def restore_early(self) -> None:
         """Restore the state that callbacks see in their first `on_epoch_begin`; the first step restores it again."""
         checkpoint = self.checkpoint
-        if checkpoint is None or checkpoint.meta.objects is None:  # the first step refuses a forged one
+        if checkpoint is None or checkpoint.meta.objects is None:  # the first step rejects a forged checkpoint
             return
         if checkpoint.meta.validated:
             self._fit.validation.begin_early(self._fit.epoch_iterator)
@@ -128,7 +132,7 @@ class Resumption:
         self._restore_files(checkpoint)
 
     def _trace_as_at_the_beginning(self) -> None:
-        """Trace the step before anything is restored, as the earlier attempt did before anything had changed."""
+        """Trace the step before anything is restored, since the earlier attempt traced it before anything changed."""
         dataset = KERAS.distributed_dataset.get(self._fit.epoch_iterator)
         if isinstance(dataset, tf.data.Dataset):
             self._fit.model.train_function.prepare(OnlySpec(tf.data.IteratorSpec(dataset.element_spec)))
@@ -136,7 +140,7 @@ class Resumption:
                 self._trace_validation()
 
     def _trace_validation(self) -> None:
-        """Also trace the validation step. Keras does so at the first validation."""
+        """Trace the validation step as well, as Keras does at the first validation."""
         model = self._fit.model
         spec = self._fit.validation.spec(self._fit.epoch_iterator)
         if spec is not None:
@@ -145,7 +149,10 @@ class Resumption:
                 model.test_function.prepare(OnlySpec(tf.data.IteratorSpec(spec)))
 
     def prepare_data(self) -> bool:
-        """Restore the state that the resumed iterator starts from, before it is created; return False if not saved."""
+        """Restore the state that the resumed iterator starts from, before it is created.
+
+        Returns False if the state of the objects was not saved.
+        """
         if self.checkpoint is None or self._other_data(self.checkpoint):
             return False
         kept = self.checkpoint.meta.moment
@@ -159,7 +166,7 @@ class Resumption:
         return objects is not None
 
     def restore(self, step: Step, iterator: Any) -> None:
-        """Restore the state; raises CannotResumeError, with the model untouched, if that fails."""
+        """Restore the state. If that fails, raises CannotResumeError and leaves the model untouched."""
         checkpoint = self.checkpoint
         assert checkpoint is not None
         is_over = self.is_over(checkpoint)
@@ -178,7 +185,7 @@ class Resumption:
         fit.write_board()
 
     def _restored(self, step: Step, checkpoint: Checkpoint, iterator: Any, anew: bool) -> str:
-        """Restore the state, with retries where they may help; return how the data position was restored."""
+        """Restore the state, retrying after transient errors; return how the data position was restored."""
         for tried in range(1, _TRIES + 1):
             try:
                 return self._restore_state(step, checkpoint, iterator, anew)
@@ -221,7 +228,7 @@ class Resumption:
         return kind
 
     def _tell_order_to_come(self, checkpoint: Checkpoint) -> None:
-        """Report that later epochs get a new random order, unlike an undisturbed run."""
+        """Report if later epochs get a new random order, which would differ from that of an uninterrupted run."""
         dataset = KERAS.distributed_dataset.get(self._fit.epoch_iterator)
         last = checkpoint.position.epoch + 1 >= int(self._fit.arguments.get("epochs") or 1)
         if not last and dataset is not None and datasets.is_ordered_by_chance(dataset):
@@ -234,9 +241,9 @@ class Resumption:
         self._fit.lost += reasons_from(checkpoint.meta.hidden)
 
     def _restore_files(self, checkpoint: Checkpoint) -> None:
-        """Restore each file that the fit wrote when the script opens it, so that it can read its earlier content."""
+        """Restore each file that the fit wrote as soon as the script opens it to read its earlier content."""
         self._fits.files.put_back_when_opened(written_files.states_in(checkpoint), self._lost_file)
-        self._fits.files.tell_when_read(log_files())  # they hold lines of steps that are repeated
+        self._fits.files.tell_when_read(log_files())  # they contain lines from steps that are repeated
 
     def _lost_file(self, path: str) -> None:
         cause = because("file-read", path=path)
@@ -246,7 +253,7 @@ class Resumption:
         self._fits.say_once(f"not equal to the earlier attempt: {cause}")
 
     def _batches_before(self, checkpoint: Checkpoint) -> list[int]:
-        """Return the fingerprints, recorded by witnesses, of the batches before a checkpoint."""
+        """Return the fingerprints that witnesses recorded for the batches before a checkpoint."""
         fit, at = self._fit, checkpoint.position
         if fit.fits.witnesses is None or int(fit.model.steps_per_execution) > 1:
             return []
@@ -300,17 +307,17 @@ class Resumption:
             self._fits.say(f"not equal to the earlier attempt: {cause}")
 
     def _other_data(self, checkpoint: Checkpoint) -> bool:
-        """True if the data differ from the checkpoint's, which makes its data position meaningless."""
+        """True if the data differs from the checkpoint's data, which makes the checkpoint's data position useless."""
         self._fit.beginning.facts(self._fit.epoch_iterator)
         return bool(self._fit.beginning.changes(checkpoint, provenance.DATA))
 
 
 def _build_by_a_call(model: Any, iterator: Any) -> None:
-    """Build a model by calling it once on zeros, since it reads numbers when called and so cannot be traced.
+    """Build a model by calling it once on zeros, since it reads values when called and therefore cannot be traced.
 
-    The restore that follows undoes what the call does to Python objects and random numbers. A model that cannot be
-    called, such as one with only a `train_step`, stays as it is. If variables are still missing, the restore reports
-    it.
+    The restore that follows undoes any effect of the call on Python objects and random numbers. A model that cannot be
+    called, such as one with only a `train_step`, stays as it is. The restore reports any variables that are still
+    missing.
     """
     try:
         spec = batches.without_optionals(iterator.element_spec)
@@ -321,13 +328,13 @@ def _build_by_a_call(model: Any, iterator: Any) -> None:
 
 
 def ended_before(checkpoint: Checkpoint) -> str:
-    """Return the message saying that the data end before the position of a checkpoint."""
+    """Return the message for data that runs out before a checkpoint's position."""
     at = checkpoint.position
     return f"checkpoint {checkpoint.name} is from epoch {at.epoch + 1}, step {at.step + 1}, but the data end before it"
 
 
 def returned(what: str, site: str, checkpoint: Checkpoint, epochs: int | None) -> str:
-    """Return the message saying that a training already has all the epochs that the script asks for."""
+    """Return the message for a fit or loop that has already trained all the epochs that the script asks for."""
     at = checkpoint.position
     trained = counted(at.epoch, "epoch") + (f" and {counted(at.step, 'step')}" if at.step else "")
     return (

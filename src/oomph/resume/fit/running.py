@@ -1,4 +1,4 @@
-"""RunningFit: the facts and the position of the running fit, used for its checkpoints, resumption and proof."""
+"""RunningFit: the facts and position of the running fit, used for its checkpoints, resumption and proof."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _of_models: WeakKeyDictionary[Any, fingerprints.StateFingerprint] = WeakKeyDictionary()
-"""State fingerprints by model: traced once per model, not once per fit."""
+"""The state fingerprint of each model, which is traced once per model rather than once per fit."""
 
 
 class FitProof(Proof):
-    """The witnesses of one fit.
+    """Writes and compares the witnesses of one fit.
 
     Args:
-        board: where witnesses are written; None to write none.
+        board: the board to write witnesses to, or None to leave no witnesses.
     """
 
     def __init__(self, fit: RunningFit, board: WitnessBoard | None) -> None:
@@ -61,12 +61,12 @@ class FitProof(Proof):
 
 
 class RunningFit:
-    """The facts and the position of one running fit.
+    """The facts and position of one running fit.
 
     Args:
-        identity: the identity of the fit.
-        promise: how it is guarded, as known before tracing.
-        arguments: the bound arguments of `fit`, to be passed on.
+        identity: the fit's identity.
+        promise: how the fit is guarded, as far as is known before tracing.
+        arguments: the bound arguments of `fit`, which are passed on to Keras.
         turn: the values that distinguish this iteration of the script's loops from others.
     """
 
@@ -84,33 +84,33 @@ class RunningFit:
         self.fits, self.model, self.identity, self.promise = fits, model, identity, promise
         self.arguments = arguments
         self.callbacks = callbacks.listed(arguments.get("callbacks"))
-        """The user's own callbacks, without oomph's."""
+        """The user's callbacks, without oomph's own."""
         self.objects = FitObjects(model, arguments, self.callbacks)
         values, figures = self.objects.fingerprints(), self.objects.settings()
         self.beginning = Beginning(model, arguments, self.callbacks, values, figures, turn)
         self.epoch = int(arguments.get("initial_epoch") or 0)
         self.step = 0
         self.epoch_iterator: Any = None
-        """Keras' epoch iterator over the training data, once Keras has created it."""
+        """Keras' epoch iterator over the training data, once it exists."""
         self.data = DataPosition(fits, self.objects)
         self.validation = ValidationData(arguments, model)
         self.trained = model_state.Trained(model)
         self.functions: WeakSet[Any] = WeakSet()
-        """The `tf.function`s called while the fit runs, except its own steps."""
+        """The `tf.function`s called while the fit runs, except for its own steps."""
         self.lost: list[Reason] = []
-        """The reasons some state was not restored."""
+        """The reasons why parts of the state were not restored."""
         self.is_over = False
         """True if an earlier attempt trained at least as many epochs as the script asks for now."""
         self.seen_peak = 0
-        """The peak device memory in bytes, read after each step because the script may reset TensorFlow's own count."""
+        """The peak device memory, in bytes, as read after some steps: the script may reset TensorFlow's own count."""
         self.short_epochs = ShortEpochs()
         self.aside = ""
-        """The reason the guard is no longer used, or empty; reported once Keras' own step has worked."""
+        """The message that the guard is no longer used, or empty; printed once Keras' own step has succeeded."""
         self.proof: Proof = FitProof(self.weakly, fits.witnesses)
 
     @property
     def weakly(self) -> Self:
-        """A weak reference for the fit's own parts: a cycle would keep its data alive until garbage collection."""
+        """A weak reference for the fit's own parts; a cycle would keep its data alive until garbage collection."""
         return cast("Self", proxy(self))
 
     @property
@@ -119,13 +119,13 @@ class RunningFit:
         return Position(self.identity.ordinal, self.epoch, self.step, self.fits.steps)
 
     def note_here(self, fact: AtStep) -> None:
-        """Write an event with the position of the fit."""
+        """Write an event to the journal, with the fit's position."""
         self.fits.note(fact.with_fields(fit=self.identity.ordinal, epoch=self.epoch, step=self.step))
 
     def write_board(self, is_epoch_over: bool = False) -> None:
         """Update the progress board."""
         of_epoch = getattr(self.epoch_iterator, "num_batches", None)
-        is_over = is_epoch_over or (of_epoch is not None and 0 < of_epoch <= self.step)  # callbacks of the last step
+        is_over = is_epoch_over or (of_epoch is not None and 0 < of_epoch <= self.step)  # last step's callbacks
         self.fits.write_board(self.identity.ordinal, self.epoch, self.step, is_over)
 
     def measure_epoch(self) -> None:
@@ -138,7 +138,7 @@ class RunningFit:
         step = self.model.train_function
         self.fits.meter.stepped(self.step, self.fits.steps, step.taken.logs, getattr(step, "micro_batch", None))
         taken = self.step // self.model.steps_per_execution
-        if taken & (taken - 1) == 0:  # a power of two: a few times in each epoch
+        if taken & (taken - 1) == 0:  # only at powers of two, so a few times per epoch
             self.seen_peak = max(self.seen_peak, peak_bytes_of_device() or 0)
 
 
@@ -151,24 +151,24 @@ class ShortEpoch:
 
     epoch: int
     steps: int
-    """The number of steps that the epoch had."""
+    """The number of steps that the epoch actually had."""
     wanted: int
 
 
 class ShortEpochs:
-    """The epochs of one fit whose data ran out in this process."""
+    """Collects a fit's epochs whose data ran out in this process."""
 
     def __init__(self) -> None:
         self.found: list[ShortEpoch] = []
         self._longest = 0
 
     def end(self, epoch: int, steps: int, wanted: int | None, is_one_pass: bool = False) -> ShortEpoch | None:
-        """Return the epoch if it was too short. Call it for an epoch that no callback has ended.
+        """Record an epoch and return it if it was too short. Don't call this for an epoch that a callback stopped.
 
         Args:
-            steps: how many steps it had.
-            wanted: `steps_per_epoch`; if None, epochs may differ in length but not be empty.
-            is_one_pass: True for a generator; Keras keeps only its first two batches for later epochs.
+            steps: the number of steps that the epoch had.
+            wanted: `steps_per_epoch`; if None, epochs may differ in length, but must not be empty.
+            is_one_pass: True for a generator, of which Keras keeps only the first two batches for later epochs.
         """
         due = wanted or (self._longest if is_one_pass or not steps else 0)
         self._longest = max(self._longest, steps)
@@ -179,7 +179,7 @@ class ShortEpochs:
         return short
 
     def finding(self) -> Finding:
-        """Describe all short epochs in one finding."""
+        """Describe all short epochs in a single finding."""
         first, last = self.found[0], self.found[-1]
         if len(self.found) == 1:
             which = f"epoch {first.epoch + 1}, which had {last.steps} of its {counted(last.wanted, 'step')}"

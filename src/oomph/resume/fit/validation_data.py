@@ -1,7 +1,8 @@
-"""ValidationData: recreates, in a resumed fit, the iterators that Keras made over the validation data.
+"""ValidationData: recreates the iterators that Keras created over the validation data, when a fit is resumed.
 
-A shuffle draws a seed for each of them. If training and validation data come from one shuffled dataset, as after
-`take` and `skip`, it also draws one for each training iterator. So the order of their creation is recorded.
+A shuffled dataset draws a seed for each of them. If training and validation data come from the same shuffled dataset,
+as with `take` and `skip`, it also draws one for each training iterator. The order of their creation is therefore
+recorded.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ READ_AHEAD = because("validation-read-ahead")
 
 
 class ValidationData:
-    """The validation data of one fit.
+    """The validation data of one fit, and the iterators created over it.
 
     Args:
-        arguments: the arguments of `fit`.
+        arguments: the arguments passed to `fit`.
     """
 
     def __init__(self, arguments: Mapping[str, Any], model: Any) -> None:
@@ -36,15 +37,15 @@ class ValidationData:
         self._steps, self._model = arguments.get("validation_steps"), model
         self._data, self._arguments = data if shuffled else given, arguments
         self.is_begun = False
-        """True if a validation has begun, so that its step is traced."""
+        """True if a validation has started, and its step is therefore traced."""
         self.made: list[list[int]] = []
-        """For each validation iterator, the number of training iterators created before it, and whether it was used."""
+        """For each validation iterator, the number of training iterators created before it, and 1 if it was used."""
 
     def spec(self, epochs: Any) -> Any:
-        """Return the element spec of the validation batches; None if only a batch can show it.
+        """Return the element spec of the validation batches, or None if finding out would require reading a batch.
 
         Args:
-            epochs: Keras' epoch iterator over the training data, which has the same form as the one over
+            epochs: Keras' epoch iterator over the training data, which has the same structure as the one over
                 `validation_split` data.
         """
         if isinstance(self._data, tf.data.Dataset):
@@ -63,10 +64,10 @@ class ValidationData:
         )).element_spec  # fmt: skip
 
     def begin_early(self, epochs: Any) -> None:
-        """Create Keras' iterator over validation data from which it reads a batch to learn their form.
+        """Create Keras' iterator over validation data early if creating it reads a batch to determine its structure.
 
-        Keras would do so at the first validation, after the state is restored, and what the batch draws from NumPy's or
-        another global generator would be drawn once more than in the earlier attempt.
+        Keras would create it at the first validation, after the state is restored. Reading that batch would then draw
+        from NumPy's or another global generator once more than in the earlier attempt.
 
         Args:
             epochs: Keras' epoch iterator over the training data.
@@ -83,21 +84,21 @@ class ValidationData:
         setattr(self._model, KERAS.validation_epochs.name_on(self._model), made)
 
     def note_made(self, after: int) -> None:
-        """Record a new validation iterator, created after this many training iterators."""
+        """Record a new validation iterator that was created after this many training iterators."""
         if self._dataset is not None:
             self.made.append([after, 0])
 
     def note_used(self) -> None:
-        """Record that the last iterator is used, since Keras creates some without taking any batches from them."""
+        """Record that the last iterator is used, since Keras creates some from which it never reads a batch."""
         if self.made:
             self.made[-1][1] = 1
 
     def forget(self) -> None:
-        """Forget all iterators, since the fit starts over."""
+        """Forget all iterators because the fit starts over."""
         self.made.clear()
 
     def catch_up(self, checkpoint: Checkpoint, trained_on: int, watched: Watched) -> None:
-        """Create the iterators that had been created by the `trained_on`-th training iterator of an earlier attempt."""
+        """Create the iterators that an earlier attempt had created by its `trained_on`-th training iterator."""
         wanted = checkpoint.meta.validated_after
         while self._dataset is not None and len(self.made) < len(wanted):
             after, used = map(int, wanted[len(self.made)])
@@ -110,7 +111,7 @@ class ValidationData:
                     pass
 
     def is_guessed(self, checkpoint: Checkpoint) -> bool:
-        """True if the order of the next batches depends on TensorFlow's unknown read-ahead."""
+        """True if the order of the next batches depends on how far ahead TensorFlow has read, which is unknown."""
         used = any(entry[1] for entry in checkpoint.meta.validated_after)
         return used and bool(self._steps) and self._dataset is not None and datasets.repeats_shuffled(self._dataset)
 

@@ -1,9 +1,9 @@
-"""The files that a fit writes. Like its weights, they belong to its result.
+"""Records and restores the files that a fit writes, which are part of its result, just like its weights.
 
 When the fit ends, their content is recorded, and copied if small. A finished fit is not skipped if one of its files is
-missing or changed. Within a fit, content is recorded at each checkpoint, since callbacks may read back what they wrote.
-A file is restored only if a callback of this process names it, or when the script opens it: a checkpoint is data and
-must not choose which files are written.
+missing or has changed. Within a fit, content is recorded at each checkpoint, since callbacks may read the files back.
+A file is restored only if a callback in this process names it, or when the script opens it: a checkpoint is just data,
+and must not choose which files are written.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from oomph.script.restorable import may_be_restored
 
 _MOST_COPIED = 64 << 20
 _MOST_COPIED_WITHIN, _MOST_OF_ONE = 4 << 20, 1 << 20
-"""The most bytes of files copied within a fit: per checkpoint, and per file."""
+"""The most bytes of files to copy within a fit: per checkpoint, and per file."""
 _SETTLED_NS = 50_000_000
-"""The time, in nanoseconds, after which a change gets a new modification time: file systems count milliseconds."""
+"""After this many nanoseconds, a change is sure to get a new modification time, as file systems count milliseconds."""
 _MOST_READ = 1 << 30
 _PLACEHOLDER = re.compile(r"\\\{.*?\\\}")
 _GLOB = re.compile(r"\{.*?\}")
 _NAMED = re.compile(r"[^\W_]")
-"""Matches what a name has besides its placeholders: a text that only has those would name every file."""
+"""Matches a letter or digit outside the placeholders; a name made up of placeholders alone would match every file."""
 _APPENDED = ("TensorBoard",)
 """The callback classes whose files are logs that the script does not read back."""
 
 
 def noted(callbacks: list[Any], opened: Iterable[str], since: float) -> tuple[list[dict[str, Any]], list[Array]]:
-    """Return files that callbacks name or that were opened, if written after `since`, and copies of the small ones."""
+    """Return the files written after `since` that callbacks name or that were opened, and copies of the small ones."""
     found: list[dict[str, Any]] = []
     copies: list[Array] = []
     room = _MOST_COPIED
@@ -63,13 +63,13 @@ def noted(callbacks: list[Any], opened: Iterable[str], since: float) -> tuple[li
 
 
 class Kept:
-    """The files of a fit at its checkpoints; a file unchanged since the last one is not read again."""
+    """Reads a fit's files at its checkpoints, except for files that have not changed since the previous checkpoint."""
 
     def __init__(self) -> None:
         self._read: dict[str, FileState] = {}
 
     def states(self, callbacks: list[Any], opened: Iterable[str]) -> list[FileState]:
-        """Return the current state of the files that callbacks name and of those opened for writing."""
+        """Return the current state of the files that callbacks name and of the files opened for writing."""
         paths = dict.fromkeys([*map(os.path.abspath, map(str, _named_by(callbacks))), *opened])
         found, room = [], _MOST_COPIED_WITHIN
         for path in paths:
@@ -95,7 +95,7 @@ class Kept:
 
 
 def as_meta(states: list[FileState]) -> list[dict[str, Any]]:
-    """Return the JSON part of file states; `as_arrays` returns the rest."""
+    """Convert file states to the JSON part of a checkpoint; `as_arrays` converts the rest."""
     return [
         {"path": s.path, "stamp": list(s.stamp), "copied": s.content is not None, "origin": list(s.origin or ())}
         for s in states
@@ -103,7 +103,7 @@ def as_meta(states: list[FileState]) -> list[dict[str, Any]]:
 
 
 def as_arrays(states: list[FileState]) -> list[Array]:
-    """Return the copied contents, each under the number of its file."""
+    """Convert the copied contents to arrays, each named after the number of its file."""
     return [
         Array(f"file/{number}", "uint8", np.frombuffer(state.content, np.uint8))
         for number, state in enumerate(states)
@@ -112,12 +112,16 @@ def as_arrays(states: list[FileState]) -> list[Array]:
 
 
 def states_in(checkpoint: Checkpoint) -> dict[str, FileState]:
-    """Return the files in a checkpoint, by path; raises ValueError if its manifest is malformed."""
+    """Read the files in a checkpoint, by path. Raises ValueError if its manifest is malformed."""
     return from_meta(checkpoint.meta.opened, read_arrays(checkpoint, "file/"), _written_at(checkpoint))
 
 
 def from_meta(document: Any, arrays: Mapping[str, Any], since_ns: int = 0) -> dict[str, FileState]:
-    """Return the files in a checkpoint's metadata by path, written at `since_ns`; raises ValueError if malformed."""
+    """Read the files in a checkpoint's metadata, by path. Raises ValueError if the metadata is malformed.
+
+    Args:
+        since_ns: the time at which the checkpoint was written, in nanoseconds since 1970.
+    """
     try:
         return {
             str(each["path"]): FileState(
@@ -148,9 +152,9 @@ def _written_at(checkpoint: Checkpoint) -> int:
 
 
 def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[Reason]:
-    """Return the reasons why changed files of a checkpoint cannot be restored.
+    """Return the reasons why a checkpoint's files that have changed cannot be restored.
 
-    A different file that is older than the checkpoint stays: a callback may only read it.
+    If a file was replaced by one that is older than the checkpoint, the older one stays: a callback may only read it.
 
     Args:
         named: the `patterns` of the callbacks, which may have renamed a file.
@@ -172,7 +176,7 @@ def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[Rea
 
 
 def _comes_back(entry: Mapping[str, Any], copies: Mapping[str, Any], written_at: int) -> bool:
-    """True if the checkpoint has a copy of the file that may be restored now."""
+    """True if the checkpoint contains a copy of the file, and the file may be restored now."""
     copy = copies.get(str(entry["copy"])) if isinstance(entry.get("copy"), int) else None
     if copy is None or not _state(entry, None, written_at).lies_where_it_lay():
         return False
@@ -180,9 +184,9 @@ def _comes_back(entry: Mapping[str, Any], copies: Mapping[str, Any], written_at:
 
 
 def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileState]:
-    """Restore the changed files that a callback of this process names, unless an older file exists in its place.
+    """Restore each changed file that a callback in this process names, unless an older file now has its name.
 
-    Returns the others, which are restored when the script opens them.
+    Returns the other files, which are restored when the script opens them.
 
     Args:
         named: the `patterns` of the callbacks before anything was restored: a checkpoint must not add to them.
@@ -204,7 +208,7 @@ def put_back(checkpoint: Checkpoint, named: Sequence[str]) -> dict[str, FileStat
 
 
 def _give_new_names(checkpoint: Checkpoint, copies: Mapping[str, Any], named: Sequence[str]) -> None:
-    """Write the files that this process's callbacks have renamed, for example because their names contain the time."""
+    """Write the files that have new names in this process's callbacks, for example because a name contains the time."""
     entries = {entry["path"]: entry for entry in _entries(checkpoint)}
     for new, old in new_names(entries, named).items():
         content = _content_for(new, entries[old[0]], copies) if len(old) == 1 else None
@@ -213,7 +217,7 @@ def _give_new_names(checkpoint: Checkpoint, copies: Mapping[str, Any], named: Se
 
 
 def _content_for(new: str, entry: Mapping[str, Any], copies: Mapping[str, Any]) -> bytes | None:
-    """Return the content to write to a file's new name; None if that is not allowed."""
+    """Return the content to write under a file's new name, or None if that is not allowed."""
     if not _may_be_copied(entry, new):
         return None
     if isinstance(entry.get("copy"), int):
@@ -222,9 +226,9 @@ def _content_for(new: str, entry: Mapping[str, Any], copies: Mapping[str, Any]) 
 
 
 def _may_be_copied(entry: Mapping[str, Any], new: str) -> bool:
-    """True if the name is free, and the checkpoint has a copy or the digest shows the file unchanged.
+    """True if the name is free, and the checkpoint has a copy or the digest shows that the file is unchanged.
 
-    So a checkpoint cannot make oomph copy content that its author does not know, or replace another file.
+    This keeps a checkpoint from making oomph copy content that its author has never seen, or replace another file.
     """
     if os.path.lexists(new) and not _is_as_it_was({**entry, "path": new}):
         return False
@@ -268,12 +272,12 @@ def _digest(path: Path, size: int) -> str:
 
 
 def _is_named(path: str, named: Sequence[str]) -> bool:
-    """True if the file has one of these names, or matches one as a pattern."""
+    """True if the file has one of these names, or matches one of them as a pattern."""
     return any(re.fullmatch(_PLACEHOLDER.sub(r"[^/]*", re.escape(pattern)), path) for pattern in named)
 
 
 def _named_by(callbacks: list[Any]) -> list[Path]:
-    """Return the existing files whose names appear in callbacks."""
+    """Find the existing files that the callbacks name."""
     found: dict[str, None] = {}
     for pattern in patterns(callbacks):
         names = glob.glob(_GLOB.sub("*", glob.escape(pattern).replace("[{]", "{"))) if "{" in pattern else [pattern]
@@ -282,7 +286,7 @@ def _named_by(callbacks: list[Any]) -> list[Path]:
 
 
 def patterns(callbacks: list[Any]) -> Iterator[str]:
-    """Yield the strings in callbacks that may be file names or file name patterns."""
+    """Yield the strings in callbacks that may be file names or patterns of file names."""
     for callback in callbacks:
         if any(base.__name__ in _APPENDED for base in type(callback).__mro__):
             continue
@@ -292,17 +296,17 @@ def patterns(callbacks: list[Any]) -> Iterator[str]:
                 yield text
 
 
-# -- files under other names ------------------------------------------------------------------------------------------
+# -- renamed files ----------------------------------------------------------------------------------------------------
 
 _VARIES = re.compile(rf"(?P<clock>{CLOCK.pattern})|(?P<field>\{{.*?\}})")
 
 
 def new_names(paths: Iterable[str], named: Sequence[str]) -> dict[str, list[str]]:
-    """Return the earlier names of each renamed file, by its current name.
+    """Return the earlier names of each renamed file, keyed by its current name.
 
     Args:
-        paths: the files as the fit named them.
-        named: names, and patterns with fields in braces, in this process's callbacks.
+        paths: the names of the files in the original fit.
+        named: the names in this process's callbacks, including patterns with fields in braces.
     """
     paths = list(paths)
     found: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""The position of a loop in its data: saved with TensorFlow's iterators, otherwise restored by replaying batches."""
+"""A loop's position in its data, which is saved with TensorFlow's iterators, or else restored by replaying batches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class LoopData(DataPosition):
-    """The position of one loop in its data."""
+    """Tracks, saves and restores a loop's position in its data."""
 
     def __init__(self, fits: Fits, objects: LoopObjects, source: Source) -> None:
         super().__init__(fits, objects)
@@ -47,7 +47,7 @@ class LoopData(DataPosition):
         KERAS.steps_seen.put(self.epochs, 0)
         """A stand-in for Keras' epoch iterator, with the attributes that `DataPosition` needs."""
         self.differs_at: int | None = None
-        """The number of the first replayed batch that differs, counted from 0; None if all match."""
+        """The number of the first replayed batch that differs, counted from 0, or None if all match."""
         self.same = 0
         """The number of replayed batches that matched their fingerprints."""
 
@@ -57,7 +57,7 @@ class LoopData(DataPosition):
         self.iterators_made += 1
 
     def begins_as_before(self, checkpoint: Checkpoint) -> None:
-        """Bring the data to their earlier state before the iterator that resumes from a checkpoint is created."""
+        """Return the data to its earlier state, before the iterator that resumes from a checkpoint is created."""
         if self._of_tensorflow and not self.is_saved_whole(checkpoint, self._source.dataset):
             count = said(checkpoint.meta.iterators_made) - self.iterators_made - 1
             self.pass_over(self.epochs, max(0, count), used_in(checkpoint))
@@ -76,7 +76,7 @@ class LoopData(DataPosition):
         return iterators.position_of(self._iterator) if self._tells else None
 
     def _go_to_told(self, iterator: Any, told: Told) -> bool:
-        """Go to a reported position, trying it on a spare iterator first, since a failure would spoil the real one."""
+        """Seek to a reported position, trying a spare iterator first, since a failure leaves an iterator unusable."""
         return self._tells and iterators.go_to(self._source.begin(), told) and iterators.go_to(iterator, told)
 
     @property
@@ -84,7 +84,7 @@ class LoopData(DataPosition):
         return not (self._source.is_one_pass or self._source.is_function or self._source.is_py_dataset)
 
     def order_to_come_is_by_chance(self, is_last_epoch: bool) -> bool:
-        """True if later epochs get a new random order, so that the result differs from an undisturbed run."""
+        """True if later epochs get a new random order, so that the result differs from that of an uninterrupted run."""
         dataset = KERAS.distributed_dataset.of(self.epochs)
         return not is_last_epoch and dataset is not None and datasets.is_ordered_by_chance(dataset)
 
@@ -116,17 +116,17 @@ class LoopData(DataPosition):
 
 
 class Digests:
-    """Fingerprints of batches, limited in number, since each reads the whole batch.
+    """Computes fingerprints of only some batches, since each one requires reading the whole batch.
 
     Args:
-        share: the share of the time that they may take.
+        share: the share of the time that the fingerprints may take.
     """
 
     def __init__(self, share: float) -> None:
         self._share, self._cost, self._at = share, 0.0, time.monotonic()
 
     def of(self, batch: Any, wanted: bool) -> int:
-        """Return the fingerprint of a batch; 0 if it was not requested and would exceed the share of the time."""
+        """Return a batch's fingerprint, or 0 if it isn't wanted and would exceed the share of the time."""
         started = time.monotonic()
         if not wanted and (started - self._at) * self._share < self._cost:
             return 0
@@ -137,7 +137,7 @@ class Digests:
 
 
 def digest_of(batch: Any) -> int:
-    """Return a 64-bit fingerprint of everything in a batch that has a readable value, whatever its structure."""
+    """Compute a 64-bit fingerprint of all readable values in a batch of any structure."""
     digest = hashlib.blake2b(digest_size=8)
     for leaf in tf.nest.flatten(batch, expand_composites=True):
         if hasattr(leaf, "__array__"):

@@ -1,4 +1,4 @@
-"""The resumable loop over `oomph.steps` that runs in this process, if any, and how it begins."""
+"""The resumable loop over `oomph.steps` that is running in this process, if any, and how it starts."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ _running: ResumableLoop | None = None
 
 
 def install(fits: Fits) -> None:
-    """Run resumable loops as part of these fits."""
+    """Set the fits that resumable loops are part of."""
     global _fits
     _fits = fits
 
 
 def running() -> ResumableLoop | None:
-    """Return the resumable loop that runs in this process, or None."""
+    """Return the resumable loop that is running in this process, or None."""
     if _running is None or _fits is None or _fits.running is not _running:
         return None
     return _running if _fits.own_session().is_owner_now() else None
 
 
 def within_a_training() -> bool:
-    """True if the main process is in a guarded fit or a resumable loop, which counts and saves its own steps."""
+    """True if the owner process is in a guarded fit or a resumable loop, which counts and saves its own steps."""
     return _fits is not None and _fits.running is not None and _fits.own_session().is_owner_now()
 
 
 def note_called(function: Any) -> None:
-    """Record a `tf.function` that the running fit or loop calls."""
+    """Record a `tf.function` called by the running fit or loop."""
     functions = None if _fits is None else getattr(_fits.running, "functions", None)
-    if isinstance(functions, WeakSet):  # not while `running` is still the model that claimed its turn
+    if isinstance(functions, WeakSet):  # `running` is at first only the model that claimed its turn
         functions.add(function)
 
 
 def note_step() -> None:
-    """Measure a step of a loop that is not resumable, or of a call such as `train_on_batch`."""
+    """Measure a step in a loop that is not resumable, or in a call such as `train_on_batch`."""
     if _fits is None or within_a_training():
         return
     meter = _fits.meter
@@ -58,7 +58,7 @@ def note_step() -> None:
 
 
 def begin(steps: Steps) -> LoopObserver:
-    """Return the observer of a new loop: `Unwatched` within a fit or another loop, and outside the owner process."""
+    """Return the observer of a new loop, which is `Unwatched` in a fit or another loop or outside the owner process."""
     try:
         fits = _guard()
         if fits is None or fits.session.run_dir is None or not fits.own_session().is_owner_now():
@@ -72,14 +72,14 @@ def begin(steps: Steps) -> LoopObserver:
 
 
 def _guard() -> Fits | None:
-    """Return the fits of this process. A script that uses TensorFlow without Keras has not imported Keras yet."""
+    """Return this process's fits, importing Keras first if the script uses TensorFlow without it."""
     if _fits is None and "tensorflow" in sys.modules:
         import keras  # noqa: F401  # importing Keras installs the guard
     return _fits
 
 
 class _Watched:
-    """A resumable loop. If oomph itself fails, it continues as a plain loop."""
+    """A resumable loop, which continues as a plain loop if oomph itself fails."""
 
     def __init__(self, fits: Fits, steps: Steps) -> None:
         self._fits, self._steps = fits, steps
@@ -125,7 +125,7 @@ class _Watched:
             self._safely(self._loop.finished)
 
     def left(self) -> None:
-        """Release everything that the loop holds: claim, signal handler, phase."""
+        """Release everything that the loop has acquired: its claim, the signal handler and the phase."""
         if self._loop is not None:
             self._safely(self._loop.left)
         self._release()
@@ -136,7 +136,7 @@ class _Watched:
         try:
             with outside_strategy_scope():
                 return action()
-        except Exception as error:  # oomph's own error: the training matters more
+        except Exception as error:  # an error in oomph itself must not stop training
             self._loop = None
             self._fits.note(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))
             self._fits.say_once(f"{type(error).__name__}: {error}; the loop continues without checkpoints")

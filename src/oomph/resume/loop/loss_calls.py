@@ -1,4 +1,4 @@
-"""Records the calls of Keras' loss objects in a custom loop, and which model's output each call receives."""
+"""Records the calls to Keras loss objects in a custom loop, and which model output each call receives."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MOST_OUTPUTS, _MOST_CALLS = 64, 8
 
 @dataclass(frozen=True)
 class LossCall:
-    """One call of a loss object."""
+    """One call to a loss object."""
 
     loss: Any
     model: Any
-    """The model whose output the loss receives; None if the loss receives something else."""
+    """The model whose output the loss receives, or None if the loss receives something else."""
     index: int
     """The index of that output among the model's outputs."""
     swaps: bool
@@ -29,7 +29,7 @@ class LossCall:
 
 
 def listen(is_nested: Callable[[], bool]) -> Callable[[], tuple[LossCall, ...]]:
-    """Record calls of losses outside `fit`; return a function that lists the last calls."""
+    """Record calls to losses outside `fit`; return a function that lists the latest calls."""
     outputs: deque[tuple[Any, Any, int]] = deque(maxlen=_MOST_OUTPUTS)
     calls: deque[LossCall] = deque(maxlen=_MOST_CALLS)
     model_call, loss_call = keras.Model.__call__, keras.losses.Loss.__call__
@@ -56,6 +56,6 @@ def listen(is_nested: Callable[[], bool]) -> Callable[[], tuple[LossCall, ...]]:
 
 
 def _maker(outputs: deque[tuple[Any, Any, int]], tensor: Any) -> tuple[Any, int]:
-    """Return the outermost model that made a tensor, and the index of that output."""
+    """Return the outermost model that output a tensor, and the tensor's index among the model's outputs."""
     found = [(model, index) for made, model, index in outputs if made is tensor]
     return found[-1] if found else (None, 0)

@@ -1,8 +1,8 @@
-"""Finds, in the script's source, the variables that a loop carries from step to step.
+"""Finds the variables that a loop carries from step to step, by analysing the script's source.
 
-A name carries a value if it is assigned before the loop and read in the body before the body assigns it again: a
-counter, the best loss so far. The same applies to an object that is assigned before and changed in place, such as a
-list. Neither can be restored unless it is in the state of the loop.
+A variable is carried if it is assigned before the loop, and the body reads it before assigning it again: a counter, for
+example, or the best loss so far. The same applies to an object that is created before the loop and changed in place,
+such as a list. Neither can be restored unless it is in the loop's state.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from oomph.objects.values import is_value
 
 _SECONDS = 0.1
 _CLOCKS = {clock: clock() for clock in (time.time, time.monotonic, time.perf_counter)}
-"""The reading of each clock when oomph was loaded into the script process."""
+"""The time on each clock when oomph was loaded into the script process."""
 _BEFORE_SECONDS = 60.0
 _IN_PLACE = (list, dict, set, collections.deque, collections.defaultdict, collections.Counter, bytearray)
 _PLAIN = SimpleNamespace()
-"""A plain object that has nothing except attributes."""
+"""An example of a plain object, which has nothing but attributes."""
 _GENERATORS = (np.random.Generator, np.random.RandomState)
 
 
 class CarriedNames:
-    """The variables that the loop at a frame's current line carries in addition to its state.
+    """Tracks the variables that the loop at a frame's current line carries in addition to its state.
 
     Args:
-        frame: the frame that the loop runs in; None if unknown.
+        frame: the frame that the loop runs in, or None if unknown.
         known: the `id`s of the objects in the loop's state.
     """
 
@@ -52,7 +52,7 @@ class CarriedNames:
         self._before = self._looked_at()
 
     def changed(self) -> list[str]:
-        """Return the names of the carried variables that have changed since the loop began."""
+        """Return the names of the carried variables that have changed since the loop started."""
         held = self._held()
         found = [name for name, seen in self._rebound.items() if name in held and _seen(held[name]) != seen]
         now = self._looked_at()
@@ -60,7 +60,7 @@ class CarriedNames:
         return sorted(set(found))
 
     def _looked_at(self) -> dict[str, str]:
-        """Return a fingerprint of each variable that may be changed in place."""
+        """Compute a fingerprint of each variable that may change in place."""
         picture = Picture.of(list(self._in_place.items()), None, frozenset(self._known), _SECONDS)
         return {name: picture.fingerprint(name) for name in self._in_place}
 
@@ -69,30 +69,30 @@ class CarriedNames:
 
 
 def _is_changed_in_place(thing: Any) -> bool:
-    """True if a thing is a container, a random generator, or a plain object of one of the user's classes."""
+    """True if an object is a container, a random generator, or a plain instance of a user-defined class."""
     kind = type(thing)
     return kind in (*_IN_PLACE, *_GENERATORS) or (is_users(kind.__module__) and kind_of(thing) is kind_of(_PLAIN))
 
 
 def _globals_assigned_by(thing: Any) -> set[str]:
-    """Return the names of the globals that a user function assigns; empty for anything else."""
+    """Return the names of the globals that a user-defined function assigns, or an empty set for other objects."""
     if type(thing) is not FunctionType or not is_users(thing.__module__):
         return set()
     return {step.argval for step in dis.get_instructions(thing.__code__) if step.opname == "STORE_GLOBAL"}
 
 
 def _seen(value: Any) -> tuple[str, str]:
-    """Return a value's type, and its text if plain, otherwise its `id`, since a reference would keep it in memory."""
+    """Return a value's type, and its `repr` if plain, or else its `id`, since a reference would keep it in memory."""
     return type(value).__name__, repr(value) if is_value(value) else str(id(value))
 
 
 def _is_of_a_clock(value: Any) -> bool:
-    """True if a value is a number read from a clock in this process: a start time, not state."""
+    """True if a value was read from a clock in this process, which makes it a start time rather than state."""
     return isinstance(value, float) and any(at - _BEFORE_SECONDS <= value <= clock() for clock, at in _CLOCKS.items())
 
 
 def _names(path: str, line: int) -> tuple[set[str], set[str]]:
-    """Return the names that the innermost `for` on a line carries, and all names that its body reads."""
+    """Return the names that the innermost `for` loop starting at a line carries, and all names that its body reads."""
     try:
         tree = ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError, RecursionError):
@@ -112,21 +112,21 @@ def _is_headed(node: ast.For, line: int) -> bool:
 
 
 class _Flow:
-    """Finds names in a loop body that are read while they may hold the previous step's value."""
+    """Finds names in a loop body that are read while they may still have the previous step's value."""
 
     def __init__(self) -> None:
         self.read: set[str] = set()
         self.read_first: set[str] = set()
         self.assigned: set[str] = set()
         self._fresh: set[str] = set()
-        """The names certainly assigned so far in this step."""
+        """The names that are certain to have been assigned so far in this step."""
 
     def run(self, statements: list[ast.stmt]) -> None:
         for statement in statements:
             self._statement(statement)
 
     def assign(self, target: ast.AST) -> None:
-        """Record an assignment to a target, whatever its structure."""
+        """Record an assignment to a target of any structure."""
         for node in ast.walk(target):
             if isinstance(node, ast.Name):
                 if isinstance(node.ctx, ast.Load):
@@ -156,7 +156,7 @@ class _Flow:
             self._compound(statement)
 
     def _either(self, first: list[ast.stmt], second: list[ast.stmt]) -> None:
-        """Follow two branches; only names assigned in both are certainly assigned."""
+        """Follow two branches; only names assigned in both are certain to be assigned."""
         before = set(self._fresh)
         self.run(first)
         after_first, self._fresh = self._fresh, set(before)

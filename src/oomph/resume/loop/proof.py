@@ -1,7 +1,7 @@
-"""LoopProof: the witnesses of a loop: each step's batch and, when affordable, the resulting state.
+"""LoopProof: a loop's witnesses, which cover each step's batch and, when affordable, the resulting state.
 
-The body of a loop returns nothing. So a witness covers the variables of the loop's state after the step: always for the
-first step after a checkpoint, and for later steps while the cost is negligible.
+A loop's body doesn't return anything. Its witnesses therefore cover the variables in the loop's state after a step:
+always for the first step after a checkpoint, and for later steps as long as the cost is negligible.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from oomph.resume.loop.state import LoopVariables
 from oomph.resume.training.proof import Proof, Witnessed, loss_of, random_state
 
 _SHARE = 0.004
-"""The maximum share of the time for fingerprints of batches."""
+"""The largest share of training time to spend on batch fingerprints."""
 _CHEAP_SECONDS = 0.002
-"""The longest time, in seconds, that a state fingerprint may take to be computed after each of the first steps."""
+"""The longest time, in seconds, that a state fingerprint may take if one is computed after each of the first steps."""
 
 
 class WitnessedLoop(Witnessed, Protocol):
@@ -25,14 +25,14 @@ class WitnessedLoop(Witnessed, Protocol):
 
     variables: LoopVariables
     last_guarded: Any
-    """The last guarded step that the loop's body took."""
+    """The latest guarded step that the loop's body took."""
 
 
 class LoopProof(Proof):
-    """The witnesses of one loop.
+    """Writes and compares the witnesses of one loop.
 
     Args:
-        board: where witnesses are written; None to write none.
+        board: the board to write witnesses to, or None to leave no witnesses.
     """
 
     def __init__(self, loop: WitnessedLoop, board: WitnessBoard | None) -> None:
@@ -51,18 +51,18 @@ class LoopProof(Proof):
         self._is_first = True
 
     def compare_from(self, epoch: int, step: int) -> None:
-        """Compare the steps from this position, where the loop resumes."""
+        """Compare the steps starting at this position, where the loop resumes."""
         super().compare_from(epoch, step)
         self._is_first = True
 
     def taken(self, epoch: int, step: int, batch: Any) -> None:
-        """Record a step's batch, before the body receives it."""
+        """Fingerprint a step's batch before the loop's body receives it."""
         if self._board is not None:
             wanted = self._is_first or self._is_compared(STEP, epoch, step)
             self._batch = self._digests.of(batch, wanted)
 
     def stepped(self, epoch: int, step: int) -> None:
-        """Write the witness of a complete step, and compare it with the witness from an earlier attempt."""
+        """Write the witness of a completed step, and compare it with the witness from an earlier attempt."""
         self._did(epoch, step, 1)
         if self._board is None:
             return
@@ -81,7 +81,7 @@ class LoopProof(Proof):
             self._leave(witness)
 
     def tell(self, at_the_end: bool) -> None:
-        """Report the comparison, once a state has been compared."""
+        """Report the comparison once a state has been compared, or a difference was found."""
         found = self._comparison
         if found is not None and (self._states or found.difference is not None):
             super().tell(at_the_end)
@@ -96,7 +96,7 @@ class LoopProof(Proof):
         return self._known
 
     def _loss(self) -> float:
-        """Return the loss returned by the last guarded step; 0.0 if there is none."""
+        """Return the loss from the latest guarded step, or 0.0 if there is none."""
         step = self._step_to_measure()
         return 0.0 if step is None or step.taken is None else loss_of(step.taken.logs)
 

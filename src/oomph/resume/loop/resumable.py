@@ -1,4 +1,4 @@
-"""ResumableLoop: one loop over `oomph.steps` in the owner process of a run; the counterpart of `Fit`."""
+"""ResumableLoop: a loop over `oomph.steps` in the owner process of a run; the counterpart of `Fit`."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class ResumableLoop(RunningLoop):
         self.resumption = LoopResumption(self, self.checkpoints)
         self._lines = enclosing_loops(frame)
         self._asked = 0.0
-        """The time at which the loop asked for its current batch, on the monotonic clock."""
+        """The time at which the loop requested its current batch, on the monotonic clock."""
         self._started, self._first_step, self._stepped = time.monotonic(), fits.steps, False
         self._poison = fits.session.handover.changed("skip-batch")
 
     # -- start and end ------------------------------------------------------------------------------------------------
 
     def resume(self) -> int | None:
-        """Restore everything and return the epoch to resume in; None if the loop starts from the beginning."""
+        """Restore everything and return the epoch to resume in, or None if the loop starts from the beginning."""
         self._settle()
         self.objects.begin(to_be_resumed=self.resumption.checkpoint is not None)
         if self.fits.own_session().is_owner_now():
@@ -56,7 +56,7 @@ class ResumableLoop(RunningLoop):
         return number
 
     def _settle(self) -> None:
-        """Find out whether an earlier attempt began this loop, and assign its number in the run."""
+        """Determine whether an earlier attempt started this loop, and assign its number in the run."""
         fits = self.fits
         record = fits.known_state(self.identity, lambda one: was_edited(one, self.facts))
         found = recognised(record, self.facts, fits.took_another_path)
@@ -99,7 +99,7 @@ class ResumableLoop(RunningLoop):
         self.fits.say(f"guarding loop at {self.identity.site} (resumable: state=[{shown}])")
 
     def finished(self) -> None:
-        """Keep the last checkpoint of a loop that has ended by itself, and report."""
+        """Keep the last checkpoint of a loop that ran to completion, and report on the loop."""
         saved = self.checkpoints.finished()
         self.proof.tell(at_the_end=True)
         self.fits.note(
@@ -120,24 +120,24 @@ class ResumableLoop(RunningLoop):
             self._leave()
 
     def left(self) -> None:
-        """Clean up after the loop, whether it ended, was left by `break`, or raised an exception."""
+        """Clean up after the loop, whether it ran to completion, hit a `break`, or raised an exception."""
         self.fits.meter.end()
         self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
         self.proof.tell(at_the_end=True)
 
-    # -- its steps ----------------------------------------------------------------------------------------------------
+    # -- steps --------------------------------------------------------------------------------------------------------
 
     def epoch_begins(self, number: int) -> None:
-        """Record the state of the data before the iterator of an epoch is created."""
+        """Record the state of the data before an epoch's iterator is created."""
         self.data.begins()
 
     def epoch_began(self) -> None:
-        """Note the new iterator of an epoch."""
+        """Record an epoch's new iterator."""
         self.data.look_at(self.steps.iterator)
         self._measure_epoch()
 
     def at_border(self) -> None:
-        """Checkpoint if due, and end the process if preemption was requested; called between two steps."""
+        """Save a checkpoint if one is due, and exit if preemption was requested. Called between two steps."""
         self.checkpoints.at_border()
         if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
             self.checkpoints.save_now()
@@ -147,14 +147,14 @@ class ResumableLoop(RunningLoop):
         self._asked = time.perf_counter()
 
     def taken(self, batch: Any) -> None:
-        """Measure and fingerprint a batch before the body receives it."""
-        if not batches.is_dataset_iterator(self.steps.iterator):  # TensorFlow's own iterators are measured themselves
+        """Measure and fingerprint a batch before the loop's body receives it."""
+        if not batches.is_dataset_iterator(self.steps.iterator):  # TensorFlow's own iterators are measured elsewhere
             self.fits.meter.wait.add(time.perf_counter() - self._asked)
         self.fits.meter.count_examples(batches.size_of(batch) or 0)
         self.proof.taken(self.steps.number, self.steps.step, batch)
 
     def stepped(self) -> None:
-        """Count and witness a step once the body is done with the batch."""
+        """Count a step and write its witness once the loop's body is done with the batch."""
         if not self._stepped:
             self._stepped = True
             self.variables.look_again()
@@ -170,7 +170,7 @@ class ResumableLoop(RunningLoop):
         self.fits.meter.begin_epoch(self.steps.number, self.steps.step, self.steps.length)
 
     def _skip_poison(self) -> None:
-        """Skip the batches of steps that failed twice, if the user allowed it (`--skip-poison`)."""
+        """Skip the batches of steps that failed twice, if the user allows that (`--skip-poison`)."""
         here = f"fit {self.identity.ordinal + 1}, epoch {self.steps.number + 1}, step {self.steps.step + 1}"
         while here in self._poison:
             self._poison.remove(here)
@@ -179,14 +179,14 @@ class ResumableLoop(RunningLoop):
             self.fits.say(f"skipping the batch at {here}")
 
     def _leave(self) -> NoReturn:
-        if self.fits.preemption.asked == CTRL_C:  # in a fit, `intercept` sees the exception
+        if self.fits.preemption.asked == CTRL_C:  # in a fit, `intercept` handles the exception
             leaving.tell_interrupted(self.fits, self.note_here)
         leaving.leave_as_asked(self.fits, self.note_here)
 
-    # -- guarded steps within -----------------------------------------------------------------------------------------
+    # -- guarded steps in the body ------------------------------------------------------------------------------------
 
     def saw_guarded(self, step: Any) -> None:
-        """Record a step guarded by `oomph.guard` that the body takes."""
+        """Record a step that the loop's body takes under `oomph.guard`."""
         self.last_guarded = step
         if any(step is known for known in self._guarded):
             return
@@ -198,5 +198,5 @@ class ResumableLoop(RunningLoop):
             step.begin_with(begin)
 
     def go_back(self, error: BaseException, phase: str, reason: str, begin: Start | None) -> NoReturn:
-        """Restart from the checkpoint after a failed guarded step, if that can help; otherwise raise its error."""
+        """Restart from the checkpoint after a guarded step failed, if that can help; otherwise raise its error."""
         leaving.go_back_or_give_up(self.fits, self.identity, error, phase, reason, begin)

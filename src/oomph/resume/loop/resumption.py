@@ -1,6 +1,6 @@
-"""LoopCheckpoints: when and how a loop is saved. LoopResumption: restores it, before its body receives the first batch.
+"""LoopCheckpoints saves a loop between steps. LoopResumption restores it before its body receives the first batch.
 
-`RunningLoop` decides what is saved."""
+`RunningLoop` decides what to save."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from oomph.script.restorable import is_from_elsewhere
 
 
 class LoopCheckpoints(StepCheckpoints):
-    """The checkpoints of one loop.
+    """Saves the checkpoints of one loop.
 
-    In addition to the checkpoints that are due, one is taken before the last step, if that is known. A restarted script
-    then repeats only one step of a finished loop.
+    Besides the regular checkpoints, one is taken before the last step, if the number of steps is known. A restarted
+    script then repeats only one step of a finished loop.
     """
 
     def __init__(self, loop: RunningLoop) -> None:
@@ -47,7 +47,7 @@ class LoopCheckpoints(StepCheckpoints):
             self._save()
 
     def finished(self) -> Saved | None:
-        """Remove all but the last checkpoint of a loop that has ended, and return that checkpoint."""
+        """Remove all but the last checkpoint of a finished loop, and return the last one."""
         self.settle(wait=True)
         store = self._fits.store()
         if store is not None and self._last is not None:
@@ -56,7 +56,7 @@ class LoopCheckpoints(StepCheckpoints):
         return self._last
 
     def count_from(self, steps: int) -> None:
-        """Record that the newest checkpoint was taken after `steps` steps of the run."""
+        """Record that the latest checkpoint was taken after `steps` steps of the run."""
         super().count_from(steps)
         self._has_saved = True
 
@@ -89,16 +89,16 @@ _PAUSE_SECONDS = 1.0
 
 
 class LoopResumption:
-    """The checkpoint that a loop resumes from, if any."""
+    """Restores the checkpoint that a loop resumes from, if there is one."""
 
     def __init__(self, loop: RunningLoop, checkpoints: LoopCheckpoints) -> None:
         self._loop, self._fits, self._checkpoints = loop, loop.fits, checkpoints
         self.checkpoint: Checkpoint | None = None
 
     def go_on(self) -> int | None:
-        """Restore the loop and return the epoch to resume in; None if there is no checkpoint.
+        """Restore the loop and return the epoch to resume in, or None if there is no checkpoint.
 
-        Ends the process, with all checkpoints intact, if none can be restored.
+        If no checkpoint can be restored, exits the process and leaves them all intact.
         """
         checkpoint = self.checkpoint
         while checkpoint is not None:
@@ -125,7 +125,7 @@ class LoopResumption:
         return older
 
     def _restored(self, checkpoint: Checkpoint) -> str:
-        """Restore the state, with retries where they may help; return how the data position was restored."""
+        """Restore the state, retrying after transient errors; return how the data position was restored."""
         made, kind = False, ""
         for tried in range(1, _TRIES + 1):
             try:
@@ -159,7 +159,7 @@ class LoopResumption:
         return "over"
 
     def _make_iterator(self, checkpoint: Checkpoint) -> None:
-        """Restore the objects that the data depend on, and create the iterator that the loop resumes with."""
+        """Restore the objects that the data depends on, and create the iterator that the loop resumes with."""
         loop = self._loop
         loop.data.begins_as_before(checkpoint)
         loop.steps.begin_epoch(checkpoint.position.epoch)
@@ -168,7 +168,7 @@ class LoopResumption:
     def _find_position(self, checkpoint: Checkpoint) -> str:
         loop, at = self._loop, checkpoint.position
         if other_data(checkpoint.meta.made_by, loop.facts):
-            return "epoch"  # edited data: the old position means nothing
+            return "epoch"  # the data was edited, so the old position is meaningless
         kind = loop.data.restore(checkpoint, loop.steps.iterator, None, self._batches_before(checkpoint))
         if kind == "epoch" or (loop.steps.length is not None and at.step > loop.steps.length):
             raise CheckpointError(ended_before(checkpoint))
@@ -176,7 +176,7 @@ class LoopResumption:
         return kind
 
     def _batches_before(self, checkpoint: Checkpoint) -> list[int]:
-        """Return the fingerprints of the epoch's batches before a checkpoint; 0 for each that is missing."""
+        """Return the fingerprints of the epoch's batches before a checkpoint, with 0 for each one that is missing."""
         at, board = checkpoint.position, self._fits.witnesses
         mine = [] if board is None else board.before
         key = self._loop.identity.witness_key

@@ -56,10 +56,10 @@ def facts_of(
 
 
 def recognised(record: Record | None, facts: Facts, took_another_path: bool) -> Recognised:
-    """Decide what happens to a loop, given the newest state of an earlier attempt at its place.
+    """Decide what happens to a loop, given the latest state that an earlier attempt saved at the same place.
 
     Args:
-        record: that state; None if there is none.
+        record: the saved state, or None if there is none.
         facts: the facts of the loop at its start.
         took_another_path: True if an earlier fit or loop was not the one expected at its place.
     """
@@ -78,12 +78,12 @@ def recognised(record: Record | None, facts: Facts, took_another_path: bool) -> 
 
 
 def was_edited(record: Record, facts: Facts) -> bool:
-    """True if the script has changed since."""
+    """True if the script has changed since the state was saved."""
     return bool(provenance.changes(record.meta.made_by, facts, SCRIPT, ENVIRONMENT))
 
 
 def other_data(before: Facts, now: Facts) -> bool:
-    """True if the data differ from the checkpoint's, after an edit of the script."""
+    """True if the data differs from the checkpoint's data, because the script was edited."""
     return bool(provenance.changes(before, now, DATA))
 
 
@@ -91,12 +91,12 @@ _MOST_SHOWN = 6
 
 
 class RunningLoop:
-    """The state and the position of one running loop.
+    """The facts, state and position of one running loop.
 
     Args:
         fits: the fits and loops of this process.
-        steps: the loop, as the script sees it.
-        frame: the script's frame in which the loop runs.
+        steps: the loop as the script sees it.
+        frame: the frame of the script that the loop runs in.
     """
 
     def __init__(self, fits: Fits, steps: Steps, frame: FrameType | None) -> None:
@@ -111,14 +111,14 @@ class RunningLoop:
         self._rates = dict(self._learning_rates())
         self.identity: FitIdentity = fits.identify_at(steps.place, f"loop over {', '.join(self.kinds())}")
         self.lost: list[Reason] = []
-        """The reasons some state was not restored."""
+        """The reasons why parts of the state were not restored."""
         self.proof = LoopProof(self, fits.witnesses)
         self.functions: WeakSet[Any] = WeakSet()
-        """The `tf.function`s that the body has called."""
+        """The `tf.function`s that the loop's body has called."""
         self._guarded: list[Any] = []
-        """The guarded steps that the body has taken, in order."""
+        """The distinct guarded steps that the body has taken, in order."""
         self.last_guarded: Any = None
-        """The last guarded step that the body took."""
+        """The latest guarded step that the body took."""
         self.sizes: Sizes = {}
         """The sizes of the loop's objects in the last checkpoint, in bytes."""
         self._draws_to_come: list[list[Any]] = []
@@ -128,13 +128,13 @@ class RunningLoop:
         self._names = CarriedNames(frame, {*self.variables.seen(), *self.objects.at_entry.graph.by_id})
 
     def kinds(self) -> list[str]:
-        """Return the class names of its state, for messages."""
+        """Return the class names of the objects in the loop's state, for messages."""
         return [root.kind for root in self._roots]
 
-    # -- saving and giving back ---------------------------------------------------------------------------------------
+    # -- saving and restoring -----------------------------------------------------------------------------------------
 
     def prepare_to_save(self) -> None:
-        """Find the variables and the batches taken ahead, to save them."""
+        """Find the variables and the batches read ahead, so that they can be saved."""
         self.variables.look_again()
         held = self.steps.held()
         can_be_saved = all(map(_can_be_saved, held))
@@ -145,7 +145,7 @@ class RunningLoop:
             self.data.obstacle = because("position-not-saved", why=why, kind=TAKEN_AHEAD)
 
     def taken_state(self) -> tuple[Meta, list[Array]]:
-        """Copy everything except variables: the JSON part and the arrays."""
+        """Copy everything except variables, and return the JSON part and the arrays."""
         self.proof.checkpointed()
         changes = self.objects.changed()
         told, arrays, untold = self.objects.told()
@@ -185,7 +185,7 @@ class RunningLoop:
         return meta, arrays + of_the_data
 
     def _carried(self) -> list[Reason]:
-        """Return a reason, once, for each script variable that the loop has changed but that is not saved."""
+        """Return a reason for each script variable that the loop has changed but that isn't saved, and warn once."""
         names = self._names.changed()
         if names:
             shown = ", ".join(names[:_MOST_SHOWN])
@@ -196,17 +196,17 @@ class RunningLoop:
         return [because("changed-by-loop", name=name) for name in names]
 
     def take_held(self) -> None:
-        """Continue with the batches that an earlier attempt had taken ahead."""
+        """Continue with the batches that an earlier attempt read ahead."""
         self.steps.ahead[:] = self._held
 
     def keep_edited_learning_rates(self, before: dict[str, float], edited: bool) -> list[Reason]:
-        """After a restore, apply the new learning rates that the script sets; return the changes.
+        """After a restore, apply the learning rates that the script sets, if they are new; return the changes.
 
-        If an optimizer had already made steps before the loop, its rate may come from the script's own file.
+        If an optimizer had already taken steps before the loop, its rate may come from a file that the script loaded.
 
         Args:
             before: the learning rates in the checkpoint.
-            edited: True if the script has changed since.
+            edited: True if the script was edited after the checkpoint.
         """
         found = []
         for key, optimizer in self.variables.optimizers():
@@ -219,17 +219,17 @@ class RunningLoop:
         return found
 
     def _learning_rates(self) -> Iterator[tuple[str, float]]:
-        """Yield the learning rates that the script sets before the loop, except schedules."""
+        """Yield the learning rates that the script sets before the loop, except for schedules."""
         for key, optimizer in self.variables.optimizers():
             rate = learning_rate_of(optimizer)
             if rate is not None:
                 yield key, rate
 
     def restore_draws(self, arrays: dict[str, Any], counts: list[int]) -> None:
-        """Keep the random draw counts of guarded steps, to restore them when each step first runs."""
+        """Keep the guarded steps' random draw counts, and restore each one when its step first runs."""
         self._draws_to_come = [[arrays[f"{n}/{m}"] for m in range(count)] for n, count in enumerate(counts)]
 
-    # -- what it reports ----------------------------------------------------------------------------------------------
+    # -- reporting ----------------------------------------------------------------------------------------------------
 
     @property
     def position(self) -> Position:
@@ -238,11 +238,11 @@ class RunningLoop:
 
     @property
     def where(self) -> str:
-        """The position of the next step in words, for messages."""
+        """A description of the next step's position, for messages."""
         return f"epoch {self.steps.number + 1}, step {self.steps.step + 1}"
 
     def note_here(self, fact: AtStep) -> None:
-        """Write an event with the position of the loop."""
+        """Write an event to the journal, with the loop's position."""
         self.fits.note(fact.with_fields(fit=self.identity.ordinal, epoch=self.steps.number, step=self.steps.step))
 
     def write_board(self) -> None:

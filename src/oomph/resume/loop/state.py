@@ -1,9 +1,9 @@
-"""The state of a loop: the objects that the script passes, their variables and their other contents.
+"""A loop's state: the objects that the script passes, their variables, and their other contents.
 
-Variables are found wherever they are, and named the same in every attempt.
+Variables are found anywhere inside these objects, and have the same names in every attempt.
 
-A model or an optimizer often has no variables before its first step, but a restarted loop needs them earlier. So layers
-are built for their earlier shapes, and optimizers for the weights that they trained.
+Models and optimizers often don't have variables before their first step, but a restarted loop needs them sooner. Layers
+are therefore built with their earlier shapes, and optimizers with the weights that they trained.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from oomph.script.quiet import without_warnings
 
 _PAIRS = (("get_state", "set_state"), ("state_dict", "load_state_dict"))
 _LIBRARIES = ("keras", "tensorflow", "numpy")
-"""Libraries whose own `get_state` and similar methods mean something else."""
+"""The libraries whose own `get_state` and similar methods mean something else."""
 
 
 @dataclass(frozen=True)
 class Root:
-    """One object of a loop's state."""
+    """One object in a loop's state."""
 
     name: str
-    """The name as in the call: "state[1]", or "state['model']"."""
+    """The object's name, as the script would write it: "state[1]" or "state['model']"."""
     thing: Any
     pair: tuple[str, str] | None = None
-    """The names of the methods that get and set its state; None if its parts are inspected instead."""
+    """The names of the methods that get and set the object's state, or None if its parts are inspected instead."""
 
     @property
     def kind(self) -> str:
-        """The name of its class, for messages."""
+        """The name of the object's class, for messages."""
         return type(self.thing).__name__
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class Root:
 
 
 def roots_of(state: Any) -> list[Root]:
-    """Return the roots of the given state; raises TypeError for anything that cannot be saved and restored."""
+    """Return the roots of a loop's state. Raises TypeError for any object that cannot be saved and restored."""
     if isinstance(state, tf.train.Checkpoint):
         named = [(f"state.{name}", thing) for name, thing in sorted(dict_of(state).items()) if not name.startswith("_")]
         return [_root(name, thing) for name, thing in named if isinstance(thing, tf.__internal__.tracking.Trackable)]
@@ -68,7 +68,7 @@ def roots_of(state: Any) -> list[Root]:
 
 
 def _holds_plain_values(state: dict[Any, Any]) -> bool:
-    """True if a dict is itself state, not just names for objects: its values change by assignment."""
+    """True if a dict is itself state, with values that are reassigned, rather than just names for objects."""
     return any(values.is_value(thing) for thing in state.values())
 
 
@@ -101,7 +101,7 @@ _SECONDS = 2.0
 
 
 class LoopVariables:
-    """All variables that can be reached from the roots."""
+    """Finds and names all variables that can be reached from the roots."""
 
     def __init__(self, roots: Roots) -> None:
         self._roots = roots
@@ -109,13 +109,13 @@ class LoopVariables:
         self._unbuilt = {key for key, layer in self._layers() if not layer.built}
         self.named: training_state.Named = []
         self.finite: frozenset[str] = frozenset()
-        """The names of the variables that must be finite: they are trained or belong to an optimizer."""
+        """The names of the variables that must be finite because they are trained or belong to an optimizer."""
         self.keys: list[str] = []
         """The path to each variable, for messages and comparisons."""
         self._name()
 
     def look_again(self) -> None:
-        """Search again, since variables may have been created."""
+        """Search for variables again, since new ones may have been created."""
         self._graph = walk(self._roots, self._begin, seconds=_SECONDS)
         self._name()
 
@@ -129,7 +129,7 @@ class LoopVariables:
         return iter(self._graph.by_id)
 
     def shapes(self, under: str) -> str:
-        """Return the dtypes and shapes of the variables below one root, as text; empty if there are none yet."""
+        """Return the dtypes and shapes of the variables below one root as text; empty if there are none yet."""
         return ", ".join(
             f"{slot.dtype.name}{list(slot.read().shape)}"
             for key, (_, slot) in zip(self.keys, self.named, strict=True)
@@ -137,18 +137,18 @@ class LoopVariables:
         )
 
     def path_of(self, name: str) -> str:
-        """Return the path to the variable with this name in a checkpoint."""
+        """Return the path to a variable, given its name in a checkpoint."""
         return next((key for key, (known, _) in zip(self.keys, self.named, strict=True) if known == name), name)
 
-    # -- creating them early ------------------------------------------------------------------------------------------
+    # -- creating variables early -------------------------------------------------------------------------------------
 
     def made_by(self) -> dict[str, Any]:
-        """Return the JSON values from which a new process can create the variables that the loop has created."""
+        """Return JSON values from which a new process can recreate the variables that the loop has created."""
         layers = {key: _configs_of(layer) for key, layer in self._layers() if key in self._unbuilt}
         return {"variables": self.keys, "layers": layers, "optimizers": dict(self._trained_by_each())}
 
     def make_as_before(self, made_by: dict[str, Any]) -> None:
-        """Build everything that was built at the checkpoint; raises CheckpointError if the variables differ."""
+        """Build everything that was built at the checkpoint. Raises CheckpointError if the variables then differ."""
         for key, layer in self._layers():
             if key in made_by["layers"]:
                 _build(layer, made_by["layers"][key])
@@ -175,7 +175,7 @@ class LoopVariables:
             raise CheckpointError(f"the weights that {key} trains are not in the state of the loop")
         optimizer.build(weights)
 
-    # -- finding ------------------------------------------------------------------------------------------------------
+    # -- finding variables --------------------------------------------------------------------------------------------
 
     def _nodes(self) -> list[Node]:
         nodes = self._graph.nodes.values()
@@ -187,7 +187,7 @@ class LoopVariables:
                 yield key, node.thing
 
     def optimizers(self) -> Iterator[tuple[str, Any]]:
-        """Yield the Keras optimizers, each with the path to it."""
+        """Yield the path to each Keras optimizer, and the optimizer."""
         nodes = list(self._graph.nodes.items())
         yield from ((key, node.thing) for key, node in nodes if isinstance(node.kind, OptimizerKind))
 
@@ -227,12 +227,12 @@ def _has_value(variable: Any) -> bool:
 
 
 def _configs_of(layer: Any) -> list[Any]:
-    """Return the build config of each layer inside a layer, in order; None for a layer that is not built."""
+    """Return the build config of each layer inside a layer, in order, with None for a layer that is not built."""
     return [each.get_build_config() if each.built else None for each in KERAS.flatten_layers.call(layer)]
 
 
 def _build(layer: Any, configs: list[Any]) -> None:
-    """Build a layer, and the layers inside it that it does not build itself."""
+    """Build a layer, and any layers inside it that it does not build on its own."""
     with ExitStack() as scopes:
         strategy = getattr(layer, "distribute_strategy", None)
         if strategy is not None:
@@ -243,15 +243,15 @@ def _build(layer: Any, configs: list[Any]) -> None:
 
 
 def _build_one(layer: Any, config: Any) -> None:
-    with without_warnings():  # what cannot be built as a whole may be built layer by layer
+    with without_warnings():  # a layer that cannot be built as a whole may be built sublayer by sublayer
         try:
             layer.build_from_config(_tupled(config))
         except Exception:
-            pass  # `make_as_before` reports by name what is missing in the end
+            pass  # `make_as_before` names any variables that are still missing in the end
 
 
 def _tupled(config: Any) -> Any:
-    """Turn lists back into tuples: shapes are tuples, but JSON has none."""
+    """Turn lists back into tuples: shapes are tuples, which JSON turns into lists."""
     if isinstance(config, dict):
         return {key: _tupled(each) for key, each in config.items()}
     return tuple(map(_tupled, config)) if isinstance(config, list) else config
@@ -262,15 +262,15 @@ def _listed(keys: list[str]) -> str:
 
 
 OWN = "own/"
-"""The name prefix of arrays from objects' own `get_state()`."""
+"""The name prefix of the arrays in the states that objects return from their own `get_state()`."""
 
 
 class LoopObjects(FitObjects):
-    """The objects of a loop that may change; the counterpart of `FitObjects`.
+    """Inspects and restores the objects that a loop may change; the counterpart of `FitObjects`.
 
     Args:
         variables: the variables in the loop's state, which are saved separately.
-        held: batches taken ahead that the body has not received.
+        held: the batches read ahead that the body has not received yet.
     """
 
     def __init__(self, roots: list[Root], variables: LoopVariables, data: Any, held: list[Any]) -> None:
@@ -288,7 +288,7 @@ class LoopObjects(FitObjects):
     # -- objects that save their own state ----------------------------------------------------------------------------
 
     def told(self) -> tuple[dict[str, Any], list[Array], list[Reason]]:
-        """Return the state that objects report through their own methods: the JSON part, its arrays, any failures."""
+        """Return the states that objects report through their own methods: a JSON part, arrays, and any failures."""
         states: dict[str, Any] = {}
         arrays: list[Array] = []
         lost = []
@@ -303,7 +303,7 @@ class LoopObjects(FitObjects):
         return states, arrays, lost
 
     def tell(self, states: dict[str, Any], arrays: dict[str, Any]) -> list[Reason]:
-        """Give objects back the state that they reported; return what could not be restored."""
+        """Restore the states that objects reported; return the reasons for any that could not be restored."""
         lost = []
         for root in self._telling:
             if root.name not in states:

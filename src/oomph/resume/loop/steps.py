@@ -1,4 +1,4 @@
-"""Steps: the batches of a custom training loop, epoch by epoch, and its position in them. Needs no TensorFlow."""
+"""Steps: yields a custom training loop's batches, epoch by epoch, and tracks its position. Works without TensorFlow."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class Source:
     """The data of a loop.
 
     Args:
-        dataset: any iterable; a Keras PyDataset; or a function without arguments that returns an iterable, called for
-            each epoch.
+        dataset: an iterable, a Keras PyDataset, or a function without arguments that returns an iterable and is called
+            for each epoch.
 
     Raises:
-        TypeError: if it is none of these.
+        TypeError: if `dataset` is none of these.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -39,24 +39,24 @@ class Source:
         return iter(self.dataset() if self.is_function else self.dataset)
 
     def length(self) -> int | None:
-        """Return the number of batches in an epoch; None if the data do not reveal it."""
+        """Return the number of batches in an epoch, or None if the data does not reveal it."""
         if self.is_one_pass or self.is_function:
             return None
         if self.is_py_dataset:
             number = self.dataset.num_batches
             return None if number is None else int(number)
         try:
-            if hasattr(self.dataset, "cardinality"):  # of tf.data: negative when it is infinite or not known
+            if hasattr(self.dataset, "cardinality"):  # tf.data's, which is negative if infinite or unknown
                 number = self.dataset.cardinality
                 number = int(number() if callable(number) else number)
                 return number if number >= 0 else None
             return len(self.dataset)
-        except Exception:  # a length that cannot be read counts as unknown
+        except Exception:  # a length that cannot be read is treated as unknown
             return None
 
 
 def _is_py_dataset(dataset: Any) -> bool:
-    """True if it is a Keras PyDataset, which serves batches by number and is notified of epochs."""
+    """True if the dataset is a Keras PyDataset, which returns batches by number and is notified of epochs."""
     return (
         any(kind.__name__ == "PyDataset" and kind.__module__.startswith("keras.") for kind in type(dataset).__mro__)
         and "keras" in sys.modules
@@ -64,7 +64,7 @@ def _is_py_dataset(dataset: Any) -> bool:
 
 
 def _of_py_dataset(dataset: Any) -> Iterator[Any]:
-    if hasattr(dataset, "on_epoch_begin"):  # not yet in Keras 3.5
+    if hasattr(dataset, "on_epoch_begin"):  # Keras 3.5 does not have this method yet
         dataset.on_epoch_begin()
     for number in range(dataset.num_batches):
         yield dataset[number]
@@ -72,43 +72,43 @@ def _of_py_dataset(dataset: Any) -> Iterator[Any]:
 
 
 class LoopObserver(Protocol):
-    """An object that is notified of the steps of a loop."""
+    """An object that is notified of a loop's steps."""
 
     def resume(self) -> int | None:
-        """Restore the loop and return the number of the epoch to resume in; None to start from the beginning."""
+        """Restore the loop and return the number of the epoch to resume in, or None to start from the beginning."""
         ...
 
     def epoch_begins(self, number: int) -> None:
-        """Called before the iterator of an epoch is created."""
+        """Called before an epoch's iterator is created."""
         ...
 
     def epoch_began(self) -> None:
-        """Called after the iterator of an epoch is created."""
+        """Called after an epoch's iterator has been created."""
         ...
 
     def at_border(self) -> None:
-        """Called before the next batch is taken."""
+        """Called before the next batch is read."""
         ...
 
     def taken(self, batch: Any) -> None:
-        """Called before the body receives a batch."""
+        """Called before the loop's body receives a batch."""
         ...
 
     def stepped(self) -> None:
-        """Called after the body is done with the batch and the step is counted."""
+        """Called after the body is done with the batch and the step has been counted."""
         ...
 
     def finished(self) -> None:
-        """Called when the loop ends by itself."""
+        """Called when the loop runs to completion."""
         ...
 
     def left(self) -> None:
-        """Called when the loop is over for any reason."""
+        """Called when the loop exits for any reason."""
         ...
 
 
 class Unwatched:
-    """The observer of a loop that is not resumable: does nothing."""
+    """The observer of a loop that is not resumable, which does nothing."""
 
     def resume(self) -> int | None:
         return None
@@ -139,11 +139,11 @@ _END = object()
 
 
 class Steps:
-    """One loop: iterate over it. See `oomph.steps`.
+    """One loop, which the script iterates over. See `oomph.steps`.
 
     Args:
         dataset, epochs, state: as in `oomph.steps`.
-        watch_of: returns its LoopObserver; called when the loop begins.
+        watch_of: called when the loop starts; returns the LoopObserver for it.
     """
 
     def __init__(
@@ -155,27 +155,27 @@ class Steps:
         self.state = _checked_state(state)
         """The `state` argument."""
         self.epoch = 0
-        """The current epoch: counted from 0, or a value of the given range."""
+        """The current epoch: a number counted from 0, or a value from the given range."""
         self.step = 0
-        """The number of steps done in this epoch, which is the number of the current step, counted from 0."""
+        """The number of steps done in this epoch, which is also the number of the current step, counted from 0."""
         self.steps = 0
         """The number of steps done in all epochs."""
         self.drawn = 0
-        """The number of batches taken from the current iterator."""
+        """The number of batches read from the current iterator."""
         self.ahead: list[Any] = []
-        """The batch taken ahead to find out if any is left; empty if none was taken."""
+        """The batch read ahead to find out whether the epoch is over; empty if none was read."""
         self.iterator: Iterator[Any] = iter(())
         self.number = 0
         """The number of the current epoch, counted from 0."""
         self.length: int | None = None
-        """The steps of an epoch, if known."""
+        """The number of steps per epoch, if known."""
         self.place = _place()
 
     @property
     def ends_epoch(self) -> bool:
         """True if the current batch is the last of its epoch.
 
-        If the data have no known length (a generator, a filtered dataset), the next batch is taken to find out. The
+        If the length of the data is unknown (a generator, a filtered dataset), the next batch is read to find out. The
         source is then one batch ahead of the loop.
         """
         if self.length is not None:
@@ -186,7 +186,7 @@ class Steps:
 
     @property
     def is_at_last_step(self) -> bool:
-        """True if exactly one step of the loop is known to be left. Valid between two steps only."""
+        """True if exactly one step of the loop is known to remain. Only valid between two steps."""
         return self.is_in_last_epoch and self.length is not None and self.step + 1 == self.length
 
     @property
@@ -213,7 +213,7 @@ class Steps:
                         break
                     watch.taken(batch)
                     yield batch
-                    del batch  # free this batch before the next one is made
+                    del batch  # free this batch before the next one is created
                     self.step += 1
                     self.steps += 1
                     watch.stepped()
@@ -224,7 +224,7 @@ class Steps:
             watch.left()
 
     def begin_epoch(self, number: int) -> None:
-        """Create the iterator of an epoch."""
+        """Create an epoch's iterator."""
         self.number = number
         self.epoch = number if self.epochs is None else self.epochs[number]
         if number == 0:
@@ -239,7 +239,7 @@ class Steps:
         return (self.ahead.pop() if self.ahead else self._draw()) is not _END
 
     def held(self) -> list[Any]:
-        """Return the batches taken ahead that the body has not received."""
+        """Return the batches read ahead that the body has not received yet."""
         return [batch for batch in self.ahead if batch is not _END]
 
     def _draw(self) -> Any:
@@ -280,7 +280,7 @@ def _checked_state(state: Any) -> Any:
 
 
 def _place() -> Any:
-    """Return the place where the script creates the loop; None outside a run, which does not need it."""
+    """Return the place where the script creates the loop, or None outside a run, where it isn't needed."""
     from oomph.script import session
 
     if session.current() is None or "tensorflow" not in sys.modules:
@@ -290,4 +290,4 @@ def _place() -> Any:
 
         return place_of_call()
     except Exception:
-        return None  # without a place the loop is plain
+        return None  # a loop without a place is not resumable

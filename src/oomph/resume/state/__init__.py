@@ -1,1 +1,1 @@
-"""The state of a training: variables, layers, optimizers, data iterators."""
+"""The state of a fit or loop: variables, random numbers, data iterators, and nested Python values."""

@@ -1,13 +1,13 @@
-"""The position of a data iterator: saved and restored exactly if possible, otherwise reached by skipping.
+"""Saves and restores the position of a data iterator exactly if possible; otherwise, batches are skipped to reach it.
 
 TensorFlow saves an iterator with everything in its buffers (shuffle, prefetch). Pipelines with a Python generator or
-other state outside the graph cannot be saved. For these, the number of batches taken is saved, and a resumed fit skips
+other state outside the graph cannot be saved. For these, the number of batches read is saved, and a resumed fit skips
 that many.
 
-Keras reads the data of Grain through `tf.data.Dataset.from_generator`, whose iterators TensorFlow cannot save. Grain's
-own iterators have `get_state` and `set_state`. The state is plain data, which Grain and the checkpoint keep as JSON. It
-is read as JSON, which yields only numbers, text, lists and dicts, and is passed only to the `set_state` of a new
-iterator from the script's own data, if that has the class that reported it and now reports the same fields.
+Keras reads Grain data through `tf.data.Dataset.from_generator`, whose iterators TensorFlow cannot save. But Grain's own
+iterators have `get_state` and `set_state`. The state is plain data, which Grain and the checkpoint store as JSON.
+Reading JSON yields only numbers, text, lists and dicts. The state is passed only to `set_state` of a new iterator over
+the script's own data, and only if that iterator has the class that reported the state and reports the same fields now.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _OF_A_LIVE_SHUFFLE = b"end_of_input_sequence"
 _OF_AN_ERROR = b"error_message"
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.ESTALE)
 _NOISE = re.compile(r"\{\{[^}]*\}\} | \[Op:\w+\]| name: $|\.(?= \[Op:)")
-"""The parts of TensorFlow's messages that locate its own code."""
+"""The parts of TensorFlow's messages that refer to locations in its own code."""
 _refused: WeakKeyDictionary[Any, Reason] = WeakKeyDictionary()
-"""Datasets whose iterators cannot be saved, and the reasons. TensorFlow prints its own warnings on each try."""
+"""Maps datasets whose iterators cannot be saved to the reason, since TensorFlow prints warnings at every try."""
 _FOR_GOOD = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError)
-"""Errors about the structure of a pipeline."""
+"""Errors that are due to a pipeline's structure, and are therefore permanent."""
 _REFUSALS = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError, tf.errors.InvalidArgumentError)
 
 
 def save(iterator: Any, folder: Path) -> Reason | None:
-    """Write the iterator's state into `folder`; return the reason if it cannot be saved.
+    """Write the iterator's state to `folder`, or return the reason why it cannot be saved.
 
-    Raises OSError in place of TensorFlow's error if the folder cannot be written.
+    Raises OSError instead of TensorFlow's error if the folder cannot be written to.
     """
     if not isinstance(iterator, tf.data.Iterator):
         return because("position-not-saved", why="not a tf.data iterator", kind=NOT_TF_DATA)
@@ -73,7 +73,7 @@ def save(iterator: Any, folder: Path) -> Reason | None:
 
 
 def _refusal(said: str, dataset: Any) -> Reason:
-    """Return TensorFlow's reason, naming the script's calls instead of the one kernel that TensorFlow names."""
+    """Return TensorFlow's reason, but naming the script's calls rather than the single kernel in its message."""
     calls = datasets.drawn_calls(dataset, said.partition(" ")[0])
     if not calls:
         return because("position-not-saved", why=said)
@@ -84,10 +84,10 @@ def _refusal(said: str, dataset: Any) -> Reason:
 
 
 def is_caching(iterator: Any) -> Reason | None:
-    """Return why an iterator that writes a cache file must not be saved now; None if it writes none.
+    """Return why an iterator must not be saved while it writes a cache file, or None if it doesn't write one.
 
-    A new process starts the file over, so its state would be incomplete. Saving it also begins another part of the
-    cache, PREFIX_1; TensorFlow deletes every PREFIX_1* when such an iterator ends early, including files of the script.
+    A new process starts the file over, so the saved state would be incomplete. Saving also starts another part of the
+    cache, PREFIX_1. If such an iterator ends early, TensorFlow deletes every PREFIX_1*, including the script's files.
     """
     caches = isinstance(iterator, tf.data.Iterator) and datasets.writes_cache_file(
         TENSORFLOW.dataset_of_iterator.get(iterator)
@@ -96,16 +96,17 @@ def is_caching(iterator: Any) -> Reason | None:
 
 
 def drop_unusable(iterator: Any, folder: Path) -> Reason | None:
-    """Remove a saved state that contains an error or lacks later epochs' seeds; return why, or None.
+    """Remove a saved state that contains an error or lacks the seeds of later epochs; return the reason, or None.
 
-    A read-ahead stage saves a failed element's error with the others (`WriteStatus` in
-    tensorflow/core/kernels/data/prefetch_dataset_op.cc). Once restored, it fails again, though its cause may be gone.
+    A prefetching stage saves the error of a failed element along with its elements (`WriteStatus` in
+    tensorflow/core/kernels/data/prefetch_dataset_op.cc). Once restored, the element fails again, even if the cause is
+    gone.
 
-    A shuffle that has emitted its last element saves nothing (`ShuffleDatasetOpBase` in
-    tensorflow/core/kernels/data/shuffle_dataset_op.cc). With prefetching, that happens some batches before the end of
-    the epoch, and, below another shuffle with a large buffer, at the beginning of the epoch, as when the files and then
-    their lines are shuffled. After a restore, the rest of the epoch is correct, but the next epoch is shuffled like an
-    earlier one. Skipping avoids this.
+    A shuffle that has emitted its last element does not save its state (`ShuffleDatasetOpBase` in
+    tensorflow/core/kernels/data/shuffle_dataset_op.cc). With prefetching, it reaches that point some batches before the
+    end of the epoch. If its output feeds another shuffle with a large buffer, as when first files and then their lines
+    are shuffled, it does so at the start of the epoch. After a restore, the rest of the epoch is correct, but the next
+    epoch repeats an earlier epoch's order. Skipping batches avoids this.
     """
     if _occurrences(folder, _OF_AN_ERROR):
         _remove(folder)
@@ -121,7 +122,7 @@ def drop_unusable(iterator: Any, folder: Path) -> Reason | None:
 
 
 def keeps_a_shuffle(dataset: Any) -> Reason | None:
-    """Return why iterators over a full cache cannot be saved; None if the cache does not keep a shuffle's order."""
+    """Return why iterators over a full cache cannot be saved, or None if the cache does not keep a shuffle's order."""
     why = "cache() keeps the order of a shuffle that is over"
     kept = datasets.caches_a_shuffle(dataset)
     return because("position-not-saved", why=why, kind=EARLIER_SHUFFLE) if kept else None
@@ -133,7 +134,7 @@ def _remove(folder: Path) -> None:
 
 
 def _occurrences(folder: Path, key: bytes) -> int:
-    """Count the occurrences of these bytes in the iterator's files, reading in chunks since they may be large."""
+    """Count how often these bytes occur in the iterator's files, which are read in chunks since they may be large."""
     found = 0
     for file in folder.glob(f"{_PREFIX}*"):
         with file.open("rb") as opened:
@@ -145,7 +146,7 @@ def _occurrences(folder: Path, key: bytes) -> int:
 
 
 def _of_the_disk(error: Any) -> OSError | None:
-    """Return the OSError behind a TensorFlow error, since the message of a failed write ends with strerror's text."""
+    """Return the OSError behind a TensorFlow error: the message of a failed write ends with the text from strerror."""
     for code in _DISK:
         if os.strerror(code) in str(error.message):
             return OSError(code, os.strerror(code))
@@ -158,19 +159,19 @@ def is_saved(folder: Path) -> bool:
 
 
 def restore(iterator: Any, folder: Path) -> None:
-    """Restore the saved state of an iterator into an iterator of the same pipeline."""
+    """Restore a saved state into an iterator over the same pipeline."""
     tf.train.Checkpoint(iterator=iterator).read(str(folder / _PREFIX)).assert_consumed()
 
 
 def is_one_pass(data: Any) -> bool:
-    """True if data can be iterated only once, like a generator."""
+    """True if the data can be iterated over only once, like a generator."""
     return hasattr(type(data), "__next__")
 
 
 def depends_on_python(epochs: Any) -> bool:
-    """True if the batches of a Keras epoch iterator come from Python, or depend on variables.
+    """True if a Keras epoch iterator's batches come from Python or depend on variables.
 
-    True for a generator, a PyDataset, and a `tf.data` pipeline that calls Python or reads a variable.
+    This is the case for a generator, a PyDataset, and a `tf.data` pipeline that calls Python or reads a variable.
     """
     if type(epochs.data_adapter).__name__ in ("GeneratorDataAdapter", "PyDatasetAdapter"):
         return True
@@ -178,13 +179,13 @@ def depends_on_python(epochs: Any) -> bool:
 
 
 Told = dict[str, Any]
-"""A position as JSON: the class of the iterator, and its state."""
+"""A reported position as JSON: the iterator's class and state."""
 _ADAPTER = "GrainDatasetAdapter"
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+")
 _LONGEST = 1 << 20
 _MOST_AHEAD = 512
 _SECONDS, _SHARE = 0.1, 0.01
-"""Limits on the time for reporting positions: this many seconds, plus this share of the training time."""
+"""The limit on the time for reporting positions: this many seconds, plus this share of training time."""
 
 
 def tells_position(iterator: Any) -> bool:
@@ -196,7 +197,7 @@ def tells_position(iterator: Any) -> bool:
 
 
 def position_of(iterator: Any) -> Told | None:
-    """Return the position that an iterator reports; None if JSON cannot represent it."""
+    """Return the position that an iterator reports, or None if JSON cannot represent it."""
     if not tells_position(iterator):
         return None
     try:
@@ -204,29 +205,29 @@ def position_of(iterator: Any) -> Told | None:
         plain = _read(state) if type(state) is bytes else state
         text = json.dumps(plain, allow_nan=False)
         is_whole = len(text) <= _LONGEST and json.loads(text) == plain
-    except Exception:  # Grain's own, and the user's
+    except Exception:  # may come from Grain or the user's code
         return None
     return {"class": _name_of(iterator), "bytes": type(state) is bytes, "state": plain} if is_whole else None
 
 
 def go_to(iterator: Any, told: Any) -> bool:
-    """Move a new iterator to a reported position; return False if that fails and spoils the iterator."""
+    """Move a new iterator to a reported position; return False if that fails, which leaves the iterator unusable."""
     now = position_of(iterator)
     if now is None or not isinstance(told, dict) or not _is_like(now, told) or now["class"] != told["class"]:
         return False
     state = _of_this_process(told["state"], now["state"])
     try:
         iterator.set_state(json.dumps(state).encode() if told["bytes"] else state)
-    except Exception:  # Grain's own, of a position that its data do not have
+    except Exception:  # from Grain, for a position that the data does not have
         return False
     return position_of(iterator) == {**told, "state": state}
 
 
 class TellingData:
-    """The iterators that TensorFlow gets from Grain data.
+    """Tracks the iterators that TensorFlow creates over Grain data, and the positions that they report.
 
     Args:
-        dataset: the `tf.data.Dataset` that Keras builds from them.
+        dataset: the `tf.data.Dataset` that Keras builds from these iterators.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -245,14 +246,14 @@ class TellingData:
         return self._current
 
     def position(self, taken: int) -> Told | None:
-        """Return the position of the data after `taken` batches of this epoch; None if unknown."""
+        """Return the position in the data after `taken` batches of this epoch, or None if unknown."""
         if taken == 0:
             fresh = self._fresh()
             return None if fresh is None else position_of(fresh)
         return None if self._current is None else self._current.position(taken)
 
     def go_to(self, told: Any, taken: int) -> bool:
-        """Begin the next epoch at a reported position; return False if that is impossible."""
+        """Start the next epoch at a reported position; return False if that is impossible."""
         fresh = self._fresh()
         if fresh is None or not go_to(fresh, told):
             return False
@@ -260,15 +261,15 @@ class TellingData:
         return True
 
     def _fresh(self) -> Any:
-        """Create a new iterator over the data; None if that fails."""
+        """Create a new iterator over the data, or return None if that fails."""
         try:
             return None if self._make is None else iter(self._make())
-        except Exception:  # the user's data; the epoch will raise it
+        except Exception:  # an error in the user's data, which will be raised in the epoch as well
             return None
 
 
 class _Counted:
-    """An iterator that notes its position after each batch: TensorFlow reads ahead of the training."""
+    """An iterator that records its position after each batch, since TensorFlow reads ahead of training."""
 
     def __init__(self, inner: Iterator[Any], given: int = 0) -> None:
         self._inner, self._given = inner, given
@@ -287,7 +288,7 @@ class _Counted:
     def _note(self) -> None:
         began = time.monotonic()
         if self._spent > _SECONDS + _SHARE * (began - self._began):
-            self._noted.clear()  # too dear: the batches are read again after a fault
+            self._noted.clear()  # too expensive: after a fault, the batches are replayed instead
             return
         told = position_of(self._inner)
         if told is not None:
@@ -295,19 +296,19 @@ class _Counted:
         self._spent += time.monotonic() - began
 
     def position(self, taken: int) -> Told | None:
-        """Return the position after `taken` batches; None if unknown."""
+        """Return the position after `taken` batches, or None if unknown."""
         return dict(self._noted.copy()).get(taken)
 
 
 def telling(epochs: Any) -> TellingData | None:
-    """Return the position-reporting data of a Keras epoch iterator; None if it is not from Grain."""
+    """Return a Keras epoch iterator's data if it comes from Grain, which reports positions, or None otherwise."""
     if type(getattr(epochs, "data_adapter", None)).__name__ != _ADAPTER:
         return None
     return TellingData(KERAS.distributed_dataset.of(epochs))
 
 
 def _of_this_process(state: Any, now: Any) -> Any:
-    """Return the state with this process's object addresses in its `repr`s, which a DataLoader reports."""
+    """Replace the object addresses in a state's `repr`s, which a DataLoader reports, with those in this process."""
     if not isinstance(state, dict) or not isinstance(now, dict):
         return state
     return {name: now[name] if _is_same_text(value, now[name]) else value for name, value in state.items()}
@@ -327,14 +328,14 @@ def _name_of(iterator: Any) -> str:
 
 
 def _is_like(one: Any, other: Any) -> bool:
-    """True if two states have the same fields, of the same types."""
+    """True if two states have the same fields with the same types."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_is_like(one[name], other[name]) for name in one)
     return one is None or other is None or type(one) is type(other)
 
 
 def _generator_states(dataset: Any) -> Iterator[Any]:
-    """Yield the objects in which `from_generator` keeps the Python generators that a dataset reads."""
+    """Yield the objects in which `from_generator` keeps the Python generators that a dataset reads from."""
     seen: set[int] = set()
     for each in datasets.datasets_in(dataset):
         for wrapper in TENSORFLOW.dataset_functions.call(each):
@@ -349,7 +350,7 @@ def _states_in(function: Any, seen: set[int]) -> Iterator[Any]:
         try:
             content = cell.cell_contents
         except ValueError:
-            continue  # not assigned yet
+            continue  # the variable has not been assigned yet
         if type(content).__name__ in TENSORFLOW.generator_state.names:
             if id(content) not in seen:
                 seen.add(id(content))

@@ -1,7 +1,7 @@
-"""Nested Python values and arrays, as JSON and named arrays: a History, and the state that users' callbacks return.
+"""Encodes nested Python values, such as a History or the state that a user's callback returns, as JSON and arrays.
 
-Only numbers, text, None, lists, tuples, dicts, arrays and tensors are allowed: anything else would need unpickling.
-Arrays, and long lists of numbers of one type, are stored separately from the JSON, as bytes.
+Only numbers, text, None, lists, tuples, dicts, arrays and tensors are allowed: anything else would require unpickling.
+Arrays, and long lists of numbers of the same type, are stored separately from the JSON, as bytes.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from oomph.redaction.redaction import holds_known_secret
 _SCALARS = (bool, int, float, str, type(None))
 _LARGE_INT = 1 << 1024
 _DTYPE = re.compile(r"[<>|=]?[biufcSUMm]\d+(\[\d*[a-zA-Z]+\])?")
-"""Matches dtypes that only NumPy knows, or that have a different byte order."""
+"""Matches dtypes that only NumPy supports, or that have a different byte order."""
 _ERRORS = (KeyError, TypeError, AttributeError, IndexError, OverflowError, struct.error)
 
 
 def encode(value: Any, under: str) -> tuple[Any, dict[str, Any]]:
-    """Return the nested value with references in place of arrays, and the arrays by names that begin with `under`.
+    """Return a nested value with references in place of arrays, and the arrays, whose names start with `under`.
 
-    Raises TypeError for any other value, naming its type.
+    Raises TypeError, naming the type, for a value that is not allowed.
     """
     encoder = _Encoder(under)
     return encoder.encoded(value), encoder.arrays
 
 
 def decode(document: Any, arrays: dict[str, Any], under: str = "") -> Any:
-    """Return the value that was encoded; raises ValueError for any other document.
+    """Decode a value that was encoded. Raises ValueError for any other document.
 
-    Names in `arrays` lack the common prefix `under`.
+    The names in `arrays` do not include the common prefix `under`.
     """
     try:
         return _Decoder(arrays, under).decoded(document)
@@ -57,7 +57,7 @@ class _Encoder:
             return _plain(item)
         if isinstance(item, np.generic):
             return {"scalar": self._array(np.asarray(item))}
-        if isinstance(item, _SCALARS):  # of a subclass, such as an IntEnum
+        if isinstance(item, _SCALARS):  # an instance of a subclass, such as an IntEnum
             kind: Any = next(kind for kind in _SCALARS if isinstance(item, kind))
             return _plain(kind(item))
         if isinstance(item, tf.Tensor) and item.dtype != tf.string:
@@ -145,5 +145,5 @@ def _plain(item: Any) -> Any:
 
 
 def _holds_numbers(item: Any) -> bool:
-    """True if an item is a variable, or a tensor of another library."""
+    """True if an item is a variable, or a tensor from another library."""
     return hasattr(item, "numpy") and not isinstance(item, (np.ndarray, tf.Tensor))

@@ -1,4 +1,4 @@
-"""The state of a fit as bytes: the variables of model, optimizers and metrics, and the random number generators."""
+"""Saves and restores a fit's variables (model, optimizers, metrics) and the random number generators."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from oomph.objects.random_kinds import python_state, state_like
 
 Named = list[tuple[str, Slot]]
 _NO_VARIABLES = ("callback", "layer/", "object/", "data/", "draws/", "validation/", "file/", "own/", "history/")
-"""Name prefixes of tensors that are not values of variables."""
+"""The name prefixes of tensors that are not variables."""
 
 
 OF_PYTHON = ("python", "numpy", "torch")
-"""The names of the generators that Python code draws from."""
+"""The names of the random generators that Python code draws from."""
 
 
 class NotFiniteError(CheckpointError):
-    """A weight contains NaN or infinity; the message is its name in the checkpoint."""
+    """Raised if a weight contains NaN or infinity. The message is the weight's name in the checkpoint."""
 
 
 @dataclass(frozen=True)
 class Array:
-    """One array to be written to a checkpoint. Nothing else references its memory."""
+    """An array to be written to a checkpoint. Nothing else refers to its memory."""
 
     name: str
     dtype: str
@@ -46,16 +46,16 @@ class Array:
 
     @property
     def nbytes(self) -> int:
-        """The size of the array in bytes."""
+        """The array's size in bytes."""
         return int(self.value.nbytes)
 
 
 def named_slots(model: Any, extra: Iterable[Slot] = ()) -> Named:
-    """Return the distinct variables that a resumed fit needs, under names that are the same in every attempt.
+    """Return the distinct variables that a resumed fit needs, with names that are the same in every attempt.
 
     Args:
-        extra: the variables that a traced step writes. They come last: a retraced step with a layer left out may write
-            different ones.
+        extra: the variables that a traced step writes. They come last, since a step retraced without some layer may
+            write different ones.
     """
     groups = {
         "model": model.variables,
@@ -65,7 +65,7 @@ def named_slots(model: Any, extra: Iterable[Slot] = ()) -> Named:
     named: Named = []
     seen: set[int] = set()
     for group, variables in groups.items():
-        as_one = group == "optimizer"  # replicas hold the same value
+        as_one = group == "optimizer"  # its value is the same on all replicas
         for variable in variables:
             for slot in [Slot.of(variable)] if as_one or not differs_by_replica(variable) else Slot.each_of([variable]):
                 _add(named, seen, group, slot)
@@ -81,7 +81,7 @@ def _optimizer_variables(model: Any) -> list[Any]:
 
 
 def trained_slots(model: Any) -> list[Slot]:
-    """Return the variables of the model and of its optimizers."""
+    """Return the variables of the model and its optimizers."""
     seen: set[int] = set()
     slots = []
     for variable in [*model.variables, *_optimizer_variables(model)]:
@@ -104,7 +104,7 @@ def _add(named: Named, seen: set[int], group: str, slot: Slot) -> None:
 
 
 def values_of(named: Named) -> Iterator[Array]:
-    """Yield the current values one at a time, each a copy that later steps do not change.
+    """Yield the current values one at a time, each as a copy that later steps do not change.
 
     `EagerTensor.numpy` copies (tensorflow/python/framework/ops.py), even from CPU memory.
     """
@@ -113,13 +113,13 @@ def values_of(named: Named) -> Iterator[Array]:
 
 
 def finite_only(model: Any, named: Named) -> frozenset[str]:
-    """Return the names of variables that must be finite: trainable weights and optimizer variables."""
+    """Return the names of the variables that must be finite: trainable weights and optimizer variables."""
     handles = {id(Slot.of(variable).handle) for variable in [*model.trainable_variables, *_optimizer_variables(model)]}
     return frozenset(name for name, slot in named if id(slot.handle) in handles)
 
 
 def write(writer: CheckpointWriter, arrays: Iterable[Array], finite: frozenset[str] = frozenset()) -> None:
-    """Append the arrays; raises NotFiniteError at the first that must be finite but is not.
+    """Append the arrays. Raises NotFiniteError at the first one that must be finite but isn't.
 
     The model's other variables may contain infinity, as masks do, but not NaN.
     """
@@ -130,19 +130,19 @@ def write(writer: CheckpointWriter, arrays: Iterable[Array], finite: frozenset[s
 
 
 def not_finite(named: Named, finite: frozenset[str]) -> str:
-    """Return the name of the first variable that must be finite but is not; empty if the state is usable."""
+    """Return the name of the first variable that must be finite but isn't, or "" if the state is usable."""
     return next((a.name for a in values_of(named) if not _is_acceptable(a, a.name in finite)), "")
 
 
 def path_of(model: Any, named: Named, name: str) -> str:
-    """Return the Keras path of the variable with that name in a checkpoint."""
+    """Return a variable's Keras path, given its name in a checkpoint."""
     handle = id(dict(named)[name].handle)
     variables = [*model.variables, *_optimizer_variables(model)]
     return next((str(v.path) for v in variables if id(Slot.of(v).handle) == handle), name)
 
 
 def read_arrays(checkpoint: Checkpoint, under: str) -> dict[str, Any]:
-    """Read the arrays whose names begin with `under`, by the rest of their names; the caller owns the memory."""
+    """Read the arrays whose names start with `under`, keyed by the rest of the name. The caller owns their memory."""
     wanted = [entry for entry in checkpoint.tensors if entry.name.startswith(under)]
     return {
         entry.name[len(under) :]: np.frombuffer(data, tf.as_dtype(entry.dtype).as_numpy_dtype)
@@ -159,10 +159,10 @@ def _is_acceptable(array: Array, must_be_finite: bool) -> bool:
 
 
 def restore_variables(checkpoint: Checkpoint, named: Named, finite: frozenset[str] = frozenset()) -> None:
-    """Assign the saved values to the variables; raises CheckpointError if they do not fit or are not usable.
+    """Assign the saved values to the variables. Raises CheckpointError if they do not match or are not usable.
 
     Args:
-        finite: the names of the variables that must be finite; if empty, none has to.
+        finite: the names of the variables that must be finite; if empty, values are not checked.
     """
     tensors = [entry for entry in checkpoint.tensors if not entry.name.startswith(_NO_VARIABLES)]
     if len(tensors) != len(named):
@@ -183,9 +183,9 @@ def restore_variables(checkpoint: Checkpoint, named: Named, finite: frozenset[st
 
 @contextmanager
 def restored(checkpoint: Checkpoint, named: Named, finite: frozenset[str] = frozenset()) -> Iterator[None]:
-    """Assign the saved values; if the block fails, undo that and raise CheckpointError.
+    """Assign the saved values, or undo that and raise CheckpointError if the block fails.
 
-    The previous values are kept in host memory until then: a half-restored state is worse than none.
+    The previous values are kept in host memory until the block exits: a half-restored state is worse than none.
     """
     before = [(slot, slot.read().numpy()) for _, slot in named]
     try:
@@ -198,7 +198,7 @@ def restored(checkpoint: Checkpoint, named: Named, finite: frozenset[str] = froz
 
 
 def raw_bytes(array: Any) -> memoryview:
-    """Return the bytes of an array in row-major order, whatever its dtype."""
+    """Return the bytes of an array of any dtype, in row-major order."""
     return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
 
@@ -223,9 +223,9 @@ def random_state() -> dict[str, Any]:
 
 
 def restore_random_state(state: dict[str, Any]) -> None:
-    """Restore the generators, creating any that the script would create at its first draw."""
+    """Restore the generators, creating any that the script would create when it first draws from them."""
     if "tensorflow_global" in state:
-        tf.random.get_global_generator()  # making one draws from those that are restored below
+        tf.random.get_global_generator()  # creating it draws from other generators, which are restored below
     if "keras_global" in state and KERAS.global_attribute.value()("global_seed_generator") is None:
         keras.random.uniform(())
     if "python" in state:
@@ -239,7 +239,7 @@ def restore_random_state(state: dict[str, Any]) -> None:
         kept = np.frombuffer(base64.b64decode(state["torch"], validate=True), np.uint8)
         torch.set_rng_state(torch.from_numpy(kept.copy()))
     seed = state.get("tensorflow_seed")
-    if type(seed) is int and seed != TENSORFLOW.global_seed.value()():  # set while the script trained
+    if type(seed) is int and seed != TENSORFLOW.global_seed.value()():  # the script set it while training
         tf.random.set_seed(seed)
     eager = _eager_generator()
     if eager is not None and "tensorflow_eager" in state:
@@ -253,7 +253,7 @@ def restore_random_state(state: dict[str, Any]) -> None:
 
 
 def _torch() -> Any:
-    """Return PyTorch, whose global generator orders DataLoader batches; None unless the script has imported it."""
+    """Return PyTorch, whose global generator orders DataLoader batches, or None if the script has not imported it."""
     torch = sys.modules.get("torch")
     return torch if hasattr(torch, "get_rng_state") else None
 
@@ -265,7 +265,7 @@ def _eager_generator() -> random.Random | None:
 
 
 def _generator_variables() -> dict[str, Any]:
-    """Return the existing global generators; asking TensorFlow for one would create it."""
+    """Return the state variables of the global generators that exist; asking TensorFlow for one would create it."""
     found = {}
     generator = TENSORFLOW.global_generator.value()
     if generator is not None:

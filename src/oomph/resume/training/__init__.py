@@ -1,1 +1,1 @@
-"""Shared by fits and loops: identity, provenance, data position, checkpoints, proof."""
+"""The parts that fits and loops share: identity, provenance, data position, checkpoints, proof."""

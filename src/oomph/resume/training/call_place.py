@@ -1,8 +1,8 @@
-"""The place where a script calls `fit`, and what distinguishes the iterations of its loops.
+"""Identifies the place where a script calls `fit`, and which iteration of the script's loops the call belongs to.
 
-A line number alone is not enough: a script may be edited between two attempts, and may reach one line in many ways. The
-place is the chain of calls from the script's first line down to Keras, each with its file, function and statement. It
-is accompanied by the current values of loop variables and function arguments along the chain.
+A line number alone is not enough: the script may be edited between two attempts, and may reach the same line in many
+ways. A place is the chain of calls from the script's first line down to Keras, each with its file, function and
+statement. The current values of loop variables and function arguments along the chain are recorded with it.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ CLOCK = re.compile(
     rf"|1[4-9]\d{{8}}(?:\.\d+|\d{{3}}|\d{{6}}|\d{{9}})?|[0-2]\d[-_:][0-5]\d[-_:][0-5]\d{_FRACTION})(?!\d)"
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
 )
-"""Matches dates, times and random names of the kind that scripts put into folder names."""
+"""Matches dates, times and random names such as scripts put into folder names."""
 _EPOCH_SECONDS = (1.4e9, 2.2e9)
 
 
 @dataclass(frozen=True)
 class Place:
-    """One call of `fit` or a similar function in the script."""
+    """One call to `fit` or a similar function in the script."""
 
     site: str
-    """The file and line for messages: "train.py:42"."""
+    """The file and line to show in messages: "train.py:42"."""
     key: str
-    """A digest of the chain of calls: the same in every attempt, even if lines have moved."""
+    """A digest of the call chain, which stays the same in every attempt even if lines have moved."""
     outline: str = ""
-    """The same digest without constants, so that editing one does not change it."""
+    """The same digest computed without constants, so that editing a constant does not change it."""
     turn: dict[str, Any] = field(default_factory=dict, compare=False)
-    """The plain values of the loop variables and function arguments along the chain, by name."""
+    """The loop variables and function arguments along the chain, as text, by name."""
 
 
 def place_of_call() -> Place:
-    """Return the place at which the script's own code is calling Keras."""
+    """Return the place where the script's own code is currently calling Keras."""
     frames = list(frames_of_the_script())
     if not frames:
         return Place("?", "?")
@@ -77,15 +77,15 @@ def _digest(frames: list[FrameType], with_constants: bool) -> str:
 
 
 def call_site() -> str:
-    """Return the file and line of the script's own code that is calling Keras."""
+    """Return the file and line where the script's own code is currently calling Keras."""
     frame = next(frames_of_the_script(), None)
     return "?" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 def plain(value: Any, name: str = "") -> str:
-    """Return a short text for a value, the same in every attempt; empty for values that identify nothing.
+    """Return short text that represents a value the same way in every attempt, or "" if that is impossible.
 
-    Keys and passwords, recognised by name or form, become a digest.
+    Keys and passwords, recognised by name or format, are replaced by a digest.
     """
     kind = type(value)
     if kind in (bool, int) or (kind is float and not _EPOCH_SECONDS[0] < value < _EPOCH_SECONDS[1]):
@@ -109,7 +109,7 @@ def _plain_items(items: Any, name: str) -> str:
 
 
 def without_clock(text: str) -> str:
-    """Return a text without dates, times, and names that are random in each process, such as temporary folders."""
+    """Return text without dates, times, and names that differ in every process, such as those of temporary folders."""
     temporary = tempfile.gettempdir() + os.sep
     if text.startswith(temporary):
         _, _, rest = text[len(temporary) :].partition(os.sep)
@@ -130,13 +130,13 @@ def frames_of_the_script() -> Iterator[FrameType]:
 
 
 def _library_folders() -> tuple[str, ...]:
-    """Return the folders of Keras, TensorFlow and oomph; a user's folder may have the same name."""
+    """Return the full paths of the Keras, TensorFlow and oomph folders; a user's folder may share their names."""
     files = (getattr(sys.modules.get(name), "__file__", None) for name in _LIBRARIES)
     return (PACKAGE + os.sep, *(os.path.dirname(file) + os.sep for file in files if file))
 
 
 def _file_name(frame: FrameType) -> str:
-    """Return the file of a frame, relative to the script's folder or to the folder of the installed packages."""
+    """Return a frame's file, relative to the script's folder or to the folder that packages are installed in."""
     path = frame.f_code.co_filename
     for folder in (*sys.path[:1], *(entry for entry in sys.path if "-packages" in entry)):
         if folder and path.startswith(folder + os.sep):
@@ -150,7 +150,7 @@ def _function_name(frame: FrameType) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _statement(path: str, line: int, with_constants: bool = True) -> str:
-    """Return the normalized statement on a line, or the line itself if it is the head of a block."""
+    """Return the normalised statement at a line, or the line itself if it starts a block."""
     node = _innermost(tree_of(path), line)
     if node is None or hasattr(node, "body"):
         return linecache.getline(path, line).strip()
@@ -166,7 +166,7 @@ class _WithoutConstants(ast.NodeTransformer):
 
 
 def _names_of_the_turn(frame: FrameType) -> list[str]:
-    """Return the names of the function's arguments, and of the variables of the loops around its current line."""
+    """Return the names of the function's arguments and of the loop variables around its current line."""
     code = frame.f_code
     arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return list(dict.fromkeys((*arguments, *_loop_variables(code.co_filename, frame.f_lineno, code.co_firstlineno))))
@@ -174,7 +174,7 @@ def _names_of_the_turn(frame: FrameType) -> list[str]:
 
 @functools.lru_cache(maxsize=1024)
 def _loop_variables(path: str, line: int, since: int) -> tuple[str, ...]:
-    """Return the names in the heads of the loops around a line, which change in each iteration."""
+    """Return the names in the headers of the loops around a line, whose values change with each iteration."""
     loops = _loops_around(tree_of(path), line, since)
     heads = [loop.test if isinstance(loop, ast.While) else loop.target for loop in loops]
     return tuple(node.id for head in heads for node in ast.walk(head) if isinstance(node, ast.Name))
@@ -182,7 +182,7 @@ def _loop_variables(path: str, line: int, since: int) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=64)
 def tree_of(path: str) -> ast.Module | None:
-    """Return the syntax tree of a file; None if unreadable."""
+    """Return a file's syntax tree, or None if the file cannot be parsed."""
     try:
         return ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError, RecursionError):
@@ -190,16 +190,16 @@ def tree_of(path: str) -> ast.Module | None:
 
 
 def _innermost(tree: ast.Module | None, line: int) -> ast.stmt | None:
-    """Return the smallest statement around a line."""
+    """Return the innermost statement that contains a line."""
     found: ast.stmt | None = None
     for node in _statements(tree):
         if node.lineno <= line <= (node.end_lineno or node.lineno):
-            found = node  # the walk goes from the outside inwards
+            found = node  # `ast.walk` yields outer statements before inner ones
     return found
 
 
 def _loops_around(tree: ast.Module | None, line: int, since: int) -> list[Any]:
-    """Return the loops around a line within its function, which begins at line `since`."""
+    """Return the loops around a line within its function, which starts at line `since`."""
     return [
         node
         for node in _statements(tree)

@@ -1,7 +1,7 @@
-"""DataPosition: the position of a fit in its data, which a checkpoint contains or a resume reaches by replaying.
+"""DataPosition: a fit's position in its data, which is saved in a checkpoint, or reached by replaying batches.
 
-A checkpoint of a tf.data iterator holds its shuffle buffer and prefetched elements: 100 MB for 2000 decoded images.
-Saving them costs time at every checkpoint; replaying the batches of the epoch costs time at every fault.
+A tf.data iterator's checkpoint contains its shuffle buffer and prefetched elements: 100 MB for 2000 decoded images.
+Saving them costs time at every checkpoint; replaying the epoch's batches costs time after every fault.
 """
 
 from __future__ import annotations
@@ -36,78 +36,78 @@ if TYPE_CHECKING:
     from oomph.resume.training.fits import Fits
 
 _MOST_SECONDS_ANEW = 600.0
-"""The most seconds spent on replaying batches only to restore random numbers or the order of later batches."""
+"""The longest time, in seconds, to replay batches merely to restore random numbers or the order of later batches."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """The state on which the data depend, right before an iterator over them is created."""
+    """The state that the data depends on, captured right before an iterator over it is created."""
 
     random: dict[str, Any]
     """The states of the global random generators."""
     objects: Changes | None
-    """Changes to the data's sources; None for a fit's first iterator, which finds everything as the script left it."""
+    """Changes to the data's sources, or None for a fit's first iterator, since the script left them unchanged."""
 
 
 class DataPosition:
-    """The position of one fit in its data.
+    """Tracks, saves and restores a fit's position in its data.
 
     Args:
-        objects: the Python objects of the fit.
+        objects: the fit's Python objects.
     """
 
     def __init__(self, fits: Fits, objects: FitObjects) -> None:
         self._fits, self._objects = fits, objects
         self.taken = 0
-        """The number of batches taken from the current iterator."""
+        """The number of batches read from the current iterator."""
         self.iterators_made = 0
         """The number of iterators that Keras has created over the training data."""
         self.iterators_used: list[int] = []
-        """The numbers of the iterators that batches were taken from, counted from 1."""
+        """The numbers of the iterators that batches were read from, counted from 1."""
         self.told: Told | None = None
-        """The position reported by the iterator at the last checkpoint, if any."""
+        """The position that the data reported at the last checkpoint, if any."""
         self.obstacle: Reason | None = None
-        """The reason the iterator cannot be saved, once known."""
+        """The reason why the iterator cannot be saved, once known."""
         self.moment: Moment | None = None
-        """The moment before the current iterator, if Python would have to replay its batches."""
+        """The state before the current iterator was created, if its batches may have to be replayed."""
         self.drawn_by_pipeline: frozenset[str] = frozenset()
-        """The objects and global generators that the replay advanced: they are already correct."""
+        """The objects and global generators that the replay advanced, and which are therefore already correct."""
         self.expected = Expected()
-        """Comparison of the replayed batches with the earlier ones."""
+        """Compares the replayed batches with the original ones."""
         self.lost: list[Reason] = []
-        """Reasons a restored position is incomplete."""
+        """The reasons why a restored position is incomplete."""
         self._made_by_python: bool | None = None
         self._telling: iterators.TellingData | None = None
         self._data_before: Picture | None = None
-        """The state of the data's objects when the iterator was created, for data that report their position."""
+        """The state of the data's objects when the iterator was created, for data that reports its position."""
         self._told = False
         self._drained: Reason | None = None
-        """The reason the last checkpoint lacks the iterator, if that reason applies to that checkpoint only."""
+        """The reason why the last checkpoint lacks the iterator, if that reason applies only to that checkpoint."""
         self._iterator: Any = None
         self._since = 0.0
         self._recovered = 0
-        """The number of batches from the current iterator whose step ran out of memory first."""
+        """The number of batches from the current iterator whose step first ran out of memory, then succeeded."""
         self._recovering = 0.0
-        """The time, in seconds, that the steps of these batches took."""
+        """The total time, in seconds, of the steps on those batches."""
         self._cost: tuple[float, int] | None = None
-        """The time in seconds and the number of bytes that the last save of an iterator took."""
+        """How long it took, in seconds, to save an iterator most recently, and the size in bytes."""
 
     def look_at(self, iterator: Any) -> None:
-        """Note the iterator of the next batch."""
+        """Record the iterator that the next batch comes from."""
         if iterator is not self._iterator:
             self._iterator, self.taken = iterator, 0
             self._begin_measuring()
             self.iterators_used.append(self.iterators_made)
 
     def epoch_begins(self, epochs: Any) -> None:
-        """Record, as Keras begins an epoch, the state that a new iterator over the data will start from.
+        """Record the state that a new iterator over the data will start from. Called when Keras begins an epoch.
 
         Args:
             epochs: Keras' epoch iterator.
         """
         if self._telling is None or self._telling.dataset is not KERAS.distributed_dataset.of(epochs):
             self._telling = iterators.telling(epochs)
-        seen = KERAS.steps_seen.get(epochs, 1)  # Keras before 3.7 does not count, and keeps its iterator
+        seen = KERAS.steps_seen.get(epochs, 1)  # before 3.7, Keras does not count steps, and keeps its iterator
         goes_on = epochs.steps_per_epoch is not None and KERAS.current_iterator.of(epochs) is not None and seen
         if goes_on or not (self.obstacle or self._is_made_by_python(epochs)):
             return
@@ -124,13 +124,13 @@ class DataPosition:
         first: Any = None,
         between: Callable[[int, Watched], None] = lambda number, watched: None,
     ) -> None:
-        """Advance the data past the iterators of earlier epochs, before the iterator of a resumed epoch is created.
+        """Advance the data past the iterators of earlier epochs, before the iterator of the resumed epoch is created.
 
         Args:
-            count: the number of iterators created earlier.
-            used: the iterators that batches were taken from, counted from 1.
-            first: the first of them, if it exists already.
-            between: advances the validation data to where they were after this many iterators.
+            count: the number of iterators to pass over.
+            used: the numbers of the iterators that batches were read from, counted from 1.
+            first: the first of these iterators, if it already exists.
+            between: advances the validation data to its position after the given number of iterators.
         """
         watched = Watched(self._fits.say, _MOST_SECONDS_ANEW)
         try:
@@ -142,14 +142,14 @@ class DataPosition:
         self.iterators_made += count
 
     def pass_over_validation(self, catch_up: Callable[[Watched], None]) -> None:
-        """Advance the validation data; if that takes too long, record that their position is lost."""
+        """Advance the validation data; if that takes too long, record that its position is lost."""
         try:
             catch_up(Watched(self._fits.say, _MOST_SECONDS_ANEW))
         except TookTooLongError:
             self.lost.append(because("validation-too-long"))
 
     def go_back_to(self, moment: Moment) -> list[Reason]:
-        """Restore the state before an earlier iterator was created; return what could not be restored."""
+        """Restore the state from before an iterator was created, and return the reasons for anything that is lost."""
         self.moment = moment
         lost = self._objects.restore_data(moment.objects or Changes())
         training_state.restore_random_state(moment.random)
@@ -162,11 +162,11 @@ class DataPosition:
 
     @property
     def not_saved(self) -> Reason | None:
-        """The reason the last checkpoint does not include the iterator, or None."""
+        """The reason why the last checkpoint does not include the iterator, or None if it does."""
         return None if self.told is not None else self.obstacle or self._drained
 
     def taken_moment(self) -> tuple[dict[str, Any] | None, list[Array]]:
-        """Return the state that the current iterator started from, for a checkpoint, if its batches may be replayed."""
+        """Return the state and arrays that a checkpoint needs for replaying the current iterator's batches, if any."""
         moment = self.moment
         if moment is None:
             return None, []
@@ -176,7 +176,7 @@ class DataPosition:
         return {"random": moment.random, "objects": objects}, arrays
 
     def save(self, draft: Draft, between_saves: float) -> None:
-        """Save the iterator into a checkpoint draft, if possible and worth the cost."""
+        """Save the iterator in a checkpoint draft, if that is possible and worth the cost."""
         self.told = self._position_told()
         if self.told is not None or self.obstacle or not self._pays(between_saves):
             return
@@ -192,12 +192,12 @@ class DataPosition:
         self._tell_obstacle()
 
     def _position_told(self) -> Told | None:
-        """Return the position reported by the data; None unless reading can simply continue from there."""
+        """Return the position that the data reports, or None if reading cannot simply continue from there."""
         told = None if self._telling is None else self._telling.position(self.taken)
         return told if told is not None and self._nothing_was_drawn() else None
 
     def _nothing_was_drawn(self) -> bool:
-        """True if reading has not changed any objects so far; with read-ahead, it would change them twice."""
+        """True if reading the data has not changed any objects so far; prefetching would change them a second time."""
         if self.moment is None or self._data_before is None:
             return False
         now, then = training_state.random_state(), self.moment.random
@@ -206,7 +206,7 @@ class DataPosition:
         return not _moved(self._data_before, self._objects.data_now(self._data_before))
 
     def _go_to_told(self, iterator: Any, told: Told) -> bool:
-        """Go to a position that the data reported; return False if that is impossible."""
+        """Seek to a position that the data reported; return False if that is impossible."""
         return self._telling is not None and self._telling.go_to(told, self.taken)
 
     def _tell_obstacle(self) -> None:
@@ -231,21 +231,21 @@ class DataPosition:
             )
 
     def _obstacle_of_epoch(self) -> Reason | None:
-        """Return the reason the last checkpoint lacks the iterator, if it holds from the beginning of an epoch."""
+        """Return the reason why the last checkpoint lacks the iterator, if it applies from the start of an epoch."""
         drained = self._drained
         return drained if drained is not None and drained.value("kind") == EARLIER_SHUFFLE else None
 
     def is_saved_whole(self, checkpoint: Checkpoint, dataset: Any) -> bool:
-        """True if a checkpoint contains everything that the next batches of a dataset depend on."""
+        """True if a checkpoint contains everything that a dataset's next batches depend on."""
         drawn_anew = (KernelDraws.SEEDED, KernelDraws.RACED)
         return iterators.is_saved(checkpoint.path) and datasets.kernel_draws(dataset) not in drawn_anew
 
     def restore(self, checkpoint: Checkpoint, iterator: Any, steps: Any, batches: Sequence[int] = ()) -> str:
-        """Go to the position of a checkpoint; return "exact", "replayed", or "epoch" if the data end before it.
+        """Seek to a checkpoint's position. Return "exact", "replayed", or "epoch" if the data runs out before it.
 
         Args:
-            iterator: the iterator over the training data, at the beginning of the epoch.
-            steps: Keras' enumeration of the steps of the epoch, or None.
+            iterator: the iterator over the training data, at the start of the epoch.
+            steps: Keras' enumeration of the epoch's steps, or None.
             batches: the known fingerprints of the last batches before the checkpoint.
         """
         if steps is not None:
@@ -275,7 +275,7 @@ class DataPosition:
         return True
 
     def _take_anew(self, iterator: Any, batches: Sequence[int], seconds: float = math.inf) -> str:
-        """Replay the epoch's batches so far, and record which generators and objects the replay advances."""
+        """Replay the epoch's batches up to the checkpoint, recording the generators and objects that this advances."""
         if self.moment is not None:
             training_state.restore_random_state(self.moment.random)
         before, random = self._objects.data_now(), training_state.random_state()
@@ -288,14 +288,14 @@ class DataPosition:
         return "replayed" if skipped == self.taken else "epoch"
 
     def go_on(self, iterator: Any, checkpoint: Checkpoint, taken: int) -> None:
-        """Continue the counts of batches and iterators from a checkpoint."""
+        """Continue counting batches and iterators from a checkpoint's counts."""
         self._iterator, self.taken = iterator, taken
         self._begin_measuring()
         self.iterators_made = said(checkpoint.meta.iterators_made)
         self.iterators_used = used_in(checkpoint)
 
     def _pays(self, between_saves: float) -> bool:
-        """True if the buffers of the data pipeline should be saved rather than refilled after a fault."""
+        """True if saving the data pipeline's buffers costs less than refilling them after a fault."""
         if self._cost is None or not datasets.is_reproducible(_dataset_of(self._iterator)):
             return True
         seconds, size = self._cost
@@ -322,10 +322,10 @@ class DataPosition:
         return False
 
     def step_recovered(self, seconds: float) -> None:
-        """Note that a step ran out of memory before it was done: a replay does not wait for memory again.
+        """Record a step that ran out of memory before it succeeded, since a replay does not repeat that delay.
 
         Args:
-            seconds: the time that the step took in all.
+            seconds: the total time that the step took.
         """
         self._recovered, self._recovering = self._recovered + 1, self._recovering + seconds
 
@@ -333,25 +333,25 @@ class DataPosition:
         self._since, self._recovered, self._recovering = time.monotonic(), 0, 0.0
 
     def _replay_in_words(self) -> str:
-        """Describe the longest time of a replay; empty if every step so far has also waited for memory."""
+        """Describe how long a replay takes at most, or return "" if every step so far ran out of memory first."""
         return f", at most {self._replay_seconds():.0f} s" if self.taken > self._recovered else ""
 
     def _replay_seconds(self) -> float:
-        """Return the longest time, in seconds, that replaying the epoch may take: as long as training on it took.
+        """Return an upper bound, in seconds, on the time to replay the epoch so far: the time to train on it.
 
-        A batch whose step ran out of memory counts as much as one of the others.
+        A batch whose step ran out of memory counts as much as an average batch whose step did not.
         """
         seconds, others = time.monotonic() - self._since, self.taken - self._recovered
         return seconds if others <= 0 else max(0.0, seconds - self._recovering) * self.taken / others
 
 
 def _moved(before: Picture, after: Picture) -> set[str]:
-    """Return the keys of the objects that only reading the data could have changed between two pictures."""
+    """Return the keys of the objects that differ between two pictures; only reading the data can have changed them."""
     return {key for key, content in after.contents.items() if before.contents.get(key) != content} | {*after.troubles}
 
 
 def used_in(checkpoint: Checkpoint) -> list[int]:
-    """Return the iterators that batches were taken from before a checkpoint, counted from 1."""
+    """Return the numbers, counted from 1, of the iterators that batches were read from before a checkpoint."""
     return said(checkpoint.meta.iterators_used)
 
 
@@ -364,26 +364,26 @@ def _draws_of(iterator: Any) -> KernelDraws:
 
 
 _COPIES = 3
-"""The number of checkpoints on disk at once: two are kept while a third is written."""
+"""The number of checkpoints on disk at the same time: two are kept while a third is being written."""
 _SHARE_OF_DISK = 0.5
 _NEGLIGIBLE_SHARE = 0.005
 _NEGLIGIBLE_SECONDS = 0.5
-"""Buffers are always saved if that takes at most this many seconds, or a small share of the training time."""
+"""Buffers are always saved if that takes at most this many seconds, or a negligible share of training time."""
 
 
 @dataclass(frozen=True)
 class PipelineCosts:
-    """The costs of saving a pipeline's buffers, and of replaying its batches."""
+    """The costs of saving a pipeline's buffers and of replaying its batches."""
 
     save_seconds: float
-    """The time, in seconds, to save the buffers, while the training waits."""
+    """The time, in seconds, to save the buffers, during which training waits."""
     save_bytes: int
     replay_seconds: float
-    """The time, in seconds, to replay the batches of the epoch so far."""
+    """The time, in seconds, to replay the epoch's batches so far."""
     between_saves: float
     between_faults: float
     free_bytes: int | None = None
-    """Free disk space in bytes; None if unknown."""
+    """The free disk space in bytes, or None if unknown."""
 
 
 def has_room(costs: PipelineCosts) -> bool:
@@ -392,7 +392,7 @@ def has_room(costs: PipelineCosts) -> bool:
 
 
 def worth_saving(costs: PipelineCosts) -> bool:
-    """True if the disk has room, and saving costs little or a smaller share of the training time than replaying."""
+    """True if the disk has room, and saving is cheap or takes a smaller share of training time than replaying."""
     if not has_room(costs):
         return False
     if costs.save_seconds <= _NEGLIGIBLE_SECONDS:

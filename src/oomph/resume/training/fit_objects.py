@@ -1,4 +1,4 @@
-"""FitObjects: the Python objects around one fit, inspected at its beginning, at each checkpoint and at its end.
+"""FitObjects: the Python objects around one fit, inspected when it starts, at each checkpoint, and when it ends.
 
 The objects behind the data are inspected separately: a pipeline that is replayed after a fault needs them as they were
 when its iterator was created, and then advances them itself.
@@ -27,16 +27,16 @@ _VALIDATION = ("validation_data",)
 _SECONDS = 1.0
 _MOST_SETTINGS = 300
 _KEPT_BYTES = 16 << 20
-"""Arrays of up to this many bytes are copied when a fit begins: callbacks may change them before it resumes."""
+"""Arrays of up to this many bytes are copied when a fit starts: callbacks may change them before it resumes."""
 
 Roots = list[tuple[str, Any]]
 
 
 class FitObjects:
-    """The user's objects that a fit may change.
+    """Inspects and restores the user's objects that a fit may change.
 
     Args:
-        arguments: the arguments of `fit`.
+        arguments: the arguments passed to `fit`.
     """
 
     def __init__(self, model: Any, arguments: Mapping[str, Any], callbacks: list[Any]) -> None:
@@ -46,7 +46,7 @@ class FitObjects:
             *((f"callback {type(callback).__name__}", callback) for callback in callbacks),
             ("model", model),
             *(
-                (f"layer {number} {type(layer).__name__}", layer)  # Keras numbers names per process
+                (f"layer {number} {type(layer).__name__}", layer)  # Keras numbers layer names per process
                 for number, layer in enumerate(KERAS.flatten_layers.call(model))
             ),
             ("optimizer", model.optimizer),
@@ -55,12 +55,12 @@ class FitObjects:
             *((f"data {name}", arguments.get(name)) for name in _VALIDATION),
         ]
         self.at_entry = self._picture().let_go()
-        """The objects before the fit; its end state is compared with them."""
+        """A picture of the objects before the fit, which the end state is compared with."""
         self._at_begin = self.at_entry
-        """The objects after the callbacks' `on_train_begin`; a checkpoint is compared with them."""
+        """A picture of the objects after the callbacks' `on_train_begin`, which checkpoints are compared with."""
         self._kept: dict[str, Any] = {}
 
-    # -- looking ----------------------------------------------------------------------------------------------------
+    # -- inspecting -------------------------------------------------------------------------------------------------
 
     def begin(self, to_be_resumed: bool) -> None:
         """Record the state after the user's `on_train_begin` callbacks."""
@@ -79,19 +79,19 @@ class FitObjects:
         return changes_between(self.at_entry, self._picture(self._at_begin))
 
     def data_changed(self) -> Changes:
-        """Return the changes, since the training began, in the objects behind the data."""
+        """Return the changes to the objects behind the data since training started."""
         return changes_between(self._at_begin, self._picture(self._at_begin, self._data))
 
     def fingerprints(self) -> dict[str, Any]:
-        """Return a short fingerprint of each data argument; empty if the inspection ran out of time."""
+        """Compute a short fingerprint of each data argument, leaving out any whose inspection ran out of time."""
         given = {name.removeprefix("data "): (name, thing) for name, thing in [*self._data, self._others[-1]]}
         found = {f"values of {short}": self._fingerprint(*each) for short, each in given.items() if each[1] is not None}
         return {name: fingerprint for name, fingerprint in found.items() if fingerprint}
 
     def settings(self) -> dict[str, str]:
-        """Return the settings in the script's objects and globals before the training, by path.
+        """Return the settings in the script's objects and globals before training, by path.
 
-        Public attributes of the callbacks are left out: they are facts in their own right.
+        Public attributes of the callbacks are left out, since they are separate facts.
         """
         callbacks = {id(callback) for callback in self._callbacks}
         found = (
@@ -104,7 +104,7 @@ class FitObjects:
         return dict(itertools.islice(found, _MOST_SETTINGS))
 
     def _fingerprint(self, name: str, thing: Any) -> str:
-        """Return one argument's fingerprint; empty if time ran out, since later attempts would reach different ones."""
+        """Return an argument's fingerprint, or "" if time ran out, since each attempt would then get another result."""
         seen = "" if self.at_entry.graph.out_of_time else f"{type(thing).__name__} {self.at_entry.fingerprint(name)}"
         return plain(thing) or seen
 
@@ -114,7 +114,7 @@ class FitObjects:
         )  # fmt: skip
 
     def _saved_elsewhere(self) -> Iterator[int]:
-        """Yield the `id`s of the variables that `training_state.py` saves, and of the objects that own them."""
+        """Yield the `id`s of the variables that `training_state.py` saves and of the objects that own them."""
         model = self._model
         yield from (
             id(thing) for thing in (model, *KERAS.flatten_layers.call(model), *model.metrics, *optimizers_of(model))
@@ -124,16 +124,16 @@ class FitObjects:
         for variable in variables:
             yield from (id(variable), id(tensorflow_variable(variable)))
 
-    # -- giving back ------------------------------------------------------------------------------------------------
+    # -- restoring --------------------------------------------------------------------------------------------------
 
     def data_now(self, before: Picture | None = None) -> Picture:
-        """Record the current state of the objects behind the data; an earlier picture shows which are new."""
+        """Record the current state of the objects behind the data; an earlier picture shows which ones are new."""
         return self._picture(before or self._at_begin, self._data)
 
     def restore(self, changes: Changes, except_for: frozenset[str] = frozenset()) -> list[Reason]:
-        """Restore the objects that had changed at a checkpoint; undo changes made only in this process.
+        """Restore the objects' state at a checkpoint, and undo any changes made only in this process.
 
-        Returns what could not be restored.
+        Returns the reasons for everything that could not be restored.
         """
         now = self._picture(self._at_begin)
         undo = self._undoing(now, changes)
@@ -145,7 +145,7 @@ class FitObjects:
         return [*restored.lost, *undone.lost]
 
     def _undoing(self, now: Picture, changes: Changes) -> Changes:
-        """Return the original state of objects that changed since the training began but are not in these changes."""
+        """Return the original state of the objects that have changed since training started but aren't in `changes`."""
         at_begin = self._at_begin.contents.items()
         undo = {
             key: content
@@ -155,7 +155,7 @@ class FitObjects:
         return Changes(undo, arrays=self._kept)
 
     def restore_early(self, changes: Changes) -> None:
-        """Restore everything but generators before the callbacks' first `on_epoch_begin`, which may read it."""
+        """Restore everything except generators before the callbacks' first `on_epoch_begin`, which may use it all."""
         Restoration(self._at_begin, changes, self._picture(self._at_begin)).apply_early()
 
     def restore_data(self, changes: Changes) -> list[Reason]:
@@ -167,7 +167,7 @@ class FitObjects:
         return [*restored.lost, *undone.lost]
 
     def restore_end(self, changes: Changes) -> list[Reason]:
-        """Restore the objects that a finished fit had changed; return what could not be restored."""
+        """Restore the objects that a finished fit changed; return the reasons for any that could not be restored."""
         restored = Restoration(self.at_entry, changes, self._picture(self.at_entry))
         restored.apply()
         return restored.lost
@@ -180,22 +180,22 @@ class FitObjects:
 
 
 def _is_kept(content: Any) -> bool:
-    """True if an array is small enough to copy."""
+    """True if an array is small enough to be copied."""
     try:
         return size_of(content) <= _KEPT_BYTES
     except TypeError:
-        return False  # records, which cannot be restored
+        return False  # an array of records, which cannot be restored
 
 
 def _metrics_of(model: Any) -> list[Any]:
-    """Return the metrics that the script compiled the model with, even before Keras has built them."""
+    """Return the metrics that the script passed to `compile`, even if Keras has not built them yet."""
     compiled = KERAS.compile_metrics.get(model)
     given = [row.get(compiled) for row in (KERAS.user_metrics, KERAS.user_weighted_metrics)]
     return [metric for metric in tf.nest.flatten(given) if metric is not None and not isinstance(metric, str)]
 
 
 def as_saved(changes: Changes, under: str) -> tuple[dict[str, Any], list[Array]]:
-    """Return changes as saved in a checkpoint: the JSON part, and the arrays, which include long bytes."""
+    """Convert changes to the form saved in a checkpoint: a JSON part, and arrays, which include long `bytes` values."""
     apart: list[bytes] = []
     names = sorted(changes.arrays)
     meta = changes.to_json(apart) | {"arrays": names, "apart": len(apart)}
@@ -204,10 +204,11 @@ def as_saved(changes: Changes, under: str) -> tuple[dict[str, Any], list[Array]]
 
 
 def from_meta(document: Any, arrays: Mapping[str, Any]) -> Changes:
-    """Return the changes in a checkpoint; raises ValueError if the document is malformed.
+    """Read the changes from a checkpoint. Raises ValueError if the document is malformed.
 
     Args:
-        arrays: the arrays of the checkpoint, by number.
+        document: the JSON part.
+        arrays: the checkpoint's arrays, by number.
     """
     if not isinstance(document, dict):
         raise ValueError("not the state of any objects")

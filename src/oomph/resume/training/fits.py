@@ -1,4 +1,4 @@
-"""Fits: the fits of one process in order, with their shared journal, checkpoint store and step count."""
+"""Fits: all fits of one process, in order, with the journal, checkpoint store and step count that they share."""
 
 from __future__ import annotations
 
@@ -47,32 +47,32 @@ from oomph.script.restorable import is_from_elsewhere, take_from_elsewhere
 from oomph.script.session import Session
 
 _SOME = 5
-"""The number of lines of one kind to print before a single general line replaces the rest."""
+"""After this many lines of one kind, a single general line is printed instead of any others."""
 
 
 class Fits:
-    """The fits of this process. Only the owner process has a store; other processes only guard fits in process."""
+    """The fits of this process. Only the owner process has a store; in others, fits are guarded but never saved."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         handover = session.handover
         self.interval = CheckpointInterval(handover.guarding.checkpoint_steps, handover.guarding.checkpoint_seconds)
         self.steps = 0
-        """Steps committed by all fits of the run so far, including finished fits of earlier attempts."""
+        """The number of steps committed so far by all fits of the run, including finished fits of earlier attempts."""
         self.saved = 0
         self.saving_seconds = 0.0
-        """The time, in seconds, that the training has waited for checkpoints and end states."""
+        """The total time, in seconds, that training has waited for checkpoints and end states."""
         self.end_state_seconds = 0.0
-        """The time, in seconds, that the training waited for the last end state; 0 before the first."""
+        """The time, in seconds, that training waited for the latest end state; 0 before the first."""
         self.typical_stall, self.measured = 0.0, 0
-        """The typical stall of a checkpoint in seconds, and the number of stalls measured in this process."""
+        """The typical stall per checkpoint, in seconds, and the number of stalls measured in this process."""
         self.before = _progress_before(session)
-        """The progress of the attempt before this one."""
+        """The progress of the previous attempt, or None if this is the first."""
         self.running: Any = None
         self._ordinal = 0
         self._lock = threading.Lock()
         self.background: Background[Saved] = Background()
-        """Writes checkpoints while the training continues."""
+        """Writes checkpoints while training continues."""
         self._began = time.monotonic()
         self._seconds_before = 0.0
         self._store: CheckpointStore | None = None
@@ -81,11 +81,11 @@ class Fits:
         self._numbers: set[int] = set()
         """The numbers of this process's fits."""
         self._visits: Counter[str] = Counter()
-        """The number of calls of fit from each place in the script."""
+        """The number of calls to `fit` so far from each place in the script."""
         self.took_another_path = False
-        """True if a fit was not the one expected at its place; later fits may also differ."""
+        """True if a fit was not the one expected at its place, in which case later fits may also differ."""
         self._refusals: list[final_checkpoints.Refusal] = []
-        """Unreadable checkpoints that have not been reported yet."""
+        """The unreadable checkpoints that have not been reported yet."""
         self._end_states = FinalCheckpoints()
         self._opened = False
         self._closed = False
@@ -93,18 +93,18 @@ class Fits:
         self._said: set[str] = set()
         self._some: dict[str, set[str]] = {}
         self._read: list[str] = []
-        """The names of the environment variables that the script found set, as last recorded."""
+        """The names of the environment variables that training depends on and that are set, as last recorded."""
         self.preemption = Preemption(session.pulse, lambda: self.steps > self.saved and self.can_save, session.say)
         self.witnesses = _witness_board(session)
-        """The board for the witnesses of this process; None in workers or without a run directory."""
+        """The board for this process's witnesses, or None in workers or without a run directory."""
         self.meter = Meter(_training_board(session), self.say_once)
-        """Measures the training for the monitor."""
+        """Measures training for the monitor."""
         self.files = OpenedFiles(session.run_dir, self._appends())
         """The files that the script opens while it trains."""
         self.passed_on: list[Any] = []
-        """Python iterators that resumed fits took batches from; they may be ahead of those in an undisturbed run."""
+        """The Python iterators that resumed fits have read from; each may be further ahead than without the fault."""
         self.context_lost = ""
-        """The fault that destroyed this process's GPU context, after which nothing more is saved from the process."""
+        """The fault that destroyed this process's GPU context, if any. It no longer saves anything after that."""
 
     def _appends(self) -> Appends | None:
         run_dir = self.session.run_dir
@@ -118,14 +118,14 @@ class Fits:
         self.say(f"{site} appends to {name} a second time: an earlier attempt already did")
 
     def own_session(self) -> Session:
-        """Return the session of the current process: a fork of the owner becomes a worker with its own journal."""
+        """Return this process's session. A fork of the owner becomes a worker with its own journal."""
         own = self.session.in_this_process()
         if own is not self.session:
             self.session, self._store = own, None
         return self.session
 
     def claim(self, fit: Any) -> bool:
-        """Make `fit` the running fit; return False if another fit is running (nested, or in another thread)."""
+        """Make `fit` the running fit; return False if another is already running (a nested fit, or another thread)."""
         with self._lock:
             if self.running is not None:
                 return False
@@ -133,12 +133,12 @@ class Fits:
             return True
 
     def identify(self, model: Any) -> tuple[FitIdentity, Place]:
-        """Return the identity of the fit that starts now, and its place."""
+        """Return the identity of the fit that is starting, and its place."""
         place = place_of_call()
         return self.identify_at(place, fingerprint(model)), place
 
     def identify_at(self, place: Place, fingerprint: str) -> FitIdentity:
-        """Return the identity of the fit or loop that starts at a place."""
+        """Return the identity of the fit or loop that is starting at a place."""
         occurrence = self._visits[place.key]
         self._visits[place.key] += 1
         self._note_read()
@@ -147,19 +147,19 @@ class Fits:
         return FitIdentity(ordinal, place.site, fingerprint, place.key, occurrence, place.outline)
 
     def _note_read(self) -> None:
-        """Record the set environment variables that the training depends on, for the command that resumes the run."""
+        """Record the environment variables that training depends on and that are set, for the resume command."""
         read = sorted(name for name, value in environment_read.of_training().items() if value is not None)
         if read != self._read:
             self._read = read
             self.note(VariablesRead(variables=read))
 
     def known_state(self, identity: FitIdentity, was_edited: Callable[[Record], bool]) -> Record | None:
-        """Return the newest state that an earlier attempt saved for the fit at this place, preferably its end state.
+        """Return the latest state that an earlier attempt saved for the fit at this place, preferably its end state.
 
-        States saved by the current script take precedence over those from before an edit.
+        States saved by the current version of the script take precedence over states saved before an edit.
 
         Args:
-            was_edited: whether the script has changed since; the call itself may have been edited then.
+            was_edited: tells whether the script was edited after a state was saved, possibly at the call itself.
         """
         self.store()
         since = self.session.handover.guarding.ignore_before
@@ -176,8 +176,8 @@ class Fits:
         return sorted({record.meta.site or "?" for record in left})
 
     def number(self, identity: FitIdentity, known: Record | None) -> FitIdentity:
-        """Return the fit with its number in the run: the number of the state that it resumes from, or an unused one."""
-        self.store()  # saved states keep their numbers, even if nothing resumes
+        """Return the fit's identity with its number in the run: that of the state it resumes from, or an unused one."""
+        self.store()  # saved states keep their numbers, even if no fit resumes from them
         taken = self._numbers | {record.position.fit for record in self._records}
         if known is not None:
             number = known.position.fit
@@ -191,7 +191,7 @@ class Fits:
         self.running = None
 
     def store(self) -> CheckpointStore | None:
-        """Return the checkpoint store; None in workers, without a run directory, or if it cannot be opened."""
+        """Return the checkpoint store, or None in workers, without a run directory, or if it cannot be opened."""
         session = self.own_session()
         if support.lacks(Feature.RESUME):
             return None
@@ -210,7 +210,7 @@ class Fits:
         return self._store if session.is_owner_now() and not self._closed else None
 
     def _of_elsewhere(self, name: str) -> None:
-        """Restore only numbers from now on, since this checkpoint was not written beside the key of this run."""
+        """Restore only numbers from now on, since this checkpoint was not sealed with this run's key."""
         if not is_from_elsewhere():
             self.session.say(
                 f"{name} was not written in this place: its numbers are restored, its texts and files are not. If you"
@@ -220,7 +220,7 @@ class Fits:
 
     @property
     def can_save(self) -> bool:
-        """True once the store is open, unless this process is not allowed to save anything more."""
+        """True once the store is open, unless this process must not save anything more."""
         return self._store is not None and not self._closed and not self.context_lost
 
     def finished(self, number: int) -> Checkpoint | None:
@@ -231,14 +231,14 @@ class Fits:
         return found
 
     def checkpoint_of(self, number: int) -> Checkpoint | None:
-        """Return the newest intact checkpoint within a fit."""
+        """Return the latest intact checkpoint from within a fit, if there is one."""
         store = self.store()
         found = None if store is None else store.latest_step(number)
         self._tell_refused(final_checkpoints.of_steps(self._refusals, None if found is None else found.name))
         return found
 
     def checkpoint_before(self, newer: Checkpoint) -> Checkpoint | None:
-        """Return the intact checkpoint of the same fit before this one."""
+        """Return the latest intact checkpoint of the same fit that is older than `newer`, if there is one."""
         store = self.store()
         return None if store is None else store.step_before(newer)
 
@@ -249,30 +249,30 @@ class Fits:
             self.say(line)
 
     def trained_seconds(self) -> float:
-        """Return the total training time of the run, in seconds, over all attempts recorded in checkpoints."""
+        """Return the run's total training time so far, in seconds, over all attempts recorded in checkpoints."""
         return self._seconds_before + time.monotonic() - self._began
 
     def seconds_between_faults(self) -> float:
-        """Return the mean time, in seconds, between interruptions; each attempt except the first began with one."""
+        """Return the mean time, in seconds, between interruptions; every attempt but the first follows one."""
         return seconds_between_faults(self.session.handover.attempt - 1, self.trained_seconds())
 
     def free_bytes(self) -> int | None:
-        """Return the free bytes on the disk of the run directory; None if unknown."""
+        """Return the free space, in bytes, on the run directory's disk, or None if unknown."""
         try:
             return None if self.session.run_dir is None else shutil.disk_usage(self.session.run_dir).free
         except OSError:
             return None
 
     def note(self, fact: Fact) -> None:
-        """Write one event to the journal of this process."""
+        """Write an event to this process's journal."""
         self.own_session().journal.write(fact)
 
     def say(self, text: str) -> None:
-        """Write one line to stderr."""
+        """Write a line to stderr."""
         self.own_session().say(text)
 
     def say_once(self, text: str) -> bool:
-        """Write one line to stderr, once per process; return whether this was the first time."""
+        """Write a line to stderr, but only once per process; return True the first time."""
         if text in self._said:
             return False
         self._said.add(text)
@@ -280,7 +280,7 @@ class Fits:
         return True
 
     def say_some(self, text: str, after: str) -> None:
-        """Write a line to stderr once per process; after five lines with the same `after`, write only `after`."""
+        """Write a line to stderr once per process; after five lines with the same `after`, write `after` instead."""
         lines = self._some.setdefault(after, set())
         lines.add(text)
         self.say_once(text if len(lines) <= _SOME else after)
@@ -294,7 +294,7 @@ class Fits:
             testing.steps_committed(self.steps)
 
     def note_probe(self, promise: Promise, finding: ProbeFinding, **where: Any) -> None:
-        """Record and print what a probe found about micro-batches."""
+        """Record and print what a probe found out about micro-batches."""
         self.note(
             MicroBatchesProbed(
                 kind=promise.kind, reason=promise.reason, coupling=promise.coupling, **finding.facts(), **where
@@ -307,10 +307,10 @@ class Fits:
         """Send a heartbeat to the supervisor."""
         self.session.pulse.beat(phase, fit)
 
-    # -- the sizes that fitted ------------------------------------------------------------------------------------
+    # -- remembered micro-batches ---------------------------------------------------------------------------------
 
     def remembered_micro_batch(self, fit: FitIdentity) -> Start | None:
-        """Return the micro-batch found for this fit or a similar one; otherwise the one that the user gave."""
+        """Return the micro-batch found for this fit or a similar one; otherwise the one that the user specified."""
         handover = self.session.handover
         found = MicroBatches(self.session.run_dir).of([f"fit {fit.ordinal}", fit.fingerprint])
         given, most = handover.guarding.micro_batch, handover.most_samples
@@ -319,12 +319,12 @@ class Fits:
         return found.at_most(most)
 
     def remember_micro_batch(self, fit: FitIdentity, start: Start) -> None:
-        """Keep a micro-batch for later attempts, and for later fits of a similar model."""
+        """Remember a micro-batch for later attempts, and for later fits of a similar model."""
         if self.own_session().is_owner_now():
             MicroBatches(self.session.run_dir).keep([f"fit {fit.ordinal}", fit.fingerprint], start)
 
     def keep_store_as_it_is(self) -> None:
-        """Stop saving, since the stored checkpoints do not belong to the training of this process."""
+        """Stop saving, since the stored checkpoints do not match what this process trains."""
         self._store, self._closed = None, True
 
     def _refused(self, name: str, reason: str) -> None:
@@ -348,7 +348,7 @@ def _witness_board(session: Session) -> WitnessBoard | None:
         return None
     try:
         return WitnessBoard(session.run_dir, session.handover.attempt)
-    except OSError as error:  # a full disk must not end the training
+    except OSError as error:  # a full disk must not stop training
         session.journal.write(NoWitnesses(reason=str(error.strerror or error)))
         return None
 
@@ -359,4 +359,4 @@ def _training_board(session: Session) -> TrainingBoard | None:
     try:
         return TrainingBoard(session.run_dir)
     except OSError:
-        return None  # a full disk must not end the training
+        return None  # a full disk must not stop training

@@ -1,12 +1,13 @@
-"""Identity of a fit: its place in the script, its occurrence there, a fingerprint of model and optimizer.
+"""A fit's identity: its place in the script, its occurrence there, and a fingerprint of its model and optimizer.
 
-With its arguments and its data, these show whether an earlier attempt had begun a fit. The outcomes:
+Together with the fit's arguments and data, these show whether an earlier attempt already started it. There are four
+outcomes:
 
-- its end state is returned, if nothing has changed;
-- it resumes from its checkpoint, even after an edit of the script, which is intended;
-- it trains from the beginning: it is unknown, or the script took another path;
-- the run stops with the checkpoint intact: the script is the same and at the same place, yet the checkpoint belongs to
-  a different model or different data. Only the user can tell what happened, and starting over needs a flag.
+- The fit's end state is returned, because the fit was finished and nothing has changed.
+- The fit resumes from its checkpoint, even if the script was edited, since edits are intentional.
+- The fit trains from the start, because it is unknown, or the script took a different path.
+- The run stops with the checkpoint intact: the script is unchanged and at the same place, yet the checkpoint belongs to
+  a different model or different data. Only the user can tell what happened, and starting over requires a flag.
 """
 
 from __future__ import annotations
@@ -37,29 +38,29 @@ __all__ = ["FitIdentity", "call_site", "fingerprint"]
 
 @dataclass(frozen=True)
 class FitIdentity:
-    """One fit of the owner process."""
+    """Identifies one fit of the owner process."""
 
     ordinal: int
-    """The fit's number in the run. A fit recognised as belonging to a checkpoint gets the checkpoint's number."""
+    """The fit's number in the run. A fit that is recognised as a checkpoint's fit gets the checkpoint's number."""
     site: str
-    """Place of the call in the script: "train.py:42"."""
+    """The file and line of the call in the script: "train.py:42"."""
     fingerprint: str
-    """A digest of everything that must match for a saved state to belong to this fit."""
+    """A digest of everything that must match if a saved state is to belong to this fit."""
     place: str = ""
     """A digest of the place in the source, independent of line numbers."""
     occurrence: int = 0
-    """Number of earlier fits of this process at that place."""
+    """The number of earlier fits at that place in this process."""
     outline: str = ""
-    """The place without the constants in its statements, since an edit may have changed them."""
+    """A digest of the place without the constants in its statements, since an edit may have changed those."""
 
     @property
     def key(self) -> str:
-        """The key of the fit: the same in every attempt that reaches it by the same path."""
+        """The fit's key, which is the same in every attempt that reaches the fit along the same path."""
         return f"{self.place}-{self.occurrence}"
 
     @property
     def witness_key(self) -> int:
-        """A 64-bit digest of the key and the number of the fit."""
+        """A 64-bit digest of the fit's key and number."""
         digest = hashlib.blake2b(f"{self.key} {self.ordinal}".encode(), digest_size=8)
         return int.from_bytes(digest.digest(), "little")
 
@@ -67,7 +68,7 @@ class FitIdentity:
 def fingerprint(model: Any) -> str:
     """Compute a short hash of the layers' classes, the weights' shapes and the optimizer's configuration.
 
-    Weights that do not exist yet (a model that Keras builds at its first batch) are left out.
+    Weights are left out if the model is not built yet: Keras builds some models on their first batch.
     """
     facts = {
         "model": type(model).__name__,
@@ -85,7 +86,7 @@ def _optimizer_facts(optimizer: Any) -> Any:
     try:
         config = dict(optimizer.get_config())
     except Exception:
-        return type(optimizer).__name__  # an optimizer without a configuration is known by its class
+        return type(optimizer).__name__  # an optimizer without a configuration is identified by its class
     config.pop("learning_rate", None)
     config.pop("name", None)
     return [type(optimizer).__name__, config]
@@ -93,11 +94,11 @@ def _optimizer_facts(optimizer: Any) -> Any:
 
 _ANOTHER_MODEL = "a different model or optimizer"
 Differences = Callable[..., list[Reason]]
-"""Returns what differs in the given groups of facts."""
+"""Returns the differences in the given groups of facts."""
 
 
 class Verdict(Enum):
-    """The ways to treat a fit that begins."""
+    """The ways to handle a fit that is about to start."""
 
     TRAIN = "train"
     RESUME = "resume"
@@ -107,31 +108,31 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Recognised:
-    """The verdict on a fit that begins, and the reason for it."""
+    """The verdict on a fit that is about to start, and the reason for it."""
 
     verdict: Verdict
     reason: str = ""
-    """The reason for the verdict: the differences, in words."""
+    """The reason for the verdict: a description of the differences."""
     another_path: bool = False
-    """True if the script took a different path from before, so that it now trains something else."""
+    """True if the script took a different path than before, and therefore trains something else now."""
 
 
 @dataclass(frozen=True)
 class KnownState:
-    """A state that an earlier attempt saved at the same place and occurrence."""
+    """A state that an earlier attempt saved for the same place and occurrence."""
 
     finished: bool
     edited: bool
-    """True if the script, its arguments, or what it reads from its environment have changed since."""
+    """True if the script, its arguments, or the parts of its environment that it reads have changed since."""
     same_fingerprint: bool
     differences: Differences
 
 
 def recognise(known: KnownState | None, took_another_path: bool) -> Recognised:
-    """Decide what happens to a fit.
+    """Decide how to handle a fit.
 
     Args:
-        known: the newest state at its place and occurrence, if any.
+        known: the latest state saved for the fit's place and occurrence, if any.
         took_another_path: True if an earlier fit of this process was not the one expected at its place.
     """
     if known is None:

@@ -1,4 +1,4 @@
-"""Ends a process that cannot continue: for a restart, for a later resume, or for good. Runs in the script process."""
+"""Exits a process that cannot continue: for a restart, for a later resume, or for good. Runs in the script process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def go_back_or_give_up(
 
     Args:
         phase: the part of the step that failed.
-        begin: the smaller micro-batch that the next process begins with, if any.
+        begin: the smaller micro-batch for the next process to start with, if any.
     """
     if begin is not None:
         fits.remember_micro_batch(fit, begin)
@@ -36,15 +36,15 @@ def go_back_or_give_up(
 
 
 def give_up(fits: Fits, error: BaseException, reason: str) -> NoReturn:
-    """Raise the user's error, since no restart helps."""
+    """Raise the user's error, since restarting would not help."""
     fits.note(GaveUp(fault="device-oom", reason=reason))
     raise error
 
 
 def restart_from_checkpoint(fits: Fits, reason: str, fault: str, micro_batch: int | None = None) -> None:
-    """End the process so that the supervisor restarts it from the last checkpoint; return only in other processes.
+    """Exit so that the supervisor restarts the script from the last checkpoint; return if this isn't the owner process.
 
-    The state of this process cannot be trusted: the weights may be only partly updated.
+    This process's state cannot be trusted: its weights may be only partly updated.
     """
     if fits.own_session().is_owner_now():
         fits.note(RestartRequested(fault=fault, reason=reason, micro_batch=micro_batch))
@@ -54,12 +54,12 @@ def restart_from_checkpoint(fits: Fits, reason: str, fault: str, micro_batch: in
 
 
 def refuse(fits: Fits, site: str, reason: Reason, what: str = "fit", by_itself: bool = False) -> NoReturn:
-    """End the script with its checkpoints intact, since they do not belong to what it trains now.
+    """Exit the script and keep its checkpoints, since they do not match what the script trains now.
 
-    Starting over would lose the training so far. Raises SystemExit, since oomph has already printed the reason.
+    Starting over would discard all training so far. Raises SystemExit, since oomph has already printed the reason.
 
     Args:
-        by_itself: True if the training differs from the checkpoint although the script was not edited.
+        by_itself: True if the training differs from the checkpoint even though the script was not edited.
     """
     fits.note(GaveUp(fault="checkpoint-failure", **reason.as_fields()))
     fits.say(f"{what} at {site} cannot be resumed: {reason}")
@@ -74,7 +74,7 @@ def refuse(fits: Fits, site: str, reason: Reason, what: str = "fit", by_itself: 
 
 
 def leave_for_later(fits: Fits, site: str, reason: str, what: str = "fit") -> NoReturn:
-    """End the process with its checkpoints intact: they are valid, but cannot be used now."""
+    """Exit the process and keep its checkpoints, which are valid but cannot be used now."""
     fits.note(ResumePostponed(reason=reason))
     fits.say(f"{what} at {site} cannot be resumed now: {reason}")
     fits.say("the checkpoint is kept; start the run again with --resume to resume from it")
@@ -83,7 +83,7 @@ def leave_for_later(fits: Fits, site: str, reason: str, what: str = "fit") -> No
 
 
 def leave_if_lost(fits: Fits, error: BaseException) -> None:
-    """End the process after an error that destroyed the GPU context; return normally after any other error."""
+    """Exit the process after an error that destroyed the GPU context; return normally after any other error."""
     fault = lost_context(error)
     if fault:
         fits.context_lost = fault
@@ -91,13 +91,13 @@ def leave_if_lost(fits: Fits, error: BaseException) -> None:
         if fits.own_session().is_owner_now() and fits.session.run_dir is not None:
             fits.note(RestartRequested(fault=fault, reason=f"{fault}: {reason}"))
             fits.say(f"{reason}: the GPU context is lost; continuing in a new process")
-            fits.background.take(wait=True)  # a copy in host memory, taken before the error
+            fits.background.take(wait=True)  # it writes a copy that was made in host memory before the error
             leave_process()
         fits.note(ContextLost(fault=fault, reason=reason))
 
 
 def leave_as_asked(fits: Fits, note_here: Callable[[AtStep], None]) -> NoReturn:
-    """End the training as the signal requests, once everything that can be saved is saved."""
+    """Stop training as the signal requests, once everything that can be saved has been saved."""
     if fits.preemption.asked == CTRL_C:
         fits.preemption.interrupt()
     note_here(Preempted(signal=fits.preemption.asked, steps=fits.steps, saved=fits.saved))
@@ -106,14 +106,14 @@ def leave_as_asked(fits: Fits, note_here: Callable[[AtStep], None]) -> NoReturn:
 
 
 def tell_interrupted(fits: Fits, note_here: Callable[[AtStep], None]) -> None:
-    """Report the step up to which an interrupted training is saved; the script may continue."""
+    """Report how many steps of an interrupted fit or loop are saved; the script may continue."""
     if fits.steps and fits.can_save:
         note_here(Interrupted(steps=fits.steps, saved=fits.saved))
         fits.say(f"interrupted: {fits.saved} of {fits.steps} steps are saved")
 
 
 def leave_process() -> NoReturn:
-    """Exit for a restart without raising an exception: scripts catch exceptions and may save a broken state."""
+    """Exit for a restart without raising an exception: a script may catch the exception and save a broken state."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,8 +1,8 @@
 """Proof: each step of a fit leaves a witness; a resumed fit's witnesses are compared with the earlier ones.
 
-The result of a step is read at once if it is in host memory. On a GPU the first steps after a checkpoint are read, then
-fewer and fewer: reading every one would make the training wait for the device. Whenever a fault strikes, at least one
-result in the last eighth of the steps to repeat has been read.
+A step's result is read immediately if it is in host memory. On a GPU, the results of the first steps after a checkpoint
+are read, then fewer and fewer: reading every one would make training wait for the device. Whenever a fault strikes, at
+least one result from the last eighth of the steps to repeat has been read.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from oomph.resume.training.identity import FitIdentity
 _DETAILED = 4
 """The number of steps after a checkpoint whose witnesses also contain the learning rate and the random state."""
 _PART_UNREAD = 8
-"""At most one in this many steps since a checkpoint comes after the last step whose result was read."""
+"""At most 1/8 of the steps since a checkpoint may come after the last step whose result was read."""
 _SHARE = 0.005
-"""The maximum share of the time for fingerprints of the state."""
+"""The largest share of training time to spend on state fingerprints."""
 
 
 class Witnessed(Protocol):
@@ -41,52 +41,52 @@ class Witnessed(Protocol):
     fits: Fits
     identity: FitIdentity
     lost: list[Reason]
-    """The reasons some state was not restored."""
+    """The reasons why parts of the state were not restored."""
 
     def note_here(self, fact: AtStep) -> None:
-        """Write an event with the position."""
+        """Write an event to the journal, with the current position."""
 
 
 class Proof(ABC):
-    """The witnesses of one fit or loop.
+    """Writes and compares the witnesses of one fit or loop.
 
     Args:
-        board: where witnesses are written; None to write none.
+        board: the board to write witnesses to, or None to leave no witnesses.
     """
 
     def __init__(self, training: Witnessed, board: WitnessBoard | None) -> None:
         self._training, self._board = training, board
         self._detailed = _DETAILED
         self._since = self._next_read = 0
-        """The steps since the last checkpoint, and the number of steps at which the next result is read."""
+        """The number of steps since the last checkpoint, and the number at which the next result is read."""
         self._done, self._stride = 0, 1
-        """The steps since the resume, and the steps in the last execution."""
+        """The number of steps since the resume, and the number in the last execution."""
         self._on_host = not tf.config.list_logical_devices("GPU")
         self._comparison: Comparison | None = None
         self._told = False
         self.last_state = 0
-        """The fingerprint of the end state of the fit; 0 if there was no time for it."""
+        """The fingerprint of the fit's end state, or 0 if there was no time to compute it."""
         self._began = time.monotonic()
         self.is_replayed = False
-        """True if the resume replayed the epoch's batches, so that it cannot count as verified."""
+        """True if the resume replayed the epoch's batches, in which case it cannot count as verified."""
 
     # -- leaving witnesses ------------------------------------------------------------------------------------------
 
     def checkpointed(self) -> None:
-        """Record that a checkpoint was taken before the next step; a resume repeats the steps from there."""
+        """Record that a checkpoint was taken before the next step: a resume repeats the steps from there on."""
         self._read_often()
         if self._comparison is not None and self._told:
-            self._note(self._comparison)  # of what later attempts resume from, this much is known
+            self._note(self._comparison)  # a later attempt may resume from here: record the result so far
 
     def compare_from(self, epoch: int, step: int) -> None:
-        """Compare the steps from this position, which an earlier attempt has already trained."""
+        """Compare the steps that an earlier attempt already trained, starting at this position."""
         self._read_often()
         self._done = 0
         if self._board is not None:
             self._comparison = Comparison(self._board.before, self._key, epoch, step)
 
     def compare_loaded(self, epoch: int) -> None:
-        """Compare a fit that the script itself resumes at an epoch, including the state it loaded."""
+        """Compare a fit that the script itself resumes at an epoch, including the state that the script loaded."""
         self.compare_from(epoch, 0)
         if self._comparison is not None and self._comparison.began_with is not None:
             self._comparison.begins_with(self._state_now())
@@ -96,11 +96,11 @@ class Proof(ABC):
         self._detailed, self._since, self._next_read = _DETAILED, 0, 0
 
     def step(self, epoch: int, step: int, taken: Taken | None, count: int = 1) -> None:
-        """Write the witness of a complete step, and compare it with the witness from an earlier attempt.
+        """Write the witness of a completed step, and compare it with the witness from an earlier attempt.
 
         Args:
-            epoch, step: its position, counted from 0; for several steps in one execution, the position of the first.
-            count: how many steps were in the execution.
+            epoch, step: the step's position, counted from 0; if the execution ran several steps, that of the first.
+            count: the number of steps in the execution.
         """
         self._did(epoch, step, count)
         if self._board is None or taken is None:
@@ -150,7 +150,7 @@ class Proof(ABC):
             self.tell(at_the_end=False)
 
     def _is_read(self) -> bool:
-        """True if the result of this step is to be read from a GPU."""
+        """True if this step's result should be read from the GPU."""
         self._since += 1
         if self._since < self._next_read:
             return False
@@ -158,7 +158,7 @@ class Proof(ABC):
         return True
 
     def _measure_noise(self, comparison: Comparison) -> None:
-        """Measure how far two computations of the next step differ if it is guarded; otherwise assume no difference."""
+        """Measure how much two computations of the next step differ; assume no difference if the step is unguarded."""
         step = self._step_to_measure()
         if isinstance(step, GuardedStep):
             step.measure_noise(comparison.settle)
@@ -167,19 +167,19 @@ class Proof(ABC):
 
     @abstractmethod
     def _step_to_measure(self) -> Any:
-        """Return the function that runs the next step; None if unknown."""
+        """Return the function that runs the next step, or None if unknown."""
 
     @property
     def _key(self) -> int:
         return self._training.identity.witness_key
 
-    # -- what the comparison has shown ------------------------------------------------------------------------------
+    # -- reporting the comparison -----------------------------------------------------------------------------------
 
     def tell(self, at_the_end: bool) -> None:
-        """Report the comparison after its first step, at the first difference, and when it ends."""
+        """Report the comparison after its first step, at the first difference, and when it is over."""
         found = self._comparison
         if found is not None and found.is_in_doubt and at_the_end:
-            found.settle(0.0)  # no further step to measure the noise with
+            found.settle(0.0)  # there is no further step on which to measure the noise
         if found is None or (found.steps == 0 and found.epochs == 0 and found.difference is None):
             return
         over, different = at_the_end or not found.pending, found.difference
@@ -218,7 +218,7 @@ class Proof(ABC):
         lost = self._training.lost
         return f"{different} (not restored: {in_one_line(lost, 4)})" if lost else str(different)
 
-    # -- reading ----------------------------------------------------------------------------------------------------
+    # -- reading the state ------------------------------------------------------------------------------------------
 
     def _is_compared(self, kind: int, epoch: int, step: int) -> bool:
         return self._comparison is not None and self._comparison.awaits(kind, epoch, step)
@@ -231,19 +231,19 @@ class Proof(ABC):
 
     @abstractmethod
     def _newest_state(self) -> fingerprints.StateFingerprint:
-        """Return the latest state fingerprint. It may lack new variables, but that matters only when it is computed."""
+        """Return the latest state fingerprint; it may lack new variables, which matter only once it is computed."""
 
     def _state_now(self) -> int:
-        """Compute the current fingerprint of weights and optimizers."""
+        """Compute the fingerprint of the current weights and optimizer state."""
         return self._state().compute()
 
     @abstractmethod
     def _state(self) -> fingerprints.StateFingerprint:
-        """Return the state fingerprint for everything that is trained now."""
+        """Return the state fingerprint of everything that is currently being trained."""
 
     @abstractmethod
     def _rate(self) -> float:
-        """Return the learning rate; 0.0 if there is none."""
+        """Return the learning rate, or 0.0 if there is none."""
 
 
 def _repeated(coverage: Coverage, noise: float, is_lost: bool, is_replayed: bool) -> str:
@@ -257,7 +257,7 @@ def _repeated(coverage: Coverage, noise: float, is_lost: bool, is_replayed: bool
 
 
 def loss_of(logs: Any) -> float:
-    """Return the loss in a step's result, or its only number; 0.0 if there is none."""
+    """Return the loss in a step's result, or the result itself if it is a single number; otherwise 0.0."""
     loss = logs.get("loss") if isinstance(logs, dict) else logs
     try:
         value = float(np.asarray(loss))

@@ -1,7 +1,7 @@
-"""The facts behind a checkpoint (script, model, data, surroundings), and the changes since, in words.
+"""Collects the facts behind a checkpoint (script, model, data, surroundings), and describes what has changed since.
 
-The facts are flat: a readable name, and a value that JSON can represent. They are grouped by what a change means for a
-resume. A `Beginning` holds the facts of a fit at its start: compared with a checkpoint, it shows what was edited since.
+Each fact has a readable name and a value that JSON can represent. Facts are grouped by what a change in them means for
+a resume. A `Beginning` contains the facts of a fit at its start; compared with a checkpoint's, they show the edits.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def facts_of(
 
     Args:
         values: fingerprints of the data.
-        settings: the figures in the script's objects.
+        settings: the numbers and switches in the script's objects.
         turn: the values that distinguish this iteration of the script's loops from others.
     """
     return {
@@ -74,19 +74,19 @@ def facts_of(
 
 
 def facts_around() -> Facts:
-    """Collect the facts independent of any fit: the script, and the machine and versions it runs on."""
+    """Collect the facts that don't depend on a fit: the script, and the machine and versions that it runs on."""
     return {**_script(), _SURROUNDINGS: _surroundings()}
 
 
 def data_facts(epochs: Any) -> dict[str, Any]:
-    """Return the facts about the data from Keras' epoch iterator."""
+    """Read the facts about the data from Keras' epoch iterator."""
     spec = getattr(KERAS.distributed_dataset.get(epochs), "element_spec", None)
     adapter = getattr(epochs, "data_adapter", None)  # not from the iterator itself, whose count changes
     return {"elements of the data": str(spec), _BATCHES: _plain(getattr(adapter, "num_batches", None))}
 
 
 def changes(before: Facts, now: Facts, *groups: str) -> list[Reason]:
-    """Return the differences in these groups of facts, or in all. Facts that only one side knows are ignored."""
+    """Return the differences in these groups of facts, or in all groups. Facts known to only one side are ignored."""
     found: list[Reason] = []
     for group in groups or _ALL:
         old, new = before.get(group, {}), now.get(group, {})
@@ -97,19 +97,19 @@ def changes(before: Facts, now: Facts, *groups: str) -> list[Reason]:
 
 
 def what_was_given(before: Facts, now: Facts) -> list[Reason]:
-    """Return the intended changes to the script itself: its code, arguments, environment and settings."""
+    """Return the intentional changes to the script itself: its code, arguments, environment and settings."""
     arguments = [each for each in changes(before, now, SCRIPT) if each.value("name") == _ARGUMENTS_OF_SCRIPT]
     return [*changes(before, now, CODE), *arguments, *changes(before, now, ENVIRONMENT, SETTINGS)]
 
 
 def listed(found: Sequence[Reason]) -> str:
-    """Describe the first changes in one sentence, and say how many others there are."""
+    """List the first few changes in one sentence, and state how many more there are."""
     more = len(found) - _MOST_CHANGES
     return "; ".join(map(str, found[:_MOST_CHANGES])) + (f"; and {more} more" if more > 0 else "")
 
 
 def _change(name: str, old: Any, new: Any) -> Reason:
-    if name.startswith(_VARIABLE):  # its values are digests
+    if name.startswith(_VARIABLE):  # its old and new values are only digests
         how = "is no longer set" if new is None else "is now set" if old is None else "has another value"
         return because("variable-changed", name=name.removeprefix(f"{_VARIABLE} "), how=how)
     if name.endswith(".py"):
@@ -125,7 +125,7 @@ def _shown(value: Any) -> str:
 def _script() -> Facts:
     """Collect the script's files, and the parts of its environment that it reads.
 
-    Only the code of the files counts: comments and layout do not affect the training.
+    Only the code in the files counts, since comments and formatting do not affect training.
     """
     files = script_files()
     return {
@@ -136,7 +136,7 @@ def _script() -> Facts:
 
 
 def _structure(model: Any) -> dict[str, Any]:
-    """Return the facts that determine which variables exist, without weights that Keras has yet to build."""
+    """Return the facts that determine which variables exist, except for weights that Keras has yet to build."""
     facts: dict[str, Any] = {"model": type(model).__name__, "optimizer": type(model.optimizer).__name__}
     for number, layer in enumerate(KERAS.flatten_layers.call(model)):
         facts[f"layer {number}"] = type(layer).__name__
@@ -160,7 +160,7 @@ def _configuration(model: Any) -> dict[str, Any]:
 
 
 def _settings(callbacks: Sequence[Any]) -> dict[str, Any]:
-    """Return the callbacks, and their public text, boolean and number settings; for Keras' own, all numbers."""
+    """Return the callbacks and their public settings (text, booleans, short numbers); for Keras' own, any number."""
     facts: dict[str, Any] = {"callbacks": ", ".join(type(callback).__name__ for callback in callbacks)}
     for number, callback in enumerate(callbacks):
         is_of_keras = type(callback).__module__.startswith("keras.")
@@ -177,7 +177,7 @@ def _configured(whose: str, thing: Any, without: tuple[str, ...]) -> dict[str, A
     try:
         config = dict(thing.get_config())
     except Exception:
-        return {}  # a user's own layer or optimizer need not have a config
+        return {}  # a custom layer or optimizer need not have a config
     if isinstance(config.get("learning_rate"), Mapping):  # a schedule
         config["schedule"] = config["learning_rate"]
     return {f"{whose} {name}": _plain(value, name) for name, value in config.items() if name not in without}
@@ -194,7 +194,7 @@ def _surroundings() -> dict[str, Any]:
 
 @functools.cache
 def _machine() -> dict[str, Any]:
-    """Return the facts about machine and versions that do not change within a process."""
+    """Return the facts about the machine and versions, which do not change within a process."""
     import keras
 
     return {
@@ -212,9 +212,9 @@ def _name_of(thing: Any) -> str:
 
 
 def _plain(value: Any, name: str = "") -> Any:
-    """Return the value as JSON, or its type name if JSON cannot represent it. Names that Keras numbers are left out.
+    """Return a value as JSON, or its type's name if JSON cannot represent it. Names numbered by Keras are left out.
 
-    Keys and passwords, recognised by name or form, become a digest.
+    Keys and passwords, recognised by name or format, are replaced by a digest.
     """
     if isinstance(value, (bool, int, float, type(None))):
         return value
@@ -232,9 +232,9 @@ class Beginning:
     """The facts of a fit before anything from an earlier attempt is restored.
 
     Args:
-        arguments: the arguments of `fit`.
+        arguments: the arguments passed to `fit`.
         values: fingerprints of the data.
-        settings: the figures in the script's objects.
+        settings: the numbers and switches in the script's objects.
         turn: the values that distinguish this iteration of the script's loops from others.
     """
 
@@ -250,7 +250,7 @@ class Beginning:
         self._model = model
         self._facts = facts_of(model, arguments, callbacks, values, settings, turn)
         self.learning_rate = learning_rate_of(model.optimizer)
-        """The learning rate that the script sets before the fit; None for a schedule."""
+        """The learning rate that the script sets before the fit, or None for a schedule."""
         self._is_new = is_new(model.optimizer)
         if self.learning_rate is not None:
             self._facts[TURN]["learning rate"] = self.learning_rate
@@ -263,10 +263,10 @@ class Beginning:
         return self._facts
 
     def compared(self, checkpoint: Checkpoint, fingerprint: str) -> str:
-        """Compare this fit with the fit of a checkpoint.
+        """Compare this fit with a checkpoint's fit.
 
-        Returns "same"; "edited" if the script changed but not the variables; "another model" if both the script and the
-        model changed; "unstable" if the script is unchanged, yet created a different model or optimizer.
+        Returns "same"; "edited" if the script changed, but not the variables; "another model" if both the script and
+        the model changed; or "unstable" if an unchanged script created a different model or optimizer.
         """
         structure = self.changes(checkpoint, STRUCTURE)
         if checkpoint.meta.fingerprint == fingerprint and not structure:
@@ -276,16 +276,16 @@ class Beginning:
         return "another model" if structure else "edited"
 
     def changes(self, checkpoint: Checkpoint | Record, *groups: str) -> list[Reason]:
-        """Return the differences from the fit of a checkpoint, in these groups of facts, or in all."""
+        """Return the differences from a checkpoint's fit, in these groups of facts, or in all groups."""
         return changes(_made_by(checkpoint), self._facts, *groups)
 
     def meant(self, checkpoint: Checkpoint) -> list[Reason]:
-        """Return the intended differences that may change the result: edits of the script, or of what it reads."""
+        """Return the intentional changes that may affect the result: edits to the script or to anything it reads."""
         before, now = _made_by(checkpoint), self._facts
         found = [*what_was_given(before, now), *changes(before, now, CONFIGURATION, DATA)]
         if self.script_was_edited(checkpoint):
             found += changes(before, now, CALLBACKS)
-        else:  # paths may differ in each start
+        else:  # paths may differ each time the script starts
             found += changes(_without_paths(before), _without_paths(now), CALLBACKS)
         return [change for change in found if change.value("name") != "initial_epoch"]
 
@@ -294,13 +294,13 @@ class Beginning:
         return what_was_given(_made_by(checkpoint), self._facts)
 
     def script_was_edited(self, checkpoint: Checkpoint | Record) -> bool:
-        """True if the script, its arguments, or what it reads from its environment have changed."""
+        """True if the script, its arguments, or the parts of its environment that it reads have changed."""
         return bool(changes(_made_by(checkpoint), self._facts, SCRIPT, ENVIRONMENT))
 
     def keep_edited_learning_rate(self, checkpoint: Checkpoint) -> list[Reason]:
-        """After a restore, apply a new learning rate that the script sets; return the change, if any.
+        """After a restore, apply the learning rate that the script sets, if it is new; return the change, if any.
 
-        If the optimizer had already made steps before the fit, its rate may come from the script's own file.
+        If the optimizer had already taken steps before the fit, its rate may come from a file that the script loaded.
         """
         before, now = checkpoint.meta.learning_rate, self.learning_rate
         is_set = self._is_new or self.script_was_edited(checkpoint)
@@ -311,12 +311,12 @@ class Beginning:
 
 
 def epochs_of(checkpoint: Checkpoint) -> int | None:
-    """Return the planned number of epochs of the fit of a checkpoint; None if unknown."""
+    """Return the number of epochs planned for a checkpoint's fit, or None if unknown."""
     return _whole(_made_by(checkpoint).get(CONFIGURATION, {}).get("epochs"))
 
 
 def steps_of_an_epoch(checkpoint: Checkpoint) -> int | None:
-    """Return the number of steps per epoch in the fit of a checkpoint; None if unknown."""
+    """Return the number of steps per epoch in a checkpoint's fit, or None if unknown."""
     facts = _made_by(checkpoint).get(DATA, {})
     return _whole(facts.get("steps_per_epoch") or facts.get(_BATCHES))
 
@@ -335,8 +335,8 @@ def _made_by(checkpoint: Checkpoint | Record) -> Facts:
 
 
 def is_new(optimizer: Any) -> bool:
-    """True if an optimizer has not made a step yet."""
+    """True if an optimizer has not taken a step yet."""
     try:
         return int(innermost(optimizer).iterations) == 0
     except Exception:
-        return False  # an optimizer of the user's own
+        return False  # a custom optimizer

@@ -1,4 +1,4 @@
-"""Replays batches for a resumed fit: the batches of its epoch, and those it needs from earlier epochs."""
+"""Replays batches for a resumed fit: those of the current epoch, and any that are needed from earlier epochs."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _TELL_SECONDS = 2.0
 
 
 class TookTooLongError(Exception):
-    """The batches could not be replayed within the time limit."""
+    """Raised if batches cannot be replayed within the time limit."""
 
 
 class Expected:
-    """The batches to skip, with their known fingerprints.
+    """Compares the batches to skip with their known fingerprints.
 
     Args:
         count: the number of batches to skip.
-        fingerprints: the fingerprints of the last of them.
+        fingerprints: the known fingerprints of the last of these batches.
     """
 
     def __init__(self, count: int = 0, fingerprints: Sequence[int] = ()) -> None:
@@ -34,7 +34,7 @@ class Expected:
         self.compared = 0
         """The number of batches that matched their fingerprints."""
         self.differs_at: int | None = None
-        """The number of the first batch that differs, counted from 0; None if all match."""
+        """The number of the first batch that differs, counted from 0, or None if all match."""
 
     def see(self, number: int, batch: Any) -> None:
         """Compare a batch with its known fingerprint."""
@@ -49,7 +49,7 @@ class Expected:
 
 
 def _of_each_replica(batch: Any) -> list[Any]:
-    """Return the batch of each replica if a strategy distributed it; otherwise the batch itself."""
+    """Return each replica's batch if a strategy distributed the batch; otherwise a list of just the batch."""
     leaves = tf.nest.flatten(batch)
     values = [leaf.values if isinstance(leaf, tf.distribute.DistributedValues) else (leaf,) for leaf in leaves]
     count = max((len(each) for each in values), default=1)
@@ -58,11 +58,11 @@ def _of_each_replica(batch: Any) -> list[Any]:
 
 
 class Watched:
-    """Takes batches, reports progress, and gives up after a time limit.
+    """Reads batches, reports progress, and gives up after a time limit.
 
     Args:
-        tell: called periodically with the progress.
-        seconds: the time limit for all batches.
+        tell: called periodically with a progress message.
+        seconds: the time limit for all batches together.
     """
 
     def __init__(self, tell: Callable[[str], None], seconds: float = math.inf) -> None:
@@ -70,7 +70,7 @@ class Watched:
         self._started = self._told = time.monotonic()
 
     def take(self, iterator: Any, count: int | None, what: str) -> Iterator[Any]:
-        """Yield up to `count` batches, or all; raises TookTooLongError."""
+        """Yield up to `count` batches, or all if `count` is None. Raises TookTooLongError after the time limit."""
         taken = 0
         while count is None or taken < count:
             try:
@@ -91,7 +91,7 @@ class Watched:
 
 
 def skip(iterator: Any, count: int, watched: Watched, expected: Expected) -> int:
-    """Take up to `count` batches and drop them; return the number dropped. Raises TookTooLongError."""
+    """Read up to `count` batches and drop them; return the number dropped. Raises TookTooLongError."""
     taken = -1
     for taken, batch in enumerate(watched.take(iterator, count, "replaying the batches of the epoch")):
         expected.see(taken, batch)
@@ -108,14 +108,14 @@ def pass_over(
 ) -> None:
     """Advance the data of a Keras epoch iterator past the iterators with these numbers.
 
-    A dataset's shuffle draws new seeds for every iterator, so a process that skips epochs must also create their
+    A shuffled dataset draws new seeds for every iterator, so a process that skips epochs must still create their
     iterators. If that is not enough, their batches are replayed. Raises TookTooLongError if that takes too long.
 
     Args:
         numbers: the numbers of the iterators, counted from 1.
-        used: the iterators that batches were taken from; Keras creates some that it never uses.
-        first: the first of them, if it already exists.
-        before_each: called with the number of iterators created so far.
+        used: the numbers of the iterators that batches were read from; Keras creates some that it never uses.
+        first: the first of the iterators, if it already exists.
+        before_each: called before each iterator with the number of iterators created so far.
     """
     dataset = KERAS.distributed_dataset.of(epochs)
     whole = not datasets.is_begun_by_making(dataset)
@@ -128,9 +128,9 @@ def pass_over(
 
 
 def pass_epochs(epochs: Any, count: int) -> None:
-    """Notify a PyDataset of epochs that an earlier attempt completed, since many reorder samples between epochs."""
+    """Notify a PyDataset of the epochs that an earlier attempt completed: many reorder their samples between epochs."""
     dataset: Any = getattr(epochs.data_adapter, "py_dataset", None)
     for _ in range(0 if dataset is None else count):
-        if hasattr(dataset, "on_epoch_begin"):  # not yet in Keras 3.5
+        if hasattr(dataset, "on_epoch_begin"):  # Keras 3.5 does not have this method yet
             dataset.on_epoch_begin()
         dataset.on_epoch_end()

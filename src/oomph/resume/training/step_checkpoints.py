@@ -1,4 +1,4 @@
-"""StepCheckpoints: decides when a training is saved between two steps, writes the state, and reports it."""
+"""StepCheckpoints: decides when to save between two training steps, writes the state, and reports the checkpoint."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ from oomph.terminal.wrapping import shortened
 
 _BACKGROUND_BYTES = 4 << 20
 _BACKGROUND_SECONDS = 0.1
-"""A state smaller than `_BACKGROUND_BYTES` that takes less time than this, in seconds, is not worth a thread."""
+"""A state smaller than `_BACKGROUND_BYTES` that is written in less than this many seconds isn't worth a thread."""
 _SHARE_OF_MEMORY = 0.25
-"""The copy for a background write may take this share of the host's free memory."""
+"""The largest share of the host's free memory that the copy for a background write may use."""
 _ERRORS = (CheckpointError, tf.errors.OpError, ValueError)
 
 
 @dataclass(frozen=True)
 class StateSnapshot:
-    """A state that is being saved, and the position where it was taken."""
+    """Describes a state being saved, and the position at which it was captured."""
 
     at: Position
     seconds: float
-    """The time, in seconds, that the training paused."""
+    """How long training paused, in seconds."""
     iterator: Reason | None
-    """The reason the state lacks the data position; None if it contains the position."""
+    """The reason why the state lacks the data position, or None if it includes the position."""
 
 
 class SavedTraining(Protocol):
-    """The fit or loop that is saved."""
+    """The fit or loop being saved."""
 
     fits: Fits
 
@@ -59,30 +59,30 @@ class SavedTraining(Protocol):
         """The position of the next step."""
 
     def note_here(self, fact: AtStep) -> None:
-        """Write an event with the position."""
+        """Write an event to the journal, with the current position."""
 
     def write_board(self) -> None:
         """Update the progress board."""
 
 
 class StepCheckpoints(ABC):
-    """The checkpoints of one training, each taken right before a step."""
+    """Saves the checkpoints of one fit or loop, each right before a step."""
 
     def __init__(self, training: SavedTraining) -> None:
         self._training, self._fits = training, training.fits
         self._saved_at_step = training.fits.steps
         self._saved_at, self._stall, self._write = time.monotonic(), 0.0, 0.0
         self._stalls: list[float] = []
-        """The times, in seconds, that the training paused for each checkpoint between steps."""
+        """How long training paused, in seconds, for each checkpoint between steps."""
         self._typical = training.fits.typical_stall or training.fits.end_state_seconds
-        """The typical stall of a checkpoint in seconds, taken from earlier trainings until one is measured."""
+        """The typical stall per checkpoint, in seconds, taken from earlier fits and loops until one is measured."""
         self._between_saves = 0.0
         self._told_interval = self._told_not_finite = self._told_growth = False
         self._growing = Growing()
         self._snapshot: StateSnapshot | None = None
-        """The state that is being written in the background."""
+        """The state currently being written in the background, if any."""
 
-    # -- what is saved ------------------------------------------------------------------------------------------------
+    # -- capturing the state ------------------------------------------------------------------------------------------
 
     @abstractmethod
     def _save_step(self, store: CheckpointStore, at: Position, started: float) -> None:
@@ -94,27 +94,27 @@ class StepCheckpoints(ABC):
 
     @abstractmethod
     def _path_of(self, name: str) -> str:
-        """Return the readable path of a variable, given its name in a checkpoint."""
+        """Return a variable's readable path, given its name in a checkpoint."""
 
-    # -- when ---------------------------------------------------------------------------------------------------------
+    # -- timing -------------------------------------------------------------------------------------------------------
 
     def save_now(self) -> None:
-        """Save before the process ends, unless this step is already saved."""
+        """Save a checkpoint before the process exits, unless this step is already saved."""
         if self._fits.steps != self._saved_at_step:
             self._save()
         self.settle(wait=True)
 
     def count_from(self, steps: int) -> None:
-        """Record that the newest checkpoint was taken after `steps` steps of the run."""
+        """Record that the latest checkpoint was taken after `steps` steps of the run."""
         self._fits.saved = self._saved_at_step = steps
         self._saved_at = time.monotonic()
 
     def begin_at(self, steps: int) -> None:
-        """Count the steps to the next checkpoint from `steps`, after the script itself has resumed."""
+        """Count the steps to the next checkpoint from `steps`, because the script itself resumed there."""
         self._saved_at_step = steps
 
     def settle(self, wait: bool) -> None:
-        """Record the outcome of the background write, if it has ended or if told to wait for it."""
+        """Record the outcome of the background write once it is complete, waiting for it if `wait` is True."""
         outcome = self._fits.background.take(wait)
         if outcome is None or self._snapshot is None:
             return
@@ -149,10 +149,10 @@ class StepCheckpoints(ABC):
         self._typical = self._fits.typical_stall = typical(self._stalls)
         self._fits.measured += 1
 
-    # -- how ----------------------------------------------------------------------------------------------------------
+    # -- writing ------------------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
-        """Capture the state while the training pauses, and write it at once, or in the background if that pays."""
+        """Capture the state while training pauses, and write it immediately, or in the background if that pays off."""
         store = self._fits.store()
         self._between_saves = time.monotonic() - self._saved_at
         self._saved_at, self._saved_at_step = time.monotonic(), self._fits.steps
@@ -166,12 +166,12 @@ class StepCheckpoints(ABC):
         self, draft: Draft, taken: tuple[Meta, list[Array]], named: training_state.Named,
         finite: frozenset[str], snapshot: Callable[[], StateSnapshot],
     ) -> None:  # fmt: skip
-        """Write the captured state and the variables at once, or in the background if that pays.
+        """Write the captured state and the variables immediately, or in the background if that pays off.
 
         Args:
             taken: the JSON part and the arrays.
             finite: the names of the variables that must be finite.
-            snapshot: called once the training may continue; returns where the state was captured.
+            snapshot: called once training may continue; returns the position at which the state was captured.
         """
         meta, own = taken
         if not self._pays_in_background(named):
@@ -195,7 +195,7 @@ class StepCheckpoints(ABC):
         return size >= _BACKGROUND_BYTES or self._stall + self._write >= _BACKGROUND_SECONDS
 
     def _attempted(self, save: Callable[[], Any], what: str) -> Any:
-        """Return the result of `save`. If it fails, report that once and return None, so that training continues."""
+        """Return the result of `save`. If it fails, report the failure and return None, so that training continues."""
         try:
             with self._fits.session.pulse.during(Phase.CHECKPOINT):
                 return save()
@@ -211,7 +211,7 @@ class StepCheckpoints(ABC):
             self._told_growth = True
             self._fits.say(line)
 
-    # -- what is reported ---------------------------------------------------------------------------------------------
+    # -- reporting ----------------------------------------------------------------------------------------------------
 
     def _say_failed(self, error: Exception, what: str, at: Position) -> None:
         if isinstance(error, NotFiniteError):
@@ -271,26 +271,26 @@ def _writer(
 
 _LEAST_BYTES = 8 << 20
 _IN_A_ROW = 3
-"""This many successively larger checkpoints count as growth; a buffer that fills up stops growing sooner."""
+"""The number of successively larger checkpoints that count as growth; a buffer being filled stops growing sooner."""
 
 Sizes = Mapping[str, int]
-"""The size in bytes of the script's objects in a checkpoint, by the name of the object that owns them."""
+"""Maps the name of each object that owns data in a checkpoint to the size, in bytes, of that data."""
 
 
 class Growing:
-    """The sizes of the script's objects in the last checkpoints."""
+    """Tracks the sizes of the script's objects in the most recent checkpoints."""
 
     def __init__(self) -> None:
         self._last: list[Sizes] = []
 
     def noted(self, sizes: Sizes) -> str:
-        """Record the sizes of one more checkpoint; return a message about what grows, or an empty string."""
+        """Record the sizes in another checkpoint. Return a message if an object keeps growing, or an empty string."""
         self._last = [*self._last, sizes][-_IN_A_ROW:]
         return growth(self._last)
 
 
 def growth(last: Sequence[Sizes]) -> str:
-    """Describe what has grown in each of the last checkpoints; empty if nothing has, or only slightly."""
+    """Describe the object that grew the most in every recent checkpoint, or return "" if none grew noticeably."""
     if len(last) < _IN_A_ROW:
         return ""
     grown = {name: size - last[0].get(name, 0) for name, size in last[-1].items() if _grows(name, last)}
@@ -310,11 +310,11 @@ def _grows(name: str, last: Sequence[Sizes]) -> bool:
 
 
 def sizes_of(changes: Changes, arrays: Iterable[Array] = (), names: Mapping[str, Sequence[str]] | None = None) -> Sizes:
-    """Return the size in bytes of changed objects, by the name of the object that owns them.
+    """Return the total size, in bytes, of changed objects for each object that owns them, by the owner's name.
 
     Args:
-        arrays: the other arrays of a checkpoint.
-        names: the owners, by prefix of an array's name; the number after the prefix is an index into them.
+        arrays: the other arrays in the checkpoint.
+        names: maps a prefix of array names to owners; the number that follows the prefix is an index into them.
     """
     found: Counter[str] = Counter()
     for key, content in [*changes.changed.items(), *((key, made) for key, (_, made) in changes.new.items())]:
@@ -327,12 +327,12 @@ def sizes_of(changes: Changes, arrays: Iterable[Array] = (), names: Mapping[str,
 
 
 def _holder(key: str) -> str:
-    """Return the name of an item's owner: "callback Own.images" for "callback Own.images[7]"."""
+    """Return the name of an item's owner: "callback Own.images" for the item "callback Own.images[7]"."""
     return key.partition("[")[0]
 
 
 def _weight(content: Value) -> int:
-    """Estimate the size of a content in bytes."""
+    """Estimate the size of an object's content, in bytes."""
     if type(content) is tuple:
         return sum(map(_weight, content))
     return len(content) if type(content) in (bytes, str) else 8

@@ -1,8 +1,8 @@
-"""Finds where a script saves a whole model and loads it again, and whether Keras can save it.
+"""Finds where a script saves a whole model and loads it again, and whether Keras can save the model.
 
-Only saves that are certain to happen count: the name before `.save` is bound to this model during training, the line
-follows the training in the same function or file, and it is not in a `try`, nor in an `if` that does not contain the
-training.
+Only saves that are certain to happen count: the name before `.save` is bound to this model during training, and the
+line follows the call that trains in the same function or file, outside any `try`, and outside any `if` that does not
+also contain that call.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ _SCOPES = ("custom_object_scope", "CustomObjectScope")
 
 @dataclass(frozen=True)
 class Load:
-    """A line of the script that reloads the saved file."""
+    """A line of the script that loads the saved file."""
 
     site: str
     """The file and line: "train.py:15"."""
     with_compile: bool = True
-    """True if the line certainly also loads the loss, the metrics and the optimizer."""
+    """True if the line is certain to load the loss, the metrics and the optimizer as well."""
     with_objects: bool = False
-    """True if the line passes custom objects to the loader, or might do so."""
+    """True if the line passes custom objects to the loader, or might pass them."""
 
 
 @dataclass(frozen=True)
 class Save:
-    """A place that will save the whole model."""
+    """A callback or line of the script that will save the whole model."""
 
     by: str
     """The callback or method that saves the model: "ModelCheckpoint" or "model.save"."""
     path: str
     site: str = ""
-    """The file and line, "train.py:12"; empty for a callback."""
+    """The file and line, such as "train.py:12"; empty for a callback."""
     load: Load | None = None
     gives_weights: bool = False
-    """True if a line of the script loads only the weights from the file, which requires no configuration."""
+    """True if a line of the script loads only the weights from the file, which does not require a configuration."""
 
 
 def saves_ahead(model: Any, callbacks: Sequence[Any]) -> Iterator[Save]:
-    """Yield the places where the model to be trained will be saved as a whole."""
+    """Yield every save of the whole model that is certain to follow the training."""
     if type(model).save is not keras.Model.save:
-        return  # the user's own, which may save anything
+        return  # an override by the user, which may save anything
     frames = list(frames_of_the_script())
     for callback in callbacks:
         if _saves_all(callback):
@@ -79,7 +79,7 @@ def _saves_all(callback: Any) -> bool:
 
 
 def _saved_by(call: ast.Call, frame: FrameType, model: Any) -> str:
-    """Return the path to which a call saves this model; empty for any other call."""
+    """Return the path that a call saves this model to, or "" for any other call."""
     function = call.func
     if not isinstance(function, ast.Attribute) or function.attr not in _SAVERS or not call.args:
         return ""
@@ -155,7 +155,7 @@ def _calls(nodes: Sequence[ast.AST], line: int) -> Iterator[ast.Call]:
 
 
 def _value(node: ast.AST, frame: FrameType) -> Any:
-    """Look up a name or a chain of attributes without running any code of the script; None if unknown."""
+    """Look up a name or chain of attributes without running any of the script's code; return None if unknown."""
     if isinstance(node, ast.Name):
         return frame.f_locals.get(node.id, frame.f_globals.get(node.id))
     if isinstance(node, ast.Attribute):
@@ -165,7 +165,7 @@ def _value(node: ast.AST, frame: FrameType) -> Any:
 
 
 def _path(node: ast.AST, frame: FrameType) -> str:
-    """Return the path that an expression evaluates to, or the known end of that path; empty if unknown."""
+    """Return the path that an expression evaluates to, or as much of its end as is known; "" if unknown."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.JoinedStr) and node.values:
@@ -183,30 +183,30 @@ _MOST_CHARACTERS = 240
 
 
 class Trouble(NamedTuple):
-    """The reason a configuration cannot be written or read."""
+    """Explains why a configuration cannot be written or read."""
 
     error: str
-    """The name of the class of the error."""
+    """The name of the error's class."""
     words: str
-    """The message of the error, in one line."""
+    """The error message, on one line."""
     culprit: str = ""
-    """The name of the user's class to change, such as "Scale"; empty if unknown."""
+    """The name of the user's class that needs to change, such as "Scale"; empty if unknown."""
 
     def __str__(self) -> str:
         return f"{self.error}: {self.words}"
 
 
 def cannot_be_saved(model: Any, path: str) -> Trouble | None:
-    """Return the reason `model.save(path)` would fail; None if the configuration can be written.
+    """Return the reason why `model.save(path)` would fail, or None if the configuration can be written.
 
     A `.keras` file contains the configuration as JSON, including the compiled loss and optimizer. HDF5 is less strict
-    about values. Saving only the weights requires no configuration.
+    about values. Saving only the weights does not require a configuration.
     """
     is_keras = path.endswith(".keras")
     try:
-        with without_warnings():  # they are for the user's own call
+        with without_warnings():  # the user should see warnings only from their own call
             _write(model) if is_keras else _write_for_hdf5(model)
-    except Exception as error:  # the user's own get_config may raise anything
+    except Exception as error:  # a custom get_config may raise anything
         return trouble_of(error, _culprit(model))
     return None
 
@@ -223,7 +223,7 @@ def _write_for_hdf5(model: Any) -> None:
 
 
 def trouble_of(error: Exception, culprit: str = "") -> Trouble:
-    """Return the innermost message of an error, without Keras' example and configuration dump."""
+    """Extract an error's innermost message, without Keras' example and configuration dump."""
     text = str(error).rpartition("Exception encountered: ")[2]
     words = " ".join(text.partition("Example:")[0].partition("Full object config:")[0].split())
     words = words.removesuffix(" Please implement `get_config()`.")
@@ -233,7 +233,7 @@ def trouble_of(error: Exception, culprit: str = "") -> Trouble:
 
 
 def _culprit(model: Any) -> str:
-    """Find the user's layer, schedule, optimizer or model class that cannot be saved; empty if there is none."""
+    """Return the name of the user's layer, schedule, optimizer or model class that cannot be saved, or "" if none."""
     layers = list(KERAS.flatten_layers.of(model)(include_self=False, recursive=True))
     optimizer = getattr(model, "optimizer", None)
     rate = KERAS.learning_rate.get(optimizer)

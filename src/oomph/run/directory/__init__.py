@@ -1,1 +1,1 @@
-"""The folder of a run: its permitted users, its lock, its status. Runs in every process except the script's."""
+"""The run directory: who may use it, its lock and its status. Used in every process except the script's."""

@@ -1,4 +1,4 @@
-"""The folder in which a run keeps its state, the lock that keeps a second oomph out, and folders for several runs."""
+"""The folder where a run keeps its state, the lock that keeps a second oomph out, and working folders."""
 
 from __future__ import annotations
 
@@ -32,43 +32,44 @@ PREEMPTED = "preempted"
 KEPT = "kept"
 _HOLDER_BYTES = 512
 _LONGEST_NAME, _LONGEST_NAME_BYTES = 60, 120
-"""The most characters and bytes that a run's name takes from the script: many file systems allow 255 bytes in all."""
+"""How many characters and bytes of the script's name may appear in a run's name. Many file systems allow 255 bytes."""
 _MOST_OF_RECORD = 4 << 20
-"""The most bytes of a run.json: more than the longest command line. Parsed, it may take thirty times its size."""
+"""The most bytes to read from a run.json: more than the longest command line. Parsing may need thirty times as much."""
 _MOST_ATTEMPTS = 10**6
-"""The highest plausible attempt number: far above the number of attempts that one run may start."""
+"""The highest plausible attempt number, far above the number of attempts that a run may start."""
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The content of run.json: enough to find the run and start it again."""
+    """The contents of run.json, which are enough to find the run and start it again."""
 
     command: tuple[str, ...]
     python: str
-    """The Python to run the script with; empty if the command itself chooses it."""
+    """The Python that runs the script, or an empty string if the command itself chooses one."""
     cwd: str
     created: str
     status: str = RUNNING
     """"running", "finished", "failed", "gave-up", "preempted" or "kept".
 
-    "finished" means exit code 0, "failed" the script's own failure, "gave-up" oomph's decision, "preempted" to be
-    restarted elsewhere or later, and "kept" exit code 0 with checkpoints that may be needed.
+    "finished" means that the script exited with code 0, "failed" that the script itself failed, "gave-up" that oomph
+    gave up, "preempted" that the run should be restarted elsewhere or later, and "kept" that the script exited with
+    code 0 but its checkpoints may still be needed.
     """
     attempts: int = 0
     host: str = ""
-    """The name of the machine that is running the script, or ran it last."""
+    """The name of the machine that is running the script, or that ran it last."""
     options: tuple[str, ...] = ()
-    """The options of `oomph run`, as the user last typed them."""
+    """The `oomph run` options, as the user last typed them."""
     entropy: str = ""
-    """The seed that replaces the system's entropy in every attempt; empty for none."""
+    """The seed that replaces the system's entropy in every attempt, or an empty string for none."""
 
     def to_json(self) -> str:
-        """Return the text of run.json."""
+        """Return the record as the text of run.json."""
         return json.dumps(redacted_data({"schema": SCHEMA, "oomph": __version__, **asdict(self)}), indent=2) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> RunRecord:
-        """Parse a run.json; raises ValueError if it is not valid."""
+        """Parse a run.json. Raises ValueError if it is not valid."""
         document = _document(text)
         if document.get("schema") != SCHEMA:
             raise ValueError("not a run.json of this schema")
@@ -133,7 +134,7 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: Path, record: RunRecord) -> RunDirectory:
-        """Create a new run in `path`; raises RunDirectoryError if it cannot be written or already contains a run."""
+        """Create a new run in `path`. Raises RunDirectoryError if it cannot be written or already contains a run."""
         try:
             path.mkdir(parents=True, exist_ok=True)
             path = path.resolve()
@@ -164,7 +165,7 @@ class RunDirectory:
 
     @classmethod
     def create_default(cls, name: str, record: RunRecord) -> RunDirectory:
-        """Create a new run in its own folder below `.oomph/runs`, named after the time and the script."""
+        """Create a new run in its own folder in `.oomph/runs`, named after the time and the script."""
         try:
             parent = make_own_parents()
         except OSError as error:
@@ -187,13 +188,13 @@ class RunDirectory:
 
     @classmethod
     def reopen(cls, path: Path) -> RunDirectory:
-        """Open an existing run; raises RunDirectoryError if there is none, or if another oomph uses it."""
+        """Open an existing run. Raises RunDirectoryError if there is none, or if another oomph is using it."""
         record = read_record(path)
         if record is None:
             raise RunDirectoryError(_why_not_a_run(path))
         path = path.resolve()
         try:
-            identity = pin(path)  # before it is looked at: what is looked at is what is used
+            identity = pin(path)  # first, so that the folder that is checked is the folder that is used
             stranger = why_not_trusted(path)
             if stranger is not None:
                 raise RunDirectoryError(f"{path} cannot be resumed: {stranger}")
@@ -212,20 +213,20 @@ class RunDirectory:
         replace_own(self.path, "run.json", self.record.to_json().encode())
 
     def close(self) -> None:
-        """Release the lock; a script that is still alive keeps holding it."""
+        """Release the lock. A script that is still alive continues to hold it."""
         unpin(self.path)
         os.close(self.lock_fd)
 
 
 def _file_name(name: str) -> str:
-    """Return a name that any folder can have: letters and digits of any alphabet, not too many."""
+    """Return a short name that is valid for any folder, made of letters and digits from any alphabet."""
     letters = "".join(letter if _is_plain(letter) else " " for letter in unicodedata.normalize("NFC", name))
     short = "-".join(letters.split())[:_LONGEST_NAME].encode(errors="replace")[:_LONGEST_NAME_BYTES]
     return short.decode(errors="ignore").strip("-") or "run"
 
 
 def _is_plain(letter: str) -> bool:
-    """True for letters, digits, and the marks that belong to letters, if the file system's encoding has them."""
+    """True for a letter, a digit or a combining mark, provided that the file system's encoding can represent it."""
     if letter.isascii():
         return letter.isalnum() or letter in "._-"
     try:
@@ -236,7 +237,7 @@ def _is_plain(letter: str) -> bool:
 
 
 def read_record(path: Path) -> RunRecord | None:
-    """Return the record of the run in `path`, or None if there is none."""
+    """Return the record of the run in `path`, or None if there is no valid one."""
     try:
         return RunRecord.from_json(_text(path))
     except (OSError, ValueError):
@@ -248,7 +249,7 @@ def _text(path: Path) -> str:
 
 
 def written_by_another(path: Path) -> str:
-    """Say in one sentence that another oomph wrote the run.json in another format; empty if it did not."""
+    """Return a sentence saying that another oomph wrote run.json in a different format, or an empty string if not."""
     try:
         schema = _document(_text(path)).get("schema")
     except (OSError, ValueError):
@@ -269,7 +270,7 @@ def _why_not_a_run(path: Path) -> str:
 
 
 def _check_not_foreign(path: Path) -> None:
-    """Refuse a folder that contains something else: a new run starts in an empty folder."""
+    """Reject a folder that contains anything else, because a new run starts in an empty folder."""
     if read_record(path) is None and any(entry.name != "lock" for entry in path.iterdir()):
         raise RunDirectoryError(f"{path} is not empty and not a run of oomph: choose another directory")
 
@@ -285,7 +286,7 @@ def _check_no_run(path: Path) -> None:
 
 
 def _lock(path: Path) -> int:
-    """Lock the directory for this process and every process that inherits the descriptor; return the descriptor."""
+    """Lock the directory for this process and every process that inherits the descriptor, and return the descriptor."""
     fd = open_own(path, "lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -295,7 +296,7 @@ def _lock(path: Path) -> int:
         raise RunDirectoryError(_in_use(path, holder)) from None
     except OSError:
         _look_without_lock(fd, path)
-    if not _is_at(path / "lock", fd):  # it was a finished run, and another start has renamed it
+    if not _is_at(path / "lock", fd):  # this was a finished run, and another oomph has just renamed it
         os.close(fd)
         raise RunDirectoryError(f"{path} has just been taken by another oomph run")
     os.ftruncate(fd, 0)
@@ -311,7 +312,7 @@ def _is_at(path: Path, fd: int) -> bool:
 
 
 def _look_without_lock(fd: int, path: Path) -> None:
-    """Continue without a lock on a file system that has none, unless the recorded holder is alive."""
+    """Continue without a lock on a file system that doesn't support locks, unless the recorded holder is alive."""
     holder = _holder(fd)
     if holder is not None and holder.lives and holder.pid != os.getpid():
         os.close(fd)
@@ -331,7 +332,7 @@ def _in_use(path: Path, holder: ProcessIdentity | None) -> str:
 
 
 def read_summary(run_dir: Path) -> dict[str, Any]:
-    """Return the summary of the run; empty if there is none that can be read."""
+    """Return the summary of the run, or an empty dict if there is none or it cannot be read."""
     try:
         document = json.loads(read_own(run_dir, "summary.json"))
     except (OSError, ValueError):
@@ -341,7 +342,7 @@ def read_summary(run_dir: Path) -> dict[str, Any]:
 
 @contextmanager
 def work_folder(keep: str | None, prefix: str) -> Iterator[Path]:
-    """Yield the folder to work in; raises UsageError if the user's choice is not empty or cannot be written."""
+    """Yield the folder to work in. Raises UsageError if the user chose one that is not empty or cannot be written."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
             yield Path(folder)

@@ -1,9 +1,9 @@
-"""Decides whether another user may have written a run directory, and says how to keep others out of it.
+"""Decides whether another user may have written to a run directory, and says how to keep others out of it.
 
-A run directory decides what a resumed training believes. So it is trusted only as a whole: the folder, the folders of
-oomph above it, and oomph's files in it belong to this user, nobody else can write to them, and none is a link. They are
-examined through a descriptor of the folder, and later opened through it as well (`opening.pin`): a folder that takes
-its name in between is never used.
+A resumed run relies on everything in its run directory. The directory is therefore trusted only as a whole: the folder,
+oomph's folders above it, and oomph's files in it must belong to this user, nobody else may be able to write to them,
+and none may be a link. They are examined through a descriptor of the folder, and later opened through the same
+descriptor (`opening.pin`), so a folder that is swapped in under the same name is never used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_ENTRIES = 100_000
 
 
 def close_to_others(folder: Path) -> None:
-    """Keep other users from reading or writing a folder. Raises OSError if it belongs to another user."""
+    """Keep other users from reading or writing to a folder. Raises OSError if it belongs to another user."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if os.fstat(fd).st_uid != os.geteuid():
@@ -45,9 +45,10 @@ def close_to_others(folder: Path) -> None:
 
 
 def make_own_parents() -> Path:
-    """Create `.oomph/runs` in the working directory for this user alone; raises OSError for a link or another user's.
+    """Create `.oomph/runs` in the working directory, accessible to this user alone.
 
-    Existing folders are opened without following links, and others lose the right to write to them.
+    Existing folders are opened without following links, and other users lose write access to them. Raises OSError if
+    one is a link or belongs to another user.
     """
     current, path = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), Path()
     try:
@@ -80,9 +81,9 @@ def _open_folder(name: str, parent: int, path: Path) -> int:
 
 
 def why_not_trusted(folder: Path) -> str | None:
-    """Explain how another user may have written to a run directory, or None if no other user can have.
+    """Explain how another user may have written to a run directory, or return None if no other user can have.
 
-    Everything is examined through one descriptor, without following a link.
+    Everything is examined through one descriptor, without following links.
     """
     try:
         fd = open_folder(folder)
@@ -102,7 +103,7 @@ def why_not_trusted(folder: Path) -> str | None:
 
 
 def why_not_above(folder: Path) -> str | None:
-    """Explain why not to use oomph's folders above a run directory; None if they belong to the user."""
+    """Explain why oomph's folders above a run directory must not be used, or return None if they belong to the user."""
     for name, parent in zip(reversed(_OWN_PARENTS), folder.absolute().parents, strict=False):
         if parent.name != name:
             return None
@@ -118,10 +119,10 @@ def why_not_above(folder: Path) -> str | None:
 
 
 def _trouble_within(fd: int, folder: Path, is_reached: bool) -> str | None:
-    """Find the first of oomph's own files that someone else may have written, or that leads out of the folder.
+    """Describe the first of oomph's own files that someone else may have written, or that leads out of the folder.
 
     Args:
-        is_reached: True if others may enter the folder, so that the modes within it matter.
+        is_reached: True if other users may enter the folder, in which case the modes of the files in it matter.
     """
     for count, (name, found) in enumerate(_entries(fd)):
         if count >= _MOST_ENTRIES:
@@ -138,14 +139,14 @@ def _trouble_within(fd: int, folder: Path, is_reached: bool) -> str | None:
 
 
 def _entries(fd: int, under: str = "") -> Iterator[tuple[str, os.stat_result]]:
-    """Yield oomph's entries below an open folder, by relative path. A script may also keep files there."""
+    """Yield oomph's own entries below an open folder, by relative path. The script may keep other files there."""
     with os.scandir(fd) as entries:
         names = sorted(entry.name for entry in entries if under or _OWN_NAMES.fullmatch(entry.name))
     for name in names:
         try:
             found = os.stat(name, dir_fd=fd, follow_symlinks=False)
         except FileNotFoundError:
-            continue  # a run that goes on has just removed it
+            continue  # a run still in progress has just removed it
         yield under + name, found
         if stat.S_ISDIR(found.st_mode):
             inner = os.open(name, _FOLDER, dir_fd=fd)
@@ -156,7 +157,7 @@ def _entries(fd: int, under: str = "") -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _keeps_modes(folder: Path) -> bool:
-    """True if the file system stores modes; on Windows disks and some network shares, everyone may write."""
+    """True if the file system stores modes. On Windows disks and some network shares, everyone has write access."""
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".oomph-") as file:  # created with 0600
             return stat.S_IMODE(os.fstat(file.fileno()).st_mode) == FILE_MODE

@@ -1,4 +1,4 @@
-"""Finds the unfinished runs of a folder, the state of a run as seen from outside, and the command that resumes it."""
+"""Finds a folder's unfinished runs, the state of each as seen from outside, and the command that resumes it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from oomph.terminal.console import say
 
 
 class StoredRun(NamedTuple):
-    """A run directory and the content of its run.json."""
+    """A run directory and the contents of its run.json."""
 
     path: Path
     record: RunRecord
@@ -43,7 +43,7 @@ def unfinished_runs(cwd: str) -> list[StoredRun]:
 
 
 def first_trusted(runs: Iterable[StoredRun]) -> StoredRun | None:
-    """Return the first run that no other user can have written. Reports why each run before it is skipped."""
+    """Return the first run that no other user can have tampered with, and report why each run before it is skipped."""
     for run in runs:
         stranger = why_not_trusted(run.path)
         if stranger is None:
@@ -61,7 +61,7 @@ def _unfinished(cwd: str) -> Iterator[tuple[tuple[float, Path], RunRecord]]:
 
 
 def _folders_in(parent: Path) -> list[Path]:
-    """Return the folders in `parent`; empty, with a warning, if it belongs to another user or is unreadable."""
+    """Return the entries of `parent`, or warn and return none if it belongs to another user or is unreadable."""
     try:
         found = list(parent.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -84,33 +84,33 @@ def _changed(path: Path) -> float:
 
 
 STOPPED = "stopped"
-"""The state of a run that someone stopped; recorded as a failure."""
+"""The state of a run that someone stopped. Its record says "failed"."""
 UNFINISHED = "unfinished"
-"""The state of a run killed from outside, as by kill -9; recorded as "running"."""
+"""The state of a run that was killed from outside, for example by kill -9. Its record still says "running"."""
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A run that has not finished and was not ended permanently by its script or by oomph."""
+    """A run that has not finished, and that neither its script nor oomph ended for good."""
 
     going_on: bool
-    """True if a process still holds the run's lock; otherwise the supervisor was killed, or the machine went down."""
+    """True if a process still holds the run's lock. If not, the supervisor was killed, or the machine went down."""
     command: str
     """The command that resumes the run."""
     preempted: bool = False
-    """True if the run ended in an orderly way, to be restarted elsewhere or later."""
+    """True if the run shut down cleanly, to be restarted elsewhere or later."""
     stopped: bool = False
-    """True if someone stopped the run, as with Ctrl-C; the story says how."""
+    """True if someone stopped the run, for example with Ctrl-C; the story says how."""
     kept: bool = False
-    """True if the script was interrupted, or finished with less than its checkpoints contain."""
+    """True if the script was interrupted, or finished after training less than its checkpoints contain."""
     saved: bool = True
     """True if there is a checkpoint to resume from."""
     reads: tuple[str, ...] = ()
-    """Environment variables that the script has read and found set."""
+    """The environment variables that the script read and found set."""
 
     @property
     def name(self) -> str:
-        """The state in one word, for programs."""
+        """The state as a single machine-readable word."""
         if self.going_on:
             return "going-on"
         if self.preempted or self.kept:
@@ -119,7 +119,7 @@ class Unfinished:
 
     @property
     def state(self) -> str:
-        """The state in words, to follow the number of faults found in the run."""
+        """The state in words, to be printed after the number of faults found in the run."""
         if self.going_on:
             return "; the run is still in progress"
         if self.preempted:
@@ -132,7 +132,7 @@ class Unfinished:
 
     @property
     def following(self) -> str:
-        """The next command to suggest, in words."""
+        """The line that suggests the next command."""
         anew = "no checkpoint was taken: starts from the beginning"
         when = "resumes from its last checkpoint" if self.saved else anew
         if self.going_on:
@@ -146,10 +146,10 @@ class Unfinished:
 
 
 def unfinished(run_dir: Path, in_full: bool = False) -> Unfinished | None:
-    """Return the state of a run that is not over, or was stopped; None for any other run, or if it has no record.
+    """Return the state of a run that was stopped or is not over yet, or None for any other run or without a record.
 
     Args:
-        in_full: also look for the variables that the script reads, in a journal that may be long.
+        in_full: also collect the variables that the script reads, which means reading a journal that may be long.
     """
     record = read_record(run_dir)
     if record is None or record.status not in (RUNNING, PREEMPTED, FAILED, KEPT):
@@ -177,7 +177,7 @@ def _is_saved(run_dir: Path) -> bool:
 
 
 def is_held(run_dir: Path) -> bool:
-    """True if a process holds the lock of a run, found by trying to take it."""
+    """True if a process holds a run's lock. Tries to acquire the lock to find out."""
     try:
         fd = open_own(run_dir, "lock", os.O_RDONLY)
     except OSError:

@@ -1,1 +1,1 @@
-"""Hang detection: what the supervisor watches, and when it intervenes."""
+"""Detects hangs: defines what the supervisor watches, and when it intervenes."""

@@ -1,9 +1,9 @@
-"""Time limits, learned for each phase, after which silence is a hang. Pure: no clock, no process.
+"""Learns, for each phase, how long silence may last before it counts as a hang. Pure: no clock, no process.
 
-A timed phase may stay silent for five times the 99th percentile of its durations so far, and never less than the floor.
-A phase that has not been timed yet (a first validation), or whose durations do not predict the next (tracing, a first
-step, the start of an epoch), is a hang if the whole process tree has neither used the processor nor read or written for
-as long as the floor, or if it has lasted ten times the floor.
+A phase that has been timed may stay silent for five times the 99th percentile of its durations so far, or for as long
+as the floor if that is longer. Some phases have not been timed yet (a first validation), or have durations that do not
+predict the next one (tracing, a first step, the start of an epoch). Their silence is a hang once the whole process tree
+has not used the CPU, read or written for as long as the floor, or once it has lasted ten times as long as the floor.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from oomph.protocol.progress import Phase
 
 FLOOR_SECONDS = 60.0
 FLOOR_VARIABLE = "OOMPH_TEST_HANG_FLOOR"
-"""For tests only: a lower floor in seconds, at least 3."""
+"""The environment variable that sets a lower floor in seconds, at least 3. For tests only."""
 _LOWEST_FLOOR_SECONDS = 3.0
 FACTOR = 5.0
 PERCENTILE = 0.99
 UNTIMED_FACTOR = 10.0
 _UNEVEN = (Phase.LOOP, Phase.FIRST_STEP, Phase.TRACING, Phase.EPOCH_START, Phase.VALIDATION_START)
-"""The phases whose earlier durations do not predict the next: different functions are traced, more data is loaded.
+"""The phases whose durations do not predict the next one, since it may trace other functions or load more data.
 
-While the process tree is busy, only the longest limit applies.
+While the process tree is busy, only the longest limit applies to them.
 """
 _EARLY_SECONDS = 0.5
-"""The time, in seconds, before the limit at which the check begins, so that the alarm is raised within the limit."""
+"""How early, in seconds, a limit counts as reached, so that the alarm is raised within the limit."""
 _RATIO = 1.05
-"""The ratio of the bounds of neighbouring duration classes, so the percentile is up to 5 % too high."""
+"""The ratio between the bounds of neighbouring duration classes. The percentile is therefore up to 5 % too high."""
 
 
 @dataclass(frozen=True)
 class Silence:
-    """The time without progress in the script, and the time its process tree was idle."""
+    """How long the script has made no progress, and how long its process tree has been idle."""
 
     phase: Phase
     fit: int
     seconds: float
     idle_seconds: float
-    """The time, in seconds, since the process tree last used the processor, read or wrote."""
+    """The time, in seconds, since the process tree last used the CPU, read or wrote."""
     untimed: bool = False
-    """True if earlier durations say nothing about this one: the script's own code is running, or feeds the input."""
+    """True if earlier durations don't predict this one: the script's own code is running, or is supplying the input."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ class Hang:
     seconds: float
     limit_seconds: float
     line: str
-    """The line at which the script hangs: "train.py:42 in wait"; empty if unknown."""
+    """The line at which the script hangs, such as "train.py:42 in wait", or an empty string if unknown."""
     stacks: str
     """The Python stacks of the process, as faulthandler and py-spy print them."""
 
     def in_words(self) -> str:
-        """Return a one-line message about the hang."""
+        """Return a one-line message that describes the hang."""
         where = f", at {self.line}" if self.line else ""
         return (
             f"no progress for {self.seconds:.0f} s {self.phase.words} (limit {self.limit_seconds:.0f} s){where}: "
@@ -69,7 +69,7 @@ class Hang:
 
 
 class Timings:
-    """The durations of each phase of each fit so far, counted by class of duration."""
+    """The durations so far of each phase of each fit, stored as a histogram."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[Phase, int], dict[int, int]] = {}
@@ -81,12 +81,12 @@ class Timings:
         counts[index] = counts.get(index, 0) + 1
 
     def percentile(self, phase: Phase, fit: int) -> float | None:
-        """Return the 99th percentile of the phase's durations, in seconds; None if it has not been timed yet."""
+        """Return the 99th percentile of the phase's durations, in seconds, or None if it hasn't been timed yet."""
         counts = self._counts.get((phase, fit))
         return None if not counts else _RATIO ** _quantile(counts)
 
     def forget(self) -> None:
-        """Drop all durations: after a change, phases may take longer."""
+        """Discard all durations, since phases may take longer after a change."""
         self._counts.clear()
 
 
@@ -101,7 +101,7 @@ def _quantile(counts: Mapping[int, int]) -> int:
 
 
 def limit(timings: Timings, silence: Silence, floor: float) -> float:
-    """Return how long this silence may last, in seconds, given the activity of the process tree."""
+    """Return how long this silence may last, in seconds, given how active the process tree is."""
     longest = UNTIMED_FACTOR * floor
     if silence.phase is Phase.OWN_CODE:
         return longest if silence.idle_seconds >= longest - floor else math.inf
@@ -117,12 +117,12 @@ def is_over(silence: Silence, limit_seconds: float) -> bool:
 
 
 def is_idle(silence: Silence, floor: float) -> bool:
-    """True if the process tree has been idle long enough to be waiting for something."""
+    """True if the process tree has been idle for so long that it must be waiting for something."""
     return silence.idle_seconds >= floor / 2
 
 
 def floor_seconds(environ: Mapping[str, str] | None = None) -> float:
-    """Return the floor of all limits, in seconds."""
+    """Return the lower bound of all limits, in seconds."""
     try:
         wanted = float((os.environ if environ is None else environ).get(FLOOR_VARIABLE, FLOOR_SECONDS))
     except ValueError:

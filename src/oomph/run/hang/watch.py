@@ -1,4 +1,4 @@
-"""The supervisor's view of one attempt's heartbeats: when they stop, it decides whether the script hangs."""
+"""Watches one attempt's heartbeats for the supervisor, and decides whether the script hangs when they stop."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     import psutil
 
 _LEAST_SECONDS = 0.001
-"""The processor time, in seconds, between two samples that counts as activity.
+"""The least CPU time, in seconds, between two samples that counts as activity.
 
-All threads of a waiting TensorFlow together use 7 µs a second (measured: a lock, a queue, a generator, a sleep); a
-pipeline fed a few samples a second by a slow disk or network uses more.
+While TensorFlow waits, all its threads together use 7 µs per second (measured with a lock, a queue, a generator and a
+sleep). A pipeline that receives a few samples per second from a slow disk or network uses more.
 """
 _OF_PROCESS = 2
-"""The scheduler's clock of a process (`CPUCLOCK_SCHED`, include/linux/posix-timers_types.h)."""
+"""Selects the scheduler's clock for a process (`CPUCLOCK_SCHED` in include/linux/posix-timers_types.h)."""
 
 
 @dataclass(frozen=True)
 class ActivitySample:
-    """The counters of a process tree at one moment."""
+    """A process tree's counters at one moment."""
 
     at: float
     pids: frozenset[int]
     cpu_seconds: float
     io_bytes: int
     stopped: bool
-    """True if the first process of the tree is stopped (SIGSTOP, a debugger)."""
+    """True if the root process of the tree is stopped, by SIGSTOP or a debugger."""
 
 
 def activity_of(pid: int) -> ActivitySample | None:
-    """Read the counters of a process and its descendants; None if the process is gone."""
+    """Read the counters of a process and its descendants, or return None if the process is gone."""
     import psutil
 
     try:
@@ -76,7 +76,7 @@ def was_active(before: ActivitySample, after: ActivitySample) -> bool:
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
-    """Return a process's processor time in seconds, to the nanosecond (`clock_getcpuclockid`); psutil is coarser."""
+    """Return a process's CPU time in seconds, with nanosecond resolution (`clock_getcpuclockid`). psutil is coarser."""
     try:
         return time.clock_gettime(~process.pid << 3 | _OF_PROCESS)
     except OSError:
@@ -87,17 +87,16 @@ def _cpu_seconds(process: psutil.Process) -> float:
 STACKS_SIGNAL = signal.SIGRTMIN + 20
 """The signal that makes the script's process write its Python stacks.
 
-SIGUSR1 and SIGUSR2 belong to schedulers and scripts.
+SIGUSR1 and SIGUSR2 are left to schedulers and scripts.
 """
 _OURS = str(Path(oomph.__file__).resolve().parent)
 _STACKS_SECONDS = 1.0
 _PY_SPY_SECONDS = 3.0
 _PAUSE_SECONDS = 2.0
-"""The time, in seconds, between two checks after which the supervisor must have been suspended itself: it checks ten
-times a second."""
+"""The gap between two checks, in seconds, that means the supervisor was suspended. It checks ten times a second."""
 _MOST_BYTES = 200_000
 _MOST_OTHERS = 4
-"""The maximum number of processes, in addition to the script's main process, whose stacks are collected."""
+"""The maximum number of processes whose stacks are collected in addition to those of the script's main process."""
 _SAMPLES_PER_FLOOR = 10
 _LEFT_LOOP, _OWN_AFFAIR = "left the loop", "own affair"
 
@@ -108,8 +107,8 @@ class Watch:
     """Receives the heartbeats and detects when they stop for too long.
 
     Args:
-        timings: phase durations of earlier attempts; this attempt adds its own.
-        floor: seconds of silence that are always allowed.
+        timings: the phase durations of earlier attempts, to which this attempt adds its own.
+        floor: how long silence is always allowed, in seconds.
         loops: returns the lines of the script's own training loops.
     """
 
@@ -124,11 +123,11 @@ class Watch:
         self._sample: ActivitySample | None = None
         self._excuse, self._hung = "", False
         self.open = True
-        """False once no process holds the writing end of the pipe."""
+        """False once no process has the write end of the pipe open."""
 
     @property
     def inodes(self) -> tuple[int, int]:
-        """The inodes of the pipe and the stacks file, which the script's process uses to recognise its descriptors."""
+        """The inodes of the pipe and the stacks file, by which the script's process recognises its descriptors."""
         return os.fstat(self.beat_fd).st_ino, os.fstat(self.stacks_fd).st_ino
 
     @property
@@ -137,27 +136,27 @@ class Watch:
         return self.beat_fd, self.stacks_fd
 
     def started(self) -> None:
-        """Close the supervisor's copy of the writing end, which the script now holds."""
+        """Close the supervisor's copy of the write end, now that the script has it."""
         os.close(self.beat_fd)
         self._since = self._looked = time.monotonic()
 
     @property
     def phase(self) -> Phase | None:
-        """The phase that the script last reported; None if it has not reported yet."""
+        """The phase that the script last reported, or None if it hasn't reported any yet."""
         return None if self._last is None else self._last.phase
 
     @property
     def owner(self) -> int | None:
-        """The PID of the process that reports."""
+        """The PID of the process that sends the heartbeats."""
         return None if self._last is None else self._last.pid
 
     @property
     def owner_lives(self) -> bool:
-        """True if the owner is still alive. Under a shell it may have exited and its PID been reused."""
+        """True if the owner is still alive. If a shell started it, it may have exited and its PID been reused."""
         return self._place is not None and self._place.lives and is_alive(self._place.pid)
 
     def can(self, power: Power) -> bool:
-        """True if the script's process has reported that it can do this."""
+        """True if the script's process has reported this capability."""
         return self._last is not None and power in self._last.powers
 
     def hear(self) -> None:
@@ -174,10 +173,10 @@ class Watch:
             self._sample, self._excuse = None, ""
 
     def look(self, group: int) -> Hang | None:
-        """Return the hang of the script's process group, if any; called in every iteration of the supervisor's loop."""
+        """Return the hang of the script's process group, if any. Called in every iteration of the supervisor's loop."""
         now = time.monotonic()
         gap, self._looked = now - self._looked, now
-        if gap > _PAUSE_SECONDS:  # stopped, or the machine slept: the script could not run either
+        if gap > _PAUSE_SECONDS:  # suspended, or the machine slept: the script could not run either
             self._since += gap
             self._sample = None
         if self._last is None or now - self._since < self._floor / _SAMPLES_PER_FLOOR:
@@ -191,12 +190,12 @@ class Watch:
         return self._confirm(silence, limit, group) if limits.is_over(silence, limit) else None
 
     def crash_stacks(self) -> str:
-        """Return faulthandler's output at a crash, and the stacks requested after a hang."""
+        """Return what faulthandler wrote at a crash, and the stacks that were requested after a hang."""
         size = os.fstat(self.stacks_fd).st_size
         return os.pread(self.stacks_fd, min(size, _MOST_BYTES), 0).decode(errors="replace")
 
     def close(self) -> None:
-        """Close the pipe and the file."""
+        """Close the pipe and the stacks file."""
         os.close(self.read_fd)
         os.close(self.stacks_fd)
 
@@ -205,7 +204,7 @@ class Watch:
         if before is None or before.pid != beat.pid:
             self._place = ProcessIdentity.here(beat.pid)
         if before is None or before.pid != beat.pid or not beat.longest_ns or self._hung:
-            return  # a hang that our own signals ended measures nothing
+            return  # a hang that our own signals ended is not a valid measurement
         if has_been_timed(before.phase, beat.phase):
             self._timings.add(before.phase, before.fit, beat.longest_ns / 1e9)
 
@@ -226,13 +225,13 @@ class Watch:
         )  # fmt: skip
 
     def _confirm(self, silence: Silence, limit: float, group: int) -> Hang | None:
-        """Check where the script is before calling the silence a hang."""
+        """Check what the script is executing before calling the silence a hang."""
         assert self._last is not None
         text = self._stacks(self._last.pid, group)
         threads = python_stacks.parse(text)
         busy = not limits.is_idle(silence, self._floor)
         if silence.phase is Phase.OWN_CODE and not python_stacks.stands_in_machinery(threads):
-            self._since = time.monotonic()  # checked again after the same time
+            self._since = time.monotonic()  # check again after the same delay
             return None
         if silence.phase is Phase.LOOP and threads and not python_stacks.stands_in(threads, self._loops()):
             self._excuse = _LEFT_LOOP
@@ -249,7 +248,7 @@ class Watch:
         return text + "".join(_py_spy(pid) for pid in ([] if text else [owner]) + others[:_MOST_OTHERS])
 
     def _ask_for_stacks(self, owner: int) -> str:
-        """Return the stacks that the process writes itself; faulthandler works even while it waits in C++."""
+        """Return the stacks that the process writes itself. faulthandler works even while the process waits in C++."""
         begin = size = os.fstat(self.stacks_fd).st_size
         os.kill(owner, STACKS_SIGNAL)
         until = time.monotonic() + _STACKS_SECONDS
@@ -262,7 +261,7 @@ class Watch:
 
 
 def _catches(pid: int, signum: int) -> bool:
-    """True if the process handles the signal: after an exec it has no handler, and the signal would kill it."""
+    """True if the process handles the signal. After an exec it has no handler, and the signal would kill it."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -272,7 +271,7 @@ def _catches(pid: int, signum: int) -> bool:
 
 
 def _py_spy(pid: int) -> str:
-    """Return the stacks of a process that does not write its own; empty if py-spy is not installed."""
+    """Return the stacks of a process that does not write its own, or nothing if py-spy is not installed."""
     program = shutil.which("py-spy")
     if program is None:
         return ""

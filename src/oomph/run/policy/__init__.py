@@ -1,1 +1,1 @@
-"""Decisions after a fault. Pure: no clock, process or file."""
+"""Decides what to do after a fault. Pure: no clock, process or file."""

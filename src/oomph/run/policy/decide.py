@@ -1,14 +1,15 @@
-"""The decision after an attempt: `decide(ending, ledger, conditions, allowed) -> Action`. Pure; supervisor process.
+"""Decides what to do after an attempt: `decide(ending, ledger, conditions, allowed) -> Action`.
 
-Limits that keep a run from restarting forever:
+Pure; runs in the supervisor process. These limits keep a run from restarting forever:
 
-- Each fault has a ladder (`ladder.py`); when its rungs are used up, oomph gives up. A new highest committed step gives
-  every fault its rungs back: a run that makes progress is worth continuing, however often it is interrupted.
-- In total: MOST_WITHOUT_CHECKPOINT restarts in a row without a newer checkpoint, whatever the faults, and MOST_IN_ALL
-  restarts of one run.
+- Each fault has a ladder (`ladder.py`). Once its rungs are used up, oomph gives up. When the run commits more steps
+  than ever before, every fault gets its rungs back: a run that makes progress is worth continuing, however often it is
+  interrupted.
+- In total: at most MOST_WITHOUT_CHECKPOINT restarts in a row without a newer checkpoint, whatever the faults, and at
+  most MOST_IN_ALL restarts of one run.
 - Never started: one restart if an attempt ends before its first fit. A failure before any training, such as in
   `import tensorflow`, seldom goes away.
-- A poison step: a step that fails twice with the same fault on the same data is not tried the same way again.
+- Poison step: a step that fails twice with the same fault on the same data is not tried again in the same way.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from oomph.terminal.amounts import times
 from oomph.terminal.endings import ProcessEnd
 
 GAVE_UP_EXIT_CODE = 93
-"""The exit code if oomph gave up on a fault that another start would only repeat: do not requeue."""
+"""The exit code if oomph gave up because another start would only repeat the fault: do not requeue."""
 REQUEUE_EXIT_CODE = 75
 """The exit code if a restart elsewhere or later may help: requeue."""
 MOST_WITHOUT_CHECKPOINT = 20
@@ -32,24 +33,24 @@ MOST_IN_ALL = 1000
 MOST_NEVER_STARTED = 1
 
 CRASH_SIGNALS = frozenset((signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE))
-"""The signals of a crash or a kill. SIGINT, SIGTERM and the like are requests."""
+"""Signals that indicate a crash or a kill. SIGINT, SIGTERM and the like are requests."""
 FROM_OUTSIDE = frozenset(
     (
         "killed", "host-oom", "hardware-fault", "device-oom-other-process", "nccl-failure", "worker-lost",
         "thermal-throttle",
     )
 )  # fmt: skip
-"""Faults that say nothing about the step at which they occur, and so never make it a poison step."""
+"""Faults that are not caused by the step at which they occur, and so never make it a poison step."""
 ELSEWHERE = frozenset(("hardware-fault", "device-oom-other-process", "thermal-throttle", "driver-library-mismatch"))
-"""Faults of this machine: once its remedies are used up, another machine may help."""
+"""Faults of this machine. Once their remedies are used up, another machine may help."""
 
 Place = tuple[int, int, int]
-"""The place of a step: fit, epoch, step, counted from 0."""
+"""The position of a step: fit, epoch and step, counted from 0."""
 
 
 @dataclass(frozen=True)
 class Finish:
-    """The script has ended by itself; oomph ends with its exit code."""
+    """Exit with the script's exit code, because the script exited on its own."""
 
     exit_code: int
 
@@ -66,7 +67,7 @@ class Restart:
 
 @dataclass(frozen=True)
 class GiveUp:
-    """Another start would only repeat the fault."""
+    """Stop for good: another start would only repeat the fault."""
 
     reason: str
     exit_code: int = GAVE_UP_EXIT_CODE
@@ -74,7 +75,7 @@ class GiveUp:
 
 @dataclass(frozen=True)
 class Requeue:
-    """The run is not over, but it cannot continue here or now."""
+    """Stop for now: the run is not over, but cannot continue here or at this time."""
 
     reason: str
     exit_code: int = REQUEUE_EXIT_CODE
@@ -85,62 +86,62 @@ Action = Finish | Restart | GiveUp | Requeue
 
 @dataclass(frozen=True)
 class Ending:
-    """The end of an attempt: its diagnosis, and how far training got."""
+    """How an attempt ended: its diagnosis, and how far training got."""
 
     returncode: int
     """The return code as in `subprocess`: −n for death by signal n."""
     fault: str
-    """The fault that ended the attempt: "host-oom", "device-oom", or "SIGKILL" if nothing more is known."""
+    """The fault that ended the attempt, such as "host-oom" or "device-oom", or "SIGKILL" if nothing more is known."""
     started: bool = True
-    """False if the attempt reached no fit and committed no step."""
+    """False if the attempt ended before it reached a fit or committed a step."""
     steps: int = 0
-    """The number of steps committed by the end, over all attempts."""
+    """The number of steps committed so far, over all attempts."""
     saved: int = 0
     """The number of steps in the newest checkpoint."""
     stopped: bool = False
-    """True if the user or the scheduler requested the end."""
+    """True if the user or the scheduler asked the script to stop."""
     interrupted: bool = False
-    """True if Ctrl-C requested the end, even if oomph then had to send a stronger signal."""
+    """True if Ctrl-C stopped the script, even if oomph then had to send a stronger signal."""
     called_off: int = 0
-    """The signal that ended the run after the script had ended; 0 if there was none."""
+    """The signal that stopped the run once the script had exited, or 0 if there was none."""
     preempted: str = ""
-    """The signal by which a scheduler preempted a training; empty otherwise."""
+    """The signal with which a scheduler preempted training, or an empty string if it did not."""
     hung: bool = False
     """True if oomph ended the script because it made no progress."""
     context_lost: bool = False
-    """True if the attempt ended with an error that makes its GPU context, or its process, unusable."""
+    """True if the attempt ended with an error that leaves its GPU context, or its process, unusable."""
     not_compiled: bool = False
-    """True if the attempt ended with an error of XLA's compiler, which recurs unless XLA is off."""
+    """True if the attempt ended with an XLA compiler error, which recurs unless XLA is turned off."""
     in_pieces: bool = False
-    """True if the guard gave up although enough memory was free, in pieces that a different allocator may join."""
+    """True if the guard gave up although enough memory was free, but in pieces that another allocator may join."""
     restart_requested: str = ""
-    """The reason the guard in the script requested a new process; empty if it did not."""
+    """The reason why the script's guard requested a new process, or an empty string if it did not."""
     micro_batch: int | None = None
-    """The size of the micro-batches that the new process begins with; None if batches stay as they were."""
+    """The micro-batch size that the new process starts with, or None if batches stay as they were."""
     unkillable: str = ""
-    """The reason the script's process survives SIGKILL; empty otherwise."""
+    """The reason why the script's process survives SIGKILL, or an empty string if it doesn't."""
     gave_up: str = ""
-    """The reason the guard gave up, if the script died of that error; empty otherwise."""
+    """The reason why the guard gave up, if the script died from that error, or an empty string if not."""
     place: Place | None = None
-    """The step that was running; None if unknown."""
+    """The step that was running, or None if unknown."""
     epoch_over: bool = False
-    """True if the steps of its epoch were done: the place is the end of the epoch."""
+    """True if all steps of the epoch were done, so that `place` is the end of the epoch."""
     same_data: bool = False
-    """True if that step gets the same samples in every attempt."""
+    """True if that step receives the same samples in every attempt."""
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The restarts so far: what they used up and achieved."""
+    """The restarts so far, with what they used up and what they achieved."""
 
     restarts: Mapping[str, int] = field(default_factory=dict)
-    """The number of restarts for each fault since the last progress."""
+    """The number of restarts for each fault since the run last made progress."""
     rungs: Mapping[str, int] = field(default_factory=dict)
-    """The index of the first unused rung of each fault since the last progress."""
+    """The index of each fault's first unused rung since the run last made progress."""
     changes: tuple[Change, ...] = ()
-    """The differences from the first attempt; progress does not undo them."""
+    """The changes made since the first attempt. Progress does not undo them."""
     failed_at: Place | None = None
-    """The step at which the last attempt failed on data that will recur."""
+    """The step at which the last attempt failed, or None if it won't receive the same data again."""
     failed_by: str = ""
     """The name of the fault that made that step fail."""
     best_steps: int = 0
@@ -148,11 +149,11 @@ class Ledger:
     best_saved: int = 0
     """The largest number of checkpointed steps at the end of a failed attempt."""
     without_checkpoint: int = 0
-    """The number of restarts since a newer checkpoint was last saved."""
+    """The number of restarts in a row without a newer checkpoint."""
     never_started: int = 0
     """The number of attempts in a row that ended before their first fit."""
     total: int = 0
-    """The number of restarts of the whole run."""
+    """The number of restarts in the whole run."""
 
     def as_data(self) -> dict[str, Any]:
         """Return the ledger as JSON, for the journal."""
@@ -167,14 +168,14 @@ def decide(
     Args:
         ending: how the attempt ended.
         ledger: the ledger before this ending; see `record`.
-        conditions: what could be changed for the next attempt.
-        allowed: the changes that alter the mathematics (`ladder.OPT_IN`) and that the user allows.
+        conditions: the conditions that determine what can be changed for the next attempt.
+        allowed: the changes that alter the mathematics (`ladder.OPT_IN`) and that the user has allowed.
     """
     return hindered(_interrupted(_decide(ending, ledger, conditions or Conditions(), allowed), ending), ending)
 
 
 def hindered(action: Action, ending: Ending) -> Action:
-    """Return the decision, replaced if a process could not be ended or a signal called the restart off."""
+    """Return the decision, or a different one if a process could not be killed or a signal called off the restart."""
     if ending.unkillable:  # another start would be a second writer
         return _interrupted(Requeue(f"{ending.unkillable}; not started again while it may still write"), ending)
     if isinstance(action, Restart) and ending.called_off:
@@ -183,7 +184,7 @@ def hindered(action: Action, ending: Ending) -> Action:
 
 
 def _interrupted(action: Action, ending: Ending) -> Action:
-    """End the run after Ctrl-C with the exit code that shells expect, unless the script chose its own."""
+    """Finish with the exit code that shells expect after Ctrl-C, unless the script chose its own."""
     harder = isinstance(action, Requeue) or ending.returncode in (-signal.SIGTERM, -signal.SIGKILL)
     if ending.interrupted and harder and not isinstance(action, Restart | GiveUp):
         return Finish(128 + signal.SIGINT)
@@ -191,7 +192,7 @@ def _interrupted(action: Action, ending: Ending) -> Action:
 
 
 def _called_off(ending: Ending) -> Action:
-    """Return the action for a signal that arrived when there was no script to forward it to."""
+    """Return the action for a signal that arrived while there was no script to forward it to."""
     if ending.called_off == signal.SIGTERM and ending.started:
         return Requeue("preempted by SIGTERM before another start")
     return Finish(128 + ending.called_off)
@@ -230,13 +231,13 @@ def record(ending: Ending, action: Action, ledger: Ledger) -> Ledger:
 
 
 def without_unasked(ledger: Ledger, allowed: Collection[str]) -> Ledger:
-    """Return the ledger of an earlier start without changes of the mathematics that this start does not allow."""
+    """Return an earlier start's ledger without the changes to the mathematics that this start does not allow."""
     kept = tuple(change for change in ledger.changes if change.name not in OPT_IN or change.name in allowed)
     return replace(ledger, changes=kept)
 
 
 def refill(ending: Ending, ledger: Ledger) -> Ledger:
-    """Reset the budgets after new progress; neither standing still nor repeating steps resets them."""
+    """Reset the budgets after new progress. Neither standing still nor repeating steps counts as progress."""
     if ending.steps > ledger.best_steps:
         ledger = replace(ledger, restarts={}, rungs={}, best_steps=ending.steps)
     if ending.saved > ledger.best_saved:
@@ -245,7 +246,7 @@ def refill(ending: Ending, ledger: Ledger) -> Ledger:
 
 
 def poison_step(ending: Ending, ledger: Ledger) -> str:
-    """Name the place of a step that failed twice on the same data with the same fault; empty if there is none."""
+    """Return the position of a step that failed twice with the same fault on the same data, or an empty string."""
     again = ending.same_data and ending.place is not None and ending.place == ledger.failed_at
     if not again or ending.fault != ledger.failed_by or ending.fault in FROM_OUTSIDE:
         return ""
@@ -263,7 +264,7 @@ def _may_restart(ending: Ending) -> bool:
 
 
 def _is_curable(ending: Ending, ledger: Ledger, conditions: Conditions) -> bool:
-    """True if a change can still cure the error that ended the script; otherwise the error is the script's own."""
+    """True if a change can still fix the error that ended the script. If not, the error is the script's own."""
     cures = (("no-xla", ending.not_compiled), ("allocator", ending.in_pieces))
     return any(ended and not why_not(name, conditions, ledger.changes, ()) for name, ended in cures)
 
@@ -289,7 +290,7 @@ def _within_budget(ending: Ending, ledger: Ledger, conditions: Conditions, allow
 
 
 def _why_undivided(fault: str, conditions: Conditions) -> str:
-    """Say why the batch was not split, after a fault that micro-batches may cure; empty otherwise."""
+    """Explain why the batch was not split, or return an empty string if micro-batches could not fix the fault."""
     is_cure = "micro-batch" in LADDERS.get(fault, ()) and fault not in ELSEWHERE
     return f"; {why_undivided(conditions)}" if is_cure and conditions.refused else ""
 

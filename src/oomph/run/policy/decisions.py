@@ -1,7 +1,7 @@
-"""The decisions in a run's journal, each recomputed. Pure; supervisor process and `oomph explain`.
+"""Reads the decisions in a run's journal and recomputes each one. Pure; used by the supervisor and `oomph explain`.
 
-A run resumes from the decisions that were taken. Another version of oomph might decide differently, and what was not
-done must not count as done.
+A run resumes from the decisions that were actually made. A different version of oomph might decide differently, and
+actions that were never taken must not count.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Decision:
-    """One decision: its facts, the action taken, and the action when recomputed."""
+    """One decision: the facts behind it, the action taken, and the action obtained by recomputing it."""
 
     attempt: int
     ending: Ending
@@ -59,7 +59,7 @@ class Decision:
 
 
 def facts(ending: Ending, conditions: Conditions, allowed: Collection[str]) -> dict[str, Any]:
-    """Return the facts of a decision, for the journal; the ledger follows from earlier decisions."""
+    """Return the facts behind a decision, for the journal. The ledger follows from earlier decisions."""
     return {"ending": asdict(ending), "conditions": asdict(conditions), "allowed": sorted(allowed)}
 
 
@@ -83,7 +83,7 @@ def replay(events: Sequence[Event]) -> tuple[Decision, ...]:
 
 
 def ledger_of(events: Sequence[Event]) -> Ledger:
-    """Return the ledger with which a run resumes: its previous one if it was cut off or requeued, otherwise empty."""
+    """Return the ledger with which a run resumes: the previous one if it was cut off or requeued, or an empty one."""
     decisions = replay(events)
     if not decisions or isinstance(decisions[-1].action, (Finish, GiveUp)):
         return Ledger()
@@ -96,7 +96,7 @@ def as_document(decisions: Sequence[Decision]) -> dict[str, Any]:
 
 
 def as_text(decisions: Sequence[Decision], subject: str) -> str:
-    """Describe the decisions in words, each with its reasons."""
+    """Describe each decision in words, with its reasons."""
     lines = [f"{subject}: {counted(len(decisions), 'decision')}"]
     for number, decision in enumerate(decisions, 1):
         lines += ["", f"{number}. {_what_happened(decision)}", f"   {_what_was_done(decision.action, decision.ending)}"]
@@ -107,7 +107,7 @@ def as_text(decisions: Sequence[Decision], subject: str) -> str:
 
 
 def why(decision: Decision) -> Iterator[str]:
-    """Yield the rules that led to the decision, in the order of their evaluation."""
+    """Yield the rules that led to the decision, in the order in which they were evaluated."""
     ending, action = decision.ending, decision.action
     if isinstance(action, Finish):
         yield _why_finished(ending)
@@ -199,7 +199,7 @@ def _entry(decision: Decision) -> dict[str, Any]:
 
 
 def _decision(event: Event) -> Decision | None:
-    """Return the decision of an event; None if it is not a decision, or its facts cannot be read."""
+    """Return the decision that an event records, or None if it doesn't record one or the facts cannot be read."""
     decided = event.fact
     if not isinstance(decided, Decided) or decided.ending is None or decided.ledger is None:
         return None
@@ -215,7 +215,7 @@ def _decision(event: Event) -> Decision | None:
 
 
 def _action_in(decided: Decided) -> Action | None:
-    """Return the action that was taken; None for an action that this oomph does not know."""
+    """Return the action that was taken, or None if this version of oomph does not know it."""
     reason, code = decided.reason, decided.exit_code
     match decided.action:
         case "finish" if code is not None:
@@ -230,7 +230,7 @@ def _action_in(decided: Decided) -> Action | None:
 
 
 def _ledger_in(written: Mapping[str, Any]) -> Ledger:
-    """Parse the ledger of a `decided` event; an invalid one raises an error that `_decision` catches."""
+    """Parse the ledger of a `decided` event. An invalid ledger raises an error that `_decision` catches."""
     changes = tuple(filter(None, (change_of(each["name"], each["value"]) for each in written.get("changes", ()))))
     counts = {name: {str(k): int(v) for k, v in written.get(name, {}).items()} for name in ("restarts", "rungs")}
     others = {name: value for name, value in written.items() if name not in (*counts, "changes")}
@@ -239,9 +239,9 @@ def _ledger_in(written: Mapping[str, Any]) -> Ledger:
 
 
 def _read(kind: type[Any], document: Mapping[str, Any]) -> Any:
-    """Read a frozen value of type `kind` from a JSON object of the journal; unknown fields are left out.
+    """Read a frozen value of type `kind` from a JSON object in the journal, ignoring unknown fields.
 
-    Raises ValueError if a known field has a different type.
+    Raises ValueError if a known field has the wrong type.
     """
     hints = get_type_hints(kind)
     known = {field.name for field in fields(kind)}

@@ -1,6 +1,6 @@
-"""Examines how an attempt ended, for the decision: `examine(trail) -> Ending`. Pure; supervisor process.
+"""Examines how an attempt ended, to prepare the decision: `examine(trail) -> Ending`.
 
-`oomph.explain` names what ended it; without a diagnosis, the name is that of the signal.
+Pure; runs in the supervisor process. `oomph.explain` names the fault. Without a diagnosis, the signal's name is used.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from oomph.explain.evidence.evidence import Evidence
 
 _SUSPICION = 0.5
-"""The highest confidence of a mere likeness (`explain/matching/likeness.py`).
+"""The highest confidence that a mere resemblance can have (`explain/matching/likeness.py`).
 
-A likeness is worth showing, but no reason for a restart.
+A resemblance is worth showing, but does not justify a restart.
 """
 _ASKING = (RestartRequested, GaveUp, ContextLost)
-"""Events in which the guard itself names the fault: that name comes first."""
+"""Events in which the guard itself names the fault. Its name takes precedence."""
 
 
 @dataclass(frozen=True)
 class Named:
-    """A fault as written to the journal and the summary."""
+    """A fault, as written to the journal and the summary."""
 
     name: str
     code: str = ""
@@ -51,9 +51,9 @@ class Named:
 def name_fault(
     returncode: int, oom_kills: int | None, stderr: bytes, events: Iterable[Event], elsewhere: str = ""
 ) -> tuple[Named, ...]:
-    """Return every fault that the end of an attempt shows, the likeliest cause first.
+    """Return every fault that the end of an attempt points to, most likely cause first.
 
-    `elsewhere` is other evidence, such as the kernel's log, and Python's stacks at a crash.
+    `elsewhere` is other evidence, such as the kernel log or the Python stacks at a crash.
     """
     events = tuple(events)
     try:
@@ -65,15 +65,15 @@ def name_fault(
         if found and not sure:
             names = (named("unrecognised"),)
     except Exception:
-        names = ()  # a fault page that does not load must not end a training
+        names = ()  # a fault page that fails to load must not end the training run
     asked = tuple(Named(each.fact.fault) for each in events if isinstance(each.fact, _ASKING) and each.fact.fault)
-    overcome = {"device-oom"} if facts(events, Recovered) else set()  # in the log, but it did not end the attempt
+    overcome = {"device-oom"} if facts(events, Recovered) else set()  # it is in the log, but did not end the attempt
     known = {named.name for named in asked} | overcome
     return (*asked, *(named for named in names if named.name not in known))
 
 
 def named(name: str) -> Named:
-    """Return a fault that oomph itself detected, with its code if it has a page."""
+    """Return a fault that oomph itself detected, with its code and title if it has a page."""
     try:
         from oomph.explain.catalogue.catalogue import find
 
@@ -98,7 +98,7 @@ def _after_the_log(returncode: int, oom_kills: int | None, events: tuple[Event, 
 HANG, HARDWARE_FAULT, NOT_COMPILED = "hang", "hardware-fault", "xla-compile-failure"
 IN_PIECES = "device-oom-fragmentation"
 _LOSE_THE_CONTEXT = frozenset(("illegal-memory-access", "kernel-launch-failure", HARDWARE_FAULT))
-"""Faults after which every further GPU call in the process fails, so their exception is not the script's error."""
+"""Faults after which every further GPU call in the process fails, so the exception is not the script's own error."""
 
 
 @dataclass(frozen=True)
@@ -108,35 +108,35 @@ class Trail:
     returncode: int
     """The return code as in `subprocess`: −n for death by signal n."""
     oom_kills: int | None
-    """The number of new OOM kills in the control group; None if it does not count them."""
+    """The number of new OOM kills in the control group, or None if they are not counted there."""
     stderr: bytes
     stopped: bool
-    """True if the user or the scheduler requested the end."""
+    """True if the user or the scheduler asked the script to stop."""
     events: Sequence[Event]
-    """The journal events of the script's processes in this attempt."""
+    """The journal events that the script's processes wrote in this attempt."""
     progress: Progress | None
-    """The attempt's progress; None if it has not committed a step."""
+    """The attempt's progress, or None if it did not commit a step."""
     asked: str = ""
-    """The signal by which a scheduler announced the end; empty if there was none."""
+    """The signal with which a scheduler announced the end, or an empty string if there was none."""
     hung: bool = False
     """True if oomph ended the script because it made no progress."""
     elsewhere: str = ""
-    """Other evidence of the end, as text: the kernel's log, Python's stacks at a crash."""
+    """Other evidence, as text: the kernel log and the Python stacks at a crash."""
     unkillable: str = ""
-    """The reason the script's process survives SIGKILL; empty if it has ended."""
+    """The reason why the script's process survives SIGKILL, or an empty string if it has exited."""
     broken_gpu: bool = False
-    """True if the kernel's log calls a GPU of the script broken."""
+    """True if the kernel log reports that one of the script's GPUs is broken."""
     again: bool = False
-    """True if the script was already started before, in this run or in this rehearsal."""
+    """True if the script had been started before, in this run or this rehearsal."""
     went_further: bool = False
-    """True if an earlier start got as far as training; a signal during startup then counts as ending it."""
+    """True if an earlier start got as far as training. A signal during startup then counts as ending that training."""
 
 
 def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[tuple[Named, ...], Ending]:
-    """Return the faults found, the likeliest first, and the ending.
+    """Return the faults found, most likely first, and the ending.
 
-    `wrapped` means that a shell may run the script and report a death by signal n as 128 + n. `blind` means that there
-    is no guard, or no directory for its reports, so it is unknown whether training began.
+    `wrapped` means that the script may run under a shell, which reports death by signal n as 128 + n. `blind` means
+    that there is no guard, or no directory for its reports, so it is unknown whether training started.
     """
     events, progress = trail.events, trail.progress
     returncode = _through_shell(trail.returncode) if wrapped else trail.returncode
@@ -186,13 +186,13 @@ def _names(trail: Trail, returncode: int) -> tuple[Named, ...]:
 
 
 def _says_so_itself(events: Sequence[Event], returncode: int) -> bool:
-    """True if the uncaught exception came from the compiler and is not a later error of the script."""
+    """True if the uncaught exception came from the compiler and is not a later error in the script."""
     uncaught = [event for event in events if isinstance(event.fact, UncaughtException)]
     return any(shown.name == NOT_COMPILED for shown in name_fault(returncode, None, b"", uncaught[-1:])[:1])
 
 
 def _why_not_restartable(trail: Trail, returncode: int, started: bool) -> str:
-    """Explain why a script cannot be started again; empty if that is not why it ended."""
+    """Explain why the script cannot be started again, or return an empty string if it ended for a different reason."""
     by_itself = returncode > 0 and not (trail.stopped or trail.hung or trail.asked)
     if not (trail.again and by_itself) or last(trail.events, RestartRequested) is not None:
         return ""
@@ -207,21 +207,24 @@ def _last_words(stderr: bytes) -> str:
 
 
 def _preempted(trail: Trail, returncode: int, trained: bool) -> str:
-    """Return the signal of a preemption during a training, between two, or before a resumed one; empty if none."""
+    """Return the signal that preempted training, whether during a fit, between two, or before one that would resume.
+
+    Returns an empty string if there was none.
+    """
     if trail.hung and not trail.asked:
         return ""  # the SIGTERM that woke it up was ours
     preempted = last(trail.events, Preempted)
     if preempted is not None:
         return preempted.signal
     died_of_it = -returncode in (signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL)
-    # Until the first fit SIGUSR1 is not caught, so `asked` lacks it. A script that uses SIGUSR1 does not die by it.
+    # SIGUSR1 is not caught until the first fit, so `asked` lacks it. A script that uses SIGUSR1 does not die from it.
     warned = trail.went_further and returncode == -signal.SIGUSR1
     asked = trail.asked or (signal.SIGUSR1.name if warned else "")
     return asked if trained and died_of_it and not trail.hung else ""
 
 
 def _gets_the_same_data(events: Sequence[Event]) -> bool:
-    """True if the failed step gets the same samples again; False if its epoch restarts in a different order."""
+    """True if the failed step will receive the same samples, False if its epoch restarts in a different order."""
     resumed = last(events, Resumed)
     return resumed is None or resumed.kind != "epoch"
 

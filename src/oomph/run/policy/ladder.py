@@ -1,8 +1,9 @@
-"""The ladder of remedies for each fault: one change at a time for the next attempt. Pure; supervisor process.
+"""Defines each fault's ladder of remedies, one change at a time for the next attempt.
 
-A rung is the name of a change. It applies if there is something to change. "same" changes nothing and always applies,
-except at a poison step, where it would only repeat what has already failed twice. Changes stay in effect for later
-attempts. No change that oomph makes by itself alters the mathematics; the others need the flag that allows them.
+Pure; runs in the supervisor process. A rung is the name of a change, and applies if there is something to change.
+"same" changes nothing and always applies, except at a poison step, where it would only repeat what has already failed
+twice. Changes stay in effect for later attempts. The changes that oomph makes on its own never alter the mathematics.
+Those that do need a flag that allows them.
 """
 
 from __future__ import annotations
@@ -38,37 +39,37 @@ LADDERS: Mapping[str, tuple[str, ...]] = {
     "checkpoint-failure": ("older-checkpoint", SAME),
     "hardware-fault": ("exclude-gpu", SAME),
 }
-"""Maps each fault to its rungs; any other fault gets MOST_SAME unchanged restarts."""
+"""Maps each fault to its rungs. Any other fault gets MOST_SAME unchanged restarts."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change, in effect for the next attempt and those after it."""
+    """One change, in effect for the next attempt and all later ones."""
 
     name: str
-    """The name of its rung, such as "micro-batch"."""
+    """The name of the change's rung, such as "micro-batch"."""
     value: str = ""
-    """The value of the change: a size, the UUID of a GPU, the name of a checkpoint, a place."""
+    """The value of the change: a size, a GPU's UUID, the name of a checkpoint, or the position of a step."""
 
     def __str__(self) -> str:
         return _WORDS.get(self.name, self.name + " {}").format(self.value)
 
 
 def change_in(decided: Decided) -> Change | None:
-    """Return the change of a decision; None for an invalid one, which a damaged journal may contain."""
+    """Return the change in a decision, or None if it is invalid, as may happen if the journal is damaged."""
     found = decided.change or {}
     return change_of(found.get("name"), found.get("value"))
 
 
 def change_of(name: object, value: object) -> Change | None:
-    """Return the change with this name and value; None if there is no such change."""
+    """Return the change with this name and value, or None if there is no such change."""
     if not (isinstance(name, str) and isinstance(value, str) and name in _WORDS):
         return None
     return Change(name, value) if re.fullmatch(_VALUES.get(name, ".*"), value, re.DOTALL) else None
 
 
 _VALUES = {"micro-batch": "[1-9][0-9]{0,17}", "older-checkpoint": r"[\w.-]*\w[\w.-]*"}
-"""Patterns for values that serve as more than text: a size, a folder name."""
+"""Patterns for values that are used as more than text: a size, a folder name."""
 
 _WORDS = {
     "micro-batch": "micro-batches of at most {}",
@@ -86,31 +87,31 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Conditions:
-    """The facts after an attempt that decide what can be changed."""
+    """The facts, known after an attempt, that decide what can be changed."""
 
     gpus: tuple[str, ...] = ()
-    """UUIDs of the GPUs that the script may use."""
+    """The UUIDs of the GPUs that the script may use."""
     broken_gpu: str = ""
-    """UUID of the GPU that the kernel's log calls broken."""
+    """The UUID of the GPU that the kernel log reports as broken."""
     xla: bool = False
-    """True if the last fit was compiled by XLA."""
+    """True if a fit was compiled by XLA."""
     samples: int | None = None
-    """The size of the batch or micro-batch of the last failed step."""
+    """The number of samples in the batch or micro-batch of the last failed step."""
     refused: str = ""
-    """The reason against splitting the batch of that step, as a probe found it; empty if it may be split, or if no
-    probe has run."""
+    """The reason that a probe found against splitting that step's batch, or an empty string if the batch may be split
+    or no probe has run."""
     resumed_from: str = ""
-    """The checkpoint that the attempt resumed from; empty if it saved a newer one."""
+    """The checkpoint that the attempt resumed from, or an empty string if the attempt saved a newer one."""
     older_checkpoints: int = 0
-    """The number of checkpoints on disk before that one."""
+    """The number of checkpoints on disk that are older than that one."""
     segmentation_fault: bool = False
     in_effect: tuple[str, ...] = ()
-    """Rungs whose change the script or its environment has already made."""
+    """The rungs whose changes the script or its environment has already made."""
 
 
 @dataclass(frozen=True)
 class Rung:
-    """A rung of a fault's ladder and its change, which is None for an unchanged restart."""
+    """One rung of a fault's ladder, with its change, which is None for an unchanged restart."""
 
     index: int
     change: Change | None
@@ -124,15 +125,15 @@ def climb(
     allowed: Collection[str],
     poison: str = "",
 ) -> Rung | None:
-    """Return the next rung that applies, starting at `begin`; None if the ladder is used up.
+    """Return the next rung that applies, starting at `begin`, or None if the ladder is used up.
 
     Args:
         fault: the name of the fault.
-        begin: the first unused rung.
-        conditions: what could be changed.
+        begin: the index of the first unused rung.
+        conditions: the conditions that determine what can be changed.
         made: the changes in effect.
-        allowed: the changes of OPT_IN that the user allows.
-        poison: the place of a step that has failed twice on the same data; empty if there is none.
+        allowed: the changes in OPT_IN that the user has allowed.
+        poison: the position of a step that failed twice on the same data, or an empty string if there is none.
     """
     rungs = ladder(fault)
     for index in range(begin, len(rungs)):
@@ -144,14 +145,14 @@ def climb(
 
 
 def ladder(fault: str) -> tuple[str, ...]:
-    """Return every rung of a fault, including those that only apply at a poison step."""
+    """Return every rung of a fault's ladder, including those that apply only at a poison step."""
     return (*LADDERS.get(fault, _PLAIN), *_SKIPS)
 
 
 def why_not(
     name: str, conditions: Conditions, made: Collection[Change], allowed: Collection[str], poison: str = ""
 ) -> str:
-    """Explain why a rung does not apply; empty if it does."""
+    """Explain why a rung does not apply, or return an empty string if it does."""
     if name == SAME:
         return f"{poison} has failed twice on the same data" if poison else ""
     if name == "skip-batch" and not poison:
@@ -166,7 +167,7 @@ def why_not(
 
 
 def why_undivided(conditions: Conditions) -> str:
-    """Say why the batch was not split; that reason also names the options that would train on it all the same."""
+    """Explain why the batch was not split. The reason also names the options that would train on it regardless."""
     return f"micro-batches are refused: {conditions.refused}"
 
 
@@ -175,7 +176,7 @@ def _value(name: str, conditions: Conditions, poison: str) -> str:
 
 
 _YES = " "
-"""The value of a change that applies and needs no value."""
+"""The value of a change that applies but doesn't need one."""
 
 
 def _gpu(conditions: Conditions) -> str:
@@ -206,7 +207,7 @@ _APPLIES: Mapping[str, Callable[[Conditions], str]] = {
     "older-checkpoint": _checkpoint_before,
     "precision": _gpu,
 }
-"""Maps each rung to a function for the value of its change, which is empty if the rung does not apply."""
+"""Maps each rung to a function that returns the value of its change, or an empty string if the rung does not apply."""
 _MISSING = {
     "micro-batch": "the size of the failed step is not known, or is one sample",
     "allocator": "no GPU is known",

@@ -1,1 +1,1 @@
-"""A run in words: its label, its summary, its story, its account, its remedies. Pure."""
+"""Describes a run in words: its label, summary, story, account and remedies. Pure."""

@@ -1,4 +1,4 @@
-"""A run in words: the line at a restart, and the account at the end. Pure."""
+"""Describes a run in words: the line printed at a restart, and the account printed at the end. Pure."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from oomph.terminal.endings import ProcessEnd
 from oomph.terminal.screen import GREEN, RED, YELLOW, Marked
 
 HEAD = 15
-"""The width, in columns, of the head of each line if there are several lines."""
+"""The width, in columns, of the heading at the start of each line when there are several lines."""
 _RESULT, _STOPPED, _GAVE_UP = "the result", "stopped", "gave up"
 _STYLES = {EXACT: GREEN, VERIFIED: GREEN, NOT_EQUAL: RED, FAILED: RED}
-"""The colours of labels; yellow for all others."""
+"""Maps labels to their colours. All other labels are yellow."""
 _MOST_REASONS = 3
 _WORTH_TELLING = 0.5
-"""The shortest time, in seconds, that is not shown as 0."""
+"""The shortest time, in seconds, that does not round to 0."""
 _NOTES = (NONE_SEEN, UNKNOWN)
-"""Remarks about the guard that fit on the single line of a run without a fault."""
+"""Remarks about the guard that may be appended to the single line printed for a run without faults."""
 _SPELT_OUT = {UNRELATED: "an error in the script itself"}
-"""Faults whose names alone say nothing about the run."""
+"""Descriptions of faults whose names alone would tell the reader nothing."""
 
 
 def account(
@@ -42,11 +42,11 @@ def account(
 
     Args:
         summary: the summary of the run.
-        run_dir: None for a run without one.
-        again: the command that resumes the run; empty if there is nothing to resume.
-        unguarded: the training that was not guarded (`report/causes.py`), in words; empty if there was none.
-        returncode: the last attempt's, −n for signal n; None if unknown.
-        stopped: who stopped it, in words; empty if it ended otherwise.
+        run_dir: the run directory, or None if the run has none.
+        again: the command that resumes the run, or an empty string if there is nothing to resume.
+        unguarded: a description of unguarded training (`report/causes.py`), or an empty string if there was none.
+        returncode: the last attempt's return code (−n for signal n), or None if unknown.
+        stopped: how the run was stopped, in words, or an empty string if it ended some other way.
     """
     end = _ended(summary, returncode, stopped)
     remark = unguarded if unguarded not in _NOTES else ""
@@ -68,7 +68,7 @@ def _row(head: str, text: str, summary: Summary) -> str:
 
 
 def restart_line(ending: Ending, progress: Progress | None, attempt: int, change: Change | None = None) -> str:
-    """Describe what ended the last attempt and where, and the point at which the next one starts."""
+    """Describe what ended the last attempt, where it ended, and where the next one starts."""
     how, changed = _how(ending), "" if change is None else f", {change}"
     if ending.micro_batch is not None and (change is None or change.name != "micro-batch"):
         changed += f", with micro-batches of {ending.micro_batch} at first"
@@ -110,7 +110,7 @@ def _one_line(summary: Summary, run_dir: str | None, again: str, unguarded: str,
 
 
 def _saved(summary: Summary) -> str:
-    """Describe what a stopped training has saved and lost."""
+    """Describe how much of a stopped run's training was saved, and how much was lost."""
     if not summary.checkpoints.count:
         return "no checkpoint was taken, so there is nothing to resume from"
     if summary.steps_reached < summary.steps:
@@ -125,7 +125,7 @@ def _saved(summary: Summary) -> str:
 
 
 def _found(summary: Summary, run_dir: str | None) -> str:
-    """List the monitor's findings; each was reported in full when found."""
+    """List the monitor's findings briefly, since each was reported in full when it was found."""
     more = "" if run_dir is None else f"; what to do: oomph explain {run_dir}"
     found = dict.fromkeys(f"{each.fault} ({each.subject})" for each in summary.findings)
     return f"found in the run: {', '.join(found)}{more}"
@@ -143,7 +143,7 @@ def _unrecorded(summary: Summary) -> str:
 
 
 def _result(summary: Summary, remark: str) -> str:
-    """Return the label with its reasons; if a training had no guard, the remark about it replaces the label."""
+    """Return the label with its reasons. A remark about unguarded training replaces the label."""
     result = result_in_words(summary, _MOST_REASONS)
     if not remark or not result.startswith(UNGUARDED):
         return result
@@ -179,7 +179,7 @@ def _rows(summary: Summary, run_dir: str | None, again: str, end: str, result: s
 
 
 def _refused(summary: Summary) -> str:
-    """Name the newest checkpoints that a resume could not use, with the reasons."""
+    """List the latest checkpoints that a resume could not use, with the reasons."""
     told, more = summary.refused[-_MOST_REASONS:], len(summary.refused) - _MOST_REASONS
     what = "checkpoint" if len(summary.refused) == 1 else "checkpoints"
     return f"{what} {', '.join(map(str, told))}" + (f" and {more} more" if more > 0 else "")

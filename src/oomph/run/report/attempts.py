@@ -1,4 +1,4 @@
-"""The attempts of a run: which were restarts, what stopped the newest, which steps each reached and repeated. Pure."""
+"""Examines a run's attempts: which were restarts, what stopped the latest, what each reached and repeated. Pure."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from oomph.protocol.coverage import Range
 
 
 def restarts_of(events: Sequence[Event]) -> int:
-    """Count the restarts by oomph. Any event proves its attempt, as the first event may be lost."""
+    """Count the restarts by oomph. Any event counts as proof of an attempt, since its first event may be lost."""
     attempts = {event.attempt for event in events} - {0}
     return max(0, len(attempts) - 1 - resumes_of(events))
 
 
 def resumes_of(events: Sequence[Event]) -> int:
-    """Count the restarts by the user or a scheduler, each of which writes its own start event."""
+    """Count the restarts by the user or a scheduler, each of which adds a `RunStarted` event."""
     return len({event.attempt for event in events_of(events, RunStarted) if event.attempt > 1})
 
 
@@ -40,11 +40,14 @@ _BY = {
 }
 _SOMEHOW = "stopped from outside"
 _SHELL = 128
-"""The number that a shell adds to n to report death by signal n."""
+"""The number that a shell adds to n in the exit code that reports death by signal n."""
 
 
 def stopped(events: Sequence[Event]) -> str:
-    """Describe how the newest attempt was stopped; empty if it ended by itself, was preempted, or has not ended."""
+    """Describe how the latest attempt was stopped, or return an empty string if it was not.
+
+    An attempt counts as stopped unless it exited on its own, was preempted or is still running.
+    """
     newest = max((event.attempt for event in events), default=0)
     decided = last([event for event in events if event.attempt == newest], Decided)
     return "" if decided is None else _stopped(decided)
@@ -66,10 +69,10 @@ def _by(signum: object) -> str:
 
 
 def reached(events: Sequence[Event], attempt: int) -> dict[int, int]:
-    """Return the run's steps at the end of each fit or loop that this attempt trained, resumed or returned, by number.
+    """Return, by number, the run's step count at the end of each fit or loop that this attempt trained or restored.
 
-    A loop need not have finished: a script may leave it by `break`. Interrupted fits and loops are left out, as are
-    those whose checkpoint has more epochs than the script asked for.
+    A loop need not have run to completion, since a script may leave it with `break`. The result excludes interrupted
+    fits and loops, and those whose checkpoint has more epochs than the script asked for.
     """
     own = [event for event in events if event.attempt == attempt and not event.role.startswith("worker")]
     over, found = interrupted(events, attempt), dict[int, int]()
@@ -87,7 +90,7 @@ def reached(events: Sequence[Event], attempt: int) -> dict[int, int]:
 
 
 def interrupted(events: Sequence[Event], attempt: int) -> set[int]:
-    """Return the numbers of this attempt's fits and loops that a KeyboardInterrupt ended."""
+    """Return the numbers of the fits and loops in this attempt that a KeyboardInterrupt ended."""
     found: set[int] = set()
     for event in events:
         if event.attempt == attempt and not event.role.startswith("worker"):
@@ -100,25 +103,25 @@ def interrupted(events: Sequence[Event], attempt: int) -> set[int]:
 
 
 class Repeat(NamedTuple):
-    """The repeated steps of one attempt."""
+    """The steps that one attempt repeated."""
 
     steps: int = 0
     saved: int = 0
-    """The number of repeated steps in its last checkpoint, on which later attempts build."""
+    """The number of repeated steps in the attempt's last checkpoint, on which later attempts build."""
     in_all: int = 0
-    """The number of all repeated steps, including steps of fits that it finished before it returned to a different
-    one."""
+    """The total number of repeated steps, including steps of fits that the attempt finished before it returned to a
+    different fit."""
 
     def of(self, is_last: bool) -> Range:
-        """Return the fewest and the most repeated steps that a comparison must cover: all, or those still relevant."""
+        """Return how many repeated steps a comparison must cover: all of them, or only those that still matter."""
         return Range(least=self.steps) if is_last else Range(most=self.saved)
 
 
 def repeats(events: Iterable[Event]) -> Mapping[int, Repeat]:
-    """Return the repeated steps by attempt.
+    """Return the steps that each attempt repeated, by attempt number.
 
-    An attempt repeats the steps from where it resumed, by oomph or by the script itself, up to the furthest step of any
-    earlier attempt, or to its own end if that comes sooner.
+    An attempt repeats the steps from the point where oomph or the script itself resumed, up to the furthest step of any
+    earlier attempt, or up to its own last step if that comes sooner.
     """
     found, reached = {}, 0
     for attempt in by_attempt(events):
@@ -140,7 +143,7 @@ def repeats(events: Iterable[Event]) -> Mapping[int, Repeat]:
 def _in_all(attempt: Iterable[Event], reached: int, end: int) -> int:
     """Count all repeated steps.
 
-    A stretch begins where a fit resumed, or at the first step, and ends before the next return.
+    Each stretch of them starts where a fit resumed, or at the first step, and ends before the next fit is restored.
     """
     total = start = at = 0
     for event in attempt:

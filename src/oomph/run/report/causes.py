@@ -1,4 +1,4 @@
-"""The causes of a label, the changes to a script for a better one, and the line about unguarded training. Pure."""
+"""Finds what caused a label, which changes to the script would improve it, and which training was unguarded. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from oomph.run.report.labels import (
 
 
 def causes(label: str, events: Sequence[Event]) -> tuple[Reason, ...]:
-    """Return the causes of a label, from the events of the run."""
+    """Return the causes of a label, found in the run's events."""
     find = _CAUSES.get(label)
     return () if find is None else tuple(dict.fromkeys(find(events)))
 
@@ -80,14 +80,14 @@ def _of_start_over(events: Sequence[Event]) -> Iterator[Reason]:
 
 
 def _of_no_checkpoint(events: Sequence[Event]) -> Iterator[Reason]:
-    """Yield the reason to take the first checkpoint earlier, if the lost attempt had made more than one step."""
+    """Yield a reason to take the first checkpoint earlier, if the lost attempt committed more than one step."""
     newest = max((event.attempt for event in events), default=0)
     ended = [ended for event, ended in pairs(events, AttemptEnded) if event.attempt < newest and ended.steps]
     lost = [each.steps for each in ended if not each.saved]
     if lost and min(lost) > 1:
         yield because("no-checkpoint", steps=min(lost))
     elif not ended and not facts(events, CheckpointSaved):
-        yield because("no-checkpoint")  # how far it had come is not recorded
+        yield because("no-checkpoint")  # how far it got was not recorded
 
 
 def _of_replayed(events: Sequence[Event]) -> Iterator[Reason]:
@@ -117,7 +117,7 @@ _CAUSES = {
 
 
 BEST = (EXACT, VERIFIED)
-"""Labels that need no remedy."""
+"""The labels that don't need a remedy."""
 _OF_LABELS = {
     UNVERIFIED: "nothing to change in the script: too few comparable steps lay between the checkpoint and the fault",
     REPLAYED: "draw random numbers of the data pipeline with tf.random.stateless_uniform and the like; where its "
@@ -138,11 +138,11 @@ class ReasonRemedy(NamedTuple):
 
 
 def remedies(label: str, reasons: Iterable[Reason]) -> list[ReasonRemedy]:
-    """Return the remedies for a label: one for each reason, and one for all reasons with the same remedy.
+    """Return the remedies for a label: one for each reason, or a single one for reasons that share a remedy.
 
     Args:
         label: the label of a run.
-        reasons: why it is not better; without any, the label's own remedy applies.
+        reasons: the reasons why it is not better. If there are none, the label's own remedy applies.
     """
     if label in BEST:
         return []
@@ -161,14 +161,14 @@ NOT_ASKED = f"unguarded, as --no-guard asks: {SUPERVISED}"
 
 
 def unguarded(events: Sequence[Event], guard: bool, loaded: bool, python: bool = True, recorded: bool = True) -> str:
-    """Describe the unguarded training, what that means, and what to do; empty if there was none.
+    """Describe unguarded training, what that means and what to do, or return an empty string if there was none.
 
     Args:
         events: the events of all attempts.
         guard: whether the run has a guard.
         loaded: whether the script's Python is known to have loaded oomph.
-        python: whether a Python is known to have started.
-        recorded: whether there is a run directory for the script's events.
+        python: whether a Python interpreter is known to have started.
+        recorded: whether there is a run directory that records the script's events.
     """
     if not loaded:
         return NOT_LOADED if python else NO_PYTHON
@@ -186,5 +186,5 @@ def unguarded(events: Sequence[Event], guard: bool, loaded: bool, python: bool =
     outside = next((outside_reason(each.site) for each in facts(events, TrainedOutsideFit)), None)
     if outside is not None:
         return f"{outside}: {RECOVERED}. To have it resumed, {outside.remedy}"
-    nothing = not guarded and facts(events, ProcessStarted)  # else unknown
+    nothing = not guarded and facts(events, ProcessStarted)  # otherwise it is unknown
     return NONE_SEEN if nothing else ""

@@ -1,4 +1,4 @@
-"""The monitor's findings in a run, and how long each lasted. Pure."""
+"""Collects the monitor's findings in a run, and how long each lasted. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SEVERITIES = (NOTICE, "warning", "critical")
 
 @dataclass(frozen=True)
 class Found:
-    """One finding, as last worded."""
+    """One finding, with its latest wording."""
 
     fault: str
     code: str
-    """The code of the fault's page; empty without a page."""
+    """The code of the fault's page, or an empty string if it has no page."""
     subject: str
     kind: str
     message: str
@@ -29,19 +29,20 @@ class Found:
     """The highest severity reported."""
     attempt: int
     begin: float
-    """The Unix time when the finding was first reported; `since` and `end` are Unix times too."""
+    """The Unix time when the finding was first reported. `since` and `end` are Unix times too."""
     since: float
-    """The time when the finding last appeared: it may have disappeared in between."""
+    """The time when the finding last appeared. It may have disappeared and come back since `begin`."""
     end: float | None = None
-    """The time when the finding was last seen; None if the problem may still exist."""
+    """The time when the finding was last seen, or None if the problem may still exist."""
     seconds: float = 0.0
-    """The total time, in seconds, that the finding lasted, excluding the time after `since` if it has no end."""
+    """How long the finding lasted in total, in seconds, not counting the time after `since` if `end` is None."""
 
 
 def findings_of(events: Iterable[Event]) -> list[Found]:
-    """Return every finding of a run, in the order in which they began. One without an end ends with its attempt.
+    """Return every finding in a run, in the order in which they were first reported.
 
-    A finding that recurs within minutes, or becomes more severe, remains one finding.
+    A finding that recurs within minutes, or becomes more severe, is still one finding. A finding whose end was not
+    recorded ends with its attempt.
     """
     reading, attempt = _Reading(), 0
     for event in events:
@@ -70,12 +71,12 @@ def each_once(findings: Iterable[Found]) -> tuple[Found, ...]:
 
 
 class _Reading:
-    """The findings so far; each event costs the same, regardless of their number."""
+    """The findings so far. Adding an event takes constant time, however many findings there are."""
 
     def __init__(self) -> None:
         self.found: list[Found] = []
         self._last: dict[tuple[int, str, str, str], int] = {}
-        """The index of the last finding of each attempt, fault, subject and kind."""
+        """Maps each attempt, fault, subject and kind to the index of its last finding."""
         self._open: set[int] = set()
 
     def add(self, told: Found, again: bool) -> None:

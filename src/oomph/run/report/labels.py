@@ -1,7 +1,7 @@
-"""The label of a run: how its result relates to an undisturbed run's, and why it is not better. Pure.
+"""Labels a run: how its result relates to that of an undisturbed run, and why the label is not better. Pure.
 
-The restored state limits the label, and comparisons decide it. Each fit of each attempt gets a label from the events
-alone. The label of the run is the worst of them.
+The restored state limits how good a label can be, and comparisons of repeated steps decide which one applies. Each fit
+in each attempt is labelled on the basis of the events alone. The run's label is the worst of these.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FAILED = "failed"
 ORDER = (EXACT, VERIFIED, UNVERIFIED, REPLAYED, APPROXIMATE, NOT_EQUAL, STARTED_OVER, UNGUARDED, FAILED)
 """The labels, from best to worst."""
 STOPPED = (75, 129, 130, 143)
-"""Exit codes after a preemption, SIGHUP, Ctrl-C and SIGTERM: the end was requested, and the run may resume later."""
+"""Exit codes after a preemption, SIGHUP, Ctrl-C and SIGTERM: the run was asked to stop, and may resume later."""
 MEANING = {
     EXACT: "exact: as if nothing had happened, within rounding",
     VERIFIED: "verified: the repeated steps match the original ones",
@@ -64,29 +64,29 @@ MEANING = {
 }
 _NOTHING_REPEATED = "unverified: everything known was restored; no step had to be repeated, so none could be compared"
 SMALLER = "smaller batches"
-"""The guard kind of --allow-smaller-batch."""
+"""The kind of guard that --allow-smaller-batch selects."""
 _GUARDS = {"approximate": APPROXIMATE, SMALLER: NOT_EQUAL}
-"""Maps a guard kind to the label after recovering from an out-of-memory error; exact under all others."""
+"""Maps a kind of guard to the label after recovery from an out-of-memory error, which is exact for all other kinds."""
 
 
 Finished = tuple[Event, FitFinished]
 
 
 class Labelled(NamedTuple):
-    """A label and its reasons, starting with the first cause."""
+    """A label and its reasons, root cause first."""
 
     label: str = EXACT
     reasons: tuple[Reason, ...] = ()
 
 
 def meaning(label: str, repeated: int, reasons: Sequence[Reason]) -> str:
-    """Describe what a label means for a run that has repeated this many steps."""
+    """Describe what a label means for a run that repeated this many steps."""
     is_unneeded = label == UNVERIFIED and not repeated and not reasons
     return _NOTHING_REPEATED if is_unneeded else MEANING.get(label, label)
 
 
 def worst(labelled: Iterable[Labelled]) -> Labelled:
-    """Return the worst of several labels, with the reasons of all that have it or are labelled "not-equal"."""
+    """Return the worst label, with the reasons of every entry that has this label or "not-equal"."""
     known = list(labelled)
     label = max((each.label for each in known), key=ORDER.index, default=EXACT)
     reasons = [reason for each in known if each.label in (label, NOT_EQUAL) for reason in each.reasons]
@@ -97,8 +97,8 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
     """Determine the label of a run.
 
     Args:
-        events: the events of all its attempts, in order.
-        exit_code: None while it runs, or if unknown.
+        events: the events of all attempts, in order.
+        exit_code: the exit code of the run, or None if it is still running or the code is unknown.
     """
     found = worst(
         [
@@ -121,7 +121,7 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
 
 
 def _recoveries(events: Sequence[Event]) -> Iterator[Labelled]:
-    """Yield the labels of micro-batches, wherever a batch was split."""
+    """Yield a label wherever a batch was split into micro-batches."""
     guards, unknown = _guards(events), _Guard()
     probed = pairs(events, MicroBatchesProbed)
     if _contradicted(probed):
@@ -139,7 +139,7 @@ def _recoveries(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def _changes(events: Sequence[Event]) -> Iterator[Labelled]:
-    """Yield the labels of changes that alter the mathematics and that the user allowed."""
+    """Yield a label for each change that alters the mathematics, which the user must have allowed."""
     for decided in facts(events, Decided):
         change = change_in(decided)
         if change is not None and change.name in OPT_IN:
@@ -150,7 +150,7 @@ def _changes(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 class _Guard(NamedTuple):
-    """The guard of a fit or of another Keras loop."""
+    """The guard of a fit, or of evaluate or predict."""
 
     kind: str = ""
     reason: str = ""
@@ -158,7 +158,7 @@ class _Guard(NamedTuple):
 
 
 def _guards(events: Sequence[Event]) -> dict[Any, _Guard]:
-    """Return the guard of each fit of each attempt."""
+    """Return the guard of each fit in each attempt."""
     begun = pairs(events, FitStarted)
     found = {(event.attempt, fit.fit): _Guard(fit.guard, fit.reason, fit.coupling) for event, fit in begun}
     probed = pairs(events, MicroBatchesProbed)
@@ -194,7 +194,7 @@ def _contradicted(probed: Sequence[tuple[Event, MicroBatchesProbed]]) -> bool:
 
 
 def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
-    """Yield the labels of fits that an earlier attempt had begun."""
+    """Yield the labels of fits that an earlier attempt had already started."""
     begun: set[Any] = set()
     idle: set[Any] = set()
     finished: dict[Any, Finished] = {}
@@ -211,14 +211,14 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
         short = {key for key, (_, fit) in finished.items() if fit.too_dear}
         finished |= {_key(event): (event, fit) for event, fit in by.pairs(FitFinished)}
         fits = by.events(FitStarted)
-        resumed = {_key(event) for event in by.events(Resumed)}  # also by a call that has been edited
+        resumed = {_key(event) for event in by.events(Resumed)}  # even if the call was edited in the meantime
         twice_begun = [fit for fit in fits if _key(fit) in begun | resumed]
         trained = [fit for fit in twice_begun if _key(fit) not in idle - resumed] or twice_begun
         again = [_begun_again(fit, by, short, counted.get(_key(fit), ANY)) for fit in trained]
         is_gone = not is_last and not _has_left(by)
         yield from (each for each in again if not (is_gone and each.label in (STARTED_OVER, UNVERIFIED)))
         if begun and not again and (fits or resumed):
-            yield Labelled(UNVERIFIED)  # the process ended between two fits: there was no step to repeat
+            yield Labelled(UNVERIFIED)  # the process exited between two fits, so there was no step to repeat
         idle = (idle - {_key(fit) for fit in fits}) | (_idle(by) - begun)
         begun |= {_key(fit) for fit in fits if not _ended_untrained(by)}
         for again_there in by.facts(AppendedAgain):
@@ -229,7 +229,7 @@ def _resumes(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def _idle(by: ByKind) -> set[Any]:
-    """Return the fits that an attempt ended before their first step, which no later attempt can repeat."""
+    """Return the fits that an attempt started but left before their first step, so that there is nothing to repeat."""
     finished = by.pairs(FitFinished)
     ended = [each.steps for each in by.facts(AttemptEnded)]
     if not finished or ended != [finished[-1][1].reached]:
@@ -238,12 +238,12 @@ def _idle(by: ByKind) -> set[Any]:
 
 
 def _ended_untrained(by: ByKind) -> bool:
-    """True if the attempt requested a new process before its first step, as when a probe does not fit in memory."""
+    """True if the attempt requested a new process before its first step, e.g. because a probe ran out of memory."""
     return bool(by.events(RestartRequested)) and [each.steps for each in by.facts(AttemptEnded)] == [0]
 
 
 def _after_unrecorded(events: Sequence[Event]) -> Iterator[Labelled]:
-    """Yield the label if the journals of earlier attempts are lost, so that nothing can be compared."""
+    """Yield a label if the journals of earlier attempts are lost, which makes comparisons impossible."""
     is_first_known = min((event.attempt for event in events), default=1) <= 1
     if is_first_known and not unrecorded(events):
         return
@@ -252,10 +252,10 @@ def _after_unrecorded(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def unrecorded(events: Sequence[Event]) -> int:
-    """Count the earlier attempts with no event but `attempt-ended`, which `--resume` may have added."""
+    """Count the earlier attempts without any event except `attempt-ended`, which `--resume` may have added."""
     told = {event.attempt for event in events if not isinstance(event.fact, AttemptEnded)}
     last = max(told, default=0)
-    return max(0, last - 1 - sum(1 <= attempt < last for attempt in told))  # a forged number may be any
+    return max(0, last - 1 - sum(1 <= attempt < last for attempt in told))  # a forged number may be arbitrarily large
 
 
 def _has_left(by: ByKind) -> bool:
@@ -264,12 +264,12 @@ def _has_left(by: ByKind) -> bool:
 
 
 def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Finished]) -> Iterator[Labelled]:
-    """Yield labels for earlier attempts' finished fits that the script did not reach again: their changes are lost."""
+    """Yield labels for fits that earlier attempts finished but this one did not reach, so their changes are lost."""
     events, missing = list(attempt), dict(finished)
     resumed = {_key(event) for event in events_of(events, Resumed)}
     for event in events:
         match event.fact:
-            case TrainsAgain(edited_fit=int(before)):  # the edit may have changed its key, and it has a new number
+            case TrainsAgain(edited_fit=int(before)):  # the edit may have changed its key, and its number is new
                 missing = {key: other for key, other in missing.items() if other[1].fit != before}
             case FitStarted():
                 if _key(event) not in {*resumed, *missing}:
@@ -280,12 +280,12 @@ def _not_reached(attempt: Iterable[Event], finished: Mapping[Any, Finished]) -> 
                 missing.pop(_key(event), None)
             case Resumed(fit=fit_number):
                 missing.pop(_key(event), None)
-                if fit_number is not None:  # also by a call that has been edited
+                if fit_number is not None:  # even if the call was edited in the meantime
                     missing = {key: other for key, other in missing.items() if _number(other[0]) != _number(event)}
 
 
 def _from_before_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
-    """Yield labels for fits restored after an edited fit trained again: their state is from before the edit."""
+    """Yield labels for fits restored after an edited fit was trained again: their state is from before the edit."""
     role, before, reason = None, 0, ""
     for event in attempt:
         match event.fact:
@@ -297,30 +297,30 @@ def _from_before_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
 
 
 def _returned_after_an_edit(attempt: Iterable[Event]) -> Iterator[Labelled]:
-    """Yield labels for fits whose result was returned although the script has changed since."""
+    """Yield labels for fits whose earlier result was returned although the script has changed since."""
     for resumed in facts(attempt, Resumed):
         if resumed.kind == "finished" and resumed.meant:
             yield Labelled(NOT_EQUAL, reasons_from(resumed.meant))
 
 
 def _abandoned(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelled]:
-    """Yield labels for earlier attempts' unfinished fits that the finishing attempt did not reach again."""
+    """Yield labels for fits that earlier attempts left unfinished and that the last attempt did not reach."""
     newest = max((event.attempt for event in events), default=0)
     here = [event for event in events if event.attempt == newest]
     over = {_key(event) for event in (*events_of(events, FitFinished), *events_of(here, FitStarted, Resumed))}
     resumed = {_number(event) for event, found in pairs(here, Resumed) if found.fit is not None}
     for event, fit in pairs(events, FitStarted) if exit_code == 0 else ():
-        is_there = _key(event) in over or _number(event) in resumed  # also by a call that has been edited
+        is_there = _key(event) in over or _number(event) in resumed  # even if the call was edited in the meantime
         if not is_there and fit.key is not None and not event.role.startswith("worker"):
             yield Labelled(NOT_EQUAL, (because("begun-not-reached", number=(fit.fit or 0) + 1),))
 
 
 def _begun_again(fit: Event, by: ByKind, short: Container[Any], repeated: Range) -> Labelled:
-    """Return the label of a fit that an earlier attempt had begun: resumed, or started again.
+    """Return the label of a fit that an earlier attempt had already started, and that was resumed or started over.
 
     Args:
-        short: finished fits whose end states were too expensive to keep.
-        repeated: the fewest and the most steps that it has repeated, according to the journal.
+        short: the finished fits whose end states were too expensive to keep.
+        repeated: the range of the number of steps that it repeated, according to the journal.
     """
     compared = [found for event, found in by.pairs(RepeatCompared) if _key(event) == _key(fit)]
     unequal = [reason_from(found.cause) for found in compared if not found.equal]
@@ -341,14 +341,14 @@ def _begun_again(fit: Event, by: ByKind, short: Container[Any], repeated: Range)
 
 
 def _resumed_itself(itself: Sequence[Reason], unequal: Sequence[Reason], coverage: Coverage) -> Labelled:
-    """Return the label of a fit that the script restored itself; only a comparison shows which state it loaded."""
+    """Return the label of a fit that the script itself restored. Only a comparison shows which state it loaded."""
     if coverage.epochs and coverage.is_enough and not unequal:
         return Labelled(VERIFIED, coverage.reasons())
     return Labelled(NOT_EQUAL, (*itself, *unequal))
 
 
 def _within_noise(label: Labelled, compared: Iterable[RepeatCompared]) -> Labelled:
-    """Return the label, with the noise as a reason if results differ in some bits."""
+    """Return the label, adding the noise as a reason if results differ in a few bits."""
     noise = max((found.noise or 0.0 for found in compared), default=0.0)
     within = (because("within-noise", noise=noise),) if noise else ()
     return Labelled(label.label, (*label.reasons, *within))
@@ -362,12 +362,12 @@ def _resumed(resumed: Resumed, coverage: Coverage) -> Labelled:
 
 
 def _proved(label: str, coverage: Coverage) -> Labelled:
-    """Return the label if the comparison covers enough of the repeated steps; unverified otherwise."""
+    """Return the label if the comparison covers enough of the repeated steps, or "unverified" if not."""
     return Labelled(label if coverage.is_enough else UNVERIFIED, coverage.reasons())
 
 
 def _lost(resumed: Resumed) -> tuple[Reason, ...]:
-    """Return the reasons for each piece of state that is known to differ."""
+    """Return a reason for each piece of state that is known to differ."""
     reasons = [*reasons_from(resumed.lost), *reasons_from(resumed.meant)]
     if resumed.kind == "epoch":
         reasons.append(because("epoch-restarted"))
@@ -377,7 +377,7 @@ def _lost(resumed: Resumed) -> tuple[Reason, ...]:
 
 
 def _stopped(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelled]:
-    """Yield the label of a script that ended normally after a request to stop, which cut its training short."""
+    """Yield a label if the script exited normally after a request to stop, which cut its training short."""
     newest = max((event.attempt for event in events), default=0)
     decided = last([event for event in events if event.attempt == newest], Decided)
     ending = (decided and decided.ending) or {}
@@ -387,7 +387,7 @@ def _stopped(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelle
 
 
 def _loops(events: Sequence[Event]) -> Iterator[Labelled]:
-    """Yield the labels of the script's own loops: a loop that oomph has not saved starts over."""
+    """Yield the label of the script's own loops. A loop that oomph did not save starts over."""
     looped = pairs(events, LoopSeen)
     trained = {event.attempt for event, _ in looped}
     resumed = {event.attempt for event, loop in looped if loop.restored}
@@ -399,7 +399,7 @@ def _loops(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def _beyond_the_guard(events: Iterable[Event]) -> Iterator[Labelled]:
-    """Yield the labels of trainings that oomph has not guarded, even if it has guarded others."""
+    """Yield a label for each loop or call whose training oomph did not guard, even if it guarded others."""
     for event in events:
         match event.fact:
             case LoopSeen(guarded=False, site=site):
@@ -411,7 +411,7 @@ def _beyond_the_guard(events: Iterable[Event]) -> Iterator[Labelled]:
 
 
 def _outside_fits(events: Sequence[Event]) -> Iterator[Labelled]:
-    """Yield the label for steps outside any fit: recovered in the process, they are lost only in a restart."""
+    """Yield labels for steps outside any fit. They recover inside the process, but a restart loses them."""
     newest = max((event.attempt for event in events), default=0)
     for event, trained in pairs(events, TrainedOutsideFit):
         if event.attempt < newest or not is_guarded(events):
@@ -419,7 +419,7 @@ def _outside_fits(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def _caught(events: Sequence[Event]) -> Iterator[Labelled]:
-    """Yield the label for out-of-memory errors that the script caught, perhaps leaving out one of several trainings."""
+    """Yield labels for out-of-memory errors that the script caught, which may have skipped one of several fits."""
     newest = max((event.attempt for event in events), default=0)
     for event, oom in pairs(events, Oom):
         if oom.phase == "elsewhere" and event.attempt == newest:
@@ -427,7 +427,7 @@ def _caught(events: Sequence[Event]) -> Iterator[Labelled]:
 
 
 def is_guarded(events: Iterable[Event]) -> bool:
-    """True if any training of the run was guarded."""
+    """True if any of the run's training was guarded."""
     return any(isinstance(event.fact, FitStarted) or getattr(event.fact, "guarded", False) for event in events)
 
 
@@ -447,10 +447,10 @@ def loop_reason(site: str) -> Reason:
 
 
 def _key(event: Event) -> Any:
-    """Return the fit that an event is about, by its identity."""
+    """Return a value that identifies the fit that an event is about, based on its key."""
     return event.role.startswith("worker"), getattr(event.fact, "key", None)
 
 
 def _number(event: Event) -> Any:
-    """Return the fit that an event is about, by its number, since an edited call has a different identity."""
+    """Return a value that identifies the fit by number, because the key of an edited call is different."""
     return event.role.startswith("worker"), getattr(event.fact, "fit", None)

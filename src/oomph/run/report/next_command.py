@@ -1,6 +1,6 @@
-"""The command that resumes a run, as a user would type it, with the environment that the script reads. Pure.
+"""Builds the command that resumes a run, as a user would type it, with the environment that the script reads. Pure.
 
-Only numbers and switches are shown: any other value may be a secret in a form that oomph cannot recognise.
+Only numbers and switches are shown, since any other value may be a secret in a form that oomph does not recognise.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _SHOWN = re.compile(r"[-+]?[\d.]{1,8}(e[-+]?\d{1,3})?|true|false|yes|no|on|off",
 
 
 class Variables(NamedTuple):
-    """The environment variables that the script has read and that are set."""
+    """The environment variables that the script read and that are set."""
 
     shown: tuple[str, ...] = ()
-    """The assignments to put in front of the command."""
+    """The assignments to put before the command."""
     others: tuple[str, ...] = ()
     """The names of the variables whose values are not shown."""
 
 
 def names_read(events: Iterable[Event]) -> tuple[str, ...]:
-    """Return the names of the variables that the script has read and found set."""
+    """Return the names of the variables that the script read and found set."""
     return tuple(sorted({name for read in facts(events, VariablesRead) for name in read.variables}))
 
 
@@ -42,12 +42,12 @@ def variables_read(events: Iterable[Event], environ: Mapping[str, str]) -> Varia
 
 
 def command_to_go_on(typed: Sequence[str], words: Sequence[str], run_dir: str, shown: Sequence[str] = ()) -> str:
-    """Return the resuming command: `NAME=value oomph run --resume=DIR`, the options as typed, and the script."""
+    """Return the command that resumes the run: `NAME=value oomph run --resume=DIR`, typed options, and the script."""
     return shlex.join([*shown, "oomph", "run", f"--resume={run_dir}", *options_without_a_run(typed), *words])
 
 
 def options_without_a_run(typed: Sequence[str]) -> Iterator[str]:
-    """Yield all options except those that name the run; only `--run-dir` may have its value in the next word."""
+    """Yield all options except those that specify the run. Only `--run-dir` may have its value in the next word."""
     options = iter(typed)
     for word in options:
         if word == "--run-dir":

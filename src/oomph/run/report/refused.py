@@ -1,4 +1,4 @@
-"""The checkpoints that a resume could not use, and the steps that this cost. Pure."""
+"""Lists the checkpoints that a resume could not use, and counts the steps that this cost. Pure."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from oomph.journal.journal import Event, by_attempt, facts, last
 
 @dataclass(frozen=True)
 class Refused:
-    """A checkpoint that was refused, and why."""
+    """A checkpoint that was refused, and the reason why."""
 
     name: str
     reason: str
-    """"tensors.bin does not match its checksum"."""
+    """The reason, such as "tensors.bin does not match its checksum"."""
 
     def __str__(self) -> str:
         return f"{self.name} ({self.reason})"
 
 
 def refused_in(events: Iterable[Event]) -> tuple[Refused, ...]:
-    """Return the checkpoints that were refused for good, each once; a later try may have used one after all."""
+    """Return the distinct checkpoints that were refused, except those that a later try used after all."""
     events = list(events)
     used = {resumed.name for resumed in facts(events, Resumed)}
     found = {each.name: each.reason for each in facts(events, CheckpointRefused) if each.name}
@@ -31,7 +31,7 @@ def refused_in(events: Iterable[Event]) -> tuple[Refused, ...]:
 
 
 def steps_lost_to_refusals(events: Sequence[Event]) -> int:
-    """Count the steps that were saved, and are trained again since their checkpoint was refused."""
+    """Count the saved steps that have to be trained again because their checkpoint was refused."""
     attempts = by_attempt(events)
     return sum(
         max(0, ended.saved - resumed_at(following))
@@ -41,11 +41,11 @@ def steps_lost_to_refusals(events: Sequence[Event]) -> int:
 
 
 def resumed_at(attempt: Iterable[Event]) -> int:
-    """Return the steps of the run from which an attempt went on; 0 if it began anew."""
+    """Return the step of the run from which an attempt resumed, or 0 if it started from scratch."""
     return max((resumed.steps for resumed in facts(attempt, Resumed)), default=0)
 
 
 def _short(name: str, reason: str) -> str:
-    """Return the first line of the reason, without the checkpoint's name at its beginning."""
+    """Return the first line of the reason, without the checkpoint's name at the start."""
     lines = reason.removeprefix(f"{name}: ").splitlines()
     return lines[0].strip() if lines else "for an unknown reason"

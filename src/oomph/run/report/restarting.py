@@ -1,4 +1,4 @@
-"""How long the restarts of a run took. Pure."""
+"""Measures how long a run's restarts took. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from oomph.journal.events import AttemptEnded, AttemptStarted, FitStarted, LoopS
 from oomph.journal.journal import Event, by_attempt, last
 
 _FINISHED = "finished"
-"""The kind of a resume that only returns the result of a finished fit, so that no step follows."""
+"""The kind of resume that only returns the result of a finished fit, so that no step follows."""
 
 
 def seconds_restarting(events: Sequence[Event]) -> float:
-    """Return the time, in seconds, from each death to the first new step of the attempt that oomph started after it.
+    """Return the total time, in seconds, from each death to the first new step of the attempt that oomph then started.
 
-    An attempt that the user started by `--resume` does not count: nobody knows how long they were away.
+    Attempts that the user started with `--resume` do not count, since nobody knows how long they were away.
     """
     return sum(
         _between(before, after)
@@ -28,18 +28,18 @@ def seconds_restarting(events: Sequence[Event]) -> float:
 def _between(before: Sequence[Event], after: Sequence[Event]) -> float:
     died, trains = _death(before), _first_step(after)
     seconds = trains - died
-    return seconds if math.isfinite(seconds) and seconds > 0 else 0.0  # the clock may have been set back
+    return seconds if math.isfinite(seconds) and seconds > 0 else 0.0  # the clock may have been turned back
 
 
 def _death(attempt: Sequence[Event]) -> float:
-    """Return the Unix time at which the script ended: its end is recorded only after its diagnosis."""
+    """Return the Unix time at which the script exited, which is recorded only later, after the diagnosis."""
     started = next((event.time for event in attempt if isinstance(event.fact, AttemptStarted)), math.nan)
     ended = last(attempt, AttemptEnded)
     return math.nan if ended is None or ended.returncode is None else started + ended.seconds
 
 
 def _first_step(attempt: Sequence[Event]) -> float:
-    """Return the Unix time at which the training went on, or began anew; NaN if it did neither."""
+    """Return the Unix time at which training resumed or started from scratch, or NaN if it did neither."""
     resumed = (event.time for event in attempt if _goes_on(event.fact))
     began = (event.time for event in attempt if isinstance(event.fact, (FitStarted, LoopSeen)))
     return next(resumed, next(began, math.nan))

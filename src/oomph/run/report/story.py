@@ -1,6 +1,6 @@
-"""The story of a run, in order: each fault, where it struck, oomph's response and its cost. Pure.
+"""Tells the story of a run, in order: each fault, where it struck, how oomph responded, and what that cost. Pure.
 
-`oomph explain RUN` prints it. The supervisor's closing lines add up the same events (`account.py`).
+`oomph explain RUN` prints the story. The supervisor's closing lines summarise the same events (`account.py`).
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ from oomph.terminal.wrapping import wrapped
 
 OUT_OF_MEMORY, NOT_FINITE, HANG, UNRELATED = "device-oom", "nan-loss", "hang", "unrelated"
 _GOES_ON = (FitStarted, FitFinished, CheckpointSaved, LoopSeen, TrainedOutsideFit)
-"""Events of a script that trains."""
+"""Events that show that the script is training."""
 _WORTH_A_FLAG = 1.0
-"""The minimum time, in seconds, that a run must have lost for a flag to be worth typing."""
+"""How much time, in seconds, a run must have lost for a flag to be worth typing."""
 _FEWER = 4
-"""The factor by which to make checkpoints more frequent if repeated steps cost too much."""
+"""How many times more frequent checkpoints should be if repeated steps cost too much."""
 _SHORTEST_CHECKPOINT_SECONDS = 5
 _WORTHWHILE = 2
-"""The multiple of a new interval that a restart must have cost for the interval to be worth it."""
+"""How many times the new interval a restart must have cost for the interval to be worth suggesting."""
 
 
 @dataclass(frozen=True)
@@ -70,18 +70,18 @@ class Incident:
     fault: str
     attempt: int
     place: str
-    """The position of the training, counted from 1; empty if no training had begun."""
+    """The position in training, counted from 1, or an empty string if training had not started."""
     shown_by: str
-    """The evidence of the fault, as printed or measured."""
+    """The evidence for the fault, as printed or measured."""
     done: str
-    """The action that oomph took in response."""
+    """What oomph did in response."""
     cost: str
-    """The cost of that action; empty if it cost nothing, or is unknown."""
+    """What the fault cost, or an empty string if it cost nothing or the cost is unknown."""
 
 
 @dataclass(frozen=True)
 class Saving:
-    """A change to the command line that would have saved some of the cost."""
+    """A change to the command line that would have avoided some of the cost."""
 
     text: str
     command: str
@@ -89,18 +89,18 @@ class Saving:
 
 @dataclass(frozen=True)
 class Story:
-    """A run, told from its journal."""
+    """The story of a run, according to its journal."""
 
     outcome: str
     failed: bool
-    """True if its exit code was not 0."""
+    """True if the run's exit code was not 0."""
     result: str
-    """The label and its reasons in words; empty unless the script trained and finished."""
+    """The label and its reasons in words, or an empty string unless the script trained and finished."""
     incidents: tuple[Incident, ...]
     savings: tuple[Saving, ...]
     findings: tuple[Found, ...] = ()
     stopped: str = ""
-    """The cause of the stop, in words; empty if the run ended in another way."""
+    """How the run was stopped, in words, or an empty string if it ended some other way."""
     improvement: str = ""
     """The one change to the script that would improve the result."""
 
@@ -113,9 +113,9 @@ def story_of(events: Sequence[Event], summary: Summary, typed: Sequence[str], wo
     """Build the story of a run.
 
     Args:
-        events: the events of all its attempts, in order.
+        events: the events of all attempts, in order.
         summary: the summary of these events.
-        typed: the options of `oomph run` as the user gave them.
+        typed: the `oomph run` options, as the user typed them.
         words: the script and its arguments.
     """
     by_whom = stopped(events)
@@ -153,9 +153,10 @@ def _outcome(summary: Summary, faults: int, by_whom: str) -> str:
 
 
 def _incidents(attempt: Sequence[Event], following: Sequence[Event]) -> Iterator[Incident]:
-    """Yield the faults of an attempt: those within the process, then the fault that ended it.
+    """Yield an attempt's faults: first those that the process survived, then the one that ended it.
 
     Args:
+        attempt: the events of the attempt.
         following: the events of the next attempt.
     """
     number, failed, probes = attempt[0].attempt, list[Oom](), list[ProbeFailed]()
@@ -177,7 +178,7 @@ def _incidents(attempt: Sequence[Event], following: Sequence[Event]) -> Iterator
             case ProbeFailed() as probe:
                 (probes if failed else later).append(probe)
             case fact if isinstance(fact, _GOES_ON):
-                failed = _guarded(failed)  # the script has survived what it caught itself
+                failed = _guarded(failed)  # the script survived the errors that it caught itself
     if later:
         yield _probes(number, later)
     ended = _that_ended(attempt, failed, len(probes), following)
@@ -186,12 +187,12 @@ def _incidents(attempt: Sequence[Event], following: Sequence[Event]) -> Iterator
 
 
 def _guarded(failed: Sequence[Oom]) -> list[Oom]:
-    """Return the errors in guarded steps. All other errors are left to the script."""
+    """Return the errors that occurred in guarded steps. All others are left to the script."""
     return [oom for oom in failed if oom.phase != "elsewhere"]
 
 
 def _not_finite(attempt: int, skipped: Sequence[CheckpointSkipped]) -> Incident:
-    """Combine all checkpoints due while the state was not finite: training continues with that state."""
+    """Combine all checkpoints skipped because of a non-finite state into one incident, since training continued."""
     first = skipped[0]
     kept = dict.fromkeys(each.kept for each in skipped if each.kept is not None)
     done = f"kept {', then '.join(kept)}" if kept else "took no checkpoint of it"
@@ -199,7 +200,7 @@ def _not_finite(attempt: int, skipped: Sequence[CheckpointSkipped]) -> Incident:
 
 
 def _probes(attempt: int, failed: Sequence[ProbeFailed]) -> Incident:
-    """Combine the probes that ran out of memory in steps that did not: nothing but time was lost."""
+    """Combine the probes that ran out of memory, in steps that did not, into one incident. Only time was lost."""
     seconds = sum(probe.seconds for probe in failed)
     done = f"went on: only a check of the micro-batches, on {failed[0].samples} samples at once, had no room"
     cost = f"{seconds:.0f} s, {counted(len(failed), 'out-of-memory error')}"
@@ -218,7 +219,7 @@ def _recovered(attempt: int, failed: Oom, errors: int, recovered: Recovered, kin
 
 
 def _divided(recovered: Recovered, kind: str | None) -> str:
-    """Describe how a batch that did not fit was processed, based on the script's call and the promise."""
+    """Describe how a batch that did not fit was processed, which depends on the call and on the kind of guard."""
     during, batch = recovered.during, recovered.batch
     if recovered.piece is not None:
         return f"applied the function to the batch of {batch} in calls of at most {recovered.piece} elements"
@@ -232,9 +233,11 @@ def _divided(recovered: Recovered, kind: str | None) -> str:
 def _that_ended(
     attempt: Sequence[Event], failed: Sequence[Oom], probes: int, following: Sequence[Event]
 ) -> Incident | None:
-    """Return the fault that ended the attempt; None if it ended normally or on request.
+    """Return the fault that ended the attempt, or None if it ended normally or on request.
 
     Args:
+        attempt: the events of the attempt.
+        failed: the out-of-memory errors that were not recovered.
         probes: the number of probes that ran out of memory in the step that failed.
         following: the events of the next attempt.
     """
@@ -245,7 +248,7 @@ def _that_ended(
     fault = _fault(attempt, failed)
     if not fault:
         return None
-    shown_by = failed[-1] if failed and fault == OUT_OF_MEMORY else None  # one that was caught explains no later kill
+    shown_by = failed[-1] if failed and fault == OUT_OF_MEMORY else None  # a caught error doesn't explain a later kill
     place = "" if decided is None else _place_of_ending(decided.ending)
     place = place or ("" if shown_by is None else _place(shown_by))
     cost = ", ".join(filter(None, (_until_restart(attempt, failed, probes), _repeated(ended, following))))
@@ -265,7 +268,7 @@ def _fault(attempt: Sequence[Event], failed: Sequence[Oom]) -> str:
 
 
 def _shown(attempt: Sequence[Event], oom: Oom | None) -> str:
-    """Return the evidence of the fault that ended the attempt."""
+    """Return the evidence for the fault that ended the attempt."""
     hung, error, ended = last(attempt, Hung), last(attempt, UncaughtException), last(attempt, AttemptEnded)
     if hung is not None:
         return f"no progress for {hung.seconds} s, at {hung.line or 'an unknown line'}"
@@ -291,7 +294,7 @@ def _done(attempt: int, decided: Decided | None) -> str:
 
 
 def _until_restart(attempt: Sequence[Event], failed: Sequence[Oom], probes: int) -> str:
-    """Describe the cost of out-of-memory errors that only a new process could fix; empty for other endings."""
+    """Describe what out-of-memory errors cost if only a new process could fix them, or return an empty string."""
     if not _guarded(failed) or last(attempt, RestartRequested) is None:
         return ""
     seconds = _guarded(failed)[-1].seconds + seconds_until_restart(attempt)
@@ -299,7 +302,7 @@ def _until_restart(attempt: Sequence[Event], failed: Sequence[Oom], probes: int)
 
 
 def _repeated(ended: AttemptEnded | None, following: Sequence[Event]) -> str:
-    """Describe the steps lost. A checkpoint that was still being written may have been used all the same."""
+    """Describe how many steps were lost. The next attempt may have used a checkpoint that was still being written."""
     if ended is None:
         return ""
     refused, at = refused_in(following), resumed_at(following)
@@ -343,11 +346,11 @@ def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words:
 
 
 def _seconds_of(repeated: int, events: Sequence[Event]) -> float:
-    """Estimate how long this many steps took, from the mean of the finished fits."""
+    """Estimate how long the repeated steps took, from the mean step time of the finished fits."""
     finished = [fit for fit in facts(events, FitFinished) if fit.steps]
     steps = sum(fit.steps for fit in finished)
     seconds = repeated * sum(fit.seconds for fit in finished) / steps if steps else 0.0
-    return seconds if math.isfinite(seconds) else 0.0  # the times in a journal may be forged
+    return seconds if math.isfinite(seconds) else 0.0  # times in a journal may be forged
 
 
 def _given(typed: Sequence[str], option: str) -> bool:
@@ -381,12 +384,14 @@ _INDENT = "   "
 
 
 def as_text(story: Story, run: str, state: str, headline: Callable[[str], str], width: int) -> str:
-    """Describe the outcome, each fault with oomph's response and its cost, and changes that would have saved the cost.
+    """Describe the outcome, each fault with oomph's response and its cost, and changes that would have saved that cost.
 
     Args:
-        run: the run directory, as the user named it.
-        state: words that follow the outcome of a run that is not over.
+        story: the story to describe.
+        run: the run directory, as the user typed it.
+        state: the words to add to the outcome of a run that is not over.
         headline: returns the name of a fault with its code.
+        width: the width of the lines, in columns.
     """
     lines = [wrapped(f"{run}: {story.outcome}{state}", width, "  ")]
     if story.result:

@@ -1,4 +1,4 @@
-"""The summary of a run, computed from its events alone, and its result in words. Pure."""
+"""Summarises a run from its events alone, and describes its result in words. Pure."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ from oomph.terminal.amounts import counted
 
 SCHEMA = 1
 UNRELATED = "unrelated"
-"""The fault name of a plain Python error in the user's code, which does not concern oomph."""
+"""The fault name of a plain Python error in the user's code, which has nothing to do with oomph."""
 CUT_OFF, ALL_ENDED = "ended from outside", "oomph was ended too"
-"""The outcome of an attempt that was ended together with oomph, as by kill -9 of both, or by a power failure."""
+"""The outcome of an attempt that ended together with oomph, for example by kill -9 of both, or by a power failure."""
 
 _NO_TRAINING = ("evaluate", "predict")
 _UNMEASURED = (LoopSeen, TrainedOutsideFit, UnguardedTraining)
@@ -61,78 +61,78 @@ _UNMEASURED = (LoopSeen, TrainedOutsideFit, UnguardedTraining)
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """The cost of checkpoints."""
+    """The number of checkpoints, and what they cost."""
 
     count: int = 0
     bytes: int = 0
     """The size of the largest checkpoint, in bytes."""
     seconds: float = 0.0
     share: float = 0.0
-    """The share of the wall time that checkpoints took, 0 to 1."""
+    """The share of the wall-clock time spent on checkpoints, from 0 to 1."""
     failed: int = 0
-    """The number of checkpoints that could not be written, as on a full disk."""
+    """The number of checkpoints that could not be written, for example because the disk was full."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The events of a run, the actions that oomph took, and their cost."""
+    """What happened in a run, what oomph did about it, and what that cost."""
 
     attempts: int
     faults: Mapping[str, int]
-    """The number of occurrences of each fault, by name."""
+    """Maps the name of each fault to the number of times it occurred."""
     recoveries: int
-    """The number of faults recovered from inside the script's process."""
+    """The number of times the script's process itself recovered from a fault."""
     restarts: int
     """The number of restarts by oomph."""
     steps: int
-    """The number of steps done; repeated steps count once."""
+    """The number of steps done, counting repeated steps once."""
     steps_repeated: int
     steps_reached: int
-    """The number of steps by the end of the last attempt that trained.
+    """The number of steps reached by the end of the last attempt that trained.
 
-    It is lower than `steps` if that attempt ended while repeating some.
+    It is lower than `steps` if that attempt ended while it was still repeating steps.
     """
     steps_saved: int
     """The number of steps in the last checkpoint of that attempt."""
     fits_not_kept: int
-    """The number of finished fits whose end states were too expensive to keep: a resume trains them again."""
+    """The number of finished fits whose end states were too expensive to keep, so that a resume trains them again."""
     micro_batch: int | None
-    """The last size of micro-batches in a training; None if no batch of a training was split."""
+    """The last micro-batch size used in training, or None if no training batch was split."""
     exactness: str
-    """The label of the result, compared with an undisturbed run: one of `labels.ORDER`."""
+    """The label of the result compared with an undisturbed run: one of `labels.ORDER`."""
     exit_code: int | None
     seconds: float
     seconds_recovering: float
-    """The time, in seconds, spent on faults inside the script's process, including TensorFlow's own wait of 10 s."""
+    """How long the script's process spent recovering, in seconds, including the 10 s that TensorFlow itself waits."""
     device_peak_bytes: int | None
     host_peak_bytes: int | None
     gave_up: str = ""
-    """The reason oomph gave up, or empty."""
+    """The reason why oomph gave up, or an empty string if it did not."""
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     changes: tuple[str, ...] = ()
     """The changes that oomph made after the first attempt, in words."""
     reasons: tuple[Reason, ...] = ()
-    """The reasons why the label is no better, causes first."""
+    """The reasons why the label is not better, causes first."""
     unrecorded: int = 0
     """The number of attempts that are missing from the journal."""
     findings: tuple[Found, ...] = ()
-    """The distinct findings of the monitor, apart from mere notices."""
+    """The monitor's distinct findings, apart from mere notices."""
     input_wait: float | None = None
-    """The share of the step time spent waiting for batches, 0 to 1; None if not measured."""
+    """The share of the step time spent waiting for batches, from 0 to 1, or None if it was not measured."""
     resumes: int = 0
-    """The number of times the user, or a scheduler, resumed the run with `--resume`."""
+    """The number of times that the user or a scheduler resumed the run with `--resume`."""
     left_out: Reason | None = None
-    """The reason that names the records that `--skip-corrupt` left out; None if nothing was left out."""
+    """The reason that lists the records that `--skip-corrupt` left out, or None if it left out none."""
     cut_off: int = 0
-    """The number of attempts killed together with oomph, from outside."""
+    """The number of attempts that were killed from outside, together with oomph."""
     steps_without_data: int = 0
-    """The number of steps that `fit` was asked for but did not run, because its data ran out."""
+    """The number of steps that `fit` was asked to run but did not, because the data ran out."""
     device_limit_bytes: int | None = None
-    """The device memory TensorFlow's allocator may use; None if unknown."""
+    """The amount of device memory that TensorFlow's allocator may use, or None if unknown."""
     larger_batch: LargerBatch | None = None
-    """The larger batch that the run leaves room for; None if unknown, or only slightly larger."""
+    """The larger batch that the run leaves room for, or None if it is unknown or only slightly larger."""
     seconds_restarting: float = 0.0
-    """The time, in seconds, from each death to the first new step of the attempt that oomph started after it."""
+    """The total time, in seconds, from each death to the first new step of the attempt that oomph then started."""
     refused: tuple[Refused, ...] = ()
     """The checkpoints that a resume could not use, such as damaged ones."""
 
@@ -150,17 +150,17 @@ class Summary:
 
     @property
     def exactness_reasons(self) -> tuple[str, ...]:
-        """The reasons why the label is no better, in words."""
+        """The reasons why the label is not better, in words."""
         return tuple(map(str, self.reasons))
 
     @property
     def eventful(self) -> bool:
-        """True if there is more to report than the end of the run."""
+        """True if there is more to report than that the run ended."""
         ours = self.restarts or self.recoveries or self.gave_up or self.left_out
         return bool(set(self.faults) - {UNRELATED} or ours or self.resumes or self.cut_off)
 
     def as_document(self) -> dict[str, Any]:
-        """Return the document of summary.json."""
+        """Return the contents of summary.json as a dict."""
         words = {
             "reasons": as_data(self.reasons),
             "exactness_reasons": list(self.exactness_reasons),
@@ -169,16 +169,16 @@ class Summary:
         return {"schema": SCHEMA, **asdict(self), **words}
 
     def to_json(self) -> str:
-        """Return the document of summary.json, as text."""
+        """Return the contents of summary.json as text."""
         return json.dumps(self.as_document(), indent=2) + "\n"
 
 
 def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
-    """Summarise a run over all its attempts, including those before a `--resume`."""
+    """Summarise a run across all its attempts, including those before a `--resume`."""
     by = ByKind(events)
     endings = by.facts(AttemptEnded)
     seconds = sum(_finite(ended.seconds) for ended in endings)
-    attempts = {event.attempt for event in events} - {0}  # from any event: the first may be lost
+    attempts = {event.attempt for event in events} - {0}  # any event counts, since the first one may be lost
     decided, recovered = by.facts(Decided), by.facts(Recovered)
     gave_up = decided[-1].reason if decided and decided[-1].action in ("give-up", "requeue") else ""
     repeated = sum(each.in_all for each in repeats(events).values())
@@ -221,7 +221,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
 
 
 def is_of_training(recovered: Recovered) -> bool:
-    """True if the step trains: evaluate, predict and `oomph.map_batches` find their own sizes."""
+    """True if the step is a training step. evaluate, predict and `oomph.map_batches` choose their own sizes."""
     return recovered.piece is None and recovered.during not in _NO_TRAINING
 
 
@@ -248,10 +248,10 @@ def _compared(events: Iterable[Event]) -> int:
 
 
 def _recovering(attempt: Iterable[Event]) -> float:
-    """Return the total time, in seconds, of the steps that ran out of memory, recovered or not.
+    """Return the total time, in seconds, of the steps that ran out of memory, whether or not they recovered.
 
-    Each error reports the time of its step so far, with the probes that failed in it. A step that ends in a request for
-    a new process lasted until then.
+    Each error reports how long its step has taken so far, including the probes that failed during it. A step that ends
+    with a request for a new process lasts until that request.
     """
     total = failed = probed = 0.0
     probed_at = math.inf
@@ -264,14 +264,14 @@ def _recovering(attempt: Iterable[Event]) -> float:
                     total -= probed
                 probed, probed_at = 0.0, math.inf
                 total, failed = total + (failed if seconds < failed else 0.0), _finite(seconds)
-            case ProbeFailed(seconds=seconds) if not failed:  # otherwise the step that recovers counts it
+            case ProbeFailed(seconds=seconds) if not failed:  # otherwise the step that recovers includes its time
                 total, probed = total + _finite(seconds), probed + _finite(seconds)
                 probed_at = min(probed_at, event.time)
     return total + failed + seconds_until_restart(attempt)
 
 
 def seconds_until_restart(attempt: Iterable[Event]) -> float:
-    """Return the seconds from the last out-of-memory error to the request for a new process, or 0."""
+    """Return the time, in seconds, from the last out-of-memory error to the request for a new process, or 0."""
     failed_at = math.nan
     for event in attempt:
         match event.fact:
@@ -290,9 +290,9 @@ def was_cut_off(ended: AttemptEnded) -> bool:
 
 
 def _input_wait(endings: Iterable[AttemptEnded]) -> float | None:
-    """Return the mean share of step time spent waiting for batches.
+    """Return the mean share of the step time spent waiting for batches.
 
-    Averages the attempts that measured it, weighted by duration.
+    This is the average over the attempts that measured it, weighted by their duration.
     """
     known = [(ended.input_wait, _finite(ended.seconds)) for ended in endings if ended.input_wait is not None]
     seconds = sum(seconds for _, seconds in known)
@@ -309,7 +309,7 @@ def _largest(values: Iterable[int | None]) -> int | None:
 
 
 def _device_peak(by: ByKind) -> int | None:
-    """Return the peak device memory of all fits, in bytes; None if anything else trained, as that is not measured."""
+    """Return the peak device memory of all fits, in bytes, or None if anything else trained, which is not measured."""
     if by.events(*_UNMEASURED):
         return None
     ended = _largest(each.device_peak_bytes for each in by.facts(AttemptEnded))
@@ -317,15 +317,15 @@ def _device_peak(by: ByKind) -> int | None:
 
 
 def _device_limit(by: ByKind) -> int | None:
-    """Return the smallest limit that a fit had, in bytes; None if unknown."""
+    """Return the smallest memory limit of any fit, in bytes, or None if unknown."""
     limits = (fit.device_limit_bytes or 0 for fit in by.facts(FitFinished))
     return min((limit for limit in limits if limit > 0), default=None)
 
 
 def _faults(by: ByKind) -> dict[str, int]:
-    """Count every out-of-memory error, and every other fault once for each attempt that it ended.
+    """Count every out-of-memory error, and each other fault once for every attempt that it ended.
 
-    A state that was not finite counts once: training continues with it.
+    A non-finite state counts only once, since training continues with it.
     """
     count: Counter[str] = Counter()
     ooms = [*by.facts(Oom), *by.facts(ProbeFailed)]
@@ -339,13 +339,13 @@ def _faults(by: ByKind) -> dict[str, int]:
 
 
 def _without_data(ended: Iterable[DataEnded]) -> int:
-    """Count the steps missing for lack of data, by the latest report on each epoch."""
+    """Count the steps that are missing because the data ran out, using the latest report for each epoch."""
     missing = {(each.fit, each.epoch): each.wanted - (each.step or 0) for each in ended}
     return sum(max(0, steps) for steps in missing.values())
 
 
 def _micro_batch(events: Iterable[Event]) -> int | None:
-    """Return the last size of micro-batches in journal order: times are unreliable if the clock was set back."""
+    """Return the last micro-batch size, in journal order. Times are unreliable if the clock was turned back."""
     found = None
     for event in events:
         match event.fact:
@@ -372,14 +372,14 @@ def _checkpoints(by: ByKind, seconds: float) -> Checkpoints:
 
 
 def why_uncompared(events: Iterable[Event]) -> tuple[Reason, ...]:
-    """Return the distinct reasons why repeated steps were not compared; a general one if the journal has none."""
+    """Return the distinct reasons why repeated steps were not compared, or a general one if the journal has none."""
     found = [each.reason for each in facts(events, NoWitnesses)]
     unwritten = tuple(because("records-unwritten", error=each) for each in dict.fromkeys(found))
     return unwritten or (because("no-records"),)
 
 
 def result_in_words(summary: Summary, most_reasons: int | None = None) -> str:
-    """Return the label and its reasons; empty unless the script trained and finished."""
+    """Return the label and its reasons, or an empty string unless the script trained and finished."""
     if not summary.steps or summary.exit_code != 0:
         return ""
     if "nan-loss" in summary.faults:
@@ -391,7 +391,7 @@ def result_in_words(summary: Summary, most_reasons: int | None = None) -> str:
 
 
 def improvement(summary: Summary) -> str:
-    """Return the one change that would improve the result; empty if there is no result, or nothing helps."""
+    """Return a change that would improve the result, or an empty string if there is no result or nothing helps."""
     if not result_in_words(summary) or summary.exactness not in (NOT_EQUAL, STARTED_OVER, REPLAYED):
         return ""
     if summary.exactness == STARTED_OVER and not summary.reasons:

@@ -1,1 +1,1 @@
-"""The `oomph run` process: it starts the script, judges how it ended, and restarts it."""
+"""Implements the `oomph run` process, which starts the script, judges how it ended, and restarts it."""

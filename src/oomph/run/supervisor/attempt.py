@@ -1,7 +1,7 @@
-"""One attempt: the script's process from start to end, as close to a plain `python script.py` as a parent can make it.
+"""Runs one attempt: the script's process from start to exit, as close to a plain `python script.py` as possible.
 
-stdin and stdout belong to the script, stderr to its front. One loop waits for output, heartbeats, signals and the end.
-It uses no threads, so the supervisor can fork safely between attempts.
+stdin and stdout belong to the script, and stderr to its front. A single loop waits for output, heartbeats, signals and
+the process's exit. There are no threads, so the supervisor can safely fork between attempts.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _OF_THE_FRONT = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of the process: the kernel's report, and the end of its stderr."""
+    """How the process ended: the status that the kernel reports, and the last part of its stderr."""
 
     returncode: int
     """The return code as in `subprocess`: −n for death by signal n."""
     seconds: float
     stderr: bytes
     stopped: bool
-    """True if the user or the scheduler requested the end; a death after that is not a crash."""
+    """True if the user or the scheduler asked the script to stop. A death after that is not a crash."""
     asked: str = ""
-    """The signal by which a scheduler announced the end; empty if there was none."""
+    """The signal with which a scheduler announced the end, or an empty string if there was none."""
     hang: Hang | None = None
-    """The hang for which oomph ended the script; None if there was none."""
+    """The hang that made oomph end the script, or None if there was none."""
     unkillable: str = ""
-    """The reason the process stays alive despite SIGKILL; empty if it has ended."""
+    """The reason why the process survives SIGKILL, or an empty string if it has exited."""
 
 
 class Attempt:
-    """A started script."""
+    """A script that was started and is supervised until it exits."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Attempt:
         meanwhile: Callable[[int], None] = lambda pid: None,
         complain: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """Start the script; raises UsageError for an unknown program. Each iteration calls `meanwhile(pid)`."""
+        """Start the script. Raises UsageError for an unknown program. Each loop iteration calls `meanwhile(pid)`."""
         self._front, self._signals, self._watch = front, signals, watch
         self._on_hang, self._meanwhile, self._complain_to = on_hang, meanwhile, complain
         self._hang: Hang | None = None
@@ -80,7 +80,7 @@ class Attempt:
         self._forwarding = Forwarding(signals, self._group, self._patience, watch, self._started)
 
     def wait(self) -> Ended:
-        """Pass on output and signals until the script's process ends; its children may live on."""
+        """Pass on output and signals until the script's process exits. Its children may outlive it."""
         while (returncode := returncode_of(self.pid)) is None and not self._group.unkillable:
             try:
                 self._attend()
@@ -100,29 +100,32 @@ class Attempt:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The PIDs of the started process and the reporting process, which differ under a shell."""
+        """The PIDs of the started process and of the process that sends heartbeats, which differ under a shell."""
         owner = None if self._watch is None else self._watch.owner
         return (self.pid,) if owner in (None, self.pid) else (self.pid, owner)
 
     def end_group(self, seconds: float = 10.0) -> bool:
-        """Kill the processes that the script left in its group; return True if that freed their memory in time.
+        """Kill the processes that the script left in its group. Return True if that freed their memory in time.
 
-        Call this before `close`: until the dead script is reaped, no other group can have its number.
+        Call this before `close`: until the dead script is reaped, its group number cannot be reused.
         """
         ended = self._group.end(seconds)
         self._front.drain()
         return ended
 
     def held(self) -> str:
-        """Explain why the reporting process, which also saves, survives SIGKILL; empty if it has ended."""
+        """Explain why the process that sends heartbeats survives SIGKILL, or return an empty string if it has exited.
+
+        This is also the process that saves checkpoints.
+        """
         return self._group.held(self.pids[-1])
 
     def leave_rest(self) -> None:
-        """Let the processes that the script left running continue, as after a plain start."""
+        """Let the processes that the script left running continue, as they would without oomph."""
         self._front.leave_rest()
 
     def close(self) -> int:
-        """Reap the process; return its peak memory in bytes."""
+        """Reap the process, and return its peak memory in bytes."""
         self._forwarding.close()
         self._tripwire.remove()
         self._watchdog.dismiss()
@@ -154,7 +157,7 @@ class Attempt:
             self._signals.clear_wakeup()
 
     def _look_for_hang(self) -> None:
-        """End a script that hangs."""
+        """End the script if it hangs."""
         found = None if self._watch is None or self._hang is not None else self._watch.look(self.pid)
         if found is not None:
             self._hang = found

@@ -1,4 +1,4 @@
-"""The conditions of an attempt outside the script: kernel log, OOM kills, GPUs, checkpoints."""
+"""Collects an attempt's conditions outside the script: kernel log, OOM kills, GPUs and checkpoints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oomph.run.supervisor import effects
 from oomph.terminal.console import Ticking
 
 _REFUSED = "refused"
-"""The kind of a promise that forbids micro-batches (`exact_step/micro_batch/exactness.py`)."""
+"""The kind of promise that rules out micro-batches (`exact_step/micro_batch/exactness.py`)."""
 _MEMORY_BACK_SECONDS = 50.0
 _MEMORY_POLL_SECONDS = 1.0
 
@@ -31,7 +31,7 @@ class Machine:
 
     @property
     def all_gpus(self) -> tuple[Gpu, ...]:
-        """Every GPU of the machine, as it was before the run."""
+        """All the machine's GPUs, as they were before the run."""
         return self._first.gpus()
 
     @property
@@ -40,10 +40,12 @@ class Machine:
         return visible(self.all_gpus, self.environ)
 
     def wait_for_memory(self, called_off: Callable[[], object]) -> float | None:
-        """Wait until the dead script's GPU memory is free again; return the seconds waited, or None on timeout.
+        """Wait until the dead script's GPU memory is free again.
+
+        Returns how long that took, in seconds, or None if it timed out or was called off.
 
         Args:
-            called_off: polled; the wait ends as soon as it returns True.
+            called_off: a function that is polled, and ends the wait as soon as it returns True.
         """
         started = time.monotonic()
         if not self.gpus:
@@ -57,16 +59,16 @@ class Machine:
         return time.monotonic() - started
 
     def listen(self) -> None:
-        """Receive the result of the GPU memory query from before the run; costs nothing once it has arrived."""
+        """Receive the result of the GPU memory query that started before the run. Costs nothing once it has arrived."""
         self._first.listen()
 
     def close(self) -> None:
-        """Stop the GPU memory query from before the run."""
+        """Stop the GPU memory query that started before the run."""
         self._first.close()
 
 
 class KernelWatch:
-    """The kernel's reports during one attempt, from just before its start."""
+    """Collects what the kernel reports during one attempt, from just before its start."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -75,12 +77,12 @@ class KernelWatch:
         self.oom_kills: int | None = None
         """The number of new OOM kills in oomph's control group."""
         self.kernel_lines: list[str] = []
-        """The lines of the kernel's log about the script and its GPUs."""
+        """The lines of the kernel log about the script and its GPUs."""
         self.broken_gpu = ""
-        """The UUID of the GPU that the log calls broken, or its bus address if NVML does not know it; empty if none."""
+        """The UUID of the GPU that the log reports as broken, if any, or its bus address if NVML doesn't know it."""
 
     def look_back(self, pids: Collection[int]) -> None:
-        """Collect, after the attempt's end, what happened during it."""
+        """Collect what happened during the attempt, once it has ended."""
         now = available_memory.oom_kills()
         self.oom_kills = None if self._kills is None or now is None else now - self._kills
         lines = self._kernel.read()
@@ -96,7 +98,7 @@ class KernelWatch:
 def conditions(
     machine: Machine, broken_gpu: str, events: Sequence[Event], run_dir: Path | None, returncode: int
 ) -> Conditions:
-    """Return the conditions after an attempt in which the script wrote these events."""
+    """Return the conditions after an attempt, given the events that the script wrote during it."""
     resumed_from, step = _resumed_from(events), _last_to_fail(events)
     return Conditions(
         gpus=tuple(gpu.uuid for gpu in machine.gpus),
@@ -116,7 +118,7 @@ def _in_half_precision(events: Sequence[Event]) -> bool:
 
 
 def _resumed_from(events: Sequence[Event]) -> str:
-    """Return the checkpoint within a fit that the attempt resumed from; empty if it has saved a newer one."""
+    """Return the checkpoint within a fit that the attempt resumed from, unless it has saved a newer one."""
     name = ""
     for event in events:
         match event.fact:
@@ -130,7 +132,7 @@ def _resumed_from(events: Sequence[Event]) -> str:
 
 
 def _last_to_fail(events: Sequence[Event]) -> Oom | Recovered | None:
-    """Return the last step of known size that ran out of memory, whether or not it recovered; None if there is none."""
+    """Return the last step of known size that ran out of memory, recovered or not, or None if there is none."""
     for event in reversed(events):
         match event.fact:
             case Oom() | Recovered() as step if step.micro_batch or step.batch is not None:
@@ -139,9 +141,9 @@ def _last_to_fail(events: Sequence[Event]) -> Oom | Recovered | None:
 
 
 def _why_refused(step: Oom | Recovered | None, events: Sequence[Event]) -> str:
-    """Return the reason that a probe gave against splitting the batch of this step; empty if it gave none.
+    """Return the reason that a probe gave against splitting this step's batch, or an empty string if there is none.
 
-    A fit has one verdict for each layout of its batches. The last one counts, unless the batch was split all the same.
+    A fit has one verdict per batch layout. The last one counts, unless the batch was split anyway.
     """
     if not isinstance(step, Oom) or step.micro_batch not in (None, step.batch):
         return ""

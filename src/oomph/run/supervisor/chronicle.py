@@ -1,6 +1,6 @@
-"""The journal of a run as written and read by the supervisor.
+"""Writes and reads a run's journal for the supervisor.
 
-A run without a directory keeps the supervisor's own events in memory and builds its summary from them.
+For a run without a directory, the supervisor's own events are kept in memory, and the summary is built from them.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from oomph.run.supervisor.settings import MachineAtStart
 
 _MOST_KERNEL_LINES = 20
 _LONGEST_START_SECONDS = 10.0
-"""The time, in seconds, after which Python has certainly loaded oomph, even from a slow disk."""
+"""The time, in seconds, by which Python has certainly loaded oomph, even from a slow disk."""
 _LONGEST_GAP_SECONDS = 7 * 86400.0
-"""The longest gap between events, in seconds; a longer one means that the clock was set forward."""
+"""The longest plausible gap between events, in seconds. A longer one means that the clock was turned forward."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """The end of an attempt: what was observed, its diagnosis, and the decision."""
+    """How an attempt ended: what was observed, the diagnosis, and the decision."""
 
     ended: Ended
     names: tuple[Named, ...]
-    """The faults found, the likeliest first."""
+    """The faults found, most likely first."""
     ending: Ending
     conditions: Conditions
     action: Action
@@ -62,11 +62,11 @@ class Judged:
 
 
 class Chronicle:
-    """The events of one run.
+    """Writes and reads the events of one run.
 
     Args:
-        run_dir: None for a run without a directory.
-        attempts: the number of earlier attempts of the run.
+        run_dir: the run directory, or None if the run has none.
+        attempts: the number of attempts that the run has had so far.
     """
 
     def __init__(self, run_dir: Path | None, attempts: int) -> None:
@@ -74,7 +74,7 @@ class Chronicle:
         self._journal = Journal(None, 0, "supervisor")
         self._own: list[Event] = []
         self._newest_checkpoint: int | None = None
-        """The number of the newest checkpoint when this attempt started; None if unknown."""
+        """The number of the newest checkpoint when this attempt started, or None if unknown."""
 
     def begin_attempt(
         self, command: Sequence[str], python: str, machine: MachineAtStart, start_over: bool = False
@@ -95,17 +95,17 @@ class Chronicle:
         self.write(AttemptStarted(python=python, command=list(command), newest_checkpoint=self._newest_checkpoint))
 
     def write(self, fact: Fact) -> None:
-        """Append a supervisor event."""
+        """Append an event to the supervisor's journal."""
         self._own.append(self._journal.write(fact))
 
     def close_attempt(self, exit_code: int | None = None) -> None:
-        """Close the attempt's journal; with an exit code, record the end of the run first."""
+        """Close the attempt's journal. If there is an exit code, record the end of the run first."""
         if exit_code is not None:
             self.write(RunEnded(exit_code=exit_code))
         self._journal.close()
 
     def write_hang(self, hang: Hang) -> None:
-        """Record the hang before ending it, since that may take a long time, or kill the supervisor as well."""
+        """Record a hang. Call this before ending the script, which may take a while, or kill the supervisor as well."""
         self.write(
             Hung(
                 phase=hang.phase.name.lower().replace("_", "-"),
@@ -142,7 +142,7 @@ class Chronicle:
         self.close_attempt(None if isinstance(judged.action, Restart) else judged.action.exit_code)
 
     def close_lost_attempt(self) -> Ledger:
-        """Record, on --resume, the end of an attempt whose supervisor was killed; return the ledger."""
+        """On `--resume`, record the end of an attempt whose supervisor was killed, and return the ledger."""
         if self._run_dir is None or self.attempt == 0:
             return Ledger()
         events = read_journal(self._run_dir, self.attempt)
@@ -165,15 +165,15 @@ class Chronicle:
         return decisions.ledger_of(read_journal(self._run_dir))
 
     def _forget_board(self) -> None:
-        """Delete the board that contains the previous attempt's measurements."""
+        """Delete the board, which contains the previous attempt's measurements."""
         try:
             if self._run_dir is not None:
                 (self._run_dir / BOARD).unlink(missing_ok=True)
         except OSError:
-            pass  # a folder that cannot be written has no board either
+            pass  # a folder that cannot be written to has no board either
 
     def _measured(self) -> dict[str, Any]:
-        """Return the script's own metrics: waiting for batches as a share of the step time, and peak memory."""
+        """Return what the script measured itself: the share of step time spent waiting for batches, and peak memory."""
         measured, _ = ({}, ()) if self._run_dir is None else BoardReader(self._run_dir).read()
         seconds, waited = measured.get("step_seconds_total"), measured.get("input_wait_seconds_total")
         peak = measured.get("allocator_peak_bytes") if "allocator_limit_bytes" in measured else None
@@ -183,17 +183,17 @@ class Chronicle:
         }
 
     def machine_before(self) -> Mapping[str, Any] | None:
-        """Return the newest snapshot of the machine from earlier attempts; None if there is none."""
+        """Return the latest snapshot of the machine from earlier attempts, or None if there is none."""
         found = None if self._run_dir is None or not self.attempt else last(read_journal(self._run_dir), MachineSeen)
         return None if found is None else found.snapshot
 
     def progress(self) -> Progress | None:
-        """Return the progress of this attempt; None if it has not committed a step."""
+        """Return the progress of this attempt, or None if it has not committed a step."""
         progress = None if self._run_dir is None else read_progress(self._run_dir)
         return self._with_saved(progress) if progress is not None and progress.attempt == self.attempt else None
 
     def _with_saved(self, progress: Progress) -> Progress:
-        """Count a checkpoint that is complete but not on the board: a process may be killed between the two."""
+        """Include a complete checkpoint that the progress lacks, because the process was killed before recording it."""
         found = self._checkpoints()
         if found is None or self._newest_checkpoint is None:
             return progress
@@ -201,7 +201,7 @@ class Chronicle:
         return replace(progress, saved=saved) if progress.saved < saved <= progress.steps else progress
 
     def _checkpoints(self) -> Path | None:
-        """Return the folder of the run's checkpoints; None if there is none, or it is not the run's own."""
+        """Return the folder of the run's checkpoints, or None if there is none or it is not the run's own."""
         there = self._run_dir is not None and is_own_folder(self._run_dir, "checkpoints")
         return self._run_dir / "checkpoints" if self._run_dir is not None and there else None
 
@@ -213,7 +213,7 @@ class Chronicle:
         )
 
     def events(self) -> Sequence[Event]:
-        """Return every event of the run; if no journal can be written, the supervisor's own events from memory."""
+        """Return every event of the run. Use the supervisor's own events from memory if they could not be written."""
         found = [] if self._run_dir is None else read_journal(self._run_dir)
         return found if any(event.attempt == self.attempt for event in found) else [*found, *self._own]
 
@@ -223,17 +223,17 @@ class Chronicle:
         return self._journal.is_silent
 
     def own_events(self) -> Sequence[Event]:
-        """Return the supervisor's events in this call of `oomph run`."""
+        """Return the events that the supervisor wrote during this `oomph run` invocation."""
         return self._own
 
     def of_the_script(self) -> list[Event]:
-        """Return the events of the script's processes in this attempt."""
+        """Return the events that the script's processes wrote in this attempt."""
         if self._run_dir is None:
             return []
         return [event for event in read_journal(self._run_dir, self.attempt) if event.role != "supervisor"]
 
     def loops(self) -> list[tuple[str, int, int]]:
-        """Return the lines of the training loops that the script has reported."""
+        """Return the file and the line numbers of each training loop that the script has reported."""
         events = self.of_the_script()
         seen = [fit.loops or () for fit in facts(events, FitStarted)] + [loop.loops for loop in facts(events, LoopSeen)]
         return [(str(file), int(first), int(final)) for loops in seen for file, first, final in loops]
@@ -243,7 +243,7 @@ class Chronicle:
         return self._run_dir is None or any(self._run_dir.glob("owner-*")) or self._ended_at_once()
 
     def _ended_at_once(self) -> bool:
-        """True if the script was stopped before its Python was certain to have loaded oomph."""
+        """True if the script was stopped so early that its Python may not have loaded oomph yet."""
         ended, decided = last(self._own, AttemptEnded), last(self._own, Decided)
         if ended is None or decided is None or ended.seconds > _LONGEST_START_SECONDS:
             return False
@@ -251,7 +251,7 @@ class Chronicle:
 
 
 def _lasted(events: Sequence[Event]) -> float:
-    """Return the duration of an attempt in seconds: the sum of the gaps between events, without clock changes."""
+    """Return the duration of an attempt, in seconds: the sum of the gaps between events, excluding clock changes."""
     times = [event.time for event in events]
     gaps = [later - earlier for earlier, later in pairwise(times)]
     return sum(gap for gap in gaps if 0 < gap < _LONGEST_GAP_SECONDS)

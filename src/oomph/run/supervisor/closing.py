@@ -48,7 +48,7 @@ class RunOutcome:
 
 @dataclass(frozen=True)
 class Closing:
-    """The end of one run."""
+    """Closes one run."""
 
     run: RunDirectory | None
     chronicle: Chronicle
@@ -58,7 +58,7 @@ class Closing:
     voice: Voice
 
     def close(self, action: Finish | GiveUp | Requeue) -> RunOutcome:
-        """Close the run. No error here changes the exit code."""
+        """Close the run. An error here does not change the exit code."""
         summary = summarise(self.chronicle.own_events(), action.exit_code)
         try:
             events = self.chronicle.events()
@@ -87,9 +87,9 @@ class Closing:
         return RunOutcome(action.exit_code, summary)
 
     def _unused(self, events: Sequence[Event]) -> list[Record]:
-        """Return the checkpoints with more steps than were trained, and the checkpoints of interrupted training.
+        """Return the checkpoints with more steps than were trained, and those of interrupted training.
 
-        With `--start-over`, checkpoints of earlier attempts are ignored.
+        With `--start-over`, checkpoints from earlier attempts are ignored.
         """
         attempt, starts_over = self.chronicle.attempt, self.settings.guarding.ignore_before is not None
         cut, own_alone = interrupted(events, attempt), attempt == 1 or starts_over
@@ -110,7 +110,7 @@ class Closing:
         self.voice.say(f"{'kept':<{HEAD}}{names} in {shown(self.run)}/checkpoints, {more}", HEAD, again)
 
     def _keep_safely(self, folder: Path, events: Sequence[Event], summary: Summary, status: str) -> None:
-        """Delete unneeded checkpoints and write the summary. Even on a full disk, the user is told how it ended."""
+        """Delete unneeded checkpoints and write the summary. Even if the disk is full, the user learns how it ended."""
         try:
             self._keep(folder, events, summary, status)
         except OSError as error:
@@ -120,13 +120,13 @@ class Closing:
         if status == FINISHED and is_own_folder(folder, "checkpoints"):  # nothing is left to resume
             not_finite = last(events, CheckpointSkipped) is not None
             for path in folder.glob("checkpoints/finished-*" if not_finite else "checkpoints"):
-                shutil.rmtree(path, ignore_errors=True)  # after NaN the last finite checkpoint stays
+                shutil.rmtree(path, ignore_errors=True)  # after NaN, keep the last finite checkpoint
             if not not_finite:
                 (folder / "witness").unlink(missing_ok=True)
         replace_own(folder, "summary.json", summary.to_json().encode())
 
     def _again(self, events: Sequence[Event], action: Finish | GiveUp | Requeue) -> str:
-        """Return the command that resumes a stopped run; empty for a run that ended by itself."""
+        """Return the command that resumes a stopped run, or an empty string for a run that ended on its own."""
         decided = last(events, Decided)
         asked = decided is not None and (decided.ending or {}).get("stopped")
         if self.run is None or action.exit_code == 0 or not (asked or action.exit_code in STOPPED):
@@ -150,7 +150,7 @@ class Closing:
 
 
 def note(run: RunDirectory | None, voice: Voice, **changes: Any) -> None:
-    """Update run.json. A full disk or a deleted folder must not end the training."""
+    """Update run.json. A full disk or a deleted folder must not end the run."""
     if run is not None:
         try:
             run.update(**changes)

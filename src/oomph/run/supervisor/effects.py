@@ -1,4 +1,4 @@
-"""Puts decisions and settings into effect: the script's environment, its handover, its checkpoints."""
+"""Puts decisions and settings into effect, via the script's environment, its handover and its checkpoints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _IN_THE_SCRIPT = ("no-xla", "prefetch", "precision", "skip-batch")
 
 
 def environ_after(changes: Iterable[Change], environ: Mapping[str, str], gpus: Sequence[Gpu]) -> dict[str, str]:
-    """Return the environment with the changes that affect it; `gpus` are all GPUs of the machine."""
+    """Return the environment after applying the changes that affect it. `gpus` are all GPUs in the machine."""
     changed = dict(environ)
     for change in changes:
         if change.name in _VARIABLES:
@@ -40,18 +40,18 @@ def environ_after(changes: Iterable[Change], environ: Mapping[str, str], gpus: S
 
 
 def in_effect(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the changes that this environment already makes."""
+    """Return the names of the changes that this environment already makes."""
     there = {name: value.lower().replace("false", "0") for name, value in environ.items()}
     return tuple(change for change, (name, value) in _VARIABLES.items() if there.get(name) == value)
 
 
 def most_samples(changes: Iterable[Change]) -> int | None:
-    """Return the largest micro-batch still allowed, in samples; None if no change limits it."""
+    """Return the largest micro-batch still allowed, in samples, or None if no change limits it."""
     return min((int(change.value) for change in changes if change.name == "micro-batch"), default=None)
 
 
 def for_the_script(changes: Iterable[Change]) -> tuple[tuple[str, str], ...]:
-    """Return the changes that the script's process has to make."""
+    """Return the changes that the script's process itself has to make."""
     return tuple((change.name, change.value) for change in changes if change.name in _IN_THE_SCRIPT)
 
 
@@ -62,7 +62,7 @@ def set_aside(checkpoints: Path, name: str) -> None:
     try:
         (checkpoints / name).rename(checkpoints / f"refused-{name}")
     except OSError:
-        pass  # already gone, or cannot be moved: then it fails again, and the next rung applies
+        pass  # it is already gone, or cannot be renamed: it will then fail again, and the next rung applies
 
 
 _PACKAGE = Path(oomph.__file__).resolve().parent
@@ -70,13 +70,13 @@ _SITE = _PACKAGE / "inject" / "site"
 
 
 def surrounding(settings: Settings, changes: Sequence[Change], gpus: Sequence[Gpu], entropy: str) -> dict[str, str]:
-    """Return oomph's environment with the doctor's repairs and the changes decided so far.
+    """Return oomph's own environment with the doctor's repairs and the changes decided so far.
 
     Args:
         settings: the settings of the run.
         changes: the changes in effect.
-        gpus: all GPUs of the machine.
-        entropy: the run's entropy; empty for none.
+        gpus: all GPUs in the machine.
+        entropy: the run's entropy, or an empty string for none.
     """
     environ = dict(os.environ)
     environ.pop(OWNER_VARIABLE, None)  # a run inside another run has its own owner
@@ -89,7 +89,7 @@ def surrounding(settings: Settings, changes: Sequence[Change], gpus: Sequence[Gp
 
 
 def put_site_first(environ: dict[str, str]) -> None:
-    """Put oomph's sitecustomize first, so that every Python with this environment loads it before its script."""
+    """Put oomph's sitecustomize first, so that every Python in this environment loads it before running its script."""
     path = environ.get("PYTHONPATH")
     environ["PYTHONPATH"] = f"{_SITE}{os.pathsep}{path}" if path else str(_SITE)
 
@@ -97,7 +97,7 @@ def put_site_first(environ: dict[str, str]) -> None:
 def handover(
     settings: Settings, changes: Sequence[Change], run: RunDirectory | None, attempt: int, watch: Watch
 ) -> Handover:
-    """Build the handover from the supervisor to the script's process."""
+    """Build the handover that the supervisor passes to the script's process."""
     beat_inode, stacks_inode = watch.inodes
     return Handover(
         package=str(_PACKAGE),

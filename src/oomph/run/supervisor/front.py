@@ -1,7 +1,7 @@
-"""Front: the connections of a supervised process, and standard input, which the next attempt may read again.
+"""Connects a supervised process to a terminal or pipes through a front, and rewinds stdin for the next attempt.
 
-Currently, a front is a terminal, or the pipes in its place. The attempt asks its front for the other end of stderr,
-lets it pass on what was written there, and asks it to follow the job control of a shell.
+Currently, a front is a terminal, or the pipes that replace it. It provides the other end of the script's stderr, passes
+on what was written there, and follows the shell's job control.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TERMINAL_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 
 class Front(Protocol):
-    """The side that a supervised process is connected to."""
+    """The interface that connects a supervised process to the outside, such as a terminal."""
 
     script_fd: int
     """The descriptor that becomes the stderr of the process."""
@@ -37,19 +37,19 @@ class Front(Protocol):
         """Return the descriptors that become readable when there is something to pass on."""
 
     def carry(self, ready: Collection[int], phase: Phase | None) -> None:
-        """Pass on what was written, if any of these sources is ready."""
+        """Pass on what was written if one of the ready descriptors is a source of this front."""
 
     def drain(self) -> None:
-        """Pass on what has been written, without waiting for more."""
+        """Pass on what has been written so far, without waiting for more."""
 
     def obey(self, signum: int) -> None:
-        """Handle a signal about the connection: SIGTSTP, SIGCONT, SIGWINCH."""
+        """Handle a signal that concerns the connection: SIGTSTP, SIGCONT or SIGWINCH."""
 
     def follow_stops(self, pid: int, group: ProcessGroup) -> None:
         """Stop as well if the process was stopped from the terminal."""
 
     def end(self, killed: bool) -> bytes:
-        """Show the rest of stderr once the process has ended; return the end of that output."""
+        """Show the rest of stderr once the process has exited, and return the last part of its output."""
 
     def leave_rest(self) -> None:
         """Keep passing on the output of processes that outlive the script."""
@@ -59,7 +59,7 @@ class Front(Protocol):
 
 
 class TerminalFront:
-    """The terminal of the user, or the pipes in its place: stderr passes through, and Ctrl-Z stops both."""
+    """The user's terminal, or the pipes that replace it. Passes stderr through, and lets Ctrl-Z stop both processes."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class TerminalFront:
         reports: NativeReports | None = None,
         voice: Voice | None = None,
     ) -> None:
-        """Keep the end of stderr in `log`; `reports` holds back TensorFlow's reports of failed allocations."""
+        """Keep the last part of stderr in `log`. `reports` holds back TensorFlow's reports of failed allocations."""
         self._terminal, self._reports, self._voice = terminal, reports, voice or Voice()
         self._tail = Tail(log)
         self._pump = Pump(2, self._tail, bytes if reports is None else reports.take, self._voice)
@@ -80,7 +80,7 @@ class TerminalFront:
         self._pump.started()
 
     def sources(self) -> list[int]:
-        """Return the descriptor of the script's stderr, while any process has it open."""
+        """Return the descriptor of the script's stderr, as long as any process has it open."""
         return [self._pump.source_fd] if self._pump.open else []
 
     def carry(self, ready: Collection[int], phase: Phase | None) -> None:
@@ -92,18 +92,18 @@ class TerminalFront:
             self._pump.show(self._reports.attend(phase, quiet=not is_ready))
 
     def drain(self) -> None:
-        """Pass on what has been written."""
+        """Pass on what has been written so far."""
         self._pump.drain()
 
     def obey(self, signum: int) -> None:
-        """Note that Ctrl-Z was pressed, or resize the script's stderr with the terminal."""
+        """Remember that Ctrl-Z was pressed, or resize the script's stderr when the terminal is resized."""
         if signum == signal.SIGWINCH:
             self._pump.follow_window()
         else:
             self._suspending = signum == signal.SIGTSTP
 
     def follow_stops(self, pid: int, group: ProcessGroup) -> None:
-        """Lend a script that the terminal has stopped the terminal; if that fails, stop too, as a shell stops a job."""
+        """Lend the terminal to a script that was stopped for using it. If that fails, stop too, as a shell would."""
         stop = process_group.stop_signal(pid)
         if stop not in _TERMINAL_STOPS:
             return
@@ -122,7 +122,7 @@ class TerminalFront:
         group.send(signal.SIGCONT)
 
     def end(self, killed: bool) -> bytes:
-        """Show the rest of stderr, and take the terminal back. An error here must not lose the exit code."""
+        """Show the rest of stderr, and take back the terminal. An error here must not lose the exit code."""
         try:
             self._pump.drain()
             if self._reports is not None:
@@ -133,7 +133,7 @@ class TerminalFront:
         return self._tail.data
 
     def leave_rest(self) -> None:
-        """Let the script's remaining processes continue, as after a plain start, and keep forwarding their stderr."""
+        """Let the script's remaining processes continue on their own, and keep forwarding their stderr."""
         if self._pump.open:
             self._pump.carry_in_background()
 
@@ -146,7 +146,7 @@ _STDIN = 0
 
 
 class StandardInput:
-    """Remembers the position of standard input at the start of the run."""
+    """Remembers the position in standard input at the start of the run, and restores it."""
 
     def __init__(self) -> None:
         self._offset: int | None = None
@@ -158,7 +158,7 @@ class StandardInput:
             pass  # closed
 
     def rewind(self) -> str:
-        """Rewind for the next attempt; return the message to print if that is impossible."""
+        """Rewind for the next attempt, or return the message to print if that is impossible."""
         if self._offset is not None:
             os.lseek(_STDIN, self._offset, os.SEEK_SET)
             return ""

@@ -1,4 +1,4 @@
-"""Chooses the Python that runs the script, and finds another one if that lacks TensorFlow."""
+"""Chooses the Python that runs the script, and looks for a different one if it lacks TensorFlow."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _PROBE = (
     "import sys; path = sys.path[:]; sys.path[:] = filter(None, path); import importlib.util; sys.path[:] = path; "
     "sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
 )
-"""Imports nothing from the working directory, where the module to find may be."""
+"""A program that looks for a module. It imports nothing from the working directory, which may contain that module."""
 _PROBE_SECONDS = 20
 
 
 def python_of(command: Command, wanted: str | None, say: Callable[[str], None]) -> str:
-    """Return the Python of the script; empty for a command line, which chooses its own."""
+    """Return the Python that runs the script, or an empty string for a command line that chooses its own."""
     if command.form == "command" and wanted is None:
         return command.own_python
     return choose_python(wanted, say)
 
 
 def choose_python(wanted: str | None, say: Callable[[str], None]) -> str:
-    """Return the Python named with --python, otherwise oomph's, or the active environment's if only it has TensorFlow.
+    """Return the Python given with --python, otherwise oomph's, or the active environment's if only it has TensorFlow.
 
     Args:
-        wanted: the Python that --python names.
-        say: called if none was named and the choice is not oomph's own Python.
+        wanted: the value of --python, or None.
+        say: called with a message if none was given and the choice is not oomph's own Python.
     """
     if wanted is None:
         if has_itself(_TENSORFLOW):
@@ -66,12 +66,12 @@ def _why_not(path: str, wanted: str) -> str:
 
 
 def has_itself(name: str) -> bool:
-    """True if the Python that runs oomph finds the module, without importing it."""
+    """True if the Python that runs oomph can find the module. Does not import it."""
     return name in sys.modules or importlib.util.find_spec(name) is not None
 
 
 def has_module(python: str, name: str) -> bool:
-    """True if this Python finds the module, without importing it."""
+    """True if the given Python can find the module. Does not import it."""
     try:
         return run([python, "-c", _PROBE, name], without_own_variables(os.environ), _PROBE_SECONDS).returncode == 0
     except OSError:
@@ -79,19 +79,19 @@ def has_module(python: str, name: str) -> bool:
 
 
 def missing_module(events: Iterable[Event]) -> str | None:
-    """Return `tensorflow` or `keras`, if the script ended because its Python lacks it."""
+    """Return `tensorflow` or `keras` if the script failed because its Python lacks it, otherwise None."""
     failed = (each for each in facts(events, UncaughtException) if each.type == "ModuleNotFoundError")
     return next((found for each in failed if (found := module_in(each.message)) is not None), None)
 
 
 def module_in(message: str) -> str | None:
-    """Return `tensorflow` or `keras`, if the message says that it is missing."""
+    """Return `tensorflow` or `keras` if the message says that it is missing, otherwise None."""
     found = _MISSING.search(message)
     return found[1] if found and found[1] in _WANTED else None
 
 
 def advise(module: str, python: str, command: Command, verb: str = "run") -> str:
-    """Say, in one sentence, which Python has the module, and which command uses it."""
+    """Return a sentence that says which Python has the module, and which command uses that Python."""
     other = next((other for other in candidates(python) if has_module(other, module)), None)
     if command.form == "command":
         use = ": use a Python that has it" if other is None else f"; {other} has it: use that Python"
@@ -104,7 +104,7 @@ def advise(module: str, python: str, command: Command, verb: str = "run") -> str
 
 
 def started_python(events: Iterable[Event]) -> str | None:
-    """Return the Python that ran the script; a command line may start any Python."""
+    """Return the Python that actually ran the script, since a command line may start any Python."""
     found = facts((event for event in events if event.role == "script"), ProcessStarted)
     return next((each.python for each in found if each.python), None)
 
@@ -121,7 +121,7 @@ def candidates(python: str, environ: Mapping[str, str] | None = None) -> Iterato
 
 
 def _active(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the Python of the active environment: a virtual one, conda's, or the first on PATH."""
+    """Yield the Python of the active virtual or conda environment, then the first one on PATH."""
     seen = {_identity(sys.executable)}
     on_path = (shutil.which(name, path=environ.get("PATH")) for name in ("python", "python3"))
     for path in (*_of_environments(environ), *on_path):
@@ -146,5 +146,5 @@ def _places(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _identity(python: str) -> tuple[str, str]:
-    """Return a key that is equal for two names of the same Python, but differs for two environments based on it."""
+    """Return a key that is the same for two names of one Python, but differs for two environments based on it."""
     return os.path.realpath(os.path.dirname(python)), os.path.realpath(python)

@@ -1,4 +1,4 @@
-"""Turns an `oomph run` request into a supervised run: the command, its Python and the run directory."""
+"""Turns an `oomph run` request into a supervised run: finds the command, its Python and the run directory."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from oomph.terminal.message import shown_line
 
 @dataclass(frozen=True)
 class Request:
-    """The user's request to `oomph run`."""
+    """What the user asked `oomph run` to do."""
 
     words: tuple[str, ...]
     """The script and its arguments, `-m module ...` or `-- command ...`."""
     run_dir: str | None = None
     resume: str | None = None
-    """None for a new run, empty for the newest unfinished run of the same command, otherwise the run's directory."""
+    """The run's directory, or "" for the latest unfinished run of the same command, or None for a new run."""
     python: str | None = None
     guarding: Guarding = field(default_factory=Guarding)
     allowed: frozenset[str] = frozenset()
-    """Changes that alter the mathematics and that the user allows: names of `ladder.OPT_IN`."""
+    """The names of the changes in `ladder.OPT_IN`, which alter the mathematics, that the user has allowed."""
     typed: tuple[str, ...] = field(default=(), compare=False)
     """The options as typed, for the command that resumes the run."""
 
 
 def launch(request: Request) -> RunOutcome:
-    """Run the script under supervision until it finishes; raises OomphError if it cannot be started."""
+    """Run the script under supervision until the run is over. Raises OomphError if it cannot be started."""
     fill_standard()
     _check_working_directory()
     command = parse_command(request.words)
@@ -73,7 +73,7 @@ def launch(request: Request) -> RunOutcome:
 
 
 def _run_plainly(command: Command, python: str) -> NoReturn:
-    """Replace this process with the script: if oomph cannot work, the script still runs."""
+    """Replace this process with the script, so that the script still runs even though oomph cannot."""
     say(f"fewer than {LEAST} files may be open at a time (ulimit -n): the script runs without oomph")
     argv = command.argv(python)
     try:
@@ -83,7 +83,7 @@ def _run_plainly(command: Command, python: str) -> NoReturn:
 
 
 def _open(request: Request, command: Command, python: str) -> RunDirectory | None:
-    """Open the run directory; None if the default one cannot be written: the script then trains without it."""
+    """Open the run directory, or return None if the default one cannot be written. The script then runs without it."""
     run, why_anew = (None, []) if request.resume is None else _resume(request, command)
     if run is not None:
         note(run, Voice(), python=python, host=process_identity.host(), options=request.typed)
@@ -96,7 +96,7 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
     )  # fmt: skip
     explicit = request.run_dir or _anew_in(request)
     if explicit is not None:
-        run = RunDirectory.create(Path(explicit), record)  # before a new run is announced: it may be impossible there
+        run = RunDirectory.create(Path(explicit), record)  # first, since it may fail: then no new run is announced
     for line in why_anew:
         say(line)
     if run is not None:
@@ -109,7 +109,7 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
 
 
 def _check_working_directory() -> None:
-    """Raise UsageError in a deleted folder, where relative paths and the default run directory fail."""
+    """Raise UsageError if the working directory was deleted: relative paths and the default run directory need it."""
     try:
         os.getcwd()
     except OSError as error:
@@ -117,7 +117,7 @@ def _check_working_directory() -> None:
 
 
 def _check_directories(request: Request) -> None:
-    """Check the named run directory before anything is written to it."""
+    """Check the run directory that the user specified before anything is written to it."""
     if not request.resume:
         return
     if request.run_dir and os.path.realpath(request.run_dir) != os.path.realpath(request.resume):
@@ -133,7 +133,7 @@ def _check_directories(request: Request) -> None:
 
 
 def _check_may_be_entered(resume: str) -> None:
-    """Raise UsageError if it cannot be seen whether the folder has a run: a new one would ignore its checkpoints."""
+    """Raise UsageError if the folder is inaccessible: it may have a run, whose checkpoints a new run would ignore."""
     try:
         locked = os.path.isdir(resume) and not os.access(resume, os.R_OK | os.X_OK)
         os.stat(resume)
@@ -146,9 +146,10 @@ def _check_may_be_entered(resume: str) -> None:
 
 
 def _resume(request: Request, command: Command) -> tuple[RunDirectory | None, list[str]]:
-    """Return the run to resume, or None with the lines that say why a new one starts, as at a scheduler's first start.
+    """Return the run to resume, or None and the lines that explain why a new run starts.
 
-    Only a finished run is announced at once, since it is renamed at once.
+    There is nothing to resume when a scheduler starts the script for the first time, for example. A finished run is
+    reported immediately instead, because it is renamed immediately.
     """
     named = request.resume or request.run_dir
     stored = [] if named else unfinished_runs(os.getcwd())
@@ -182,14 +183,14 @@ def _resume(request: Request, command: Command) -> tuple[RunDirectory | None, li
 
 
 def _newest_of(command: Command, stored: Sequence[StoredRun]) -> Path | None:
-    """Return the newest run of exactly this command."""
+    """Return the path of the latest run of exactly this command."""
     words = tuple(redacted_words(command.words))  # as in run.json
     found = first_trusted(run for run in stored if run.record.command == words)
     return None if found is None else found.path
 
 
 def _with_other_arguments(command: Command, stored: Sequence[StoredRun]) -> list[str]:
-    """Return the line that offers the newest idle run of the same script with other arguments, if there is one."""
+    """Return a line that suggests the latest idle run of the same script with different arguments, if there is one."""
     words = tuple(redacted_words(command.words))
     others = (run for run in stored if run.record.command != words)
     same_script = (run for run in others if what_runs(run.record.command) == what_runs(words))
@@ -201,9 +202,10 @@ def _with_other_arguments(command: Command, stored: Sequence[StoredRun]) -> list
 
 
 def _set_aside(path: Path) -> str:
-    """Rename the finished run so that the new one can use its path; return the words that report this.
+    """Rename the finished run so that the new one can use its path, and return the words that report this.
 
-    Holds the lock of the finished run: otherwise the later of two starts would move the other's new run.
+    This requires the finished run's lock. Without it, if two runs start together, the second would move the first's new
+    run.
     """
     try:
         finished = RunDirectory.reopen(path)
@@ -222,7 +224,7 @@ def _set_aside(path: Path) -> str:
 
 
 def _anew_in(request: Request) -> str | None:
-    """Return the folder of `--resume=DIR` if it is still empty: the next start will look for a run there."""
+    """Return the folder given by `--resume=DIR` if it is still empty, as the next start will look for a run there."""
     return request.resume if request.resume and not _in_use(Path(request.resume)) else None
 
 

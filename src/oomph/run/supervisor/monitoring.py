@@ -1,4 +1,4 @@
-"""The monitor of an attempt: starts the sampler alongside the script, and reports and records what it finds."""
+"""Monitors an attempt: starts the sampler alongside the script, then reports and records its findings."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from oomph.monitor.process import SamplerProcess
 from oomph.terminal.console import Voice
 
 _START_SECONDS = 5.0
-"""The time, in seconds, before the monitor starts: scripts that end sooner need none, and TensorFlow's import needs the
-processor."""
+"""How long to wait, in seconds, before starting the monitor. Scripts that finish sooner don't need one, and importing
+TensorFlow needs the CPU."""
 _LOOK_SECONDS = 0.5
 
 
 class Monitoring:
-    """The monitor of one attempt.
+    """Monitors one attempt.
 
     Args:
-        run_dir: None for a run without a directory, which is not sampled.
+        run_dir: the run directory, or None for a run without one, which is not monitored.
         record: appends an event to the journal.
         voice: prints messages for the user.
     """
@@ -36,7 +36,10 @@ class Monitoring:
         self._is_fragmented = False
 
     def attend(self, script_pid: int) -> None:
-        """Called in every iteration of the supervisor's loop; costs nothing until a check is due."""
+        """Report new findings if a check is due.
+
+        Called in every iteration of the supervisor's loop, but costs nothing until a check is due.
+        """
         if self._run_dir is None or time.monotonic() < self._due:
             return
         self._due = time.monotonic() + _LOOK_SECONDS
@@ -57,11 +60,11 @@ class Monitoring:
             self._found(finding)
             moment = FindingEnded(
                 finding.fault, finding.subject, finding.kind, time.time()
-            )  # whether it lasts is not known
+            )  # it is unknown whether it lasts
             self._note(FindingChanges(ended=(moment,)))
 
     def close(self) -> None:
-        """End the sampler and report its last findings."""
+        """Stop the sampler and report its last findings."""
         self._run_dir = None
         if self._sampler is not None:
             self._sampler.close()
@@ -81,7 +84,7 @@ class Monitoring:
         self._voice.say(in_words(finding))
 
     def _note(self, changes: FindingChanges) -> None:
-        """Record findings that need no message."""
+        """Record the changes that need no message: findings that recurred or are over."""
         for finding in changes.returned:
             self._record(FindingMade(**as_data(finding), again=True))
         for ended in changes.ended:

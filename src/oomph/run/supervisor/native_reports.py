@@ -1,7 +1,7 @@
-"""Keeps TensorFlow's reports of failed allocations off the terminal while the guard recovers. Supervisor process.
+"""Keeps TensorFlow's reports of failed allocations off the terminal while the guard recovers. Runs in the supervisor.
 
-A report goes to `stderr/<attempt>-memory.log`. It is shown only if the step was not recovered, before anything that the
-script prints about the error. The journals of the running attempt tell the outcome.
+A report is saved in `stderr/<attempt>-memory.log`. It is shown only if the step does not recover, and then before
+anything that the script prints about the error. The outcome is read from the journals of the current attempt.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class OutOfMemoryOutcome(enum.Enum):
     """The outcome of an out-of-memory error."""
 
     UNKNOWN = enum.auto()
-    """No outcome is recorded: no guard has reacted yet."""
+    """No outcome has been recorded, since no guard has reacted yet."""
     RECOVERING = enum.auto()
     RECOVERED = enum.auto()
-    """Recovered in the process, or by its request for a new process."""
+    """The process recovered, or requested a new process that will."""
     LEFT = enum.auto()
-    """Left to the script: the guard gave up, or there is none."""
+    """The error was left to the script, because the guard gave up or there is none."""
 
 
 class MemoryOutcome:
-    """Follows the journals of the script's processes, and reads only what they append.
+    """Follows the journals of the script's processes, reading only newly appended events.
 
     Args:
         run_dir: the run directory.
@@ -50,12 +50,15 @@ class MemoryOutcome:
         self._latest: dict[Path, OutOfMemoryOutcome] = {}
 
     def begin(self) -> None:
-        """Skip the events recorded so far, which are about earlier errors."""
+        """Skip the events recorded so far, which belong to earlier errors."""
         self._latest = {}
         self._read = {path: _size(path) for path in self._journals()}
 
     def now(self) -> OutOfMemoryOutcome:
-        """Return the outcome since `begin`. Reports name no process, so all that ran out must have recovered."""
+        """Return the outcome since `begin`.
+
+        Reports don't identify the process, so every process that ran out of memory must have recovered.
+        """
         for path in self._journals():
             for event in self._appended(path):
                 self._latest[path] = outcome_of(event) or self._latest.get(path, OutOfMemoryOutcome.UNKNOWN)
@@ -75,14 +78,14 @@ class MemoryOutcome:
                 file.seek(begin)
                 data = file.read(_MOST_BYTES)
         except OSError:
-            return []  # removed, or not readable for us
+            return []  # removed, or not readable by us
         end = len(data) if len(data) == _MOST_BYTES else data.rfind(b"\n") + 1
         self._read[path] = begin + end
         return [event for line in data[:end].splitlines() for event in _events(line)]
 
 
 def outcome_of(event: Event) -> OutOfMemoryOutcome | None:
-    """Return the outcome that an event records for its process; None if it records none."""
+    """Return the outcome that an event records for its process, or None if it doesn't record one."""
     match event.fact:
         case Oom(phase=phase):
             return OutOfMemoryOutcome.LEFT if phase == "elsewhere" else OutOfMemoryOutcome.RECOVERING
@@ -94,7 +97,7 @@ def outcome_of(event: Event) -> OutOfMemoryOutcome | None:
 
 
 def of_all(outcomes: Iterable[OutOfMemoryOutcome]) -> OutOfMemoryOutcome:
-    """Return the outcome of several processes: the worst among them."""
+    """Return the worst of several processes' outcomes."""
     found = set(outcomes)
     order = (OutOfMemoryOutcome.LEFT, OutOfMemoryOutcome.RECOVERING, OutOfMemoryOutcome.RECOVERED)
     return next((outcome for outcome in order if outcome in found), OutOfMemoryOutcome.UNKNOWN)
@@ -104,7 +107,7 @@ def _events(line: bytes) -> list[Event]:
     try:
         return [Event.from_json(line.decode(errors="replace"))]
     except (ValueError, RecursionError):
-        return []  # the half line of a killed writer, or a line of another schema
+        return []  # an incomplete line from a killed process, or a line in a different format
 
 
 def _size(path: Path) -> int:
@@ -116,27 +119,27 @@ def _size(path: Path) -> int:
 
 KEPT_BYTES = 16 << 20
 _START_SECONDS = 60.0
-"""The time, in seconds, after which a script that reports no fit can print no more start-up lines of TensorFlow."""
+"""How long after its start, in seconds, a script that has not reported a fit may print TensorFlow's start-up lines."""
 _PARTIAL_SECONDS, _PARTIAL_SECONDS_IN_A_FLOOD = 0.05, 0.5
-"""The time, in seconds, to wait for the end of a partial line: in silence, and while the script keeps writing."""
+"""How long to wait for the rest of a partial line, in seconds: when the script is quiet, and while it keeps writing."""
 _LOOK_SECONDS = 0.1
 _MARK_SECONDS, _MARK_SECONDS_IN_A_FLOOD = 1.0, 5.0
-"""The time, in seconds, between two marks at the end of the journals; the next report counts only later events."""
+"""How often, in seconds, to mark the end of the journals. Only events after the mark count for the next report."""
 _QUIET_SECONDS, _LOUD_SECONDS = 0.5, 2.0
-"""The time, in seconds, for a guard to react to an error, from its report's last line and from its first."""
+"""How long a guard may take to react to an error, in seconds, from the last line of its report and from the first."""
 _STEP_SECONDS = 12.0
-"""The same, but within a training: other operations of the step may still wait ten seconds for memory."""
+"""The same for an error during training, where the step's other operations may still wait ten seconds for memory."""
 _SEARCH_SECONDS = 300.0
-"""The time, in seconds, for a guard that reports no phase to search for a size that fits, at 10 s or more per try."""
+"""How long a guard that doesn't report phases may search for a size that fits, in seconds, at 10 s or more per try."""
 _RECORD_SECONDS = 2.0
-"""The time, in seconds, that a guard may take to record the outcome of a step."""
+"""How long a guard may take to record the outcome of a step, in seconds."""
 _DRAIN_SECONDS = 1.0
-"""The time, in seconds, to wait for the rest of a report once its step has recovered."""
+"""How long to wait for the rest of a report, in seconds, once its step has recovered."""
 
 
 @dataclass
 class _Report:
-    """The lines held back, the times they arrived, and the outcome so far."""
+    """When the lines of a report arrived, and its outcome so far."""
 
     first: float
     last: float
@@ -149,7 +152,7 @@ class _Report:
 
 
 def _is_overdue(report: _Report, phase: Phase | None, now: float) -> bool:
-    """True if a recovery can no longer be expected."""
+    """True if it is too late to expect a recovery."""
     age = now - report.first
     if phase is Phase.RECOVERING:
         return False
@@ -163,14 +166,14 @@ def _is_overdue(report: _Report, phase: Phase | None, now: float) -> bool:
 
 
 class NativeReports:
-    """The reports of one attempt.
+    """Holds back TensorFlow's reports during one attempt.
 
     Args:
-        file: the file in which they are kept.
-        memory: what the script records about its out-of-memory errors.
-        tell: called once with the number of lines kept.
-        read: called with each report that is kept.
-        start_up: the start-up lines of earlier attempts; those of this one are added.
+        file: the file that stores the reports.
+        memory: the outcomes that the script records for its out-of-memory errors.
+        tell: called once, with the number of lines that were stored instead of shown.
+        read: called with each report that is stored instead of shown.
+        start_up: the start-up lines of earlier attempts, to which this attempt's are added.
     """
 
     def __init__(
@@ -191,7 +194,7 @@ class NativeReports:
         self._report: _Report | None = None
 
     def take(self, data: bytes) -> bytes:
-        """Process what the script wrote to stderr; return the part to pass on now."""
+        """Process what the script wrote to stderr, and return the part to pass on now."""
         if self._ended:
             return data
         if b"\n" in data or not self._held.waits:
@@ -202,9 +205,9 @@ class NativeReports:
         """Return the output to pass on now. Called in every iteration of the supervisor's loop.
 
         Args:
-            phase: the phase that the script has reported; None if it has not reported any: without heartbeats, no guard
-                can recover.
-            quiet: whether stderr had nothing to read in this iteration.
+            phase: the phase that the script last reported, or None if it hasn't reported any. Without heartbeats, there
+                is no guard that could recover.
+            quiet: whether there was nothing to read from stderr in this iteration.
         """
         now = time.monotonic()
         waited = now - self._partial_since
@@ -217,7 +220,10 @@ class NativeReports:
         return out + self._decided(phase, quiet, now)
 
     def end(self) -> bytes:
-        """End with the script; return reports of unrecovered failures. Later output is passed on."""
+        """Finish once the script has exited, and return the reports of failures that were not recovered.
+
+        Any later output is passed on unchanged.
+        """
         self._ended = True
         rest = self._written(*self._held.stop_waiting())
         if self._report is not None:
@@ -229,7 +235,7 @@ class NativeReports:
         return self._held.release() + rest
 
     def _decided(self, phase: Phase | None, quiet: bool, now: float) -> bytes:
-        """Keep the report, show it, or wait; return the output to show."""
+        """Decide whether to store the report, show it or wait, and return the output to show."""
         if not self._held.lines:
             self._report = None
         report = self._report
@@ -242,7 +248,7 @@ class NativeReports:
             report.recovering = now
         if report.outcome is OutOfMemoryOutcome.RECOVERED:
             seen, report.recovered = report.recovered, report.recovered or now
-            # Output from before the recovery may not have been read yet.
+            # Output that was written before the recovery may not have been read yet.
             if seen is not None and (quiet or now - seen > _DRAIN_SECONDS):
                 return self._kept()
         elif report.outcome is OutOfMemoryOutcome.LEFT or _is_overdue(report, phase, now):
@@ -250,7 +256,7 @@ class NativeReports:
         return b""
 
     def _look(self, report: _Report, now: float) -> None:
-        """Check what the script has recorded, at most ten times a second."""
+        """Check what the script has recorded, at most ten times per second."""
         if now - report.looked < _LOOK_SECONDS:
             return
         report.looked = now
@@ -260,7 +266,7 @@ class NativeReports:
             report.outcome = OutOfMemoryOutcome.LEFT  # an error in oomph must not hide why the script fails
 
     def _written(self, out: bytes, held: bytes) -> bytes:
-        """Append newly held lines to the file; return the rest."""
+        """Append newly held lines to the file, and return the rest of the output."""
         if held:
             self._file = self._file or KeptFile(self._own_file, KEPT_BYTES)
             self._file.feed(held)
@@ -270,7 +276,7 @@ class NativeReports:
         return out
 
     def _kept(self) -> bytes:
-        """Leave the report in the file; return it instead if it could not be written."""
+        """Leave the report in the file. Return it instead if it could not be written there."""
         if self._file is None or not self._file.is_written:
             return self._shown()
         lines, report = self._held.lines, self._held.report
@@ -287,7 +293,7 @@ class NativeReports:
         return self._held.release()
 
     def _mark(self) -> None:
-        """Skip the events so far, which are not about the next report."""
+        """Skip the events so far, which do not belong to the next report."""
         self._report, self._marked = None, time.monotonic()
         self._memory.begin()
 
@@ -296,7 +302,7 @@ class NativeReports:
 
 _WITHOUT_HEAD = (b"WARNING: All log messages before absl::InitializeLog", b"To enable the following instructions: ")
 _HARMLESS = re.compile(rb"Unable to register cu(?:BLAS|DNN|FFT) factory: Attempting to register factory for plugin ")
-"""Matches a line that every import of TensorFlow 2.14 to 2.20 with CUDA writes with severity E."""
+"""Matches a line that TensorFlow 2.14 to 2.20 with CUDA always prints on import, with severity E."""
 _ADDRESS = re.compile(rb"\b0x[0-9a-f]{1,16}\b")
 _MOST_SEEN = 5000
 _LONGEST = 4096
@@ -305,16 +311,16 @@ _LONGEST = 4096
 class StartUpLines:
     """Recognises lines that an earlier attempt printed while starting.
 
-    Errors are shown, as are lines with a different number, which may say why this attempt fails.
+    Errors are always shown, and so are lines with a different number, which may say why this attempt fails.
 
     Args:
-        seen: the lines of earlier attempts. Those of this attempt are added.
+        seen: the lines of earlier attempts, to which this attempt's are added.
     """
 
     def __init__(self, seen: set[bytes]) -> None:
         self._seen, self._before = seen, frozenset(seen)
         self.over = False
-        """True once the script has started, after which every line is shown."""
+        """True once start-up is over, after which every line is shown."""
 
     def is_repeated(self, line: bytes) -> bool:
         """True if an earlier attempt printed this line while starting."""
@@ -327,7 +333,7 @@ class StartUpLines:
 
 
 def _comparable(line: bytes) -> bytes | None:
-    """Return the line without its time, thread and addresses; None if it is always shown."""
+    """Return the line without its time, thread and addresses, or None if it must always be shown."""
     head = head_of(line)
     if head is None:
         return line if line.startswith(_WITHOUT_HEAD) else None

@@ -1,4 +1,4 @@
-"""The settings of a run: the command line's, and the machine at its start, repaired by environment variables."""
+"""Defines a run's settings: those from the command line, and the machine's state and repairs at the start."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from oomph.terminal.console import say
 
 @dataclass(frozen=True)
 class MachineAtStart:
-    """The doctor's snapshot, and its changes to the script's environment."""
+    """The doctor's snapshot, and the changes that the doctor made to the script's environment."""
 
     snapshot: Mapping[str, Any] | None = None
-    """The document of an `oomph.doctor.snapshot.Snapshot`; None if none could be taken."""
+    """An `oomph.doctor.snapshot.Snapshot` as a document, or None if no snapshot could be taken."""
     changes: Mapping[str, str | None] = field(default_factory=dict)
-    """Maps a variable of the script's environment to its value; None to unset it."""
+    """Maps each environment variable of the script to its new value, or to None to unset it."""
     remarks: tuple[str, ...] = ()
-    """Remarks to report at the start."""
+    """The remarks to print at the start."""
 
 
 def look(command: Command, python: str) -> MachineAtStart:
-    """Examine the machine as the script's Python will see it. Fails open: on any error the script runs unchanged."""
+    """Examine the machine as the script's Python will see it. On any error, the script runs unchanged."""
     found = command.own_python if command.form == "command" else python
     if not found:
         return MachineAtStart()
@@ -54,7 +54,7 @@ def _said(variable: str, value: str | None, why: str) -> str:
 
 
 def other_gpus(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
-    """Describe how the GPUs of two snapshots differ, in one line; empty if they do not, or a snapshot is missing."""
+    """Describe how two snapshots' GPUs differ, or return an empty string if they don't or a snapshot is missing."""
     old, new = _gpus_of(before), _gpus_of(now)
     if old is None or new is None or old == new:
         return ""
@@ -62,7 +62,7 @@ def other_gpus(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) 
 
 
 def _gpus_of(snapshot: Mapping[str, Any] | None) -> list[tuple[str, int]] | None:
-    """Return the name of each GPU and its memory in bytes, from NVML."""
+    """Return the name and the memory in bytes of each GPU, as reported by NVML."""
     if snapshot is None:
         return None
     try:
@@ -78,12 +78,12 @@ def _listed(gpus: list[tuple[str, int]]) -> str:
 
 @dataclass(frozen=True)
 class Settings:
-    """The command line's settings for every attempt of the run."""
+    """The settings that apply to every attempt of the run."""
 
     guarding: Guarding = field(default_factory=Guarding)
     allowed: frozenset[str] = frozenset()
-    """Changes that alter the mathematics (`ladder.OPT_IN`) and that the user allows."""
+    """The changes that alter the mathematics (`ladder.OPT_IN`) and that the user has allowed."""
     typed: tuple[str, ...] = ()
-    """The options of `oomph run` as typed."""
+    """The `oomph run` options, as typed."""
     patience: Patience = field(default_factory=Patience)
     machine_at_start: MachineAtStart = field(default_factory=MachineAtStart)

@@ -1,6 +1,6 @@
-"""The supervisor's signals: queued for its loop, and forwarded to the script at once.
+"""Queues the supervisor's signals for its loop, and forwards them to the script immediately.
 
-Pure functions of their arrival times tell whether they request a stop or announce the end.
+Pure functions decide, from the times at which they arrived, whether they request a stop or announce the end.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _WATCHED = (*FORWARDED, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 @dataclass(frozen=True)
 class Arrival:
-    """A signal and the time when it arrived (time.monotonic)."""
+    """A signal, and the `time.monotonic()` at which it arrived."""
 
     signum: int
     at: float
 
 
 class Signals:
-    """Installs the supervisor's signal handlers for the length of a run, then restores the old ones."""
+    """Installs the supervisor's signal handlers for the duration of a run, then restores the old ones."""
 
     def __init__(self) -> None:
         self.queue: deque[Arrival] = deque()
         self.history: list[Arrival] = []
         self.forward: Callable[[int], None] | None = None
-        """A function that the handler itself calls with a signal, so that nothing in the loop delays it."""
+        """A function that the signal handler itself calls with the signal, so that the loop cannot delay it."""
         self._old: dict[int, Any] = {}
         self.wake_fd, self._write_fd = -1, -1
 
@@ -49,9 +49,9 @@ class Signals:
         for signum in _WATCHED:
             if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup, or a shell's `&`: the script ignores it too
                 self._old[signum] = signal.signal(signum, self._receive)
-        # Never ignored: otherwise the kernel reaps the script before its exit code is read.
+        # Never ignore SIGCHLD: otherwise the kernel would reap the script before its exit code is read.
         self._old[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, self._receive)
-        # Ignored: otherwise writing to the terminal while the script has it could stop us.
+        # Ignore SIGTTOU: otherwise writing to the terminal while the script has it could stop us.
         self._old[signal.SIGTTOU] = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         return self
 
@@ -65,7 +65,7 @@ class Signals:
         os.close(self._write_fd)
 
     def restore_in_child(self) -> None:
-        """Restore the handlers between fork and exec: the script must not inherit the ignored SIGTTOU."""
+        """Restore the handler for SIGTTOU between fork and exec, so that the script doesn't inherit SIG_IGN."""
         signal.signal(signal.SIGTTOU, self._old.get(signal.SIGTTOU, signal.SIG_DFL))
 
     def clear_wakeup(self) -> None:
@@ -77,7 +77,7 @@ class Signals:
             pass
 
     def take(self) -> list[Arrival]:
-        """Return the signals since the last call, in order."""
+        """Return the signals that arrived since the last call, in order."""
         taken = []
         while self.queue:
             taken.append(self.queue.popleft())
@@ -93,7 +93,7 @@ class Signals:
 
 
 def presses_in_a_row(history: Sequence[Arrival], within: float) -> int:
-    """Count the latest Ctrl-C presses that came at most `within` seconds after the previous one."""
+    """Count the most recent Ctrl-C presses, each at most `within` seconds after the previous one."""
     presses = [arrival.at for arrival in history if arrival.signum == signal.SIGINT]
     count = min(1, len(presses))
     for earlier, later in zip(reversed(presses[:-1]), reversed(presses), strict=False):
@@ -104,22 +104,22 @@ def presses_in_a_row(history: Sequence[Arrival], within: float) -> int:
 
 
 def announcements(history: Sequence[Arrival], since: float, usr1: bool) -> list[Arrival]:
-    """Return the signals after `since` by which a scheduler or a person announces the end.
+    """Return the signals since `since` with which a scheduler or a person announces the end.
 
-    `usr1` is True if SIGUSR1 counts, which it does only if the script leaves it to oomph.
+    `usr1` is True if SIGUSR1 counts as well, which it does only if the script leaves it to oomph.
     """
     signums = (signal.SIGTERM, signal.SIGUSR1) if usr1 else (signal.SIGTERM,)
     return [one for one in history if one.signum in signums and one.at >= since]
 
 
 def without_echoes(arrivals: Sequence[Arrival], echo: float) -> int:
-    """Count the separate requests: an arrival within `echo` seconds of the previous one repeats it."""
+    """Count the separate requests. An arrival within `echo` seconds of the previous one only repeats it."""
     times = [arrival.at for arrival in arrivals]
     return sum(number == 0 or at - times[number - 1] > echo for number, at in enumerate(times))
 
 
 def asked_to_end(history: Sequence[Arrival], latest: float) -> bool:
-    """True if someone requested the end: by SIGTERM, or by Ctrl-C or SIGHUP after `latest`."""
+    """True if someone asked the script to stop, with SIGTERM at any time, or with Ctrl-C or SIGHUP after `latest`."""
     return any(
         arrival.signum == signal.SIGTERM or (arrival.signum in (signal.SIGINT, signal.SIGHUP) and arrival.at > latest)
         for arrival in history
@@ -127,7 +127,7 @@ def asked_to_end(history: Sequence[Arrival], latest: float) -> bool:
 
 
 _PREEMPTIONS: Mapping[int, Power] = {signal.SIGTERM: Power.CHECKPOINT_ON_TERM, signal.SIGUSR1: Power.CHECKPOINT_ON_USR1}
-"""The signals with which schedulers announce a preemption (Slurm, Kubernetes)."""
+"""The signals with which schedulers such as Slurm and Kubernetes announce a preemption."""
 
 
 class Forwarding:
@@ -136,7 +136,7 @@ class Forwarding:
     def __init__(
         self, signals: Signals, group: ProcessGroup, patience: Patience, watch: Watch | None, since: float
     ) -> None:
-        """Treat signals before `since` (time.monotonic) as meant for an earlier attempt."""
+        """Start forwarding. Signals before `since`, a `time.monotonic()` value, were meant for an earlier attempt."""
         self._signals, self._group, self._patience, self._watch = signals, group, patience, watch
         self._since = since
         signals.forward = self._forward
@@ -148,7 +148,7 @@ class Forwarding:
         self._signals.forward = None
 
     def obey(self, arrival: Arrival) -> None:
-        """End the script by force if it does not end by itself in time."""
+        """Schedule the script to be killed if it does not exit on its own in time."""
         if arrival.signum == signal.SIGTERM:
             more = self._announcements() > 1
             self._group.kill_by(arrival.at if more else arrival.at + self._patience.terminate_seconds)
@@ -160,21 +160,21 @@ class Forwarding:
 
     @property
     def asked_by(self) -> str:
-        """The signal by which a scheduler announced the end; empty if there was none."""
+        """The signal with which a scheduler announced the end, or an empty string if there was none."""
         found = self._asked_by()
         return signal.Signals(found[0].signum).name if found else ""
 
     @property
     def was_stopped(self) -> bool:
-        """True if the user or the scheduler requested the end."""
+        """True if the user or the scheduler asked the script to stop."""
         latest = time.monotonic() - self._patience.terminate_seconds
         return asked_to_end(self._signals.history, latest)
 
     def _forward(self, signum: int) -> None:
-        """Forward a signal, from its handler. The second Ctrl-C in a row sends SIGTERM, the third SIGKILL."""
+        """Forward a signal from within its handler. The second Ctrl-C in a row sends SIGTERM, the third SIGKILL."""
         presses = self._presses_in_a_row() if signum == signal.SIGINT else 0
         if presses == 1 and self._can(Power.CHECKPOINT_ON_INT):
-            self._send_to_owner(signum)  # which passes it on once it has saved: that needs its workers
+            self._send_to_owner(signum)  # the owner passes it on after saving, which needs its workers
         elif presses:
             self._group.send({1: signal.SIGINT, 2: signal.SIGTERM}.get(presses, signal.SIGKILL))
         elif signum in _PREEMPTIONS and self._can(_PREEMPTIONS[signum]):
@@ -183,7 +183,7 @@ class Forwarding:
             self._group.send(signum)
 
     def _preempt(self, signum: int) -> None:
-        """Let the script save and end by itself, which requires its workers; a second request kills it at once."""
+        """Let the script save, which requires its workers, and exit on its own. A second request kills it at once."""
         if self._announcements() > 1:
             self._group.send(signal.SIGKILL)
         else:
@@ -191,13 +191,13 @@ class Forwarding:
 
     def _send_to_owner(self, signum: int) -> None:
         owner = self._watch.owner if self._watch is not None and self._watch.owner_lives else None
-        if owner is None:  # it has ended, and its parent still runs
+        if owner is None:  # it has exited, but its parent is still running
             self._group.send(signum)
             return
         try:
             os.kill(owner, signum)
         except ProcessLookupError:
-            self._group.send(signum)  # it has just ended, and its parent may still run
+            self._group.send(signum)  # it has just exited, but its parent may still be running
 
     def _presses_in_a_row(self) -> int:
         return presses_in_a_row(self._signals.history, self._patience.double_seconds)

@@ -1,4 +1,4 @@
-"""The supervisor: attempt, diagnose, decide, record, act, until the script finishes or oomph gives up."""
+"""Supervises a run: attempt, diagnose, decide, record, act, until the script finishes or oomph gives up."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SILENT_WAIT_SECONDS = 2.0
 
 
 class Supervisor:
-    """One `oomph run`: it holds the signal handlers and the terminal while the script is alive."""
+    """Supervises one `oomph run`, and owns the signal handlers and the terminal while the script is alive."""
 
     def __init__(self, command: Command, python: str, run: RunDirectory | None, settings: Settings) -> None:
         self._command, self._python, self._run, self._settings = command, python, run, settings
@@ -82,7 +82,7 @@ class Supervisor:
             return closing.close(action)
 
     def _attempt(self, signals: Signals, terminal: Terminal) -> Action:
-        """Run one attempt and act on its end."""
+        """Run one attempt, and act on how it ended."""
         starts_over = self._settings.guarding.ignore_before is not None
         self._chronicle.begin_attempt(self._command.words, self._python, self._settings.machine_at_start, starts_over)
         if self._chronicle.is_silent:
@@ -111,7 +111,7 @@ class Supervisor:
         return judged.action
 
     def _judge(self, attempt: Attempt, watch: Watch, around: KernelWatch, signals: Signals) -> Judged:
-        """Wait for the end, diagnose it, decide, and clean up before a restart."""
+        """Wait until the attempt ends, diagnose it, decide what to do, and clean up before a restart."""
         ended = attempt.wait()
         around.look_back(attempt.pids)
         names, ending = self._examine_safely(ended, around, watch.crash_stacks())
@@ -153,7 +153,7 @@ class Supervisor:
         monitoring.attend(pid)
 
     def _reports(self, number: int, monitoring: Monitoring) -> NativeReports | None:
-        """Return TensorFlow's reports of failed allocations, if a guard may recover from them."""
+        """Return the handler for TensorFlow's reports of failed allocations, or None if no guard could recover."""
         if self._run is None or not self._settings.guarding.guard:
             return None
         name = f"stderr/{number}-memory.log"
@@ -167,7 +167,7 @@ class Supervisor:
         return NativeReports(OwnFile(self._run.path, name), memory, tell, monitoring.read_report, self._native_lines)
 
     def _examine_safely(self, ended: Ended, around: KernelWatch, stacks: str) -> tuple[tuple[Named, ...], Ending]:
-        """Return the faults and the ending, or only what the exit code shows if the examination fails."""
+        """Return the faults and the ending. If the examination fails, return only what the exit code shows."""
         try:
             trail = Trail(
                 ended.returncode,
@@ -202,9 +202,9 @@ class Supervisor:
         self._voice.say(hang.in_words())
 
     def _clear_away(self, attempt: Attempt, ending: Ending, action: Action) -> str:
-        """End the script's remaining processes before a restart; otherwise let them run.
+        """End the script's remaining processes before a restart, or let them run if the run is over.
 
-        Returns the reason why the process that saves cannot be ended, or empty.
+        Returns the reason why the process that saves cannot be killed, or an empty string.
         """
         if ending.unkillable:
             return ending.unkillable
@@ -214,7 +214,7 @@ class Supervisor:
         return self._end_group(attempt)
 
     def _end_group(self, attempt: Attempt) -> str:
-        """End the workers that the script left behind: they hold memory that the next attempt needs."""
+        """End the workers that the script left behind, because they hold memory that the next attempt needs."""
         since = time.monotonic()
         if attempt.end_group(_SILENT_WAIT_SECONDS):
             return ""
@@ -227,7 +227,7 @@ class Supervisor:
         return held and f"{held}, {waited:.0f} s after SIGKILL"
 
     def _wait_for_memory(self, signals: Signals) -> None:
-        """Wait until the driver has freed the dead process's memory; a new process would run out of it."""
+        """Wait until the driver has freed the dead process's memory, since a new process would otherwise run out."""
         seconds = self._machine.wait_for_memory(lambda: bool(_called_off_by(signals)))
         if seconds is None:
             self._chronicle.write(GpuMemoryHeld())
@@ -236,7 +236,7 @@ class Supervisor:
             self._chronicle.write(GpuMemoryBack(seconds=round(seconds, 1)))
 
     def _prepare(self, action: Restart) -> None:
-        """Make the changes for a restart that do not concern the script's environment."""
+        """Prepare a restart: make the changes that do not concern the script's environment."""
         lost = self._stdin.rewind()
         if lost:
             self._voice.say(lost)
@@ -259,15 +259,15 @@ class Supervisor:
 
 
 def _interrupted(signals: Signals) -> bool:
-    """True if only Ctrl-C requested the end. A second press arrives as SIGINT but is forwarded as SIGTERM."""
+    """True if only Ctrl-C asked the script to stop. A second press arrives as SIGINT, but is forwarded as SIGTERM."""
     asked = {arrival.signum for arrival in signals.history}
     return signal.SIGINT in asked and signal.SIGTERM not in asked
 
 
 def _called_off_by(signals: Signals) -> int:
-    """Return the signal that asked the run to end after the script had ended; 0 if none.
+    """Return the signal that asked the run to stop once the script had exited, or 0 if there was none.
 
-    There was no script to forward it to. The queue contains other signals as well.
+    There was no script to forward it to, so it is still in the queue, which contains other signals as well.
     """
     asks = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return next((arrival.signum for arrival in signals.queue if arrival.signum in asks), 0)
