@@ -28,12 +28,6 @@ def _seeded():
     keras.utils.set_random_seed(0)
 
 
-@pytest.fixture(autouse=True)
-def _runs_no_commands(monkeypatch):
-    """The files of these tests name ways to run programs; the scripts that they stand for do not."""
-    monkeypatch.setattr("oomph.objects.texts.script_runs_commands", lambda: False)
-
-
 @pytest.fixture
 def small_model():
     """A compiled and built model."""

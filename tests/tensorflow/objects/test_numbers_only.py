@@ -55,7 +55,3 @@ def test_object_of_another_class_is_refused():
     for old in (Keep(), NOTHING, Among((1, Keep()))):
         with pytest.raises(RefusedError, match="of another class"):
             admitted(Remove(), old)
-
-
-def test_no_file_is_restored(tmp_path):
-    assert not restorable.may_be_restored(str(tmp_path / "log.csv"), b"epoch,loss\n")

@@ -137,7 +137,7 @@ def _told_position(data: iterators.TellingData) -> Carried:
     arrives = expected is not None and told is not None and data.go_to(told, 1)
     if arrives and _fingerprint(expected) == _fingerprint(next(iter(data.dataset), None)):
         return Carried("data", PROVED, "returning to the position that Grain reported gave the same next batch")
-    return Carried("data", PARTLY, "Grain does not report its position: a restart reads the epoch's batches again")  # fmt: skip
+    return Carried("data", PARTLY, "Grain does not report its position: a restart reads the epoch's batches again")
 
 
 def _tried_position(dataset: Any, x: Any) -> Carried:

@@ -293,7 +293,7 @@ def _parallel(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[Cand
     attempt.changes = {index: mapped(datasets[index], parallel=True) for index in serial}
     attempt.is_random = any(stages[index].is_random for index in serial)
     if attempt.is_random:
-        attempt.note = "the random numbers of the map are drawn in a different order"
+        attempt.note = "the map draws its random numbers in a different order"
     yield attempt
 
 
@@ -327,7 +327,7 @@ def _of_batches(datasets: Sequence[Any], stages: Sequence[Stage]) -> Iterator[Ca
         f".batch({stages[batch].batch}).map({_name(stages[index].function)})", stages[index].place
     )
     attempt.changes = {index: None, batch: _one_after_the_other(batched, apply)}
-    attempt.must_be_the_same, attempt.note = True, "the map after the batch"
+    attempt.must_be_the_same, attempt.note = True, "with the map after the batch"
     yield attempt
 
 
@@ -349,7 +349,7 @@ def _cached(datasets: Sequence[Any], stages: Sequence[Stage], epochs: int) -> It
     if behind is None:
         return
     attempt.changes = {last: lambda before: behind(before).cache()}
-    attempt.fills, attempt.note = True, "from the second epoch on; the elements stay in memory"
+    attempt.fills, attempt.note = True, "only from the second epoch on, with the elements kept in memory"
     yield attempt
 
 

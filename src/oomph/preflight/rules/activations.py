@@ -261,7 +261,8 @@ def softmax_over_wrong_axis(training: Training) -> Iterator[CheckFinding]:
         last = output.loss is None or output.loss.settings.get("axis", -1) in (-1, rank - 1)
         if isinstance(axis, int) and axis % rank != rank - 1 and last and is_crossentropy(output.loss):
             yield CheckFinding(
-                f"{layer.name} adds up to 1 over axis {axis} of {output.shape}, but the classes are along the last axis",
+                f"{layer.name} adds up to 1 over axis {axis} of {output.shape}, but the classes are along the last "
+                "axis",
                 "Leave axis out",
                 "Softmax()",
             )

@@ -223,7 +223,7 @@ def data_raise(training: Training) -> Iterator[CheckFinding]:
         after = f" after {data.failed_after:,} batches" if data.failed_after else " at the first batch"
         record = f"; it was {data.failed_record}" if data.failed_record else ""
         yield CheckFinding(
-            f"{words} fail{after}: {_without_nodes(data.failed)}{record}",
+            f"{words} fails{after}: {_without_nodes(data.failed)}{record}",
             _remedy_for_error(data),
         )
 

@@ -44,7 +44,7 @@ def missing_batch_dimension(training: Training) -> Iterator[CheckFinding]:
         expected = f"; the model expects {in_words(short[0][0].shape)}" if short else ""
         yield CheckFinding(
             f"each element of the dataset is one sample: {part.name} has the shape {in_words(part.shape)}{expected}",
-            "Make batches of the samples",
+            "Batch the samples",
             "dataset = dataset.batch(32)",
         )
 
@@ -76,7 +76,7 @@ _CHANNELS = (1, 3, 4)
 @rule(
     "CHK104",
     ERROR,
-    why="Keras rejects the shape; where sizes happen to match it convolves over the wrong axes.",
+    why="Keras rejects the shape; if the sizes happen to match, it convolves over the wrong axes.",
     wrong="images.shape == (1000, 3, 32, 32)",
     right="images = images.transpose(0, 2, 3, 1)",
     hides=("input-shape", "step-fails"),
@@ -159,7 +159,7 @@ def input_keys(training: Training) -> Iterator[CheckFinding]:
     if missing:
         left = sorted(keys - set().union(*wanted))
         yield CheckFinding(
-            f"the data have no {', '.join(missing)}; their keys are {', '.join(sorted(keys))}",
+            f"the data has no {', '.join(missing)}; its keys are {', '.join(sorted(keys))}",
             f"Rename {left[0]} to {missing[0]}" if left else "Add it to each element of the data",
         )
 
@@ -181,9 +181,9 @@ def input_count(training: Training) -> Iterator[CheckFinding]:
     if not least <= len(parts) <= len(inputs):
         names = ", ".join(each.name for each in inputs)
         yield CheckFinding(
-            f"the data contain {len(parts)} input{'s' * (len(parts) != 1)}, but the model expects {len(inputs)}: "
+            f"the data contains {len(parts)} input{'s' * (len(parts) != 1)}, but the model expects {len(inputs)}: "
             f"{names}",
-            "Give one array for each input, in that order, or a dictionary keyed by name",
+            "Pass one array per input, in that order, or a dictionary keyed by name",
             f"model.fit(({', '.join(each.name for each in inputs)}), y)" if len(inputs) > 1 else "",
         )
 
@@ -210,7 +210,7 @@ def text_input(training: Training) -> Iterator[CheckFinding]:
         if part.dtype == "string" and is_refused and not (model.own_call or model.own_train_step):
             yield CheckFinding(
                 f"{part.name} is text, but the model expects numbers",
-                "Turn the text into numbers first: TextVectorization for sentences, StringLookup for categories",
+                "Convert the text to numbers first: TextVectorization for sentences, StringLookup for categories",
                 "dataset.map(lambda text, label: (vectorize(text), label))",
             )
 
@@ -218,7 +218,7 @@ def text_input(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK109",
     ERROR,
-    why="The step fails inside the layer, with a message about matrix sizes that does not name the cause.",
+    why="The step fails inside the layer, with a message about matrix sizes that does not reveal the cause.",
     wrong="dataset.ragged_batch(32) for a Dense layer",
     right="dataset.padded_batch(32)",
     hides=("step-fails",),
@@ -231,7 +231,7 @@ def ragged_input(training: Training) -> Iterator[CheckFinding]:
         if part.is_ragged and failed:
             yield CheckFinding(
                 f"{part.name} is ragged: its rows have different lengths",
-                "Pad the rows to one length, and mask the padding",
+                "Pad the rows to the same length, and mask the padding",
                 "x = x.to_tensor()  # or dataset.padded_batch(32)",
             )
 
@@ -268,9 +268,9 @@ _MANY_SHAPES = 6
     WARNING,
     why=(
         "Under XLA, Keras' default on a GPU, the step is recompiled for each shape, which takes seconds to minutes, "
-        "and keeps its memory."
+        "and each compiled step keeps its memory."
     ),
-    wrong="padded_batch to the longest of each batch",
+    wrong="padded_batch to the longest sequence in each batch",
     right="padded_batch(32, padded_shapes=...), or bucket_by_sequence_length",
 )
 def varying_shapes(training: Training) -> Iterator[CheckFinding]:
@@ -280,8 +280,8 @@ def varying_shapes(training: Training) -> Iterator[CheckFinding]:
         if len(shapes) >= _MANY_SHAPES and not part.is_ragged and not part.is_sparse:
             sizes = sorted(size for shape in shapes for size in shape[:1] if size is not None)
             yield CheckFinding(
-                f"{part.name} came in {len(shapes)} different shapes, with lengths from {sizes[0]} to {sizes[-1]}",
-                "Pad to a few lengths only, for instance to multiples of 64",
+                f"{part.name} comes in {len(shapes)} different shapes, with lengths from {sizes[0]} to {sizes[-1]}",
+                "Pad to only a few lengths, for instance multiples of 64",
                 "dataset.bucket_by_sequence_length(...)",
             )
             return
@@ -296,8 +296,8 @@ _FEWEST_BYTES = 256 << 10
     "CHK127",
     WARNING,
     why=(
-        "NumPy's own floats are float64. Keras converts arrays once, but a tf.data pipeline keeps, shuffles and copies "
-        "twice the bytes, and every step casts them."
+        "NumPy's default float is float64. Keras converts arrays once, but a tf.data pipeline keeps, shuffles and "
+        "copies twice the bytes, and every step casts them."
     ),
     wrong="tf.data.Dataset.from_tensor_slices((np.random.rand(10_000, 64), y))",
     right='tf.data.Dataset.from_tensor_slices((x.astype("float32"), y))',
@@ -311,7 +311,7 @@ def float64_features(training: Training) -> Iterator[CheckFinding]:
         size = _bytes_of_epoch(training.data, part)
         if part.dtype == "float64" and size >= _FEWEST_BYTES:
             yield CheckFinding(
-                f"{part.name} is float64, {size / 2**20:.1f} MiB in an epoch, but the model computes in float32",
+                f"{part.name} is float64, {size / 2**20:.1f} MiB per epoch, but the model computes in float32",
                 "Convert it once, before the pipeline",
                 f'{part.name} = {part.name}.astype("float32")',
             )
@@ -330,7 +330,7 @@ def _bytes_of_epoch(data: Data, part: Part) -> int:
 @rule(
     "CHK228",
     WARNING,
-    why="Its data are loaded and copied for nothing, and nothing can be learnt from it.",
+    why="Its data is loaded and copied for nothing, and the model cannot learn from it.",
     wrong="two inputs, only one of which reaches the output",
     right="concatenate([a, b])",
 )

@@ -14,8 +14,8 @@ from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
     "CHK401",
     ERROR,
     why=(
-        "On a CPU the step fails with InvalidArgumentError. On a GPU TensorFlow checks nothing: the loss becomes NaN, "
-        "or garbage is learnt."
+        "On a CPU, the step fails with InvalidArgumentError. On a GPU, TensorFlow does not check labels: the loss "
+        "becomes NaN, or the model learns garbage."
     ),
     wrong='labels = np.array([1, 2, 3, 4]); Dense(4, activation="softmax")',
     right="labels = labels - 1",
@@ -49,12 +49,12 @@ def _outside_units(output: Output, target: Part, sample: DataSample, units: int)
     if set(outside) == {-1.0}:
         return CheckFinding(
             seen,
-            "Drop samples without a label, or let the loss ignore them",
+            "Drop samples without a label, or make the loss ignore them",
             "loss=keras.losses.SparseCategoricalCrossentropy(ignore_class=-1)",
         )
     return CheckFinding(
         seen,
-        "Number the classes from 0 without gaps, or give the output a unit for each",
+        "Number the classes consecutively from 0, or give the output one unit per class",
         f'Dense({int(high) + 1}, activation="softmax")' if low >= 0 and high < 10 * units else "",
     )
 
@@ -62,7 +62,7 @@ def _outside_units(output: Output, target: Part, sample: DataSample, units: int)
 @rule(
     "CHK402",
     ERROR,
-    why="Keras silently cuts the fraction off: 2.7 becomes class 2.",
+    why="Keras silently truncates fractions: 2.7 becomes class 2.",
     wrong="labels = ratings / 2  # 0.5, 1.0, 1.5, ...",
     right="labels = (ratings * 2).astype(int)",
     hides=("label-out-of-range",),
@@ -74,7 +74,7 @@ def fractional_labels(training: Training) -> Iterator[CheckFinding]:
         if is_sparse(output.loss) and sample is not None and sample.minimum is not None and not sample.is_integral:
             yield CheckFinding(
                 f"{target.name} contains fractions from {sample.minimum:.4g} to {sample.maximum:.4g}, but the loss "
-                "expects integer class labels: fractions are cut off",
+                "expects integer class labels: fractions are truncated",
                 "Number the classes, or use a regression loss, such as mse, with one unit",
                 "labels = np.digitize(values, bins)",
             )
@@ -114,7 +114,7 @@ def binary_targets(training: Training) -> Iterator[CheckFinding]:
         elif values and output.units == 1:
             yield CheckFinding(
                 f"{seen}; there are {len(values)} classes, but the output has one unit",
-                "Give the output a unit for each class, a softmax and the sparse categorical loss",
+                "Give the output one unit per class, a softmax and the sparse categorical loss",
                 f'Dense({int(high) + 1}, activation="softmax") with loss="sparse_categorical_crossentropy"',
             )
         else:
@@ -127,7 +127,7 @@ _FEWEST_OF_ONE = 20
 @rule(
     "CHK404",
     ERROR,
-    why="The model learns to give this one answer: the loss falls to 0, and accuracy is 1.",
+    why="The model learns to always give this answer: the loss falls to 0, and accuracy is 1.",
     wrong="labels = np.zeros(len(x))",
     right="the labels of the samples",
 )
@@ -161,8 +161,8 @@ _ACCURACIES = ("accuracy", "acc", "binary_accuracy", "sparse_categorical_accurac
 @rule(
     "CHK405",
     WARNING,
-    why="A model that never finds the rare class has an accuracy of 99 %.",
-    wrong='metrics=["accuracy"] with 1 % fraud',
+    why="A model that never finds the rare class has an accuracy of 99%.",
+    wrong='metrics=["accuracy"] with 1% fraud',
     right='metrics=[keras.metrics.AUC(curve="PR")] and class_weight',
 )
 def imbalance(training: Training) -> Iterator[CheckFinding]:
@@ -224,7 +224,7 @@ def units_unused(training: Training) -> Iterator[CheckFinding]:
             yield CheckFinding(
                 f"the output {output.name} has {units} units, but the labels in {target.name} contain "
                 f"{len(sample.counts)} classes up to {highest}",
-                "Give the output one unit for each class",
+                "Give the output one unit per class",
                 f'Dense({highest + 1}, activation="softmax")',
             )
 
@@ -236,8 +236,8 @@ _SUM_ROUNDING = 0.02
     "CHK418",
     ERROR,
     why=(
-        "categorical_crossentropy sums over the classes of a row. A row of zeros teaches nothing; with several ones, a "
-        "softmax can reach none of them."
+        "categorical_crossentropy sums over the classes of a row. The model learns nothing from a row of zeros; if a "
+        "row has several ones, a softmax cannot reach any of them."
     ),
     wrong="rows with several ones and a softmax",
     right="sigmoid units and binary_crossentropy",
@@ -263,11 +263,11 @@ def not_one_hot(training: Training) -> Iterator[CheckFinding]:
         elif high > 1 + _SUM_ROUNDING or low < -_SUM_ROUNDING:
             yield CheckFinding(
                 f"rows of {target.name} add up to {low:.3g} to {high:.3g}, not to 1",
-                "Give one value for each class, adding up to 1",
+                "Provide one value per class, adding up to 1",
             )
         elif low < 1 - _SUM_ROUNDING and len(target.shape) == 2:
             yield CheckFinding(
-                f"some rows of {target.name} add up to {low:.3g}: they name no class, and their loss is 0",
+                f"some rows of {target.name} add up to {low:.3g}: they belong to no class, so their loss is 0",
                 "Leave these samples out, or give them a class of their own",
                 severity=WARNING,
             )
@@ -280,7 +280,7 @@ _CLEARLY_MORE = 2.0
     "CHK304",
     WARNING,
     why=(
-        "Keras gives a class without a weight the weight 1, and does not complain about weights for classes that do "
+        "Keras gives classes without an entry a weight of 1, and does not complain about entries for classes that do "
         "not exist."
     ),
     wrong="class_weight={1: 1.0, 2: 5.0} for labels 0 and 1",
@@ -305,8 +305,8 @@ def class_weights(training: Training) -> Iterator[CheckFinding]:
         )
     elif unknown and target.sample.is_whole:
         yield CheckFinding(
-            f"class_weight names {_listed(unknown)}, but no label has these values",
-            "Number the weights like the labels",
+            f"class_weight has entries for {_listed(unknown)}, but no label has these values",
+            "Use the same numbers for weights and labels",
         )
     else:
         yield from _reversed(weights, counts)
@@ -330,7 +330,7 @@ def _listed(labels: Sequence[int]) -> str:
 @rule(
     "CHK309",
     WARNING,
-    why="A sample of weight 0 does not count; a negative one is unlearnt: its loss grows.",
+    why="A sample with weight 0 does not count; one with a negative weight is unlearnt: its loss grows.",
     wrong="sample_weight = np.zeros(len(x))",
     right="sample_weight = np.ones(len(x))",
 )
@@ -348,7 +348,7 @@ def sample_weights(training: Training) -> Iterator[CheckFinding]:
             )
         elif sample.minimum == sample.maximum == 0:
             yield CheckFinding(
-                f"all {sample.rows:,} sample weights are 0: nothing counts", "Leave them out", severity=ERROR
+                f"all {sample.rows:,} sample weights are 0, so no sample counts", "Leave them out", severity=ERROR
             )
         elif sample.minimum is not None and sample.minimum < 0 and not _is_centred(sample):
             yield CheckFinding(

@@ -16,7 +16,7 @@ _HIGH_DROPOUT = 0.85
 @rule(
     "CHK217",
     WARNING,
-    why="At a rate of 0.9 one value in ten is left, ten times as large. On the output, answers are set to 0 at random.",
+    why="At a rate of 0.9, one value in ten is kept, scaled up tenfold. On the output, answers are set to 0 at random.",
     wrong="Dropout(0.9)",
     right="Dropout(0.3)",
 )
@@ -34,8 +34,8 @@ def dropout_too_high(training: Training) -> Iterator[CheckFinding]:
     for output in training.model.outputs:
         if output.layer is not None and output.layer.kind in _DROPOUTS and output.loss is not None:
             yield CheckFinding(
-                f"the output {output.name} passes through {output.layer.name}: in training its values are set to "
-                "0 at random",
+                f"the output {output.name} passes through {output.layer.name}: during training, its values are "
+                "randomly set to 0",
                 "Put the dropout before the last layer",
             )
 
@@ -47,7 +47,7 @@ _PASSED_OVER = ("Dropout", "Flatten", "Reshape", "SpatialDropout1D", "SpatialDro
 @rule(
     "CHK218",
     WARNING,
-    why="Two linear layers are equivalent to one: the first adds parameters, but nothing that the second could not do "
+    why="Two linear layers are equivalent to one: the first adds parameters, but nothing the second could not do "
     "alone.",
     wrong="Dense(64), Dense(10)",
     right='Dense(64, activation="relu"), Dense(10)',
@@ -94,7 +94,7 @@ def _units(layer: LayerFacts) -> int:
 @rule(
     "CHK232",
     WARNING,
-    why="Python and NumPy run only when TensorFlow traces the function, so what looks random is a constant.",
+    why="Python and NumPy run only when TensorFlow traces the function, so a value that looks random is a constant.",
     wrong="shift = np.random.randint(-16, 16)  # in Dataset.map, or in a layer",
     right="shift = tf.random.uniform((), -16, 16, tf.int32)",
     after="CHK220",
@@ -104,18 +104,18 @@ def frozen_random(training: Training) -> Iterator[CheckFinding]:
     for stage in training.data.stages:
         if stage.frozen_random:
             yield CheckFinding(
-                f"the function of {stage.kind} draws with {stage.frozen_random}, which runs once, while it is traced: "
-                "every element gets the same number",
-                "Draw with TensorFlow",
+                f"the {stage.kind} function uses {stage.frozen_random}, which runs only once, during tracing: every "
+                "element gets the same number",
+                "Draw random numbers with TensorFlow",
                 "tf.random.uniform((), -16, 16, tf.int32)",
                 where=stage.place,
             )
     for layer in training.model.layers:
         if layer.frozen_random and not training.model.run_eagerly:
             yield CheckFinding(
-                f"{layer.kind}.call draws with {layer.frozen_random}, which runs once, while the step is traced: every "
+                f"{layer.kind}.call uses {layer.frozen_random}, which runs only once, while the step is traced: every "
                 "step gets the same numbers",
-                "Draw with Keras",
+                "Draw random numbers with Keras",
                 "keras.random.normal(shape, seed=self.seed_generator)",
             )
 
@@ -123,7 +123,7 @@ def frozen_random(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK237",
     WARNING,
-    why="Its mean is 0 and its variance 1 until adapt is called, and no warning says so.",
+    why="Its mean is 0 and its variance 1 until adapt is called, and there is no warning.",
     wrong="norm = keras.layers.Normalization()",
     right="norm = keras.layers.Normalization(); norm.adapt(x_train)",
     after="CHK223",
@@ -134,7 +134,7 @@ def not_adapted(training: Training) -> Iterator[CheckFinding]:
         if layer.kind == "Normalization" and layer.is_keras and layer["is_adapted"] is False:
             yield CheckFinding(
                 f"{layer.name} was never adapted, so it does not normalise anything",
-                "Adapt it to the training data before the training",
+                "Adapt it to the training data before training",
                 f"{layer.name}.adapt(x_train)",
             )
 
@@ -142,7 +142,7 @@ def not_adapted(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK226",
     WARNING,
-    why="The state of one sample is carried to another that has nothing to do with it.",
+    why="The state of one sample is carried over to an unrelated one.",
     wrong="model.fit(x, y) with LSTM(64, stateful=True)",
     right="model.fit(x, y, shuffle=False)",
 )
@@ -165,7 +165,7 @@ _SMALL_BATCH = 4
 @rule(
     "CHK227",
     ERROR,
-    why="The mean of one value is the value: what is left is 0 for every sample.",
+    why="The mean of a single value is the value itself, so the result is 0 for every sample.",
     wrong="BatchNormalization() with batch_size=1",
     right="LayerNormalization()",
     hides=("same-answer-for-all",),
@@ -207,7 +207,7 @@ _CHANGE_SHAPE = ("Flatten", "Reshape", "Permute")
     WARNING,
     why=(
         "mask_zero and Masking mark the steps to leave out. A layer that changes the shape cannot pass the mask on; "
-        "Keras warns at most, and the model learns from padding."
+        "Keras at most prints a warning, and the model learns from padding."
     ),
     wrong="Embedding(5000, 64, mask_zero=True), Flatten(), Dense(1)",
     right="Embedding(5000, 64, mask_zero=True), GlobalAveragePooling1D(), Dense(1)",
@@ -219,9 +219,9 @@ def mask_lost(training: Training) -> Iterator[CheckFinding]:
     for layer in training.model.layers:
         if layer.loses_mask and layer.kind in _CHANGE_SHAPE and layer.is_keras:
             yield CheckFinding(
-                f"{layer.name} gets a mask, but {layer.kind} drops it: what follows treats padding as data",
+                f"{layer.name} receives a mask, but {layer.kind} drops it: later layers treat padding as data",
                 "End the sequence with a mask-aware layer, such as an LSTM or GlobalAveragePooling1D, or reshape "
-                "before the mask is made",
+                "before the mask is created",
             )
             return
 
@@ -263,7 +263,10 @@ def _followers(model: Model, source: LayerFacts) -> Iterator[LayerFacts]:
 @rule(
     "CHK415",
     ERROR,
-    why="On a CPU the step fails. On a GPU TensorFlow returns zeros for them, and nothing is learnt for these ids.",
+    why=(
+        "On a CPU the step fails. On a GPU TensorFlow returns zeros for these ids, and the model learns nothing about "
+        "them."
+    ),
     wrong="Embedding(10_000, 64) for ids up to 10,000",
     right="Embedding(10_001, 64)",
     hides=("step-fails",),
@@ -302,8 +305,8 @@ def _ids_outside(part: Part, layer: LayerFacts) -> Iterator[CheckFinding]:
     if not sample.is_integral:
         yield CheckFinding(
             f"{part.name} contains fractions from {sample.minimum:.3g} to {sample.maximum:.3g}, but {layer.name} "
-            "expects ids: fractions are cut off",
-            "Give whole numbers",
+            "expects ids: fractions are truncated",
+            "Pass whole numbers",
         )
     elif sample.maximum >= rows or sample.minimum < 0:
         yield CheckFinding(
@@ -325,7 +328,7 @@ _MOVE_IMAGES = (
 @rule(
     "CHK233",
     ERROR,
-    why="For every image that was moved, the mask marks the wrong place.",
+    why="For every transformed image, the mask marks the wrong region.",
     wrong="RandomFlip() as the first layer of a U-Net",
     right="one flip of image and mask, in Dataset.map",
     after="CHK235",
@@ -347,7 +350,7 @@ def targets_not_moved(training: Training) -> Iterator[CheckFinding]:
             continue
         if output.shape[1:3] in sizes and None not in output.shape[1:3] and target.shape[1:3] == output.shape[1:3]:
             yield CheckFinding(
-                f"{layer.kind} in the model moves the images, but not {target.name}, which has the same size",
+                f"{layer.kind} in the model transforms the images, but not {target.name}, which has the same size",
                 "Transform both in the dataset, with the same random numbers",
                 "dataset.map(flip_both)",
             )

@@ -21,7 +21,7 @@ from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
     "CHK208",
     WARNING,
     why=(
-        "The squared error of a probability has next to no gradient where the answer is badly wrong: learning is slow "
+        "The squared error of a probability has almost no gradient where the answer is badly wrong: learning is slow "
         "or stops early."
     ),
     wrong='Dense(10, activation="softmax") with loss="mse"',
@@ -55,8 +55,8 @@ _MUCH_SMOOTHING = 0.5
 @rule(
     "CHK224",
     WARNING,
-    why="With 0.5 in a binary loss both classes get a target of 0.25 to 0.75; at 1 or more nothing is left of the "
-    "label.",
+    why="At 0.5 in a binary loss, the two classes get targets of 0.25 and 0.75; at 1 or more, nothing of the label "
+    "remains.",
     wrong="BinaryCrossentropy(label_smoothing=0.9)",
     right="BinaryCrossentropy(label_smoothing=0.1)",
 )
@@ -104,7 +104,7 @@ def zero_loss_weight(training: Training) -> Iterator[CheckFinding]:
     for output in training.model.outputs:
         if output.loss is not None and output.loss.weight == 0:
             yield CheckFinding(
-                f"the loss of the output {output.name} does not count (loss_weights 0)",
+                f"the loss of the output {output.name} does not count: its loss weight is 0",
                 "Give it a weight above 0, or leave the output out",
             )
 
@@ -115,7 +115,7 @@ _NOT_NEGATIVE = ("poisson", "kl_divergence", "mean_squared_logarithmic_error")
 @rule(
     "CHK419",
     ERROR,
-    why="Logarithms of negative numbers are NaN or cut off; a percentage of 0 is infinite.",
+    why="Logarithms of negative numbers are NaN or clipped; a percentage of 0 is infinite.",
     wrong='loss="poisson" with negative targets',
     right='loss="mse"',
 )
@@ -172,7 +172,10 @@ _CLEARLY_NEGATIVE = -1e-3
 @rule(
     "CHK509",
     ERROR,
-    why="A cross-entropy of probabilities cannot be negative: it falls without bound, and nothing is learnt.",
+    why=(
+        "A cross-entropy of probabilities cannot be negative. This one falls without bound, and the model learns "
+        "nothing."
+    ),
     wrong="binary_crossentropy for targets 0..3",
     right="targets of 0 and 1",
 )
@@ -197,7 +200,7 @@ def negative_loss(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK518",
     ERROR,
-    why="The mean over all pairs is smallest if every prediction is the mean target, so the model learns that.",
+    why="The mean over all pairs is smallest if every prediction is the mean target, so that is what the model learns.",
     wrong="tf.square(targets - predictions)  # (32,) and (32, 1)",
     right="tf.square(targets[:, None] - predictions)",
     after="CHK508",
@@ -218,7 +221,7 @@ _DOMINATES = 10.0
 @rule(
     "CHK511",
     WARNING,
-    why="The weights shrink towards 0 before anything is learnt from the data.",
+    why="The weights shrink towards 0 before the model learns anything from the data.",
     wrong="Dense(64, kernel_regularizer=keras.regularizers.L2(1.0))",
     right="Dense(64, kernel_regularizer=keras.regularizers.L2(1e-4))",
 )
@@ -233,7 +236,7 @@ def regulariser_dominates(training: Training) -> Iterator[CheckFinding]:
     if of_data > 0 and trial.added_loss > _DOMINATES * of_data:
         yield CheckFinding(
             f"regularisation adds {trial.added_loss:.3g} to a loss of {of_data:.3g}",
-            "Make the factors of the regularisers smaller",
+            "Reduce the regularisation factors",
             "keras.regularizers.L2(1e-4)",
         )
 
@@ -276,7 +279,7 @@ _BY_NAME = ("accuracy", "acc")
 @rule(
     "CHK210",
     WARNING,
-    why="The metric is wrong although the training is right: people stop or change what works.",
+    why="The metric is wrong although training works, so people stop it or change things that work.",
     wrong="metrics=[keras.metrics.Accuracy()]",
     right='metrics=["accuracy"]',
 )
@@ -293,14 +296,14 @@ def wrong_accuracy(training: Training) -> Iterator[CheckFinding]:
                 )
             elif _ranks_logits(output, metric):
                 yield CheckFinding(
-                    f"{metric.name} expects thresholds from 0 to 1, but the output {output.name} gives logits",
+                    f"{metric.name} expects thresholds from 0 to 1, but the output {output.name} produces logits",
                     "Set from_logits=True on the metric, or end the model with a sigmoid",
                     "keras.metrics.AUC(from_logits=True)",
                 )
             elif _halves_logits(output, metric):
                 yield CheckFinding(
-                    f"{metric.name} compares the output {output.name} with 0.5, but it gives logits, whose midpoint is "
-                    "0",
+                    f"{metric.name} compares the output {output.name} with 0.5, but that output produces logits, whose "
+                    "midpoint is 0",
                     "Move the threshold to 0",
                     "metrics=[keras.metrics.BinaryAccuracy(threshold=0.0)]",
                 )
@@ -320,7 +323,7 @@ def _other_kind(output: Output, metric: MetricFacts) -> str:
     if kind == "accuracy" and metric.settings:
         return "keras.metrics.Accuracy counts outputs that equal the target exactly, which probabilities never do"
     if kind == "binary_accuracy" and (is_sparse(loss) or is_categorical(loss)):
-        return f"binary_accuracy judges each unit alone, but {loss.kind if loss else ''} is for exclusive classes"
+        return f"binary_accuracy judges each unit on its own, but {loss.kind if loss else ''} is for exclusive classes"
     if (
         kind in ("mean_io_u", "io_u")
         and metric.settings.get("sparse_y_pred", True)
@@ -356,7 +359,7 @@ def metric_not_reset(training: Training) -> Iterator[CheckFinding]:
     """A custom metric that is never reset."""
     for name in () if training.trial is None else training.trial.not_reset:
         yield CheckFinding(
-            f"reset_state of the metric {name} resets nothing",
+            f"reset_state of the metric {name} does not reset anything",
             "Reset every variable, or remove reset_state: Keras then sets them to 0",
             "for variable in self.variables: variable.assign(0)",
         )

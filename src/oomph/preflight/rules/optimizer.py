@@ -13,7 +13,7 @@ from oomph.preflight.rule import ERROR, WARNING, CheckFinding, rule
 @rule(
     "CHK234",
     ERROR,
-    why="The weights only change after that many steps, so a shorter training never changes them.",
+    why="The weights only change after that many steps, so training for fewer steps never changes them.",
     wrong="Adam(1e-3, gradient_accumulation_steps=256) for 150 steps",
     right="Adam(1e-3, gradient_accumulation_steps=4)",
     after="CHK209",
@@ -23,7 +23,8 @@ def accumulates_to_the_end(training: Training) -> Iterator[CheckFinding]:
     wanted, steps = training.model.optimizer.settings.get("gradient_accumulation_steps"), training.fit.steps
     if isinstance(wanted, int) and steps is not None and wanted > steps:
         yield CheckFinding(
-            f"gradients are accumulated over {wanted:,} steps, but the training has {steps:,}: no weight ever changes",
+            f"gradients are accumulated over {wanted:,} steps, but training runs for only {steps:,}, so no weight ever "
+            "changes",
             "Accumulate over fewer steps",
             "gradient_accumulation_steps=4",
         )
@@ -63,14 +64,14 @@ def learning_rate(training: Training) -> Iterator[CheckFinding]:
     if rate < 0:
         yield CheckFinding(f"{named}: each step goes uphill", "Make it positive", line)
     elif rate == 0:
-        yield CheckFinding(f"{named}: no step changes anything", "Make it larger", line)
+        yield CheckFinding(f"{named}: no step changes anything", "Increase it", line)
     elif rate < low:
-        yield CheckFinding(f"{named}: nothing changes within a training", f"Begin with {better}", line)
+        yield CheckFinding(f"{named}: nothing changes during training", f"Start with {better}", line)
     elif rate >= high and _is_deep(training.model) and optimizer.kind not in ("Adadelta", "Adagrad", "Ftrl"):
         severity = ERROR if rate >= (_FAR_TOO_HIGH if is_scaled else 10 * high) else WARNING
         yield CheckFinding(
             f"{named}: each step is larger than the weights themselves",
-            f"Begin with {better}",
+            f"Start with {better}",
             line,
             severity=severity,
         )
@@ -101,7 +102,7 @@ def schedule_too_short(training: Training) -> Iterator[CheckFinding]:
     if max(rates[2:4]) <= _NEXT_TO_NOTHING * max(rates):
         yield CheckFinding(
             f"{optimizer.schedule} is at {rates[2]:.2g} after half of the {steps:,} steps, down from {max(rates):.2g}",
-            "Let it last as long as the training",
+            "Make it last as long as training",
             f"decay_steps={steps}",
         )
 
@@ -113,7 +114,7 @@ _CLEARLY_MORE = 1.5
 @rule(
     "CHK229",
     WARNING,
-    why="The steps become longer when they should become shorter, and the loss rises again at the end.",
+    why="The steps grow when they should shrink, and the loss rises again at the end.",
     wrong="ExponentialDecay(1e-3, decay_steps=1000, decay_rate=1.96)",
     right="ExponentialDecay(1e-3, decay_steps=1000, decay_rate=0.96)",
     after="CHK214",
@@ -125,7 +126,7 @@ def schedule_rises(training: Training) -> Iterator[CheckFinding]:
     if len(rates) == 5 and optimizer.schedule in _DECAYS and rates[-1] == max(rates) > _CLEARLY_MORE * rates[0] > 0:
         yield CheckFinding(
             f"{optimizer.schedule} begins at {rates[0]:.2g} and ends at {rates[-1]:.2g}, its highest rate",
-            "Let the rate fall",
+            "Make the rate decrease",
             "decay_rate=0.96" if optimizer.schedule == "ExponentialDecay" else "",
         )
 
@@ -136,7 +137,7 @@ _TINY_LIMIT = 1e-3
 @rule(
     "CHK222",
     WARNING,
-    why="With SGD a step is the rate times the gradient: after the clipping no weight moves.",
+    why="With SGD, a step is the rate times the gradient: after clipping, no weight moves.",
     wrong="keras.optimizers.SGD(0.01, clipnorm=1e-6)",
     right="keras.optimizers.SGD(0.01, clipnorm=1.0)",
 )
@@ -172,7 +173,7 @@ def momentum_too_high(training: Training) -> Iterator[CheckFinding]:
         is_used = layer.kind == "BatchNormalization" and layer.is_keras and layer.trainable
         if is_used and isinstance(value, (int, float)) and value >= 1:
             yield CheckFinding(
-                f"momentum of {layer.name} is {value:g}: its moving statistics never change from 0 and 1",
+                f"momentum of {layer.name} is {value:g}: its moving statistics never move away from 0 and 1",
                 "Use a value below 1, such as 0.99",
                 "BatchNormalization(momentum=0.99)",
             )
@@ -210,8 +211,8 @@ _SET_RATE = ("ReduceLROnPlateau", "LearningRateScheduler")
     "CHK308",
     ERROR,
     why=(
-        "Keras raises TypeError when the callback first sets it: at the beginning or end of an epoch, or after a "
-        "plateau hours later."
+        "Keras raises TypeError when the callback first sets it: at the beginning or end of an epoch, or hours later, "
+        "after a plateau."
     ),
     wrong="Adam(CosineDecay(...)) with ReduceLROnPlateau()",
     right="one of the two",
@@ -236,7 +237,10 @@ _NEXT_TO_NOTHING_AT_HALF = 1.01e-3
 @rule(
     "CHK320",
     ERROR,
-    why="Keras raises an error in the epoch that gets anything but a float. With a rate of 0 nothing is trained.",
+    why=(
+        "Keras raises an error in the epoch in which the function returns anything but a float. At a rate of 0, the "
+        "model learns nothing."
+    ),
     wrong="def schedule(epoch, rate):\\n    if epoch > 10: return rate / 2",
     right="return rate / 2 if epoch > 10 else rate",
     after="CHK308",
@@ -247,28 +251,28 @@ def scheduled_rate(training: Training) -> Iterator[CheckFinding]:
         rates = callback.rates
         if callback.no_rate:
             yield CheckFinding(
-                f"the function of LearningRateScheduler returns {callback.no_rate}, but Keras accepts only a float",
+                f"LearningRateScheduler's function returns {callback.no_rate}, but Keras accepts only a float",
                 "Return a float in every branch",
                 "return float(rate)",
             )
         elif rates and min(rates) < 0:
             yield CheckFinding(
-                f"the function of LearningRateScheduler returns {min(rates):g} in epoch {rates.index(min(rates)) + 1}",
+                f"LearningRateScheduler's function returns {min(rates):g} in epoch {rates.index(min(rates)) + 1}",
                 "Keep the rate above 0",
             )
         elif 0.0 in rates:
             none, severity = rates.count(0.0), ERROR if not any(rates) else WARNING
             yield CheckFinding(
-                f"the function of LearningRateScheduler returns 0 in {none} of {len(rates)} epochs, first in "
-                f"epoch {rates.index(0.0) + 1}: the model learns nothing in them",
+                f"LearningRateScheduler's function returns 0 in {none} of {len(rates)} epochs, first in epoch "
+                f"{rates.index(0.0) + 1}: the model learns nothing in those epochs",
                 "Divide with / instead of //, and start above 0",
                 severity=severity,
             )
         elif len(rates) > 2 and rates[len(rates) // 2] <= _NEXT_TO_NOTHING_AT_HALF * max(rates):
             at = f"{rates[len(rates) // 2]:.2g} after half of the epochs, down from {max(rates):.2g}"
             yield CheckFinding(
-                f"the function of LearningRateScheduler is at {at}",
-                "Compute the rate from the initial one: the function is given the rate of the previous epoch",
+                f"LearningRateScheduler's function returns {at}",
+                "Compute the rate from the initial one: the function receives the previous epoch's rate",
                 "return first_rate * 0.9 ** epoch",
                 severity=WARNING,
             )
@@ -281,7 +285,7 @@ _DIVERGES = 30.0
 @rule(
     "CHK508",
     ERROR,
-    why="A step that is too long ends farther from the minimum than it began; each one makes it worse.",
+    why="A step that is too long ends farther from the minimum than it started; each one makes it worse.",
     wrong="keras.optimizers.SGD(10.0)",
     right="keras.optimizers.SGD(0.01)",
 )

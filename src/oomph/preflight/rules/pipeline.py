@@ -15,7 +15,7 @@ from oomph.terminal.amounts import as_size
 @rule(
     "CHK310",
     WARNING,
-    why="The batches change places, but each always contains the same samples.",
+    why="The batches are reordered, but each always contains the same samples.",
     wrong="dataset.batch(32).shuffle(1000)",
     right="dataset.shuffle(1000).batch(32)",
 )
@@ -32,7 +32,7 @@ def batch_before_shuffle(training: Training) -> Iterator[CheckFinding]:
         return  # data batched again after the shuffle was split into samples before it, such as text into sequences
     if not any(kind in kinds[batch:] for kind in ("window", "flat_map", "interleave")):
         yield CheckFinding(
-            "the dataset is batched first and shuffled afterwards: whole batches change places",
+            "the dataset is batched first and shuffled afterwards: whole batches are reordered",
             "Shuffle the samples before they are batched",
             "dataset.shuffle(10_000).batch(32)",
         )
@@ -55,7 +55,7 @@ def cached_too_late(training: Training) -> Iterator[CheckFinding]:
     if drawn is not None:
         named = f" {drawn.function}" if drawn.function not in ("", "<lambda>") else ""
         yield CheckFinding(
-            f"the random numbers of the map{named} are drawn before the cache, so every epoch repeats them",
+            f"the map{named} draws random numbers before the cache, so every epoch repeats them",
             "Cache before the random stage",
             f"dataset.cache().map({drawn.function or 'augment'})",
             where=drawn.place,
@@ -75,7 +75,7 @@ def cached_too_late(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK125",
     ERROR,
-    why="Inputs no longer say anything about their targets, so the model can only learn the average target.",
+    why="Inputs no longer match their targets, so the model can only learn the average target.",
     wrong="zip((images.shuffle(1000), labels.shuffle(1000)))",
     right="zip((images, labels)).shuffle(1000)",
     after="CHK121",
@@ -107,8 +107,8 @@ _USUAL_SHARE = 0.25
     "CHK602",
     ERROR,
     why=(
-        "The buffer is filled before the first step, or in the course of the first epoch; then the kernel kills the "
-        "training, or another process."
+        "The buffer fills up before the first step or during the first epoch; then the kernel kills the script or "
+        "another process."
     ),
     wrong="dataset.map(decode).shuffle(1_000_000).batch(32)",
     right="dataset.shuffle(1_000_000).map(decode).batch(32)",
@@ -144,7 +144,7 @@ def _on_disk(data: Data) -> Iterator[CheckFinding]:
         if buffer.file and buffer.bytes and data.room.disk is not None and buffer.bytes > data.room.disk:
             yield CheckFinding(
                 f"{_buffer_in_words(buffer)}, but its disk has {as_size(data.room.disk)} free",
-                "Give the cache a file on a disk with more room, or leave it out",
+                "Give the cache a file on a disk with more space, or leave it out",
             )
 
 
@@ -160,10 +160,10 @@ def _smaller_buffer(buffer: DataBuffer, room: int) -> tuple[str, str]:
         return "Cache to a file, or before the stage that makes the elements large", 'dataset.cache("FILE")'
     most = _one_digit(int(_USUAL_SHARE * room) // (buffer.element_bytes or 1))
     if buffer.kind == PREFETCH:
-        return "Let tf.data choose how many", "dataset.prefetch(tf.data.AUTOTUNE)"
+        return "Let tf.data choose the buffer size", "dataset.prefetch(tf.data.AUTOTUNE)"
     return (
-        f"Shuffle what is small, such as file names or indices, before the map that makes the elements large; or keep "
-        f"{most:,} of them at most",
+        "Shuffle something small, such as file names or indices, before the map that makes the elements large; or "
+        f"buffer at most {most:,} elements",
         f"dataset.shuffle({most})",
     )
 
@@ -186,7 +186,7 @@ _LONG_IN_ALL = 60.0
 @rule(
     "CHK601",
     WARNING,
-    why="The accelerator does nothing while it waits. On a faster device the share only grows.",
+    why="The accelerator is idle while it waits. On a faster device, the share of waiting only grows.",
     wrong="dataset.map(decode).batch(32)",
     right="dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE).batch(32).prefetch(tf.data.AUTOTUNE)",
     fault="input-pipeline",
@@ -200,11 +200,11 @@ def input_bound(training: Training) -> Iterator[CheckFinding]:
         return
     slowest = waiting.slowest
     facts = (
-        f"steps wait for their batches {waiting.share:.0%} of the time: {waiting.wait_seconds * 1000:.0f} ms, against "
-        f"{waiting.step_seconds * 1000:.0f} ms of training"
+        f"steps spend {waiting.share:.0%} of the time waiting for batches: {waiting.wait_seconds * 1000:.0f} ms, "
+        f"compared with {waiting.step_seconds * 1000:.0f} ms of training"
     )
     if slowest is not None:
-        facts += f"; {_stage_in_words(slowest)} takes {slowest.seconds * 1000:.0f} ms of each batch"
+        facts += f"; {_stage_in_words(slowest)} takes {slowest.seconds * 1000:.0f} ms per batch"
     yield CheckFinding(facts, *_faster_pipeline(waiting, training), where=slowest.place if slowest is not None else "")
 
 
@@ -222,17 +222,17 @@ def _stage_in_words(cost: StageCost) -> str:
 def _faster_pipeline(waiting: Waiting, training: Training) -> tuple[str, str]:
     if waiting.changes:
         best = waiting.changes[0]
-        same = f", and its first {best.same_batches} batches are the same" if best.same_batches else ""
+        same = f", and the first {best.same_batches} batches are the same" if best.same_batches else ""
         note = f"; {best.note}" if best.note else ""
         return f"When tried here, a step was {best.gain:.2f} times as fast{same}{note}", best.line
     if waiting.tried:
         return (
-            "No change that was tried here made it 10 % faster: decode less, or prepare the data beforehand",
+            "None of the changes tried here made it 10% faster: decode less, or prepare the data beforehand",
             "",
         )
     stages = {stage.kind: stage for stage in training.data.stages}
     if "map" in stages and not stages["map"].is_parallel:
-        remedy = "Let the map run in parallel; oomph check --tune measures whether it pays off"
+        remedy = "Run the map in parallel; oomph check --tune measures whether it pays off"
         return remedy, ".map(..., num_parallel_calls=tf.data.AUTOTUNE)"
     return "oomph check --tune tries changes that may make it faster", ""
 

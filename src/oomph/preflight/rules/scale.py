@@ -27,8 +27,8 @@ _TRAINED = ("Dense", "Conv2D", "Conv1D", "Conv3D", "DepthwiseConv2D", "Separable
     "CHK409",
     WARNING,
     why=(
-        "Activations and gradients are a hundred times as large as the initialisation expects: often the loss stays at "
-        "chance."
+        "Activations and gradients are a hundred times as large as the initialisation expects: the loss often stays at "
+        "chance level."
     ),
     wrong="model.fit(images, labels)",
     right="model.fit(images / 255.0, labels)",
@@ -149,9 +149,9 @@ def feature_scale(training: Training) -> Iterator[CheckFinding]:
         severity = ERROR if fails else WARNING
         if _has_outlier_only(features):
             yield CheckFinding(
-                f"{part.name} has a value as large as {largest:.3g} in column {index}, where 99 % of "
-                f"the values are within {features.usual[index]:.2g}: a sensor's code for a missing value, or an error",
-                "Remove or replace the values that are far from all others before the features are scaled",
+                f"{part.name} has a value as large as {largest:.3g} in column {index}, where 99% of the values are "
+                f"within {features.usual[index]:.2g}: a sensor's code for a missing value, or an error",
+                "Before scaling the features, remove or replace the values that are far from all others",
                 severity=severity,
             )
             return
@@ -179,7 +179,7 @@ _SCALE_OUTPUT = ("Rescaling", "Normalization", "Lambda", "Multiply")
     "CHK412",
     WARNING,
     why=(
-        "The output begins at about 0, and Adam moves it by about the learning rate in each step: a target of 300,000 "
+        "The output starts at about 0, and Adam moves it by about the learning rate in each step: a target of 300,000 "
         "is millions of steps away."
     ),
     wrong="model.fit(x, prices)",
@@ -204,7 +204,7 @@ def target_scale(training: Training) -> Iterator[CheckFinding]:
         if size > _LARGE_TARGET:
             yield CheckFinding(
                 f"targets in {target.name} have a mean of {sample.mean:.4g} and a standard deviation of "
-                f"{sample.deviation:.4g}; the output begins at about 0",
+                f"{sample.deviation:.4g}; the output starts at about 0",
                 "Train on scaled targets, and scale the predictions back",
                 f"{target.name} = ({target.name} - {target.name}.mean()) / {target.name}.std()",
             )
@@ -220,7 +220,7 @@ _SCALE_IMAGES = ("Rescaling", "Normalization", "Lambda", "TrueDivide", "Multiply
 @rule(
     "CHK420",
     WARNING,
-    why="Its weights are right for one range only: what it sees is nearly black, or all white.",
+    why="Its weights suit only one range: in any other, images look nearly black or all white to it.",
     wrong="EfficientNetB0 on images of 0..1",
     right="images of 0..255: the model scales them itself",
     hides=("image-range", "scaled-twice"),
@@ -244,13 +244,13 @@ def pretrained_range(training: Training) -> Iterator[CheckFinding]:
         if kind == "bytes" and high <= 1.01:
             wrong = "expects pixels of 0..255, and scales them itself"
         elif kind == "signed" and high > 2:
-            wrong = "takes -1..1"
+            wrong = "expects -1..1"
         elif kind == "caffe" and low >= 0 and high <= 1.01:
-            wrong = "expects pixels of 0..255 less their mean"
+            wrong = "expects pixels of 0..255 minus their mean"
         if wrong:
             yield CheckFinding(
                 f"{part.name} ranges from {low:.3g} to {high:.3g}, but the pretrained model {wrong}",
-                "Use preprocess_input of its module on images of 0..255",
+                "Use its module's preprocess_input on images of 0..255",
                 "images = keras.applications....preprocess_input(images)",
             )
 
@@ -286,9 +286,9 @@ def value_range(training: Training) -> Iterator[CheckFinding]:
         wide, span = each.told[1] - each.told[0], each.high - each.low
         if span > 0 and (wide > 20 * span or span > 20 * wide):
             yield CheckFinding(
-                f"{each.layer} expects values from {each.told[0]:g} to {each.told[1]:g}, but gets {each.low:.3g} to "
-                f"{each.high:.3g}",
-                "Tell it the range of the images",
+                f"{each.layer} expects values from {each.told[0]:g} to {each.told[1]:g}, but receives {each.low:.3g} "
+                f"to {each.high:.3g}",
+                "Pass it the range of the images",
                 "value_range=(0, 1)" if each.high <= 1.5 else "value_range=(0, 255)",
             )
 
@@ -303,7 +303,7 @@ _TAKE_IDS = (
 @rule(
     "CHK421",
     WARNING,
-    why="To a Dense layer word 4,000 is twice word 2,000. Such numbers have no order.",
+    why="To a Dense layer, word 4,000 is twice word 2,000, but such numbers have no order.",
     wrong="Dense(64) on word ids",
     right="Embedding(10_000, 64) on word ids",
     hides=("feature-scale",),

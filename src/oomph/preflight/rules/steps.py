@@ -17,7 +17,7 @@ _OUT_OF_MEMORY = ("ResourceExhaustedError", "MemoryError")
 @rule(
     "CHK501",
     ERROR,
-    why="The training would end there.",
+    why="Training would stop there.",
     wrong="(any line that fails in the first step)",
     right="(the same line, fixed)",
 )
@@ -26,15 +26,17 @@ def step_fails(training: Training) -> Iterator[CheckFinding]:
     trial = training.trial
     if trial is not None and trial.failed and trial.failed_kind not in _OUT_OF_MEMORY:
         words = shortened(trial.failed.rstrip(". "), 300)
-        yield CheckFinding(f"the first step fails with {trial.failed_kind}: {words}", "Fix what the message names")
+        yield CheckFinding(
+            f"the first step fails with {trial.failed_kind}: {words}", ("Fix the problem that the message describes")
+        )
 
 
 @rule(
     "CHK520",
     ERROR,
     why=(
-        "A stateful layer, an Input(batch_size=...) and code that hard-codes a batch size accept only that size: the "
-        "training ends with an error at the end of the first epoch, or when it first validates."
+        "A stateful layer, an Input(batch_size=...) and code that hard-codes a batch size accept only that size: "
+        "training stops with an error at the end of the first epoch, or at the first validation."
     ),
     wrong="LSTM(64, stateful=True) with Input(batch_shape=(32, 10, 8)) and 1,000 samples",
     right="992 samples, or dataset.batch(32, drop_remainder=True)",
@@ -62,7 +64,7 @@ def odd_batch_fails(training: Training) -> Iterator[CheckFinding]:
     "CHK502",
     ERROR,
     why=(
-        'Keras fails with "No gradients provided", or trains the other weights only. argmax, round, casts to integers '
+        'Keras fails with "No gradients provided", or trains only the other weights. argmax, round, casts to integers '
         "and NumPy have no gradient."
     ),
     wrong="loss = tf.cast(y_true != tf.argmax(y_pred, -1), tf.float32)",
@@ -78,7 +80,7 @@ def no_gradient(training: Training) -> Iterator[CheckFinding]:
         return
     if len(missing) == len(gradients):
         yield CheckFinding(
-            f"the loss depends on none of the {len(gradients)} trained weights",
+            f"the loss does not depend on any of the {len(gradients)} trained weights",
             "Use differentiable operations in the loss: no argmax, round, cast to integers or NumPy",
         )
         return
@@ -86,7 +88,7 @@ def no_gradient(training: Training) -> Iterator[CheckFinding]:
     yield CheckFinding(
         f"the loss does not depend on {len(missing)} of the {len(gradients)} trained weights: those of "
         f"{', '.join(layers[:4])}",
-        "Connect these layers to the output, or set their trainable to False",
+        "Connect these layers to the output, or set trainable = False on them",
         severity=WARNING,
     )
 
@@ -118,7 +120,7 @@ def nothing_applied(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK503",
     ERROR,
-    why="No step changes anything: the loss stays where it is.",
+    why="No step changes anything, so the loss does not move.",
     wrong="a last layer that always gives the same value",
     right="a last layer whose values depend on its weights",
 )
@@ -278,7 +280,7 @@ _FEWEST_LAYERS = 5
     "CHK512",
     WARNING,
     why=(
-        "Each sigmoid or tanh passes on a quarter of the gradient at most: after many of them the first layers do not "
+        "Each sigmoid or tanh passes on at most a quarter of the gradient: after many of them, the first layers do not "
         "learn."
     ),
     wrong='ten layers of Dense(64, activation="sigmoid")',
@@ -310,7 +312,10 @@ _MOSTLY_SATURATED = 0.9
 @rule(
     "CHK513",
     WARNING,
-    why="At the ends the gradient is near 0: learning is very slow. The usual cause is unscaled input.",
+    why=(
+        "At the limits of the activation, the gradient is near 0: learning is very slow. The usual cause is unscaled "
+        "input."
+    ),
     wrong='Dense(64, activation="tanh") on prices of 10,000',
     right="normalised input",
 )
@@ -322,7 +327,7 @@ def saturated_layers(training: Training) -> Iterator[CheckFinding]:
         layer = training.model.layer(activity.layer)
         if activity.saturated_share > _MOSTLY_SATURATED and activity.layer not in outputs and layer is not None:
             yield CheckFinding(
-                f"{activity.saturated_share:.0%} of the output of {activity.layer} is at the ends of its "
+                f"{activity.saturated_share:.0%} of the output of {activity.layer} is at the limits of its "
                 f"{layer['activation']}",
                 "Normalise the input to about 1",
                 "keras.layers.Normalization()",

@@ -26,7 +26,7 @@ def no_targets(training: Training) -> Iterator[CheckFinding]:
     loss = next(output.loss.kind for output in model.outputs if output.loss is not None)
     names = ", ".join(part.name for part in data.of("x"))
     yield CheckFinding(
-        f"the data contain only inputs ({names}), but the loss {loss} compares the output with a target",
+        f"the data contains only inputs ({names}), but the loss {loss} compares the output with a target",
         "Pass the targets as well: as y, or as (x, y) in each element of the dataset",
         "dataset.map(lambda x: (x, x))  # an autoencoder" if loss.startswith("mean") else "model.fit(x, y)",
     )
@@ -47,7 +47,7 @@ def one_hot_labels_sparse_loss(training: Training) -> Iterator[CheckFinding]:
             continue
         if len(target.shape) == len(output.shape) and target.shape[-1] == output.units:
             yield CheckFinding(
-                f"{target.name} has the shape {in_words(target.shape)}, one value for each class; the loss "
+                f"{target.name} has the shape {in_words(target.shape)}, one value per class; the loss "
                 "sparse_categorical_crossentropy expects integer class labels",
                 "Use categorical_crossentropy, or integer class labels",
                 'loss="categorical_crossentropy"',
@@ -75,7 +75,7 @@ def class_numbers_categorical_loss(training: Training) -> Iterator[CheckFinding]
         if is_short or is_column:
             yield CheckFinding(
                 f"{target.name} has the shape {in_words(target.shape)}, but the output {output.name} has "
-                f"{in_words(output.shape)}: categorical_crossentropy expects one value for each class",
+                f"{in_words(output.shape)}: categorical_crossentropy expects one value per class",
                 "Use the loss for integer class labels, or one-hot targets",
                 'loss="sparse_categorical_crossentropy"',
             )
@@ -105,10 +105,10 @@ def text_labels(training: Training) -> Iterator[CheckFinding]:
     "CHK114",
     ERROR,
     why=(
-        "Where one size is 1, Keras silently stretches it: every unit is compared with the same value. Otherwise the "
-        "step fails."
+        "If one size is 1, Keras silently stretches it: every unit is compared with the same value. Otherwise the step "
+        "fails."
     ),
-    wrong="Dense(5) for one target a sample",
+    wrong="Dense(5) for one target per sample",
     right="Dense(1)",
     hides=("step-fails", "bounded-output"),
     fault="shape-mismatch",
@@ -148,7 +148,7 @@ def _mismatch(output: Shape, target: Shape) -> str:
 
 def _remedy_for_shape(output: Shape, target: Shape) -> str:
     if len(output) == len(target) + 1 and len(output) == 3:
-        return "Let the last recurrent layer return its last state only (return_sequences=False), or pool over time"
+        return "Make the last recurrent layer return only its last state (return_sequences=False), or pool over time"
     return "Give the output as many units as a target has values"
 
 
@@ -175,9 +175,9 @@ def target_count(training: Training) -> Iterator[CheckFinding]:
     if failed and not len(outputs) <= len(targets) <= len(model.outputs):
         names = ", ".join(output.name for output in model.outputs)
         yield CheckFinding(
-            f"the data contain {len(targets)} target{'s' * (len(targets) != 1)}, but the model has "
+            f"the data contains {len(targets)} target{'s' * (len(targets) != 1)}, but the model has "
             f"{len(model.outputs)} output{'s' * (len(model.outputs) != 1)}: {names}",
-            "Give one target for each output, in that order or by name",
+            "Pass one target per output, in that order or by name",
         )
 
 
@@ -199,7 +199,7 @@ def sample_weight_shape(training: Training) -> Iterator[CheckFinding]:
             yield CheckFinding(
                 f"{weight.name} has the shape {in_words(weight.shape)}; the loss of {output.name} is one number for "
                 f"each of {in_words(output.shape[:-1])}",
-                "Give one weight for each sample",
+                "Pass one weight per sample",
             )
 
 
@@ -209,7 +209,7 @@ _FEWEST_ROWS = 20
 @rule(
     "CHK422",
     ERROR,
-    why="The model copies its input: the loss falls to 0, and nothing is predicted.",
+    why="The model copies its input: the loss falls to 0, and the model predicts nothing.",
     wrong="language_model.fit(tokens, tokens)",
     right="language_model.fit(tokens[:, :-1], tokens[:, 1:])",
 )
@@ -227,7 +227,7 @@ def target_not_shifted(training: Training) -> Iterator[CheckFinding]:
         if any(part.equals_target and len(part.shape or ()) == len(target.shape or ()) for part in parts):
             yield CheckFinding(
                 f"{target.name} is the same as the input, word by word: each word is predicted from itself",
-                "Shift the target by one place",
+                "Shift the target by one position",
                 "x, y = tokens[:, :-1], tokens[:, 1:]",
             )
 
@@ -235,7 +235,10 @@ def target_not_shifted(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK515",
     ERROR,
-    why="The metrics look almost perfect, but the model cannot generate: then there is no later input to copy.",
+    why=(
+        "The metrics look almost perfect, but the model cannot generate: during generation there is no later input to "
+        "copy."
+    ),
     wrong="MultiHeadAttention(4, 64)(x, x) in a language model",
     right="MultiHeadAttention(4, 64)(x, x, use_causal_mask=True)",
     after="CHK519",
@@ -246,6 +249,6 @@ def reads_ahead(training: Training) -> Iterator[CheckFinding]:
         yield CheckFinding(
             "the targets are the inputs shifted by one step, and outputs depend on later inputs: the model sees "
             "the values that it should predict",
-            "Let each position see only earlier ones",
+            "Make each position see only earlier ones",
             "MultiHeadAttention(...)(x, x, use_causal_mask=True)",
         )

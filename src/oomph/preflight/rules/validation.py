@@ -82,7 +82,7 @@ def _splits_shuffled(data: Data) -> bool:
 @rule(
     "CHK313",
     WARNING,
-    why="The metrics are for images unlike those that the model will see, and jump from epoch to epoch.",
+    why="The metrics describe images unlike the ones the model will see, and jump from epoch to epoch.",
     wrong="validation.map(augment)",
     right="validation",
 )
@@ -93,8 +93,8 @@ def random_validation(training: Training) -> Iterator[CheckFinding]:
     if drawn is not None and held is not None and not _is_denoising(held):
         named = f" {drawn.function}" if drawn.function not in ("", "<lambda>") else ""
         yield CheckFinding(
-            f"the validation data pass through a map{named} that draws random numbers",
-            "Augment the training data only",
+            f"the validation data passes through a map{named} that draws random numbers",
+            "Augment only the training data",
             where=drawn.place,
         )
 
@@ -132,7 +132,7 @@ def ordered_labels(training: Training) -> Iterator[CheckFinding]:
         by_chance = math.log(sample.rows) / -math.log(share)
         if sample.longest_run > _BEYOND_CHANCE * max(1.0, by_chance):
             yield CheckFinding(
-                f"samples arrive in runs of one label: {sample.longest_run:,} in a row in {part.name}, "
+                f"samples arrive in runs of the same label: {sample.longest_run:,} in a row in {part.name}, "
                 f"{classes:,} runs in {sample.rows:,} samples, and batches of {data.batch}",
                 _remedy_for_order(data),
                 "dataset.shuffle(len(labels))" if data.kind == DATASET else "model.fit(..., shuffle=True)",
@@ -150,7 +150,7 @@ def _largest_share(sample: DataSample) -> float | None:
 def _remedy_for_order(data: Data) -> str:
     buffer = next((stage.buffer for stage in data.stages if stage.kind == "shuffle"), None)
     if buffer:
-        return f"Shuffle with a buffer as large as the data: one of {buffer:,} mixes neighbours only"
+        return f"Shuffle with a buffer as large as the data: a buffer of {buffer:,} mixes only neighbours"
     return "Shuffle the samples"
 
 
@@ -171,8 +171,8 @@ _ASKED_AGAIN = (
     "CHK324",
     ERROR,
     why=(
-        "Keras does not look at the validation data until the end of the first epoch: the training ends there with an "
-        "error, or with a val_loss that means nothing."
+        "Keras does not touch the validation data until the end of the first epoch: training then stops with an error, "
+        "or reports a meaningless val_loss."
     ),
     wrong="pd.get_dummies(train), pd.get_dummies(test)  # not all values occur in both",
     right="pd.get_dummies(test).reindex(columns=columns_of_train, fill_value=0)",
@@ -219,7 +219,10 @@ _NEW_SHARE = 0.1
 @rule(
     "CHK315",
     WARNING,
-    why="validation_split takes the last rows without shuffling: if the data are sorted, only the last classes.",
+    why=(
+        "validation_split takes the last rows without shuffling: if the data is sorted, these contain only the last "
+        "classes."
+    ),
     wrong="model.fit(x, y_sorted, validation_split=0.2)",
     right="shuffle x and y together first",
 )
@@ -303,7 +306,7 @@ _OTHER_SCALE = 8.0
 @rule(
     "CHK317",
     WARNING,
-    why="The model gets numbers that it has never seen: the validation loss is huge whatever is learnt.",
+    why="The model sees numbers it has never seen before: the validation loss is huge whatever it learns.",
     wrong="x_train = x_train / 255.0  # but not x_test",
     right="x_test = x_test / 255.0",
 )

@@ -43,7 +43,7 @@ def nan_in_input(training: Training) -> Iterator[CheckFinding]:
         columns = sample.features.missing if sample.features is not None and len(part.shape or ()) == 2 else ()
         named = f"; columns {', '.join(map(str, columns[:6]))}" if columns else ""
         yield CheckFinding(
-            f"{part.name} holds {_not_finite(sample, 'rows')}{named}",
+            f"{part.name} contains {_not_finite(sample, 'rows')}{named}",
             "Drop missing values, or fill them in",
             f"{part.name} = np.nan_to_num({part.name})",
         )
@@ -52,7 +52,7 @@ def nan_in_input(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK408",
     ERROR,
-    why="The loss of these samples is NaN, and so are all weights after the first of them.",
+    why="The loss of these samples is NaN, and so are all weights after the first such sample.",
     wrong='y = frame["price"].values  # with missing values',
     right='frame = frame.dropna(subset=["price"])',
     hides=(
@@ -77,7 +77,7 @@ def nan_in_target(training: Training) -> Iterator[CheckFinding]:
         ):
             continue  # a custom loss may mask them
         yield CheckFinding(
-            f"{part.name} holds {_not_finite(sample, 'targets')}",
+            f"{part.name} contains {_not_finite(sample, 'targets')}",
             "Leave these samples out",
             f"keep = np.isfinite({part.name}); x, y = x[keep], y[keep]",
         )
@@ -87,7 +87,7 @@ def nan_in_target(training: Training) -> Iterator[CheckFinding]:
     "CHK426",
     WARNING,
     why=(
-        "val_loss is NaN in every epoch, while the training looks sound. No NaN is better than another, so "
+        "val_loss is NaN in every epoch, while training looks healthy. NaN never counts as an improvement, so "
         "EarlyStopping stops after its patience, and ModelCheckpoint(save_best_only=True) never saves."
     ),
     wrong="x_val = frame_val.values  # only x_train was filled",
@@ -142,7 +142,10 @@ _MOST_COLUMNS = 64
 @rule(
     "CHK413",
     WARNING,
-    why="They cost memory and teach nothing; a normalisation divides by 0. Often a column was read wrongly.",
+    why=(
+        "They take up memory without teaching the model anything, and normalisation divides by 0. Often a column was "
+        "read incorrectly."
+    ),
     wrong="a column that is 0 in every row",
     right="np.delete(x, 3, axis=1)",
 )
@@ -156,7 +159,7 @@ def constant_features(training: Training) -> Iterator[CheckFinding]:
         if sample.minimum is not None and sample.minimum == sample.maximum:
             yield CheckFinding(
                 f"all values of {part.name} are {sample.minimum:g}, in {sample.rows:,} samples",
-                "Check how the data are read",
+                "Check how the data is read",
                 severity=ERROR,
             )
         elif features is not None and len(features.deviations) <= _MOST_COLUMNS:
@@ -191,7 +194,7 @@ def constant_input(training: Training) -> Iterator[CheckFinding]:
         if sample.minimum is not None and sample.minimum == sample.maximum:
             yield CheckFinding(
                 f"all values of {part.name} are {sample.minimum:g}, in {sample.rows:,} samples",
-                "Check how the data are read: a cast to integers after a division gives 0",
+                "Check how the data is read: a cast to integers after a division gives 0",
             )
 
 
@@ -284,7 +287,7 @@ _FEWEST_SEQUENCES = 50
 @rule(
     "CHK424",
     WARNING,
-    why="A masked sequence of zeros has no steps at all; without a mask the model learns from padding.",
+    why="A masked sequence of zeros has no steps left; without a mask, the model learns from padding.",
     wrong="pad_sequences(ids, truncating=...) of empty texts",
     right="leave such samples out",
 )

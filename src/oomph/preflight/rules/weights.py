@@ -13,7 +13,7 @@ from oomph.reach.request import FIT
 @rule(
     "CHK211",
     ERROR,
-    why="The loss stays where it is; Keras only prints the number of trainable parameters in the summary.",
+    why="The loss does not change; Keras only shows the number of trainable parameters in the summary.",
     wrong="model.trainable = False",
     right="base.trainable = False  # the base only",
     hides=("no-gradient", "step-fails", "zero-gradients", "frozen-head"),
@@ -25,7 +25,7 @@ def nothing_trainable(training: Training) -> Iterator[CheckFinding]:
     if frozen and not any(layer.weights.trainable for layer in layers) and not training.model.own_train_step:
         yield CheckFinding(
             f"none of the {frozen:,} weights is trained: every layer is frozen",
-            "Freeze the pretrained layers only, and leave the new ones trainable",
+            "Freeze only the pretrained layers, and leave the new ones trainable",
             "base.trainable = False",
         )
 
@@ -33,7 +33,7 @@ def nothing_trainable(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK212",
     WARNING,
-    why="What the trained layers learn passes through random weights.",
+    why="Everything the trained layers learn passes through random weights.",
     wrong="for layer in model.layers: layer.trainable = False",
     right="for layer in base.layers: layer.trainable = False",
 )
@@ -103,8 +103,8 @@ _WITH_KERNEL = ("Dense", "Conv1D", "Conv2D", "Conv3D", "LSTM", "GRU", "SimpleRNN
     "CHK215",
     ERROR,
     why=(
-        "All units of a layer get the same gradient and stay copies of one another; with zeros and a ReLU nothing "
-        "moves at all."
+        "All units of a layer get the same gradient and stay copies of one another; with zeros and a ReLU, nothing "
+        "changes at all."
     ),
     wrong='Dense(64, kernel_initializer="zeros")',
     right="Dense(64)",
@@ -126,7 +126,7 @@ def constant_weights(training: Training) -> Iterator[CheckFinding]:
     if hidden:
         yield CheckFinding(
             f"all weights of {', '.join(hidden[:3])} are the same number",
-            "Leave kernel_initializer out: the usual one is random",
+            "Leave kernel_initializer out: the default is random",
             severity=ERROR if len(names) > 1 else WARNING,
         )
 
@@ -153,7 +153,7 @@ def weights_not_finite(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK231",
     ERROR,
-    why="Keras 3 tracks only its own variables. A tf.Variable keeps its initial value, and no error says so.",
+    why="Keras 3 tracks only its own variables. A tf.Variable keeps its initial value, and there is no error.",
     wrong="self.w = tf.Variable(tf.random.normal((10, 5)))",
     right='self.w = self.add_weight(shape=(10, 5), initializer="glorot_uniform")',
     after="CHK238",
