@@ -1,4 +1,4 @@
-"""Values from JSON are checked before anybody relies on them."""
+"""Values from JSON are validated before use."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_non_json_type_raises_type_error():
         conforms(1, complex)
 
 
-def test_damaged_field_of_an_event_gets_its_default():
+def test_damaged_event_field_falls_back_to_its_default():
     fact = Event.named("fit-started", {"epochs": "x", "fit": 1, "site": 3, "of_another_oomph": {"a": [1]}}).fact
     assert fact == FitStarted(fit=1)
 

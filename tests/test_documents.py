@@ -1,4 +1,4 @@
-"""Every link and anchor of the documents leads somewhere, with the reference built as `make docs` builds it."""
+"""Every link and anchor in the documents resolves, with the reference built as `make docs` builds it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_built_reference_contains_only_ignored_folders_and_the_xid_table(referen
     assert (reference / "xid.md").read_text() == (REFERENCE / "xid.md").read_text(), "run `make docs`"
 
 
-def test_measurements_page_has_up_to_150_complete_rows():
+def test_measurements_page_has_at_most_150_complete_rows():
     rows = [line.strip("| ").split(" | ") for line in (ROOT / "docs/measurements.md").read_text().splitlines()]
     tables = [cells for cells in rows if len(cells) > 1 and not set("".join(cells)) <= set("- |")]
     measured = [cells for cells in tables if len(cells) != 2 and cells[0] != "claim"]

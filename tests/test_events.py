@@ -1,4 +1,4 @@
-"""The events of a journal as values: frozen, named, documented."""
+"""Journal events as values: frozen, named, documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The journal of a run: what its writers leave behind when they are killed, and what a reader makes of that."""
+"""A run's journal: what its writers leave behind when killed, and what a reader makes of it."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_rewritten_or_removed_file_is_read_afresh(tmp_path):
     assert reader.unreadable_lines() == 0
 
 
-def test_json_split_over_two_lines_is_rejected(tmp_path):
+def test_json_split_across_two_lines_is_rejected(tmp_path):
     whole = line("a", 1.0)
     at = whole.index(',"attempt"')
     write_lines(tmp_path, "1-0-script.jsonl", whole[:at] + "\n", whole[at + 1 :], line("b", 2.0), "[]\n", "{}\n")
@@ -156,7 +156,7 @@ def test_open_reader_is_shared_by_all_readers_of_its_journal(tmp_path, monkeypat
     assert read_journal(tmp_path) is not reader.read()
 
 
-def test_long_journal_is_read_in_little_time_and_memory(tmp_path):
+def test_long_journal_is_read_quickly_and_in_little_memory(tmp_path):
     data = {"fit": 1, "epoch": 9, "bytes": 3179673, "seconds": 0.0258, "iterator": "saved"}
     (tmp_path / "journal").mkdir()
     with (tmp_path / "journal" / "1-0-script.jsonl").open("w") as file:
@@ -188,7 +188,7 @@ def test_sparse_journal_file_is_read_in_little_memory(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["run.json", "summary.json", "micro_batch.json"])
-def test_oversized_sparse_file_of_a_run_is_refused(tmp_path, name):
+def test_oversized_sparse_file_in_a_run_is_refused(tmp_path, name):
     (tmp_path / name).touch()
     os.truncate(tmp_path / name, 1 << 40)
     with pytest.raises(OSError, match="larger than expected"):
@@ -196,7 +196,7 @@ def test_oversized_sparse_file_of_a_run_is_refused(tmp_path, name):
 
 
 def test_events_planted_before_an_attempt_are_ignored(tmp_path):
-    """Somebody who plants a run directory could say that its steps were compared."""
+    """An attacker who plants a run directory could claim that its steps were compared."""
     write_lines(tmp_path, "1-0-script.jsonl", line("one", 1.0), line("planted", 2.0, attempt=2))
     for name in ("2-0-script.jsonl", "02-0-script.jsonl", "3-1-script.jsonl", "x-0-script.jsonl"):
         write_lines(tmp_path, name, line("planted", 2.0, attempt=2), line("planted", 2.0, attempt=3))
@@ -236,7 +236,7 @@ def test_journal_memory_is_bounded(tmp_path, monkeypatch):
     assert reader.left_out() == 0
 
 
-def test_repeated_long_texts_are_stored_once(tmp_path):
+def test_repeated_long_strings_are_stored_once(tmp_path):
     write_lines(tmp_path, "1-0-script.jsonl", *(line("oom", float(n), message="x" * 500) for n in range(2)))
     first, second = (event.fact.message for event in read_journal(tmp_path))
     assert first is second

@@ -1,4 +1,4 @@
-"""oomph runs without the variables that are meant for the script's Python, and the script gets them all."""
+"""oomph runs without the variables meant for the script's Python, and the script receives all of them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def run_in(folder: Path, **variables: str) -> tuple[list[str], dict[str, str], s
 
 
 @pytest.mark.parametrize("name", DISTURBING)
-def test_disturbing_variable_reaches_the_script_but_not_oomph(tmp_path, name):
+def test_interfering_variable_reaches_the_script_but_not_oomph(tmp_path, name):
     parent, seen, ended = run_in(tmp_path, **{name: DISTURBING[name]})
     assert ended.returncode == 0
     assert parent[1] == "-I"
@@ -77,7 +77,7 @@ def test_script_modules_do_not_shadow_oomph_modules(tmp_path):
     assert seen["PYTHONPATH"].endswith(f":{own}")
 
 
-def test_oomph_does_not_restart_itself_without_a_disturbing_variable(tmp_path):
+def test_oomph_does_not_restart_itself_without_an_interfering_variable(tmp_path):
     parent, seen, ended = run_in(tmp_path, **HARMLESS)
     assert ended.returncode == 0
     assert "-I" not in parent
@@ -91,7 +91,7 @@ def test_oomph_runs_from_the_search_path(tmp_path):
     assert ended.stdout.startswith("oomph "), ended.stderr
 
 
-def test_oomph_starts_without_the_python_named_by_sys_executable(tmp_path):
+def test_oomph_starts_without_the_python_in_sys_executable(tmp_path):
     code = "import sys; sys.executable, sys.argv[1:] = '/no', ['--version']; from oomph import entry; entry.command()"
     environ = {**os.environ, "PYTHONPATH": str(SOURCE)}
     ended = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60)

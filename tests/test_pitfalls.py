@@ -1,4 +1,4 @@
-"""The page of pitfalls names tests that exist, for every pitfall."""
+"""Every pitfall on the pitfalls page lists tests, and those tests exist."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def test_each_pitfall_has_tests():
 
 
 @pytest.mark.parametrize(("file", "name"), sorted(set(NAME.findall(PAGE))))
-def test_every_test_named_on_the_pitfalls_page_exists(file, name):
+def test_every_test_mentioned_on_the_pitfalls_page_exists(file, name):
     assert name in defined_in(file)

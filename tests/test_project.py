@@ -1,4 +1,4 @@
-"""A newcomer's first steps: the Makefile, the example, and the demonstration, whose checks must be able to fail."""
+"""A newcomer's first steps: the Makefile, the example, and the demo, whose checks must be able to fail."""
 
 from __future__ import annotations
 
@@ -206,10 +206,10 @@ def test_all_claims_hold_for_the_expected_results():
         (with_run(killed=False), "SIGKILL"),
         (with_run(restarts=0), "SIGKILL"),
         (with_run(restarts=2), "SIGKILL"),
-        (with_run(steps_repeated=11), "done twice"),
-        (with_run(steps=89), "done twice"),
-        (with_run(exactness="replayed"), "done twice"),
-        (with_run(exactness="unverified"), "done twice"),
+        (with_run(steps_repeated=11), "steps repeated"),
+        (with_run(steps=89), "steps repeated"),
+        (with_run(exactness="replayed"), "steps repeated"),
+        (with_run(exactness="unverified"), "steps repeated"),
         (with_result(accuracies=(0.95, 0.9472)), "accuracy"),
         (with_result(accuracies=(0.1, 0.1)), "accuracy"),
         (with_result(difference=7.1e-6), "a different summation order"),
@@ -292,7 +292,7 @@ def test_demo_summary_matches_the_help():
     assert COMMANDS["demo"][1] == demo_verb.SUMMARY
 
 
-def test_missing_package_is_named_with_its_install_command(monkeypatch, capsys):
+def test_missing_package_is_reported_with_its_install_command(monkeypatch, capsys):
     monkeypatch.setattr(show, "_NEEDED", ("no_such_module", "json"))
     assert cli.main(["demo"]) == 2
     assert capsys.readouterr().err.strip().endswith("pip install no_such_module")
@@ -304,7 +304,7 @@ def test_non_empty_work_folder_is_refused(tmp_path):
         pass
 
 
-def test_exit_code_of_the_demo_is_one_if_a_claim_failed(monkeypatch, capsys):
+def test_demo_exits_with_1_if_a_claim_fails(monkeypatch, capsys):
     good, bad = Claim("a", "1", True), Claim("b", "2", False)
     monkeypatch.setattr(show, "show", lambda keep, say, width: show.Shown((good,), 1.0))
     assert cli.main(["demo"]) == 0
@@ -322,7 +322,7 @@ def test_failed_child_is_reported_with_its_last_output_line(tmp_path):
     assert (ended.returncode, ended.error) == (1, "no digits today")
 
 
-def test_disturbing_variables_are_removed_from_the_environment_of_demo_runs():
+def test_interfering_variables_are_removed_from_the_demo_runs_environment():
     inherited = {"TF_CPU_BFC_MEM_LIMIT_IN_MB": "1", "TF_DETERMINISTIC_OPS": "0", "OOMPH_HANDOVER": "{}", "HOME": "/h"}
     free = scenario.environment(inherited, None)
     assert free["HOME"] == "/h"
@@ -332,7 +332,7 @@ def test_disturbing_variables_are_removed_from_the_environment_of_demo_runs():
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_complete_demonstration_succeeds(tmp_path):
+def test_entire_demo_succeeds(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "oomph", "demo", "--json", "--keep", str(tmp_path / "kept")],
         capture_output=True,

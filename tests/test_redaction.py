@@ -1,4 +1,4 @@
-"""Keys and passwords are nowhere in what is written down or shown; what only looks like one stays."""
+"""Keys and passwords never appear in anything stored or shown; text that only looks like one stays."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_megabyte_of_any_text_is_redacted_quickly(piece):
     assert time.process_time() - started < 3
 
 
-def test_command_line_of_many_options_is_redacted_quickly():
+def test_command_line_with_many_options_is_redacted_quickly():
     started = time.process_time()
     assert len(redacted_words(["t.py", *["-p", "x9"] * 10_000])) == 20_001
     assert time.process_time() - started < 10

@@ -1,4 +1,4 @@
-"""The forms in which keys and passwords reach a log, and what only looks like one. Each may be printed."""
+"""The forms in which keys and passwords reach a log, and text that only looks like one. Each may be printed."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ KEPT = [
 ]
 
 
-def test_tables_of_secret_forms_and_harmless_texts_are_large_enough():
+def test_tables_of_secret_forms_and_harmless_text_are_large_enough():
     assert len(set(FORMS)) >= 80
     assert len(set(KEPT)) >= 40
 
@@ -286,7 +286,7 @@ def test_any_word_after_a_password_option_is_redacted(password):
     assert redacted_words(["a.py", "--password", password]) == ["a.py", "--password", "***"]
 
 
-def test_key_after_a_service_option_is_redacted_but_a_mode_kept():
+def test_key_after_a_service_option_is_redacted_but_a_mode_is_kept():
     assert redacted_words(["a.py", "--wandb", HEX, "--wandb", "online"]) == [
         "a.py",
         "--wandb",

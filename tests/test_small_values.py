@@ -1,4 +1,4 @@
-"""Values print on one short line, and say something to a person."""
+"""Values print on one short, readable line."""
 
 from __future__ import annotations
 

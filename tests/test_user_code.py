@@ -1,4 +1,4 @@
-"""Whose code a file is."""
+"""Whose code a file contains."""
 
 from __future__ import annotations
 

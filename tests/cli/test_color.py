@@ -1,4 +1,4 @@
-"""--color holds for everything that oomph prints, also for help and errors that end the reading of the options."""
+"""--color applies to everything oomph prints, including help and option-parsing errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line of `oomph demo`; what it claims is looked at in tests/test_project.py."""
+"""The `oomph demo` command line. Its claims are tested in tests/test_project.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oomph.terminal.screen import Screen
 
 
 @pytest.mark.parametrize(("options", "width"), [([], 99), (["--json"], 55)])
-def test_demo_table_has_the_width_of_its_output_terminal(
+def test_demo_table_fits_the_terminal_it_is_printed_to(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: list[str], width: int
 ) -> None:
     asked: list[int] = []

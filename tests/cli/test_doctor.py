@@ -1,4 +1,4 @@
-"""`oomph doctor` as it is typed: exit codes, JSON, time, and no TensorFlow."""
+"""The `oomph doctor` command line: exit codes, JSON, running time, and no TensorFlow import."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_help_has_an_example_and_the_exit_codes(capsys):
     assert "exit codes" in printed
 
 
-def test_json_is_one_document_on_stdout():
+def test_json_is_a_single_document_on_stdout():
     ended = doctor("--json")
     document = json.loads(ended.stdout)
     assert document["schema"] == 1
@@ -50,9 +50,9 @@ def test_doctor_exits_with_1_for_failures_but_not_for_warnings():
     [
         (["--only", "nosuch"], 2, "there is no check nosuch"),
         (["--python", "/no/such/python"], 2, "no such Python: /no/such/python"),
-        (["--only", "nvml", "--skip", "nvml"], 2, "leave no check to run"),
+        (["--only", "nvml", "--skip", "nvml"], 2, "leave no checks to run"),
         (["--json", "--report"], 2, "not allowed with"),
-        (["--python", "/bin/false"], 3, "does not answer"),
+        (["--python", "/bin/false"], 3, "cannot be queried"),
     ],
 )
 def test_invalid_command_line_is_refused_in_one_sentence(words, code, said):
@@ -62,10 +62,10 @@ def test_invalid_command_line_is_refused_in_one_sentence(words, code, said):
     assert "Traceback" not in ended.stderr
 
 
-def test_fix_env_prints_lines_for_a_shell():
+def test_fix_env_prints_lines_to_paste_into_a_shell():
     ended = doctor("--fix-env", TF_FORCE_GPU_ALLOW_GROWTH="yes")
     assert ended.stdout.splitlines()[-1] == "export TF_FORCE_GPU_ALLOW_GROWTH=true"
-    assert doctor("--fix-env").stdout.startswith("# nothing to repair")
+    assert doctor("--fix-env").stdout.startswith("# nothing that environment variables can repair")
 
 
 def test_report_is_a_fenced_text_block():
@@ -79,8 +79,8 @@ def test_tensorflow_is_not_imported():
     assert ended.returncode == 0
 
 
-def test_doctor_takes_at_most_half_a_second_of_cpu():
-    """Of CPU time, since other work on the machine is not its own; the best of three."""
+def test_doctor_uses_at_most_half_a_second_of_cpu_time():
+    """CPU time only, since other work on the machine must not count. The best of three runs."""
     spent = []
     for _ in range(3):
         before = os.times()
@@ -103,7 +103,7 @@ def test_every_check_list_form_is_accepted_and_skips_are_counted():
     for words in (["--only", "platform", "disk-space"], ["--only=platform,disk-space"]):
         last = " ".join(doctor(*words).stdout.split())
         assert "2 checks: 2 passed, in " in last
-        assert last.endswith(" 35 other checks were left out.")
+        assert last.endswith(" 35 other checks were skipped.")
     assert "Nothing else is wrong" not in last
 
 
@@ -111,7 +111,7 @@ def test_deep_option_without_a_gpu_reports_that_nothing_was_tried():
     ended = doctor("--only", "gpu-present", "--deep")
     if "No NVIDIA GPU" not in ended.stdout:
         pytest.skip("this machine has a GPU, or a driver for one")
-    assert "note  deep-list (DOC902): --deep tried nothing: no GPU to try\n" in ended.stdout
+    assert "note  deep-list (DOC902): --deep did not run: no GPU to try\n" in ended.stdout
 
 
 def test_single_check_is_reported_in_the_singular():

@@ -1,4 +1,4 @@
-"""oomph explain: what it prints, its exit codes, its cost."""
+"""oomph explain: its output, exit codes and cost."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_text_shows_numbered_evidence_remedies_and_the_next_command(
     assert places == sorted(places)
 
 
-def test_text_names_alternative_faults_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_text_lists_alternative_faults_on_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.write_text("E cuda_driver.cc:300] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device\n")
     assert run(str(log)) == 0
@@ -126,7 +126,7 @@ def test_page_is_printed_by_code_or_name(capsys: pytest.CaptureFixture[str], wor
     assert run(word) == 0
     text = capsys.readouterr().out
     assert "What oomph does, and what this changes in your run" in text
-    assert "[oomph run does this by itself]" in text
+    assert "[oomph run does this for you]" in text
 
 
 def test_explain_works_on_a_terminal_without_unicode(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_kill_that_ended_a_hang_is_reported_only_as_the_hang(
     assert entry["name"] == "hang"
     captured = {name: entry["captured"][name] for name in ("phase", "limit_seconds", "python_line")}
     assert captured == {"phase": "step", "limit_seconds": "60", "python_line": "train.py:12 in load"}
-    assert entry["evidence"][0]["text"].endswith("; oomph ended the script")
+    assert entry["evidence"][0]["text"].endswith("; oomph stopped the script")
 
 
 def test_killed_attempt_without_a_hang_is_still_reported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_damaged_run_files_are_reported_in_every_output_form(
     (tmp_path / "run.json").write_text("[]")
     assert run(str(tmp_path), *options) == 0
     said = capsys.readouterr().err
-    assert f"1 line of the journal in {tmp_path} cannot be read; what it said is missing" in said
+    assert f"1 line of the journal in {tmp_path} cannot be read; whatever it recorded is missing" in said
     assert ("run.json" in said) == ("--decisions" not in options)
 
 
@@ -283,7 +283,7 @@ def test_exception_class_is_explained_with_its_possible_faults(
     assert document(capsys, exception)["faults"][0]["name"] == first
 
 
-def test_exception_class_on_no_page_is_refused_as_unknown() -> None:
+def test_exception_class_without_a_page_is_refused_as_unknown() -> None:
     with pytest.raises(ExamineError, match="no file, run or fault 'FooBarError'"):
         run("FooBarError")
 
@@ -295,7 +295,7 @@ def test_run_status_cannot_forge_an_oomph_line(capsys: pytest.CaptureFixture[str
     assert not any(line.startswith("oomph: ") for line in capsys.readouterr().out.splitlines())
 
 
-def test_run_folder_is_listed_newest_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_runs_in_a_folder_are_listed_newest_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder = tmp_path / ".oomph" / "runs"
     for age, name in ((20, "old"), (10, "new")):
         (folder / name).mkdir(parents=True)
@@ -417,7 +417,7 @@ def test_named_pipe_is_read_once_a_writer_appears(tmp_path: Path) -> None:
     assert err == f"oomph: waiting for a program to write to {pipe}\n"
 
 
-def test_growing_file_is_read_up_to_its_initial_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_growing_file_is_read_only_up_to_its_initial_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from oomph.explain.reading import file
 
     path = tmp_path / "grows.log"
@@ -491,7 +491,7 @@ def test_preempted_run_gets_a_resume_command(capsys: pytest.CaptureFixture[str],
     make_record(tmp_path, "preempted")
     run(str(tmp_path))
     text = one_line(capsys.readouterr().out)
-    assert "no fault found; the run has not finished: its machine was taken away, or could not continue" in text
+    assert "no fault found; the run has not finished: its machine was reclaimed, or could not continue" in text
     assert f"Next: oomph run --resume={tmp_path} train.py --epochs 3 (resumes from its last checkpoint)" in text
     assert document(capsys, str(tmp_path))["run"]["state"] == "preempted"
 
@@ -503,7 +503,7 @@ def test_unreadable_kernel_log_is_refused_despite_a_readable_program_log(tmp_pat
 
 
 @pytest.mark.parametrize("status", ["finished", "failed", "gave-up"])
-def test_ended_run_gets_no_resume_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, status: str) -> None:
+def test_finished_run_gets_no_resume_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, status: str) -> None:
     make_record(tmp_path, status)
     told = document(capsys, str(tmp_path))
     assert (told["diagnoses"], told["story"]["incidents"], "run" in told) == ([], [], False)
@@ -560,7 +560,7 @@ def test_missing_journal_is_refused_with_and_without_decisions(tmp_path: Path) -
     make_record(tmp_path)
     (tmp_path / "journal/1-0-supervisor.jsonl").unlink()
     for words in ([str(tmp_path)], [str(tmp_path), "--decisions"]):
-        with pytest.raises(ExamineError, match="nothing is known of that run"):
+        with pytest.raises(ExamineError, match="that run cannot be explained"):
             run(*words)
 
 
@@ -586,8 +586,8 @@ def test_full_option_is_refused_without_a_run(words: list[str]) -> None:
     ("target", "kind", "said"),
     [
         ("", UsageError, "the target to explain is empty"),
-        ("xid79", ExamineError, "for Xid 79 in the kernel's log, type oomph explain HWD801"),
-        ("Xid 31", ExamineError, "for Xid 31 in the kernel's log, type oomph explain GPU301"),
+        ("xid79", ExamineError, "for Xid 79 in the kernel log, type oomph explain HWD801"),
+        ("Xid 31", ExamineError, "for Xid 31 in the kernel log, type oomph explain GPU301"),
         ("SIG_IGN", ExamineError, "there is no file, run or fault 'SIG_IGN'"),
         ("999", ExamineError, "there is no file, run or fault '999'"),
     ],
@@ -598,14 +598,14 @@ def test_unknown_target_is_refused_with_a_hint(target: str, kind: type[OomphErro
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/random"])
-def test_device_is_refused_as_a_log(device: str) -> None:
+def test_device_file_is_refused_as_a_log(device: str) -> None:
     assert fails(device) == (ExamineError, f"{device} is a device, not a log")
 
 
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        ("75", "oomph run exits with 75 when starting elsewhere or later may help. Next: oomph run --resume"),
+        ("75", "oomph run exits with 75 when starting again elsewhere or later may help. Next: oomph run --resume"),
         ("93", "oomph run exits with 93 when another start would only hit the same fault again."),
         ("124", "The command timeout exits with 124 when the program ran longer than allowed."),
         ("143", "SIGTERM"),
@@ -620,7 +620,7 @@ def test_exit_status_without_a_fault_is_explained(capsys: pytest.CaptureFixture[
     assert said in one_line(capsys.readouterr().out)
 
 
-def test_device_is_refused_as_a_kernel_log() -> None:
+def test_device_file_is_refused_as_a_kernel_log() -> None:
     assert fails(OOM, "--kernel-log=/dev/zero") == (ExamineError, "/dev/zero is a device, not a log")
 
 
@@ -637,7 +637,7 @@ def test_run_with_another_journal_format_is_refused_naming_the_format(
         path.write_text(path.read_text().replace('"schema":1', '"schema":7'))
     (tmp_path / "stderr/1.log").unlink()
     kind, said = fails(str(tmp_path))
-    assert (kind, "written by another oomph, in format 7" in said) == (ExamineError, True)
+    assert (kind, "written by another version of oomph, in format 7" in said) == (ExamineError, True)
 
 
 @pytest.mark.parametrize("options", [[], ["--json"], ["--decisions"], ["--full"]])
@@ -649,7 +649,7 @@ def test_run_record_in_another_format_is_refused_naming_both_formats(
     path.write_text(path.read_text().replace(f'"schema": {SCHEMA}', '"schema": 7'))
     kind, said = fails(str(tmp_path), *options)
     assert (kind, kind.exit_code) == (RunDirectoryError, 2)
-    assert said.startswith(f"{tmp_path} was written by another oomph, in format 7; this one, ")
+    assert said.startswith(f"{tmp_path} was written by another version of oomph, in format 7; this one, ")
     assert said.endswith(f", reads format {SCHEMA}")
     assert capsys.readouterr() == ("", "")
 
@@ -662,9 +662,7 @@ def test_run_in_another_format_among_several_targets_keeps_its_exit_code(
     assert "in format 7" in one_line(capsys.readouterr().err)
 
 
-def test_emptied_journal_of_an_attempt_is_reported_in_one_line(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_emptied_attempt_journal_is_reported_on_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     make_record(make_run(tmp_path), status="finished")
     (tmp_path / "journal/1-0-supervisor.jsonl").write_bytes(b"")
     assert run(str(tmp_path)) == 0

@@ -1,4 +1,4 @@
-"""oomph explain RUN: the order of what it prints, and its last line, which is a command to paste."""
+"""oomph explain RUN: the order of its output, which ends with a command to paste."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_machine_section_precedes_the_next_command(
     assert following(text).startswith("oomph explain ")
 
 
-def test_run_without_a_story_is_printed_in_the_same_order(capsys: pytest.CaptureFixture[str], recorded: Path) -> None:
+def test_run_without_a_story_is_explained_in_the_same_order(capsys: pytest.CaptureFixture[str], recorded: Path) -> None:
     for path in recorded.glob("journal/*.jsonl"):
         path.write_text("".join(line for line in path.read_text().splitlines(True) if '"attempt-started"' not in line))
     text = told(capsys, str(recorded))
@@ -116,19 +116,19 @@ def gave_up(run: Path, action: str) -> Path:
     return run
 
 
-def test_what_the_run_tried_in_vain_is_not_advised_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    text = " ".join(told(capsys, str(gave_up(tmp_path / "run", "give-up"))).split())
-    advice = text.partition("what to do 1. ")[2]
-    assert "[oomph run does this by itself, and gave up in this run]" in advice.partition(" 2. ")[2]
-    assert "oomph run does this by itself" not in advice.partition(" 2. ")[0]
-    assert "[oomph run does this by itself]" not in advice
-
-
-def test_run_that_ended_without_giving_up_is_advised_as_before(
+def test_remedy_that_already_failed_in_the_run_is_not_suggested_first(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    text = " ".join(told(capsys, str(gave_up(tmp_path / "run", "give-up"))).split())
+    advice = text.partition("what to do 1. ")[2]
+    assert "[oomph run does this for you, but gave up in this run]" in advice.partition(" 2. ")[2]
+    assert "oomph run does this for you" not in advice.partition(" 2. ")[0]
+    assert "[oomph run does this for you]" not in advice
+
+
+def test_run_that_did_not_give_up_gets_the_usual_advice(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     text = " ".join(told(capsys, str(gave_up(tmp_path / "run", "finish"))).split())
-    assert "[oomph run does this by itself]" in text
+    assert "[oomph run does this for you]" in text
     assert "gave up in this run" not in text
 
 

@@ -1,4 +1,4 @@
-"""oomph explain of several targets, of the folder of a project, and with the kernel's log of this machine."""
+"""oomph explain for several targets, for a project folder, and with this machine's kernel log."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_fault_in_any_target_sets_the_exit_code(capsys: pytest.CaptureFixture[st
 def test_single_target_option_is_refused_for_several_targets(capsys: pytest.CaptureFixture[str], option: str) -> None:
     _, err = told(capsys, "a.log", "b.log", option, status=UsageError.exit_code)
     assert option.partition("=")[0] in err
-    assert "name one target" in err
+    assert "specify only one target" in err
 
 
 def test_error_words_need_no_quotes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,12 +81,12 @@ def test_full_report_says_its_fault_count_covers_the_whole_run(capsys: pytest.Ca
         (b"usb 1-1: new device\nNVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n", True),
     ],
 )
-def test_amount_of_kernel_log_read_is_reported(
+def test_amount_of_kernel_log_that_was_read_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, log: bytes, shows: bool
 ) -> None:
     monkeypatch.setattr(kernel_log, "messages", lambda: log)
     _, err = told(capsys, "b.log", "--kernel-log")
-    assert "read 2 lines of the kernel's log since the machine started" in err
+    assert "read 2 lines of the kernel log since the machine booted" in err
     assert ("the kernel log shows no GPU or memory fault" in err) is not shows
 
 

@@ -1,4 +1,4 @@
-"""oomph explain of what is no file: words of an error, an exit status, a signal."""
+"""oomph explain for arguments that are not files: error text, an exit status, or a signal."""
 
 from __future__ import annotations
 

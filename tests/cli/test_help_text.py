@@ -1,4 +1,4 @@
-"""The help of each verb: it fits the terminal, and its examples can be pasted."""
+"""Each verb's help fits the terminal, and its examples can be pasted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every JSON document that oomph prints or keeps says which schema it has."""
+"""Every JSON document that oomph prints or stores declares its schema."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def call(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("words", COMMAND_LINES.values(), ids=COMMAND_LINES.keys())
-def test_printed_json_is_one_document_with_a_schema(folder, words):
+def test_printed_json_is_a_single_document_with_a_schema(folder, words):
     document: dict[str, Any] = json.loads(call(folder, *words).stdout)
     assert document["schema"] == 1
     assert len(document) > 1

@@ -1,4 +1,4 @@
-"""Measurements on a GPU are kept for this user alone, and read with distrust."""
+"""GPU measurements are stored privately for this user, and never trusted when read back."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_kept_record_is_returned_for_the_same_kind_of_gpu(environ):
     assert read(environ, "a card of nobody") == ([], [])
 
 
-def test_newer_record_replaces_an_older_one_for_the_same_training(environ):
+def test_newer_record_replaces_an_older_one_for_the_same_training_run(environ):
     newer = replace(RECORD, points=(Point(2, 120, 100),))
     for record in (RECORD, newer, replace(RECORD, training="other"), replace(RECORD, tensorflow="2.20.0")):
         kept(record, environ)
@@ -58,7 +58,7 @@ def test_newer_record_replaces_an_older_one_for_the_same_training(environ):
     assert RECORD not in found
 
 
-def test_record_is_readable_by_its_owner_only(environ):
+def test_record_is_readable_only_by_its_owner(environ):
     before = os.umask(0)
     try:
         kept(RECORD, environ)
@@ -101,7 +101,7 @@ def test_folder_writable_by_others_is_ignored(environ):
     assert "others can write to it" in said[0]
 
 
-def test_failure_to_keep_a_record_is_only_reported(environ, tmp_path):
+def test_failure_to_store_a_record_is_reported_without_an_error(environ, tmp_path):
     (tmp_path / "cache").write_text("a file")
     said = kept(RECORD, environ)
     assert len(said) == 1

@@ -1,4 +1,4 @@
-"""The end of a run is the same in the list of runs and in its own story, and of the newest call only."""
+"""The list of runs and a run's own story agree on how its latest start ended."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def test_run_killed_with_its_supervisor_is_not_listed_as_running(capsys, tmp_pat
         assert listed(capsys, run) == ("running", "going-on")
 
 
-def test_outcome_comes_from_the_newest_start_of_the_run(capsys, tmp_path):
+def test_outcome_comes_from_the_latest_start_of_the_run(capsys, tmp_path):
     run = make(tmp_path, "running", attempts=2)
     ended(started(run, 1), 75, "requeue", "preempted by SIGTERM", preempted="SIGTERM")
     started(run, 2)
     text = told(capsys, str(run))
     assert "exit code 75" not in text
     assert "preempted" not in text
-    assert "the run has not finished: oomph was ended from outside" in text
+    assert "the run has not finished: oomph was terminated from outside" in text
     with (run / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         text = told(capsys, str(run))
@@ -110,7 +110,7 @@ def test_stopped_run_shows_what_stopped_it_and_how_to_resume(capsys, tmp_path, c
 
 
 @pytest.mark.parametrize("ending", [{}, {"interrupted": True}])
-def test_run_ended_by_a_script_error_is_not_reported_as_stopped(capsys, tmp_path, ending):
+def test_run_that_failed_with_a_script_error_is_not_reported_as_stopped(capsys, tmp_path, ending):
     run = make(tmp_path, "failed")
     ended(started(run, 1), 3, **ending)
     assert f"{run}: ended with exit code 3 after 12 steps" in told(capsys, str(run))
@@ -151,7 +151,7 @@ def test_every_run_below_a_folder_is_listed(tmp_path, capsys, monkeypatch):
     assert sorted(each["path"] for each in found) == sorted(runs)
 
 
-def test_list_says_which_run_another_oomph_wrote(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_list_marks_a_run_written_by_another_oomph_version(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     run = make(tmp_path, "finished")
     (run / "run.json").write_text('{"schema": 7}')
-    assert "written by another oomph" in told(capsys, str(run.parent))
+    assert "written by another version" in told(capsys, str(run.parent))

@@ -1,4 +1,4 @@
-"""A folder that this user may not enter is refused in one sentence, by every verb that takes a path."""
+"""Every verb that takes a path refuses a folder the user may not enter, in one sentence."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_locked_folder_is_refused_in_one_sentence(tmp_path: Path, words: tuple[s
 
 @pytest.mark.skipif(bool(_AS_A_USER) and shutil.which("setpriv") is None, reason="root needs setpriv")
 @pytest.mark.parametrize("run", ["locked", "locked/run"])
-def test_run_in_a_locked_folder_is_not_taken_for_a_new_one(tmp_path: Path, run: str) -> None:
+def test_run_in_a_locked_folder_is_not_mistaken_for_a_new_one(tmp_path: Path, run: str) -> None:
     (tmp_path / "train.py").write_text("raise SystemExit(5)")
     done = _beside_a_locked_folder(tmp_path, ("run", f"--resume={run}", "train.py"))
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""The modules of oomph/cli are small."""
+"""The modules of oomph/cli stay small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A verb whose descriptor is closed or full prints one sentence and has an exit code for just that."""
+"""A verb whose output descriptor is closed or full prints one sentence and exits with a dedicated code."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_exit_code_is_the_same_when_stderr_is_unusable(words, code, where):
     assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", code)
 
 
-def test_broken_pipe_ends_silently():
+def test_broken_pipe_exits_silently():
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "oomph", "explain", "DST703"]

@@ -1,4 +1,4 @@
-"""oomph explain NAME: the page of a check of the doctor, or of an exception."""
+"""oomph explain NAME: the page for a doctor check or an exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line of `oomph plan`, with an examiner that answers without TensorFlow."""
+"""The `oomph plan` command line, with an examiner that responds without TensorFlow."""
 
 from __future__ import annotations
 
@@ -45,32 +45,33 @@ def _folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "name the script to plan: oomph plan train.py"),
+        ([], "specify the script to plan: oomph plan train.py"),
         (["missing.py"], "no such script: missing.py"),
-        (["-m"], "name the module to plan: oomph plan -m package.train"),
+        (["-m"], "specify the module to plan: oomph plan -m package.train"),
         (["python3", "train.py"], "; to run the program python3: oomph plan -- python3 train.py"),
         (["--gpu", "4099", "train.py"], "unknown GPU '4099' (did you mean GeForce RTX 4090"),
         (["--gpu=A100", "train.py"], "A100 may be A100 40GB or A100 80GB: which one?"),
-        (["--gpu", "auto", "train.py"], "--gpu auto finds no NVIDIA GPU here"),
-        (["--batch", "0", "train.py"], "--batch takes whole numbers above 0, such as 1,8,32, not 0"),
-        (["--batch", "1,many", "train.py"], "--batch takes whole numbers above 0"),
-        (["--batch", "", "train.py"], "--batch takes whole numbers above 0"),
-        (["--batch", ",".join(map(str, range(1, 40))), "train.py"], "--batch takes at most 32 sizes, not 39"),
+        (["--gpu", "auto", "train.py"], "--gpu auto found no NVIDIA GPU here"),
+        (["--batch", "0", "train.py"], "--batch expects whole numbers above 0, such as 1,8,32, not 0"),
+        (["--batch", "1,many", "train.py"], "--batch expects whole numbers above 0"),
+        (["--batch", "", "train.py"], "--batch expects whole numbers above 0"),
+        (["--batch", ",".join(map(str, range(1, 40))), "train.py"], "--batch accepts at most 32 sizes, not 39"),
         (
             ["--policy", "bf16", "train.py"],
-            "oomph: --policy takes one of float32, float64, float16, bfloat16, mixed_float16, mixed_bfloat16, not bf16",
+            "oomph: --policy expects one of float32, float64, float16, bfloat16, mixed_float16, mixed_bfloat16, not "
+            "bf16",
         ),
-        (["--fit", "0", "train.py"], "oomph: --fit takes a whole number from 1 to 10000, not 0"),
-        (["--fit", "two", "train.py"], "--fit takes a whole number from 1 to 10000, not two"),
+        (["--fit", "0", "train.py"], "oomph: --fit expects a whole number from 1 to 10000, not 0"),
+        (["--fit", "two", "train.py"], "--fit expects a whole number from 1 to 10000, not two"),
         (
             ["--gpu", "-1GiB", "train.py"],
-            "oomph: --gpu takes the name of a GPU or an amount of memory above 0, such as 24GiB, not -1GiB",
+            "oomph: --gpu expects the name of a GPU or an amount of memory above 0, such as 24GiB, not -1GiB",
         ),
-        (["--gpu", "0GiB", "train.py"], "--gpu takes the name of a GPU or an amount of memory above 0"),
-        (["--gpu", "24", "train.py"], "oomph: no GPU is called 24: for an amount of memory write 24GiB"),
-        (["--fit", "99999", "train.py"], "--fit takes a whole number from 1 to 10000, not 99999"),
+        (["--gpu", "0GiB", "train.py"], "--gpu expects the name of a GPU or an amount of memory above 0"),
+        (["--gpu", "24", "train.py"], "oomph: 24 is not a GPU name: for an amount of memory, write 24GiB"),
+        (["--fit", "99999", "train.py"], "--fit expects a whole number from 1 to 10000, not 99999"),
         (["--html", "nowhere/x.html", "train.py"], "nowhere is not a writable folder"),
-        (["--html", ".", "train.py"], "--html takes a file, not ."),
+        (["--html", ".", "train.py"], "--html expects a file, not ."),
         (["--python", "/nope", "train.py"], "no such Python: /nope"),
         (["--", sys.executable, "-I", "train.py"], "Python's option -I keeps oomph out of the script"),
     ],
@@ -106,7 +107,7 @@ def test_plan_option_after_the_script_is_reported(capsys):
     assert "comes after" not in capsys.readouterr().err, "often an option of the script's own"
 
 
-def test_plan_report_and_page_contain_no_key(capsys, tmp_path):
+def test_plan_report_and_page_contain_no_secret_keys(capsys, tmp_path):
     words = ["--html", "a.html", "train.py", "--api-key", "sk-Zm9vYmFyYmF6MTIz"]
     assert cli.main(["plan", *words]) == 1
     captured = capsys.readouterr()
@@ -129,7 +130,7 @@ def test_script_killed_in_a_gpu_step_is_replanned_without_gpu_steps(capfd, monke
     captured = capfd.readouterr()
     assert "'probe': False" in json.loads(captured.out)["notes"][0]
     said = " ".join(captured.err.split())
-    assert "ended by SIGKILL" in said
+    assert "killed by SIGKILL" in said
     assert "while running a few steps on the GPU: 8 samples; planning again without it" in said
 
 
@@ -143,7 +144,7 @@ def test_script_killed_outside_gpu_steps_is_not_restarted(capfd, monkeypatch, tm
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["no_training.py"], "nothing was planned: the script ended without a training: it never calls Keras' fit"),
+        (["no_training.py"], "nothing was planned: the script exited without training: it never called Keras' fit"),
         (["train.py", "--damaged"], "the plan of train.py:9 cannot be read: not a plan: KeyError"),
         (["lacks.py"], "No module named 'tensorflow'; "),
     ],
@@ -162,7 +163,7 @@ def test_plan_summary_matches_the_help():
     assert cli.COMMANDS["plan"][1] == plan_verb.SUMMARY
 
 
-def test_process_adopts_no_orphans_after_planning(capsys) -> None:
-    """Otherwise the orphans of its other children would stay as zombies."""
+def test_process_no_longer_adopts_orphans_after_planning(capsys) -> None:
+    """Otherwise, orphans of its other children would stay around as zombies."""
     assert cli.main(["plan", "no_training.py"]) == 3
     assert not adopt_orphans(False)

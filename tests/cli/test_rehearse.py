@@ -1,4 +1,4 @@
-"""The command line of `oomph rehearse`, up to where TensorFlow would begin."""
+"""The `oomph rehearse` command line, up to the point where TensorFlow would start."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from oomph.rehearse.judge import NAMES
     ("words", "said"),
     [
         (["missing.py"], "no such script: missing.py"),
-        ([], "name the script to rehearse: oomph rehearse train.py"),
+        ([], "specify the script to rehearse: oomph rehearse train.py"),
         (["--python", "/nope", "train.py"], "no such Python: /nope"),
         (["--python", "./no-python", "--faults", "kill", "train.py"], "no-python cannot be started"),
-        (["--checkpoint-every=0", "train.py"], "--checkpoint-every takes steps (100) or a time"),
+        (["--checkpoint-every=0", "train.py"], "--checkpoint-every expects steps (100) or a time"),
         (["--faults", "meteor", "train.py"], "unknown fault meteor; oomph can rehearse oom, kill"),
-        (["--steps", "1", "train.py"], "--steps takes a number of at least 2, or all, not 1"),
-        (["--steps", "many", "train.py"], "--steps takes a number"),
+        (["--steps", "1", "train.py"], "--steps expects a number of at least 2, or all, not 1"),
+        (["--steps", "many", "train.py"], "--steps expects a number"),
         (["--keep", "full", "train.py"], "full is not empty"),
         (["--keep", "train.py/x", "train.py"], "cannot be written"),
     ],
@@ -35,17 +35,17 @@ def test_impossible_rehearsal_is_refused_in_one_sentence(tmp_path, monkeypatch, 
     assert cli.main(["rehearse", *words]) == 2
     err = capsys.readouterr().err
     assert said in err
-    assert err.removeprefix("rehearsal: 1 fault, in one run; first undisturbed\n").count("\n") == 1
+    assert err.removeprefix("rehearsal: 1 fault, in one run; first, an undisturbed run\n").count("\n") == 1
 
 
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [
         ("raise SystemExit('no data here')", 3, "fails without any fault, with exit code 1:\nno data here"),
-        ("print('no training')", 3, "not taken two training steps"),
+        ("print('no training')", 3, "oomph saw fewer than two training steps"),
     ],
 )
-def test_script_without_training_is_reported_at_once(tmp_path, monkeypatch, capsys, text, code, said):
+def test_script_without_training_is_reported_immediately(tmp_path, monkeypatch, capsys, text, code, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(text)
     assert cli.main(["rehearse", "train.py"]) == code
@@ -58,7 +58,7 @@ def test_script_stopped_at_the_time_limit_gets_a_hint_to_raise_it(tmp_path, monk
     (tmp_path / "slow.py").write_text("import time; time.sleep(60)")
     assert cli.main(["rehearse", "--limit=1", "--json", "slow.py", "9"]) == 3
     said = capsys.readouterr()
-    reason = "the script had not ended after 1 s, even without a fault: give a longer --limit"
+    reason = "the script had not finished after 1 s, even without a fault: set a longer --limit"
     assert said.err.endswith(f"oomph: {reason}\n")
     assert json.loads(said.out) == {"schema": 1, "survives": None, "reason": reason, "faults": []}
 

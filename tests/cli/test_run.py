@@ -1,4 +1,4 @@
-"""The command line of `oomph run`: what is oomph's, what is the script's, and what is said when it makes no sense."""
+"""The `oomph run` command line: which options are oomph's, which are the script's, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from oomph.run.supervisor.launch import Request
 
 LIMIT = 60
 _FROM_STDIN = "oomph: a script from standard input cannot be started a second time: save it to a file\n"
-_RESUME_OF_A_FILE = "oomph: train.py is not a run directory but a file; --resume=DIR takes the directory of a run\n"
+_RESUME_OF_A_FILE = "oomph: train.py is a file, not a run directory; --resume=DIR expects a run directory\n"
 
 
 @pytest.fixture
@@ -77,14 +77,14 @@ def test_every_run_option_reaches_the_request(asked):
     ]
 
 
-def test_options_without_effect_under_no_guard_are_reported(asked, capfd):
+def test_options_that_no_guard_makes_ineffective_are_reported(asked, capfd):
     assert cli.main(["run", "--no-guard", "--micro-batch", "8", "--checkpoint-every", "5m", "train.py"]) == 7
-    assert capfd.readouterr().err == "oomph: without the guard --checkpoint-every and --micro-batch have no effect\n"
+    assert capfd.readouterr().err == "oomph: without the guard, --checkpoint-every and --micro-batch have no effect\n"
 
 
 @pytest.mark.parametrize("words", [("--resume=",), ("--run-dir=",), ("--python=",), ("--run-dir", "")])
 def test_missing_option_value_is_reported(asked, capfd, words):
-    """`--resume="$UNSET"` would otherwise begin anew at every requeue."""
+    """Otherwise, `--resume="$UNSET"` would start over at every requeue."""
     assert cli.main(["run", *words, "train.py"]) == 2
     assert asked == []
     said = capfd.readouterr().err
@@ -161,7 +161,7 @@ def test_invalid_option_values_exit_with_2(asked, capfd, words):
         (["."], "oomph: . is a directory without a __main__.py, not a script\n"),
         (["--python", "/no/python", "train.py"], "oomph: no such Python: /no/python\n"),
         (["--", "/no/program"], "oomph: no such command: /no/program\n"),
-        ([], "oomph: name the script to run: oomph run train.py\n"),
+        ([], "oomph: specify the script to run: oomph run train.py\n"),
         (["-"], _FROM_STDIN),
         (["--", "python3", "-"], _FROM_STDIN),
         (["--", "env", "A=1", "python3", "-u", "-X", "dev"], _FROM_STDIN),
@@ -181,7 +181,7 @@ def test_command_that_cannot_be_run_exits_with_2_and_one_sentence(tmp_path, monk
     assert not (tmp_path / ".oomph").exists()
 
 
-def test_json_is_one_document_after_the_script_output(tmp_path):
+def test_json_is_a_single_document_after_the_script_output(tmp_path):
     (tmp_path / "train.py").write_text("print('own words')")
     result = _oomph(tmp_path, "run", "--json", "train.py")
     own, _, document = result.stdout.partition("\n")

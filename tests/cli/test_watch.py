@@ -1,4 +1,4 @@
-"""`oomph watch` as it is called: on pipes, with wrong words, without rich; what it costs."""
+"""The `oomph watch` command line: on pipes, with invalid arguments, without rich, and its cost."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def test_hanging_driver_is_reported_after_three_seconds(tmp_path):
     [
         (("--run", "missing"), 3, "there is no directory 'missing'"),
         (("--run", ""), 3, "there is no directory ''"),
-        (("--run", "/dev/null"), 3, "/dev/null is a file: name the run directory"),
-        (("--run", "."), 3, ". is not a run directory of oomph: it has neither a readable run.json nor samples"),
+        (("--run", "/dev/null"), 3, "/dev/null is a file: specify the run directory"),
+        (("--run", "."), 3, ". is not an oomph run directory: it has neither a readable run.json nor samples"),
         (("--serve", "nowhere:"), 2, "--serve=nowhere:: the port must be a number from 0 to 65535"),
         (("--serve", "9400", "--json"), 2, "--serve has its own format: drop --json"),
     ],

@@ -1,4 +1,4 @@
-"""`--deep`: a trial that dies, hangs or is refused is a finding, and the ones after it are still made."""
+"""`--deep`: a trial that crashes, hangs or fails is a finding, and later trials still run."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_hang_in_a_trial_is_a_finding_and_later_trials_still_run(trials):
     assert time.monotonic() - started < 20
 
 
-def test_crash_at_import_ends_the_trials(trials):
+def test_crash_at_import_stops_the_trials(trials):
     results, _ = trials("os.abort()", BREAK="import")
     assert names(results) == [("import", "fail")]
 

@@ -1,4 +1,4 @@
-"""The generated reference is that of the checks."""
+"""The generated reference matches the checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing checks, the verdict, the report, fault pages: what is printed of the findings."""
+"""Selecting checks, the verdict, the report and fault pages: what is printed about the findings."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def test_only_and_skip_options_accept_codes_and_names():
     assert [check.name for check in choose(["doc301,GPU-MEMORY"])] == ["cuda-libraries", "gpu-memory"]
     assert [check.name for check in choose(["GPU-MEMORY", "doc301, nvml"])] == ["nvml", "cuda-libraries", "gpu-memory"]
     assert len(choose(skip=["nvml"])) == len(CHECKS) - 1
-    with pytest.raises(UsageError, match="leave no check to run"):
+    with pytest.raises(UsageError, match="leave no checks to run"):
         choose(["nvml"], ["nvml"])
 
 
 @pytest.mark.parametrize(
     ("words", "hint"),
-    [("cuda-librarys", "did you mean cuda-libraries"), ("zzz", "the checks are platform"), (" , ", "name a check")],
+    [("cuda-librarys", "did you mean cuda-libraries"), ("zzz", "the checks are platform"), (" , ", "specify a check")],
 )
 def test_unknown_check_is_a_usage_error(words, hint):
     with pytest.raises(UsageError, match=hint):
@@ -54,7 +54,7 @@ def test_ready_machine_gets_a_ready_verdict(healthy):
     assert verdict(healthy, examine(healthy)) == "Ready: TensorFlow 2.21.0 on 1× NVIDIA A10 (24 GiB)."
 
 
-def test_verdict_names_the_first_thing_to_do(healthy):
+def test_verdict_states_the_first_thing_to_do(healthy):
     broken = replace(healthy, driver=replace(healthy.driver, init=803, devices=()))
     said = verdict(broken, examine(broken))
     assert said.startswith("Not ready: 1 problem stops training on the GPU. First: reboot")
@@ -149,6 +149,6 @@ def test_only_catalogue_faults_have_a_page(healthy):
     assert not render.has_page("no-such-fault")
 
 
-def test_failing_check_result_is_wrong(healthy):
+def test_failing_check_result_counts_as_wrong(healthy):
     failing = Check("DOC998", "bad", "why", lambda snapshot: replace(passed("x"), status=FAIL))
     assert examine(healthy, [failing])[0].wrong

@@ -1,4 +1,4 @@
-"""The children that ask the drivers: what they say is kept, however they end; and a snapshot survives the journal."""
+"""The child processes that query drivers: their output is kept however they exit, and snapshots survive the journal."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_unknown_snapshot_field_is_ignored(healthy):
     assert Snapshot.from_document(document) == healthy
 
 
-def test_long_wait_for_a_driver_answer_is_announced(tmp_path, monkeypatch):
+def test_long_wait_for_the_driver_to_answer_is_announced(tmp_path, monkeypatch):
     (tmp_path / "ask.py").write_text("import time\ntime.sleep(60)")
     monkeypatch.setattr("oomph.gpu.question._HERE", tmp_path)
     monkeypatch.setattr("oomph.gpu.question._SILENT_SECONDS", 0.2)

@@ -1,4 +1,4 @@
-"""ELF files are read as the loader reads them: made with gcc here, or broken by hand."""
+"""ELF files, built here with gcc or corrupted by hand, are read as the loader reads them."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_partial_name_is_not_found_in_a_library(tmp_path):
     [
         (b"", "an empty file"),
         (b"version https://git-lfs.github.com/spec/v1\n", "not an ELF file"),
-        (b"\x7fELF\x01\x01" + bytes(100), "made for another machine"),
-        (b"\x7fELF\x02\x01" + bytes(12) + struct.pack("<H", 183) + bytes(60), "made for another machine"),
+        (b"\x7fELF\x01\x01" + bytes(100), "built for a different machine"),
+        (b"\x7fELF\x02\x01" + bytes(12) + struct.pack("<H", 183) + bytes(60), "built for a different machine"),
         (b"\x7fELF\x02\x01" + bytes(12) + struct.pack("<H", 62) + bytes(60), ""),
     ],
 )
@@ -164,7 +164,7 @@ def test_library_without_gpu_code_has_no_architectures(tmp_path):
 
 
 def test_only_site_packages_folders_are_treated_as_wheels():
-    """Docker images put /usr/local/nvidia/lib on LD_LIBRARY_PATH."""
+    """Docker images add /usr/local/nvidia/lib to LD_LIBRARY_PATH."""
     folders = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/env/site-packages/nvidia/cublas/lib")
     library = Library("l", True, tuple(Candidate(f"{folder}/l", "LD_LIBRARY_PATH", folder) for folder in folders))
     assert [each.folder for each in library.in_wheels] == ["/env/site-packages/nvidia/cublas/lib"]

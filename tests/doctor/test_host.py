@@ -1,4 +1,4 @@
-"""The host is read from small files below a root, whatever is missing or unreadable there."""
+"""Host facts are read from small files below a root, even if some are missing or unreadable."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_kernel_cache_path_matches_cuda(tmp_path):
     assert not observe_host({"CUDA_CACHE_PATH": str(tmp_path / "file/c")}, tmp_path).cache_writable
 
 
-def test_python_is_asked_without_the_modules_of_the_working_directory(tmp_path, monkeypatch):
+def test_python_is_queried_without_modules_from_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("json.py", "importlib.py"):
         (tmp_path / name).write_text("raise SystemExit(9)")
@@ -114,12 +114,12 @@ def test_non_python_program_raises_examine_error(tmp_path):
     path = tmp_path / "python"
     path.write_text("#!/bin/sh\necho hello\n")
     path.chmod(0o755)
-    with pytest.raises(ExamineError, match="does not answer: it printed something else"):
+    with pytest.raises(ExamineError, match="cannot be queried: unexpected output"):
         observe_python(str(path), {"PATH": os.defpath})
 
 
 def test_moved_virtual_environment_is_detected(tmp_path):
-    """Made with venv, then moved by hand: bin/pip still names the old place."""
+    """Created with venv and then moved by hand: bin/pip still points to the old location."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "old")], check=True, timeout=120)
     write(tmp_path, "old/bin/pip", f"#!{tmp_path / 'old/bin/python'}\n")
     assert observe_python(str(tmp_path / "old/bin/python"), {}).moved_from == ""
@@ -130,7 +130,7 @@ def test_moved_virtual_environment_is_detected(tmp_path):
 
 
 def test_environment_variables_that_may_hold_secrets_are_not_recorded():
-    """TF_ is Terraform's prefix as well."""
+    """Terraform uses the TF_ prefix, too."""
     kept = {"LD_LIBRARY_PATH": "/a", "TF_GPU_ALLOCATOR": "x", "NVIDIA_VISIBLE_DEVICES": "all", "XLA_FLAGS": "--xla_a"}
     secret = {"TF_VAR_password": "p", "TF_TOKEN_app": "t", "NVIDIA_API_KEY": "k", "CUDA_SECRET": "s", "HOME": "/h"}
     assert observe_environment({**kept, **secret}) == kept

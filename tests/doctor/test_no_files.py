@@ -1,4 +1,4 @@
-"""Things in the place of a file: a FIFO, a loop of links, a folder, a device or a sparse file without an end."""
+"""Objects in place of a file: a FIFO, a link loop, a folder, a device, or an endless sparse file."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_special_file_in_place_of_a_library_is_reported(site: Path, stand_in: Ca
 
 
 def test_intact_files_are_read(site: Path) -> None:
-    """Or the above would say nothing."""
+    """Without this, the tests above would prove nothing."""
     packages = observe_packages([str(site)])
     found = observe_tensorflow(packages, {})
     assert found is not None

@@ -1,4 +1,4 @@
-"""Distributions are read from their metadata, whatever state they are in; and what a wheel says of its build."""
+"""Distributions are read from their metadata, in whatever state they are, along with a wheel's build information."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def build_info(site: Path, text: str) -> None:
     (folder / "build_info.py").write_text(text)
 
 
-def test_first_of_each_relevant_package_on_the_path_is_kept(tmp_path):
+def test_first_copy_of_each_relevant_package_on_the_path_is_kept(tmp_path):
     install(tmp_path / "user", "numpy", "1.26.4", module="numpy")
     install(tmp_path / "site", "numpy", "2.1.0", module="numpy")
     install(tmp_path / "site", "pandas", "2.2.0", module="pandas")
@@ -66,7 +66,7 @@ def test_half_removed_package_is_reported(tmp_path):
     assert observe_packages((str(tmp_path),)).get("tensorflow").problem == "tensorflow/__init__.py is gone"
 
 
-def test_missing_metadata_is_reported_and_the_folder_name_used(tmp_path):
+def test_missing_metadata_is_reported_and_the_folder_name_is_used(tmp_path):
     (tmp_path / "keras-3.12.0.dist-info").mkdir()
     package = observe_packages((str(tmp_path),)).get("keras")
     assert (package.version, package.problem) == ("3.12.0", "no METADATA")
@@ -82,7 +82,7 @@ def test_broken_metadata_is_recorded_without_an_error(tmp_path, content):
     assert package.problem
 
 
-def test_leftovers_of_an_interrupted_pip_are_reported(tmp_path):
+def test_leftovers_of_an_interrupted_pip_install_are_reported(tmp_path):
     (tmp_path / "~ensorflow-2.20.0.dist-info").mkdir()
     assert observe_packages((str(tmp_path),)).leftovers == (str(tmp_path / "~ensorflow-2.20.0.dist-info"),)
 
@@ -104,7 +104,7 @@ def test_wheel_without_build_facts_uses_the_release_table(tmp_path):
     install(tmp_path, "tensorflow", "2.19.1", module="tensorflow")
     build_info(tmp_path, "build_info = {'cpu_compiler': 'clang'}\n")
     found = observe_tensorflow(observe_packages((str(tmp_path),)), {})
-    assert (found.source, found.cuda_version, found.cudnn_version) == ("the table of releases", (12, 5, 1), (9, 3))
+    assert (found.source, found.cuda_version, found.cudnn_version) == ("the release table", (12, 5, 1), (9, 3))
 
 
 def test_unknown_release_takes_cudnn_version_from_its_requirements(tmp_path):

@@ -1,4 +1,4 @@
-"""The snapshot in a run's journal: taken at its start, and used by `oomph explain`."""
+"""The snapshot in a run's journal: taken at the start, and used by `oomph explain`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(tmp_path, healthy):
     return tmp_path
 
 
-def test_recorded_warnings_need_their_fault_but_failures_always_show(run):
+def test_recorded_warnings_show_only_with_their_fault_but_failures_always_do(run):
     assert [result.check.name for result in behind(run, [])] == ["nvml"]
     assert [result.check.name for result in behind(run, ["device-oom-other-process"])] == ["nvml", "gpu-growth"]
 

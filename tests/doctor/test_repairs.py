@@ -1,4 +1,4 @@
-"""Repairs by environment variables alone, and their form for a shell."""
+"""Repairs that only set environment variables, and how they are printed for a shell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lost_cusolver() -> Library:
     return Library("libcusolver.so.11", True, (Candidate(f"{LOST}/libcusolver.so.11", "wheel", LOST),))
 
 
-def test_healthy_machine_gets_no_repair(healthy):
+def test_healthy_machine_needs_no_repair(healthy):
     assert repairs(healthy) == ()
     assert as_exports((), healthy).startswith("# nothing")
 
@@ -35,7 +35,7 @@ def test_missing_library_folder_is_appended_to_the_library_path(healthy):
     assert "libcusolver.so.11" in repair.why
 
 
-def test_wheel_cudnn_precedes_an_outdated_one(healthy):
+def test_cudnn_from_a_wheel_precedes_an_outdated_one(healthy):
     old = Candidate("/old/libcudnn.so.9", "LD_LIBRARY_PATH", "/old", version="9.1.0")
     own = Candidate(f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9", "RUNPATH", f"{SITE}/nvidia/cudnn/lib", version="9.3.0")
     (repair,) = repairs(changed(healthy, Library("libcudnn.so.9", True, (old, own)), LD_LIBRARY_PATH="/old"))

@@ -1,4 +1,4 @@
-"""Checkpoints that are damaged, and disks that are full."""
+"""Damaged checkpoints and full disks."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ store.replace = replace_and_die
 """
 
 
-def test_checkpoint_that_was_named_just_before_the_kill_counts_as_saved(work, plain, same_bits):
+def test_checkpoint_given_its_final_name_just_before_the_kill_counts_as_saved(work, plain, same_bits):
     work.script("one_fit.py")
     script = work.folder / "one_fit.py"
     script.write_text(DIES_ONCE_IT_IS_NAMED + script.read_text())
@@ -129,8 +129,8 @@ def test_run_starts_over_when_all_checkpoints_are_damaged(work, plain, same_bits
 
 
 @pytest.mark.slow
-def test_file_size_limit_leaves_the_training_unchanged_and_is_reported_once(work, plain, same_bits):
-    """RLIMIT_FSIZE: every write beyond it fails, as on a full disk."""
+def test_file_size_limit_does_not_affect_training_and_is_reported_once(work, plain, same_bits):
+    """With RLIMIT_FSIZE, every write beyond the limit fails, as on a full disk."""
     work.script("one_fit.py")
 
     def small_files() -> None:
@@ -182,7 +182,7 @@ WHY = "a full disk is a small mount: that takes root and CAP_SYS_ADMIN, which so
 
 
 @pytest.mark.skipif(not may_mount(), reason=WHY)
-def test_full_disk_leaves_the_training_unchanged_and_is_reported_once(work, plain, same_bits):
+def test_full_disk_does_not_affect_training_and_is_reported_once(work, plain, same_bits):
     work.script("one_fit.py")
     disk = work.folder / "disk"
     disk.mkdir()

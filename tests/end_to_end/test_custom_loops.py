@@ -1,4 +1,4 @@
-"""Training loops over `oomph.steps`: killed, preempted, out of memory, and resumed to the same bits."""
+"""Training loops over `oomph.steps`: killed, preempted, out of memory, and resumed bit-identically."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_killed_loop_resumes_bit_identically(work, plain, same_bits, options, st
         for line in ended.said
     )
     assert any("resumed loop at steps.py:" in line for line in ended.said)
-    assert not any("a custom loop: a restart starts it over" in line for line in ended.said)
+    assert not any("a custom loop, which a restart starts over" in line for line in ended.said)
     assert not ended.events("loop-seen")
 
 
@@ -100,14 +100,14 @@ def test_finished_loop_repeats_its_last_step_on_resume(work, plain, same_bits):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGUSR1, marks=pytest.mark.slow)])
-def test_preempted_loop_exits_with_75_and_repeats_no_step(work, plain, same_bits, signum):
+def test_preempted_loop_exits_with_75_without_repeating_a_step(work, plain, same_bits, signum):
     work.script("steps.py")
     running = work.start("--checkpoint-every=1000", "steps.py", "ours.npz")
     running.wait_for_step(20)
     os.kill(running.script_pid(1), signum)
     first = running.finish(seconds=60)
     assert first.returncode == 75, first.stderr[-3000:]
-    assert any("steps are saved; ending" in line for line in first.said)
+    assert any("steps are saved; exiting" in line for line in first.said)
     last = work.oomph("--resume=run", "steps.py", "ours.npz")
     assert last.returncode == 0, last.stderr[-3000:]
     same_bits(work.folder / "ours.npz", plain())
@@ -117,7 +117,7 @@ def test_preempted_loop_exits_with_75_and_repeats_no_step(work, plain, same_bits
 
 @pytest.mark.slow
 def test_guarded_loop_step_survives_out_of_memory_and_a_kill(work, memory, load):
-    """Out of memory in each attempt, and killed in between: the step is divided, and nothing is lost."""
+    """Every attempt runs out of memory, with a kill in between: the step is divided and nothing is lost."""
     import numpy as np
 
     work.write(GUARDED)
@@ -258,7 +258,7 @@ train()
     ],
 )
 def test_preempted_loop_reports_lost_state_without_repeated_steps(work, option, reason):
-    """Without Keras, too, until oomph needs it; preempted, so that there is nothing to compare."""
+    """Keras is not loaded until oomph needs it. Preempted, so that there is nothing to compare."""
     work.write(FORGETFUL)
     running = work.start("train.py", option)
     running.wait_for_step(10)

@@ -1,4 +1,4 @@
-"""What a plan counts beside the step does lie on a GPU: arrays given to fit, and those of a tf.data pipeline."""
+"""What a plan counts in addition to the step is indeed on the GPU: arrays passed to fit, and tf.data arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trials of `oomph doctor --deep` with TensorFlow: right on the CPU, and on the rig as wrong as its kernels are."""
+"""The `oomph doctor --deep` trials with TensorFlow: correct on the CPU, and as wrong on the rig as its kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRIALS = ("list", "allocate", "matmul", "convolution", "rnn", "mixed-precision",
 
 
 def test_every_trial_succeeds_with_correct_results(work):
-    """The CPU against itself."""
+    """Runs the CPU against itself."""
     ended = work.plain(str(SCRIPT), "CPU:0", *TRIALS)
     rows = [document["row"] for document in map(json.loads, ended.stdout.splitlines()) if "row" in document]
     assert [row["trial"] for row in rows] == ["import", *TRIALS]

@@ -1,4 +1,4 @@
-"""Objects that are hard to look at neither stop a training nor slow it, and the label does not hide what was lost."""
+"""Hard-to-inspect objects neither stop nor slow down training, and the label does not hide what was lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def plain(shared):
 
 @pytest.mark.slow
 def test_difficult_objects_survive_in_bounded_time_and_memory(work, plain, shared, same_bits):
-    """Refusing, slow, lying, circular, deep, endless, huge ones; a fit within a fit; two fits on one line; a stream."""
+    """Uncooperative, slow, lying, circular, deep, endless or huge objects; nested fits; two fits on one line."""
     work.script("difficult.py")
     running = work.start("--checkpoint-every=5", "difficult.py", "ours.npz")
     running.kill_at_step(60)

@@ -1,4 +1,4 @@
-"""Each fault that the rig can model: what the doctor says of it, and that TensorFlow behaves so under the same rig."""
+"""Each fault that the rig can simulate: what the doctor reports, and that TensorFlow behaves accordingly."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def missing(library: str) -> Fault:
 
 FAULTS = {
     "cuinit-3": cuinit(3, "CUDA_ERROR_NOT_INITIALIZED", "could not be initialised", "modprobe nvidia_uvm"),
-    "cuinit-34": cuinit(34, "CUDA_ERROR_STUB_LIBRARY", "a stub for linking", "out of LD_LIBRARY_PATH"),
+    "cuinit-34": cuinit(34, "CUDA_ERROR_STUB_LIBRARY", "a stub for linking", "from LD_LIBRARY_PATH"),
     "cuinit-46": cuinit(46, "CUDA_ERROR_DEVICE_UNAVAILABLE", "exclusive mode", "--compute-mode=DEFAULT"),
-    "cuinit-100": cuinit(100, "CUDA_ERROR_NO_DEVICE", "shows no GPU", "nvidia-smi -L"),
+    "cuinit-100": cuinit(100, "CUDA_ERROR_NO_DEVICE", "sees no GPU", "nvidia-smi -L"),
     "cuinit-101": cuinit(101, "CUDA_ERROR_INVALID_DEVICE", "does not exist", "nvidia-smi -L"),
     "cuinit-802": cuinit(802, "CUDA_ERROR_SYSTEM_NOT_READY", "Fabric Manager", "nvidia-fabricmanager"),
     "cuinit-803": cuinit(803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "different versions", "sudo reboot"),
-    "cuinit-804": cuinit(804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", "cuda-compat", "out of LD_LIBRARY_PATH"),
+    "cuinit-804": cuinit(804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", "cuda-compat", "from LD_LIBRARY_PATH"),
     "cuinit-999": cuinit(999, "CUDA_ERROR_UNKNOWN", "without saying why", "dmesg"),
     "driver-11.4": Fault(
         {"FAKE_DRV": "11040", "FAKE_DRVSTR": "470.82.01"},
@@ -150,7 +150,7 @@ FAULTS = {
         {"FAKE_NGPU": "2", "FAKE_SM": "40,4", "FAKE_NAME": "Big,Small", "CUDA_VISIBLE_DEVICES": "0,1"},
         "unequal-gpus",
         WARN,
-        "leaves out GPU 1",
+        "skips GPU 1",
         "largest kind",
         said=("Ignoring visible gpu device (device: 1", "with core count: 4. The minimum required count is 8"),
     ),
@@ -158,7 +158,7 @@ FAULTS = {
         {"FAKE_NGPU": "2", "CUDA_VISIBLE_DEVICES": "1,7,0"},
         "cuda-visible-devices",
         WARN,
-        "shows only 1",
+        "sees only 1",
         "CUDA_VISIBLE_DEVICES=0,1",
         said=("device: 0, name: NVIDIA Fake 4000, pci bus id: 0000:02:00.0",),
         unsaid=("device: 1,",),
@@ -275,7 +275,7 @@ def test_tensorflow_prints_the_message_described_by_the_check(machine, name):
 
 
 @pytest.mark.parametrize("name", WELL)
-def test_healthy_machine_gives_no_warning(machine, name):
+def test_healthy_machine_triggers_no_warnings(machine, name):
     document = machine(WELL[name]).doctor()
     assert [entry for entry in document["checks"] if entry["status"] in (FAIL, WARN) or entry["could_not_check"]] == []
     assert document["verdict"].startswith("Ready: TensorFlow")
@@ -290,7 +290,7 @@ def test_tensorflow_runs_an_operation_on_a_healthy_machine(machine, name):
 
 
 def test_missing_driver_is_reported_as_a_machine_without_a_gpu(machine):
-    """Nothing on this machine's bus or in its /dev shows a GPU either."""
+    """Neither the PCI bus nor /dev of this machine shows a GPU."""
     document = machine({}, without=("driver/libcuda.so.1", "driver/libnvidia-ml.so.1")).doctor()
     if not document["verdict"].startswith("No NVIDIA GPU here"):
         pytest.skip("this machine has a GPU of its own")
@@ -332,7 +332,7 @@ def test_pending_memory_repair_is_a_warning_and_a_failed_one_a_failure(machine, 
     assert machine({f"FAKE_ROW_{field}": "1"}).finding("gpu-health")["status"] == status
 
 
-def test_driver_query_creates_no_context_and_takes_no_memory(machine):
+def test_driver_query_neither_creates_a_context_nor_uses_memory(machine):
     rig = machine({"FAKE_TRACE": "1"})
     command = [sys.executable, "-I", "-S", str(Path(oomph.__file__).parent / "gpu" / "ask_cuda.py")]
     asked = subprocess.run(command, env=rig.environ, capture_output=True, text=True, timeout=60)

@@ -1,4 +1,4 @@
-"""The script was edited between a run and its resume."""
+"""The script is edited between a run and its resume."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_edited_model_is_refused_and_its_checkpoints_are_kept(work, stopped):
     assert sorted(path.name for path in stopped.folder.glob("checkpoints/*")) == before
 
 
-def test_resuming_with_fewer_epochs_returns_the_saved_state_and_loses_nothing(work, load, same_bits):
-    """The second start asks for one epoch by mistake, the third again for four."""
+def test_resuming_with_fewer_epochs_returns_the_saved_state_without_losing_it(work, load, same_bits):
+    """The second start asks for one epoch by mistake; the third asks for four again."""
     plain = work.undisturbed("one_fit.py", *EPOCHS)
     running = work.start("--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS)
     running.wait_for_step(30)
@@ -135,7 +135,7 @@ def test_rewritten_fit_call_is_reported_and_starts_over(work, stopped):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("schema", [2, 99])
-def test_run_with_checkpoints_of_another_format_is_refused_and_unchanged(work, stopped, schema):
+def test_run_with_checkpoints_in_another_format_is_refused_and_left_unchanged(work, stopped, schema):
     for manifest in stopped.folder.glob("checkpoints/step-*/manifest.json"):
         document = json.loads(manifest.read_text()) | {"schema": schema, "oomph": "9.0"}
         manifest.write_text(json.dumps(document))
@@ -147,7 +147,7 @@ def test_run_with_checkpoints_of_another_format_is_refused_and_unchanged(work, s
     ours = resume(work, stopped)
     assert ours.returncode == 2
     assert ours.stderr.count("\n") == 1
-    assert f"saved by oomph 9.0 in format {schema}; this oomph (" in ours.stderr
+    assert f"saved by oomph 9.0 in format {schema}; this version (" in ours.stderr
     assert sorted(path.name for path in stopped.folder.glob("checkpoints/*")) == before
 
 
@@ -170,7 +170,7 @@ print("done")
 
 @pytest.mark.slow
 def test_run_is_not_resumed_if_its_generator_ends_before_the_saved_position(work):
-    """Its length is known to nobody before it ends: no step comes that would restore the checkpoint."""
+    """Its length is unknown until it is exhausted: no step is reached that would restore the checkpoint."""
     work.write(GENERATED)
     running = work.start("--checkpoint-every=5", "train.py", "160")
     running.wait_for_step(12)
@@ -180,5 +180,5 @@ def test_run_is_not_resumed_if_its_generator_ends_before_the_saved_position(work
     ours = work.oomph(f"--resume={running.folder}", "--checkpoint-every=5", "train.py", "24")
     assert ours.returncode == 93, ours.stderr[-3000:]
     assert ours.stdout == ""
-    assert any("the data end before" in line for line in ours.said)
+    assert any("the data runs out before" in line for line in ours.said)
     assert sorted(path.name for path in running.folder.glob("checkpoints/*")) == before

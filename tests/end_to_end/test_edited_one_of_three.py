@@ -1,4 +1,4 @@
-"""One of three fits is edited between two attempts: the others are what they were, and the edit is told."""
+"""One of three fits is edited between two attempts: the others are unaffected, and the edit is reported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def edited(work, old: str, new: str):
 
 @pytest.mark.slow
 def test_interrupted_fit_resumes_with_the_edit(work, stopped, same_bits):
-    """Its number of epochs is another one: the same bits as with that one from the beginning."""
+    """The edit changes the number of epochs; the result matches training with the new number bit for bit."""
     ours = edited(work, "epochs=4", "epochs=5")
     assert [event.data["kind"] for event in ours.events("resumed")] == ["finished", "exact"]
     assert any("edits.py was edited" in line and "epochs: 4 → 5" in line for line in ours.said)
@@ -37,7 +37,7 @@ def test_interrupted_fit_resumes_with_the_edit(work, stopped, same_bits):
 def test_edited_finished_fit_trains_again(work, stopped):
     ours = edited(work, "x[:, :1], batch_size=16, epochs=2", "x[:, :1], batch_size=16, epochs=3")
     assert any(
-        "trains again, since it differs from what was trained" in line and "epochs: 2 → 3" in line for line in ours.said
+        "trains again, since it differs from the trained one" in line and "epochs: 2 → 3" in line for line in ours.said
     )
     assert [event.data["kind"] for event in ours.events("resumed")] == ["exact"]
     assert ours.summary["exactness"] == "not-equal", "the second has drawn after the first one's old number of epochs"

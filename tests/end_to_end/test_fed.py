@@ -1,4 +1,4 @@
-"""Inputs that are no arrays: each goes on at the step where it was, whatever has to be done for that."""
+"""Inputs other than arrays: each continues at the step it had reached, whatever that takes."""
 
 from __future__ import annotations
 

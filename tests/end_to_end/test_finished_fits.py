@@ -1,4 +1,4 @@
-"""What a script reads of a fit that is over is there after a restart, too; or the fit trains again, and says why."""
+"""What a script reads from a finished fit is also there after a restart, or the fit trains again and says why."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def killed_in(running, fit: int, steps: int) -> None:
 
 @pytest.mark.slow
 def test_callbacks_and_history_of_finished_fits_are_restored(work, plain, load, same_bits):
-    """A learning-rate finder, an EarlyStopping that tells for how long to train, one ModelCheckpoint for three fits."""
+    """A learning-rate finder, an EarlyStopping that sets the training length, a ModelCheckpoint for three fits."""
     work.script("finished.py")
     running = work.start("--checkpoint-every=6", "finished.py", "ours.npz")
     killed_in(running, fit=3, steps=9)
@@ -43,7 +43,7 @@ def test_deleted_files_of_a_finished_fit_are_restored(work, plain, same_bits):
 
 
 @pytest.mark.slow
-def test_finished_fit_with_lost_files_trains_again_and_says_why(work, plain, same_bits):
+def test_finished_fit_whose_files_were_lost_trains_again_and_says_why(work, plain, same_bits):
     work.script("wiped.py")
     running = work.start("--checkpoint-every=6", "wiped.py", "ours.npz", "--large")
     killed_in(running, fit=2, steps=20)
@@ -52,14 +52,14 @@ def test_finished_fit_with_lost_files_trains_again_and_says_why(work, plain, sam
     same_bits(work.folder / "ours.npz", plain("wiped.py", "--large"))
     assert [event.data["fit"] for event in ours.events("trains-again")] == [0, 1]
     assert (
-        sum("was finished and trains again" in line and ".npy, which it wrote, is gone" in line for line in ours.said)
+        sum("was finished but trains again" in line and ".npy, which it wrote, is gone" in line for line in ours.said)
         == 2
     )
     assert ours.summary["exactness"] == "verified"
 
 
 @pytest.mark.slow
-def test_trusted_fit_with_lost_files_is_not_repeated_or_called_equal(work, load):
+def test_trusted_fit_whose_files_were_lost_is_neither_repeated_nor_labelled_equal(work, load):
     work.script("wiped.py")
     running = work.start("--checkpoint-every=6", "--trust-finished-fits", "wiped.py", "ours.npz", "--large")
     killed_in(running, fit=2, steps=20)

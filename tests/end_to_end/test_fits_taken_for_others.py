@@ -1,4 +1,4 @@
-"""A script that finds what it has made comes another way: no fit is taken for the one before it."""
+"""A script that finds its earlier output takes another path: no fit is mistaken for the one before it."""
 
 from __future__ import annotations
 

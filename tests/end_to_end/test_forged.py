@@ -1,4 +1,4 @@
-"""Checkpoints that somebody has forged, with checksums that are right: what they say is data, and may be wrong."""
+"""Forged checkpoints with valid checksums: their content is only data, and may be wrong."""
 
 from __future__ import annotations
 

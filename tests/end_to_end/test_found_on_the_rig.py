@@ -1,4 +1,4 @@
-"""What the monitor of `oomph run` finds on failing GPUs of the rig, while a real training goes on beside them."""
+"""What the monitor of `oomph run` finds on the rig's failing GPUs while real training continues."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ print(sum(oomph.map_batches(wide, np.zeros((128, 1), "float32"), 64)))
 
 @pytest.mark.slow  # TensorFlow waits for memory for ten seconds
 def test_fragmented_memory_is_reported_once(work, rig):
-    """TensorFlow's own allocator and its own report."""
+    """Uses TensorFlow's own allocator and its real report."""
     ended = work.oomph(work.write(FRAGMENTS), env={**rig, "TF_CPP_MIN_LOG_LEVEL": "0"})
     assert (ended.returncode, ended.stdout) == (0, "128\n"), ended.stderr[-3000:]
     assert len(ended.events("oom")) == 1

@@ -1,4 +1,4 @@
-"""A run directory that was not written in this place: its numbers are restored, its texts and files are not."""
+"""A run directory written elsewhere: its numbers are restored, but its strings and files are not."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def resume(work, moved):
     return ended
 
 
-def test_texts_of_a_moved_run_are_not_restored(work, moved, plain, same_bits):
+def test_strings_from_a_moved_run_are_not_restored(work, moved, plain, same_bits):
     ours = resume(work, moved)
-    assert any("was not written in this place" in line and key_name() in line for line in ours.said), ours.said
+    assert any("was not written here" in line and key_name() in line for line in ours.said), ours.said
     assert "said: nothing" in ours.stdout
     same_bits(work.folder / "ours.npz", plain)
     assert ours.summary["exactness"] == "not-equal", ours.summary
     assert "a text" in str(ours.summary["exactness_reasons"])
 
 
-def test_everything_is_restored_where_the_key_lies_beside_the_run(work, moved, plain, same_bits):
+def test_everything_is_restored_when_the_key_is_next_to_the_run(work, moved, plain, same_bits):
     shutil.copy(work.folder / key_name(), moved / key_name())
     ours = resume(work, moved)
-    assert not any("was not written in this place" in line for line in ours.said)
+    assert not any("was not written here" in line for line in ours.said)
     assert "said: the first epoch is over" in ours.stdout
     same_bits(work.folder / "ours.npz", plain)
     assert ours.summary["exactness"] in ("verified", "unverified", "exact"), ours.summary

@@ -1,4 +1,4 @@
-"""XLA on the rig's GPU, with its default flags: the control flow is TensorFlow's own, the numbers are garbage."""
+"""XLA on the rig's GPU with default flags: TensorFlow's own control flow, but garbage numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.rig, pytest.mark.slow]  # XLA compiles every size anew
 
 
 def test_oversized_gpu_batch_trains_in_parts_or_after_a_restart(work, rig):
-    """With jit_compile="auto", which is XLA here; without XLA even shapes are computed by the rig, and garbage."""
+    """jit_compile="auto" means XLA here; without XLA, the rig would compute even shapes and return garbage."""
     work.script("wide.py")
     ours = work.oomph("--checkpoint-every=1", "--inexact=allow", "wide.py", env=rig)
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -44,7 +44,7 @@ print("jit", model.jit_compile)
 
 @pytest.mark.parametrize("start", ["plain", "oomph"])
 def test_every_xla_step_is_a_command_buffer_with_default_flags(work, rig, start):
-    """A command buffer is a CUDA graph: the trace of the rig's driver shows each launch of one."""
+    """A command buffer is a CUDA graph: the rig's driver traces each graph launch."""
     assert "XLA_FLAGS" not in work.environ(**rig)
     ended = getattr(work, start)(work.write(SMALL), env={**rig, "FAKE_TRACE": "1"})
     assert ended.returncode == 0, ended.stderr[-3000:]

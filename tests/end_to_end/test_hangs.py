@@ -1,4 +1,4 @@
-"""A training that makes no progress any more is ended, the line that holds it up is named, and it goes on."""
+"""A run that makes no progress is stopped, the line that blocks it is reported, and training continues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def assert_overcome(ours, how, line, phase="step"):
     assert ours.summary["exactness"] in (("verified", "replayed") if is_compared else ("unverified",))
 
 
-def test_hang_on_an_unreleased_lock_is_overcome(work, plain, same_bits):
+def test_run_recovers_from_a_hang_on_an_unreleased_lock(work, plain, same_bits):
     ours = run(work, "lock")
     assert_overcome(ours, "lock", "in wait_for_a_lock")
     same_bits(work.folder / "ours.npz", plain)
@@ -40,7 +40,7 @@ def test_hang_on_an_unreleased_lock_is_overcome(work, plain, same_bits):
 
 
 @pytest.mark.slow
-def test_hang_of_a_stalled_generator_is_overcome(work, same_bits):
+def test_run_recovers_from_a_hang_in_a_stalled_generator(work, same_bits):
     ours = run(work, "generator")
     assert_overcome(ours, "generator", "in wait_for_a_lock")
     assert ", while hangs.py:" in ours.events("hang")[0].data["line"]
@@ -59,7 +59,7 @@ def test_hang_of_a_stalled_generator_is_overcome(work, same_bits):
         ("validation", "in on_test_batch_end", "validation"),
     ],
 )
-def test_every_other_kind_of_hang_is_overcome(work, plain, same_bits, how, line, phase):
+def test_run_recovers_from_every_other_kind_of_hang(work, plain, same_bits, how, line, phase):
     assert_overcome(run(work, how), how, line, phase)
     same_bits(work.folder / "ours.npz", plain)
 
@@ -104,14 +104,14 @@ def undisturbed(work, pause, rest, more=""):
 
 @pytest.mark.slow
 def test_slowly_filling_shuffle_buffer_is_not_reported_as_a_hang(work):
-    """Hardly any work is done while it fills, as from a slow disk."""
+    """Filling the buffer takes hardly any work, as when reading from a slow disk."""
     pause = "for _ in range(10): sum(range(9000)); time.sleep(0.012)"
     undisturbed(work, pause, "model.fit(data, epochs=3, verbose=0)\n")
 
 
 @pytest.mark.slow
 def test_slow_first_steps_and_validations_are_not_reported_as_hangs(work):
-    """A first step, an epoch whose shuffle buffer fills, a validation: each longer than the floor, and busy."""
+    """A first step, an epoch filling its shuffle buffer and a validation: each exceeds the floor, but is busy."""
     busy = "def busy(seconds):\n    until = time.time() + seconds\n    while time.time() < until: pass\n"
     slow = (
         "class Slow(keras.callbacks.Callback):\n"
@@ -126,7 +126,7 @@ def test_slow_first_steps_and_validations_are_not_reported_as_hangs(work):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["train_function", "test_function"])
 def test_slow_custom_keras_steps_are_not_reported_as_a_hang(work, name):
-    """Forty seconds, ten times the floor of a phase that shows no steps, and each of them one."""
+    """Forty one-second steps: ten times the floor of a phase in which no steps are visible."""
     work.write(
         "import time, keras, numpy as np\n"
         "class Own(keras.Model):\n"
@@ -161,7 +161,7 @@ model.fit(x, x[:, :1], batch_size=8192, verbose=0)
 
 @pytest.mark.slow
 def test_waiting_for_memory_is_not_reported_as_a_hang(work, memory):
-    """TensorFlow waits ten seconds before each error, far above the floor of three."""
+    """TensorFlow waits ten seconds before each error, far longer than the three-second floor."""
     work.write(_LITTLE_MEMORY)
     ours = work.oomph("train.py", env=memory(60) | FLOOR)
     assert ours.returncode == 0, ours.stderr[-3000:]

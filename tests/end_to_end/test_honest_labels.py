@@ -1,4 +1,4 @@
-"""Labels where nothing was restored: a script without any fit, and a fit killed before its first checkpoint."""
+"""Labels when nothing was restored: a script without a fit, and a fit killed before its first checkpoint."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ FIRST_EPOCHS = {
     ],
 )
 def test_self_resuming_script_is_labelled_by_what_it_resumed(work, how, steps, repeated, label):
-    """In all four the second attempt begins at a later epoch than 1; only in the first two is all of it a resume."""
+    """In all four cases, the second attempt starts after epoch 1, but only the first two resume completely."""
     work.write(FIRST_EPOCHS[how])
     ours = work.oomph("--checkpoint-every=1000", "train.py")
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -87,4 +87,4 @@ def test_self_resuming_script_is_labelled_by_what_it_resumed(work, how, steps, r
     reasons = {"not-equal": ["resumed-itself"], "started-over": ["no-checkpoint"]}
     assert {reason["code"] for reason in found["reasons"]} >= {*reasons.get(label, [])}
     assert bool(found["reasons"]) is (label in reasons)
-    assert ("the script resumed by itself at epoch" in ours.stderr) is (label != "started-over")
+    assert ("the script resumed on its own at epoch" in ours.stderr) is (label != "started-over")

@@ -1,4 +1,4 @@
-"""The host's memory is at its end: named as that, and met with what takes less of it. In a real control group."""
+"""Running out of host memory, in a real control group: diagnosed as such, and countered by using less memory."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ print("steps", int(model.optimizer.iterations))
 
 
 @pytest.mark.slow
-def test_onednn_crash_is_reported_as_host_oom_and_overcome_without_onednn(work, memory):
-    """Its matrix multiplication uses the block that it was refused; without it TensorFlow raises, and oomph divides."""
+def test_onednn_crash_is_reported_as_host_oom_and_run_recovers_without_onednn(work, memory):
+    """oneDNN's matmul uses a block that it failed to allocate; without it, TensorFlow raises and oomph divides."""
     limit = {**memory(75), "TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "0"}
     assert work.plain(work.write(WIDE), env=limit).returncode == -11
     ours = work.oomph("train.py", env=limit)

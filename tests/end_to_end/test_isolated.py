@@ -1,4 +1,4 @@
-"""oomph.isolate with TensorFlow in it: what ends the process does not end the caller."""
+"""oomph.isolate with TensorFlow: whatever kills the process does not affect the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only Python holds comes back within a fit: generators, lists, counters, closures, coroutines, open files."""
+"""Python-only state is restored within a fit: generators, lists, counters, closures, coroutines, open files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
     "kind", [pytest.param((), id="graph"), pytest.param(("--eager",), id="eagerly", marks=pytest.mark.slow)]
 )
 def test_python_object_state_is_restored_after_a_kill(work, same_bits, kind):
-    """Killed in the third of five epochs of ten steps, a few behind a checkpoint in mid-epoch."""
+    """Killed in the third of five ten-step epochs, a few steps after a mid-epoch checkpoint."""
     work.script("objects.py")
     expected = work.plain("objects.py", "plain.npz", *kind)
     assert expected.returncode == 0, expected.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""Random numbers and the order of the data go on as they would have, wherever they come from."""
+"""Random numbers and data order continue as they would have, whatever their source."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_training_resumes_bit_identically_with_each_data_order(work, plain, kind
 
 @pytest.mark.slow
 def test_epoch_of_unknown_length_resumes_after_its_last_batch(work, plain, same_bits):
-    """The only checkpoint is of the border behind the last of twelve batches, which Keras takes for one of many."""
+    """The only checkpoint follows the last of twelve batches, which Keras does not yet know to be the last."""
     ours = killed_in_each(work, ("unknown",), every=12)
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert [event.data["steps"] for event in ours.events("resumed")] == [12]
@@ -74,7 +74,7 @@ def test_unseeded_arrays_resume_in_a_new_order_without_an_equal_label(work):
 
 @pytest.mark.slow
 def test_unseeded_dataset_split_is_the_same_after_a_restart(work):
-    """Samples that were held out stay held out."""
+    """Held-out samples stay held out."""
     ours = killed_in_each(work, ("unseeded_split",))
     assert ours.returncode == 0, ours.stderr[-3000:]
     first, second = (np.load(path) for path in work.folder.glob("held-out-*.npy"))
@@ -85,7 +85,7 @@ def test_unseeded_dataset_split_is_the_same_after_a_restart(work):
 
 @pytest.mark.slow
 def test_unseeded_eager_random_tensors_are_the_same_after_a_restart(work):
-    """The kill comes after the second epoch, the last checkpoint within it. So both attempts reach the epoch's end."""
+    """Killed after the second epoch, last saved during it: both attempts reach the end of that epoch."""
     work.script("order.py")
     running = work.start("--checkpoint-every=9", "order.py", "ours.npz", "unseeded_tensors")
     running.kill_at_step(25)

@@ -1,4 +1,4 @@
-"""What else belongs to the state of a training: callbacks, layers, large models written while training goes on, NaN."""
+"""Other training state: callbacks, layers, large models saved while training continues, and NaN."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_callback_without_declared_state_is_restored(shared, killed, plain, load
     ],
 )
 def test_every_optimizer_state_is_restored(work, kind, same_bits):
-    """Killed in the first fit, of 80 steps, and in the second one, when the end state of the first comes back."""
+    """Killed in the 80-step first fit, and in the second, where the first fit's end state is restored."""
     work.script("gan.py")
     expected = work.plain("gan.py", "plain.npz", *kind)
     assert expected.returncode == 0, expected.stderr[-3000:]
@@ -113,7 +113,7 @@ def test_non_finite_state_never_replaces_the_last_finite_one(work):
 
 
 @pytest.mark.slow
-def test_non_finite_end_state_is_kept_with_the_last_finite_one(work):
+def test_non_finite_end_state_is_kept_alongside_the_last_finite_one(work):
     work.write(_TURNS_NAN + "sys.exit(3)\n")
     ours = work.oomph("--checkpoint-every=5", "train.py")
     assert (ours.returncode, ours.stdout) == (3, "finished\n")
@@ -123,7 +123,7 @@ def test_non_finite_end_state_is_kept_with_the_last_finite_one(work):
 
 @pytest.mark.slow
 def test_fit_ending_with_nan_is_reported_as_a_fault(work):
-    """No checkpoint falls due in it that could have met the NaN, and its end state may be too dear to be kept."""
+    """No checkpoint is due that could have caught the NaN, and the end state may be too expensive to keep."""
     work.write(
         "import keras, numpy as np\nx = np.ones((64, 4), 'float32')\ny = x[:, :1].copy()\ny[5] = np.nan\n"
         "model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"

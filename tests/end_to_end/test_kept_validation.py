@@ -1,4 +1,4 @@
-"""The validation within a fit: what it draws, and what callbacks set between two epochs, goes on as well."""
+"""Validation within a fit: its random draws, and settings that callbacks change between epochs, also continue."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def killed(work, step, *options):
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [66, 26], ids=["second fit", "first fit"])
 def test_validation_randomness_and_layer_settings_are_restored_after_a_kill(work, same_bits, step):
-    """In the second fit the first one has finished: its validation and its last setting come back at once."""
+    """By the second fit, the first has finished: its validation and last setting are restored immediately."""
     ours = killed(work, step)
     assert ours.summary["exactness"] == "verified", ours.summary["exactness_reasons"]
     same_bits(work.folder / "ours.npz", work.folder / "plain.npz")
 
 
 @pytest.mark.parametrize("step", [12, 26], ids=["before the second validation", "later"])
-def test_batch_that_keras_reads_ahead_of_validation_draws_no_number_twice(work, same_bits, step):
+def test_batch_prefetched_before_validation_does_not_repeat_random_draws(work, same_bits, step):
     work.script("augments.py")
     expected = work.plain("augments.py", "plain.npz")
     assert expected.returncode == 0, expected.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""kill -9 at any moment: the run ends in the same bits, and repeats no more than what lay after the last checkpoint."""
+"""kill -9 at any moment: the result is bit-identical, and only steps after the last checkpoint are repeated."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def test_every_attempt_resumes_from_the_last_checkpoint(killed):
     assert sum("starting attempt" in line for line in killed.said) == 3
 
 
-def test_csv_logger_file_matches_an_undisturbed_run(killed, plain):
+def test_csv_logger_file_matches_an_uninterrupted_run(killed, plain):
     assert (plain.parent / "log.csv").read_text() == (plain.parent / "plain.csv").read_text()
 
 
-def test_finished_run_keeps_no_checkpoint(killed):
+def test_finished_run_does_not_keep_checkpoints(killed):
     assert not list(killed.folder.glob("checkpoints/*"))
 
 
@@ -95,7 +95,7 @@ def test_run_killed_while_saving_resumes_from_the_previous_checkpoint(work, same
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_run_survives_kills_at_ten_random_moments(work, plain, same_bits):
-    """Imports, tracing, steps, checkpoints, the end of a fit: whatever runs when the time is up."""
+    """The kill may hit imports, tracing, steps, checkpoints, or the end of a fit."""
     work.script("three_fits.py")
     moments = random.Random(2)
     running = work.start("--checkpoint-every=5", "three_fits.py", "ours.npz")

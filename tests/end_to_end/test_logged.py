@@ -1,4 +1,4 @@
-"""What callbacks write beside the training: after a kill every record is there, and each of them once."""
+"""What callbacks write alongside training: after a kill, every record is there exactly once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def killed(shared, plain):
 
 
 @pytest.mark.slow
-def test_tensorboard_events_appear_exactly_once_over_all_attempts(killed, plain, shared):
+def test_tensorboard_events_appear_exactly_once_across_all_attempts(killed, plain, shared):
     expected = sorted(plain.stdout.splitlines())
     assert len(expected) == 5 * (8 * 2 + 4), "two numbers of every step, four of every epoch"
     assert sorted(killed.stdout.splitlines()) == expected

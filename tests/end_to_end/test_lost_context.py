@@ -1,4 +1,4 @@
-"""After a sticky CUDA error nothing is saved from the process, and a new one goes on. On the driver of tests/rig."""
+"""After a sticky CUDA error, nothing is saved, and a new process continues. Uses the driver in tests/rig."""
 
 from __future__ import annotations
 

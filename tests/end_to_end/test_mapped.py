@@ -1,4 +1,4 @@
-"""map_batches on TensorFlow's own out-of-memory errors: every sample once, few errors, the rest untouched."""
+"""map_batches with TensorFlow's own out-of-memory errors: each sample once, few errors, all else untouched."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_oversized_single_sample_raises_the_scripts_own_error(work, memory, supe
         assert ended.events("recovered") == []
 
 
-def test_non_memory_error_is_raised_at_once(work, memory):
+def test_non_memory_error_is_raised_immediately(work, memory):
     work.script("mapped.py")
     ended = work.plain("mapped.py", "broken", "arrays", "4", "2", env=memory(MEGABYTES))
     assert ended.returncode == 1

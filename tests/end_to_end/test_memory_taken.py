@@ -1,4 +1,4 @@
-"""Memory that is there in one step and not in the next, as beside another process: taken, given back, taken again."""
+"""Memory that comes and goes between steps, as if another process took it, returned it, and took it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Micro-batches of 13 out of 32, or of 7 on each of two replicas: everything is as after whole batches."""
+"""Micro-batches of 13 out of 32, or of 7 on each of two replicas, give the same results as whole batches."""
 
 from __future__ import annotations
 

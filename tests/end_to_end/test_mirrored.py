@@ -1,4 +1,4 @@
-"""Several replicas in one process: out of memory on one of them costs nothing, and neither does kill -9."""
+"""Several replicas in one process: neither running out of memory on one of them nor kill -9 costs anything."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_real_memory_error_divides_each_replica_batch(short):
 
 @pytest.mark.slow
 def test_predict_is_divided_after_an_error_but_evaluate_beforehand(short):
-    """An evaluation of many times the micro-batch that training has come to is not tried as a whole."""
+    """Evaluation is not tried whole if its batch is many times training's current micro-batch size."""
     assert {event.data.get("during") for event in short.events("oom")} == {None, "predict"}
     assert {event.data.get("during") for event in short.events("recovered")} == {None, "predict"}
     assert "evaluate" in {event.data.get("during") for event in short.events("probed")}

@@ -1,4 +1,4 @@
-"""The batch that the last line of a run names does fit: plain Keras trains with it in the same memory."""
+"""The batch size suggested in a run's last line does fit: plain Keras trains with it in the same memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two computations of one step that differ by themselves: a resume is verified within that noise, and not beyond."""
+"""Two computations of one step differ even without a fault: a resume is verified within that noise, not beyond it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ model.fit(x, x[:, :1], batch_size=96, epochs=4, verbose=0, callbacks=[pace])
 
 @pytest.mark.slow
 def test_differently_divided_batches_verify_within_the_noise(work):
-    """What an out-of-memory error does between two attempts: sums are taken in another order."""
+    """As after an out-of-memory error between two attempts: sums are computed in a different order."""
     work.write(DENSE)
     running = work.start("--checkpoint-every=8", "train.py")
     running.wait_for_step(14)

@@ -1,4 +1,4 @@
-"""A Keras that has renamed what oomph relies on: the script trains as under plain Python, and is told."""
+"""A Keras that has renamed what oomph relies on: the script trains as in plain Python, and the user is told."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_missing_keras_name_disables_only_the_feature_that_needs_it(work, tmp_pa
     shutil.rmtree(other)
 
 
-def test_keras_with_all_names_is_fully_guarded(work, plain):
+def test_keras_with_every_expected_name_is_fully_guarded(work, plain):
     work.script("varied.py")
     ours = work.oomph("varied.py", "ours.npz")
     assert not [line for line in ours.said if "unguarded" in line or "switched off" in line]

@@ -1,4 +1,4 @@
-"""Real out-of-memory errors of TensorFlow's own allocator: the result is that of the run that had enough."""
+"""Real out-of-memory errors from TensorFlow's own allocator: the result matches a run with enough memory."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ def test_summary_reports_the_recoveries(short):
 
 
 @pytest.mark.slow
-def test_micro_batch_given_by_the_user_avoids_all_errors(compiled):
+def test_micro_batch_size_set_by_the_user_prevents_all_errors(compiled):
     assert compiled.events("oom") == []
     assert [event.data["micro_batch"] for event in compiled.events("fit-finished")] == [300, 300, 300]
 
 
 @pytest.mark.slow
 def test_script_can_catch_its_own_out_of_memory_error(work, memory):
-    """A loss that looks at the whole batch: nothing is repaired, the script sees what it always saw."""
+    """The loss depends on the whole batch, so nothing is recovered and the script sees the usual error."""
     work.script("catches.py")
     ours = work.oomph("catches.py", env=memory(60))
     assert (ours.returncode, ours.stdout) == (0, "caught ResourceExhaustedError at 8192\ntrained at 256\n")
@@ -117,7 +117,7 @@ def test_script_can_catch_its_own_out_of_memory_error(work, memory):
 
 
 @pytest.mark.slow
-def test_refused_micro_batches_end_the_run_with_93(work, memory):
+def test_run_exits_with_93_when_micro_batches_are_refused(work, memory):
     text = (work.folder / work.script("catches.py")).read_text()
     work.write(text.partition("for size in")[0] + "train(8192)\n", "ends.py")
     ours = work.oomph("ends.py", env=memory(60))
@@ -127,7 +127,7 @@ def test_refused_micro_batches_end_the_run_with_93(work, memory):
     assert ours.summary["restarts"] == 0
 
 
-def test_oversized_single_sample_ends_the_run_without_a_restart(work, memory):
+def test_oversized_single_sample_stops_the_run_without_a_restart(work, memory):
     work.script("huge_sample.py")
     ours = work.oomph("huge_sample.py", env=memory(60))
     assert ours.returncode == 93
@@ -138,15 +138,15 @@ def test_oversized_single_sample_ends_the_run_without_a_restart(work, memory):
 
 
 @pytest.mark.slow
-def test_full_device_training_needs_no_more_memory_than_keras(work, load, memory):
-    """Weights and slots are 24 MB. Holding back what Adam assigns would take 16 MB more."""
+def test_training_on_a_full_device_needs_no_more_memory_than_keras(work, load, memory):
+    """Weights and slots take 24 MB. Holding back Adam's assignments would take another 16 MB."""
     work.script("heavy.py")
     plain = work.plain("heavy.py", "plain.npz", env=memory(34))
     assert plain.returncode == 0, plain.stderr[-3000:]
     ours = work.oomph("heavy.py", "ours.npz", env=memory(34))
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert (ours.events("oom"), ours.summary["restarts"]) == ([], 0)
-    assert any("too little of the device's memory is free to hold back the update" in line for line in ours.said)
+    assert any("too little device memory is free to defer a step's update" in line for line in ours.said)
     one, other = load(work.folder / "plain.npz"), load(work.folder / "ours.npz")
     assert one.keys() == other.keys()
     assert all((one[name] == other[name]).all() for name in one)
@@ -157,8 +157,7 @@ def test_full_device_training_needs_no_more_memory_than_keras(work, load, memory
 
 @pytest.mark.slow
 def test_micro_batches_never_hold_all_gradients_at_once(work, memory):
-    """Weights and slots are 24 MB, sums of gradients 8 MB. The gradients of a part would be 8 MB more, as would be what
-    the update computes on its way."""
+    """Weights and slots: 24 MB; gradient sums: 8 MB. A part's gradients or the update's values would add 8 MB."""
     work.script("heavy.py")
     ours = work.oomph("--micro-batch=8", "heavy.py", "ours.npz", env=memory(40))
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -168,7 +167,7 @@ def test_micro_batches_never_hold_all_gradients_at_once(work, memory):
 
 @pytest.mark.slow
 def test_training_in_fragmented_memory_completes_in_micro_batches(work, memory):
-    """45 MB hold the step in micro-batches, but not after the whole batch has cut them into regions."""
+    """45 MB suffice for a step in micro-batches, but not once the whole batch has fragmented them."""
     work.script("conv.py")
     ended = work.oomph("conv.py", env=memory(45))
     assert ended.returncode == 0, ended.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""Memory that runs out where no batch of a fit is trained: evaluate, predict, custom loops, plain eager code."""
+"""Running out of memory outside a fit's batches: evaluate, predict, custom loops, plain eager code."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_unguarded_loop_is_watched_and_reported(work):
     (seen,) = ours.events("loop-seen")
     assert seen.data["site"].startswith("loop.py:")
     assert ours.summary["steps"] == 6
-    assert any("a custom loop: a restart starts it over" in line and "@oomph.guard" in line for line in ours.said)
+    assert any("a custom loop, which a restart starts over" in line and "@oomph.guard" in line for line in ours.said)
 
 
 WITHIN_A_FIT = """
@@ -83,7 +83,7 @@ new_model().fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0, callbacks=[Othe
 
 
 @pytest.mark.slow
-def test_callback_training_is_not_reported_as_a_separate_loop(work):
+def test_training_inside_a_callback_is_not_reported_as_a_separate_loop(work):
     work.write(WITHIN_A_FIT)
     ours = work.oomph("train.py")
     assert ours.returncode == 0, ours.stderr[-3000:]
@@ -173,7 +173,7 @@ def test_verify_compares_with_plain_keras_without_changing_the_result(work, same
 
 
 @pytest.mark.slow
-def test_micro_batch_grows_again_when_memory_is_back(work, memory):
+def test_micro_batch_grows_back_once_memory_is_free_again(work, memory):
     work.script("freed.py")
     ours = work.oomph("freed.py", env=memory(28))
     assert ours.returncode == 0, ours.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""`oomph plan` on custom training loops and on a training under a strategy."""
+"""`oomph plan` on custom training loops and on training under a strategy."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_loop_is_planned_from_its_traced_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_xla_loop_in_scarce_memory_has_an_unknown_verdict(tmp_path: Path) -> None:
+def test_xla_loop_with_little_memory_gets_an_unknown_verdict(tmp_path: Path) -> None:
     compiled = LOOP.replace("{DECORATOR}", "@tf.function(jit_compile=True)")
     document = json.loads(plan(tmp_path, compiled, gpu="64MiB").stdout)
     assert document["max_batch"] is None
@@ -111,7 +111,7 @@ def test_xla_loop_in_scarce_memory_has_an_unknown_verdict(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("decorator", "options", "why"),
-    [("", (), "decorate it with @tf.function"), ("@tf.function", ("--batch", "64"), "--batch needs fit")],
+    [("", (), "decorate it with @tf.function"), ("@tf.function", ("--batch", "64"), "--batch requires fit")],
 )
 def test_unplannable_loop_is_refused_with_a_reason(tmp_path: Path, decorator, options, why) -> None:
     done = plan(tmp_path, LOOP.replace("{DECORATOR}", decorator), *options)
@@ -137,7 +137,7 @@ def two_replicas(trains: str, compiled: str = "") -> str:
 
 
 @pytest.mark.slow
-def test_two_replica_plan_shows_the_memory_of_one(tmp_path: Path) -> None:
+def test_two_replica_plan_shows_the_memory_of_one_replica(tmp_path: Path) -> None:
     done = plan(tmp_path, two_replicas("model.fit(x, y, batch_size=1024)"), "--html", "plan.html")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -149,14 +149,14 @@ def test_two_replica_plan_shows_the_memory_of_one(tmp_path: Path) -> None:
     assert items["weights"] == pytest.approx(WEIGHTS, rel=0.01)
     assert items["optimizer slots"] == pytest.approx(2 * WEIGHTS, rel=0.01)
     (estimate,) = document["estimates"]
-    step = estimate["expected"] - items["arrays given to fit"]
+    step = estimate["expected"] - items["arrays passed to fit"]
     assert 5 * WEIGHTS < step < 8 * WEIGHTS, "with its gradients, packed and taken apart"
-    assert "Each of 2 replicas takes 512 samples of the batch of 1,024" in (tmp_path / "plan.html").read_text()
+    assert "Each of 2 replicas gets 512 samples of the batch of 1,024" in (tmp_path / "plan.html").read_text()
     assert not any("jit_compile=True" in saver["line"] for saver in document["savers"])
 
 
 @pytest.mark.slow
-def test_xla_replicas_in_scarce_memory_have_an_unknown_verdict(tmp_path: Path) -> None:
+def test_xla_replicas_with_little_memory_get_an_unknown_verdict(tmp_path: Path) -> None:
     document = json.loads(plan(tmp_path, two_replicas("model.fit(x, y)", ", jit_compile=True"), gpu="64MiB").stdout)
     assert document["max_batch"] is None
     assert [estimate["fits"] for estimate in document["estimates"]] == ["unknown"]
@@ -165,7 +165,7 @@ def test_xla_replicas_in_scarce_memory_have_an_unknown_verdict(tmp_path: Path) -
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("trains", "why"),
-    [("model.train_on_batch(x, y)", "the whole batch"), (LOOP_OF_REPLICAS, "a custom loop of several replicas")],
+    [("model.train_on_batch(x, y)", "the whole batch"), (LOOP_OF_REPLICAS, "a custom loop with several replicas")],
 )
 def test_unplannable_replica_training_is_refused_with_a_reason(tmp_path: Path, trains, why) -> None:
     done = plan(tmp_path, two_replicas(trains))

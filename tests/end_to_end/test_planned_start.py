@@ -1,4 +1,4 @@
-"""`oomph run --plan` in a pool that is too small for the batch: no step runs out of memory."""
+"""`oomph run --plan` in a pool too small for the batch: no step runs out of memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step that fails on its data again and again: oomph stops, or leaves its batch out when that is allowed."""
+"""A step that keeps failing on its data: oomph stops, or skips the batch if allowed."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ print("end", int(model.optimizer.iterations), model.jit_compile)
 
 
 @pytest.mark.slow
-def test_poison_step_ends_the_run_by_default(work):
+def test_poison_step_stops_the_run_by_default(work):
     work.write(SCRIPT)
     ours = work.oomph("--checkpoint-every=2", "train.py")
     assert ours.returncode == 93
     assert (work.folder / "tries").read_text() == "xxxx"  # the same, without XLA, an older checkpoint, and that again
-    assert "poison step: fit 1, epoch 1, step 7 ended by abort twice" in ours.summary["gave_up"]
+    assert "poison step: fit 1, epoch 1, step 7 failed with abort twice" in ours.summary["gave_up"]
     assert list(ours.summary["changes"]) == ["without XLA", ours.summary["changes"][1]]
     assert all(decision.reproduced for decision in replay(read_journal(ours.folder)))
 
 
 @pytest.mark.slow
-def test_skip_poison_omits_the_batch_and_trains_the_rest(work):
+def test_skip_poison_skips_the_batch_and_trains_on_the_rest(work):
     work.write(SCRIPT)
     ours = work.oomph("--checkpoint-every=2", "--skip-poison", "train.py")
     assert ours.returncode == 0, ours.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""A scheduler takes the machine away, or somebody presses Ctrl-C: all is saved at the next border of two steps."""
+"""A scheduler preempts the machine, or the user presses Ctrl-C: all state is saved at the next step boundary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def plain(shared):
     return shared.undisturbed("three_fits.py")
 
 
-def test_preemption_by_sigterm_and_sigusr1_loses_no_step(work, plain, same_bits):
+def test_preemption_by_sigterm_and_sigusr1_loses_no_steps(work, plain, same_bits):
     work.script("three_fits.py")
     running = work.start("--checkpoint-every=1000", "three_fits.py", "ours.npz")
     running.wait_for_step(20)
@@ -27,7 +27,7 @@ def test_preemption_by_sigterm_and_sigusr1_loses_no_step(work, plain, same_bits)
     first = running.finish(seconds=30)
     assert (first.returncode, time.monotonic() - asked < 10) == (75, True)
     assert first.summary["exit_code"] == 75
-    assert any("SIGTERM: " in line and "steps are saved; ending" in line for line in first.said)
+    assert any("SIGTERM: " in line and "steps are saved; exiting" in line for line in first.said)
     again = work.start("--resume=run", "three_fits.py", "ours.npz")
     pid = again.script_pid(2)
     again.wait_for_step(50, attempt=2)
@@ -42,8 +42,8 @@ def test_preemption_by_sigterm_and_sigusr1_loses_no_step(work, plain, same_bits)
     assert last.summary["exactness"] == "unverified", "all was saved, so no step was repeated"
 
 
-def test_signal_to_all_job_processes_preempts_once(work):
-    """Slurm's `--signal=USR1` without `B:`, and what Kubernetes or systemd send to a whole group."""
+def test_signal_to_all_processes_of_a_job_preempts_only_once(work):
+    """Slurm's `--signal=USR1` without `B:` signals the whole group, as do Kubernetes and systemd."""
     work.script("three_fits.py")
     running = work.start("--checkpoint-every=1000", "three_fits.py", "ours.npz")
     running.wait_for_step(20)
@@ -58,7 +58,7 @@ def test_signal_to_all_job_processes_preempts_once(work):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1])
-def test_second_signal_ends_the_run_at_once(work, signum):
+def test_second_signal_stops_the_run_immediately(work, signum):
     work.write(
         "import time, keras, numpy as np\n"
         "class Slow(keras.callbacks.Callback):\n"
@@ -93,13 +93,13 @@ def test_preemption_after_the_last_step_lets_the_fit_finish(work):
     )
     ended = work.oomph("train.py")
     assert (ended.returncode, ended.stdout) == (75, ""), ended.stderr[-3000:]
-    assert any("SIGTERM: 10 of 10 steps are saved; ending" in line for line in ended.said)
+    assert any("SIGTERM: 10 of 10 steps are saved; exiting" in line for line in ended.said)
     again = work.oomph("--resume=run", "train.py")
     assert (again.returncode, again.stdout) == (0, "after it\n"), again.stderr[-3000:]
     assert (again.summary["steps"], again.summary["steps_repeated"]) == (10, 0)
 
 
-def test_ctrl_c_saves_a_checkpoint_and_resume_loses_no_step(work, plain, same_bits):
+def test_ctrl_c_saves_a_checkpoint_and_resuming_loses_no_steps(work, plain, same_bits):
     work.script("three_fits.py")
     running = work.start("--checkpoint-every=1000", "three_fits.py", "ours.npz")
     running.wait_for_step(20)
@@ -121,7 +121,7 @@ def test_ctrl_c_saves_a_checkpoint_and_resume_loses_no_step(work, plain, same_bi
 
 @pytest.mark.slow
 def test_script_that_handles_ctrl_c_keeps_its_checkpoint(work):
-    """After a fault, and in a loop of the script's own that is resumable."""
+    """After a fault, and in the script's own resumable loop."""
     work.write(
         "import os, signal, sys, time, keras, numpy as np, tensorflow as tf, oomph\n"
         "x = tf.zeros((16, 4))\nstate = tf.Variable(0)\n"
@@ -140,7 +140,7 @@ def test_script_that_handles_ctrl_c_keeps_its_checkpoint(work):
     ended = work.oomph("--checkpoint-every=8", "train.py")
     assert (ended.returncode, ended.stdout) == (0, "saved my model at 50\n"), ended.stderr[-3000:]
     assert "interrupted: 50 of 50 steps are saved" in ended.stderr
-    assert "of fit 1, which was interrupted; to go on with it: oomph run --resume=run " in ended.said[-1]
+    assert "of fit 1, which was interrupted; to continue it: oomph run --resume=run " in ended.said[-1]
     again = work.oomph("--resume=run", "train.py", "--on")
     assert (again.returncode, again.stdout) == (0, "done 100\n"), again.stderr[-3000:]
     assert not (again.folder / "checkpoints").exists()

@@ -1,6 +1,6 @@
-"""`oomph plan` on the GPU of the rig: real steps there, beside what a fit there takes.
+"""`oomph plan` on the rig's GPU: real steps there, compared with the memory that a fit takes.
 
-The allocator is TensorFlow's own, the numbers are garbage. Without XLA, since that compiles for minutes.
+The allocator is TensorFlow's own, but the numbers are garbage. Without XLA, which would compile for minutes.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def test_probed_memory_matches_a_fit_and_is_kept_for_other_machines(machine):
     machine.write(512, width=512)
     _, other, _ = machine.plan("--gpu=T4", "--batch", "64,512", CUDA_VISIBLE_DEVICES="-1")
     assert other["engine"] in ("graph", "dry-run")
-    assert "what 1 training measured on this GPU took" in other["notes"][0]
+    assert "1 training run measured on this GPU, which used" in other["notes"][0]
 
 
 def test_out_of_memory_in_a_probe_means_the_batch_does_not_fit(machine):

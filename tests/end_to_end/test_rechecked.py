@@ -1,4 +1,4 @@
-"""--recheck: a device that computes wrongly now and then, without any error."""
+"""--recheck: a device that occasionally computes wrong results without any error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""oomph rehearse on a real training: each fault comes, and is met."""
+"""oomph rehearse on real training: each fault is injected and handled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def left_behind(work) -> list[str]:
     return found
 
 
-def test_rehearsed_kill_is_survived_and_its_cost_reported(work):
+def test_rehearsed_kill_is_survived_and_its_cost_is_reported(work):
     work.script("one_fit.py")
     done, report = rehearse(work, "--faults", "kill", "one_fit.py", "out.npz")
     assert done.returncode == 0, done.stderr
@@ -54,7 +54,7 @@ model.fit(x, x.sum(1), batch_size=8, epochs=3)
 """
 
 
-def test_rehearsal_that_ends_with_an_epoch_reports_the_loss_of_that_epoch(work):
+def test_rehearsal_ending_at_an_epoch_boundary_reports_that_epochs_loss(work):
     work.write(EPOCHS, "epochs.py")
     done, report = rehearse(work, "--faults", "oom", "--steps", "20", "epochs.py")
     assert done.returncode == 0, done.stderr
@@ -120,12 +120,12 @@ def test_rehearsal_of_all_steps_runs_to_completion(work):
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_rehearsal_ends_a_run_that_hangs_forever(work):
-    """A limit below every hang detection: what is left is the rehearsal's own."""
+    """The limit is below that of any hang detection, so only the rehearsal's own limit is left."""
     work.script("one_fit.py")
     done, report = rehearse(work, "--faults", "hang", "--limit", "20", "one_fit.py", "out.npz")
     assert done.returncode == 1
     assert report["faults"][0]["survived"] == "no"
-    assert "nothing ended the hang" in report["faults"][0]["reason"]
+    assert "nothing stopped the hang" in report["faults"][0]["reason"]
     assert left_behind(work) == []
 
 
@@ -206,7 +206,7 @@ def test_rehearsed_kill_reports_the_lost_state_and_a_remedy(work):
     assert (label["after"], label["label"]) == ("kill", "not-equal")
     (remedy,) = label["remedies"]
     assert remedy["reason"].startswith("callback Own.mean")
-    assert "a generator that values are sent to" in remedy["reason"]
+    assert "a generator that receives values through send()" in remedy["reason"]
     assert "write the generator as a class" in remedy["text"]
 
 

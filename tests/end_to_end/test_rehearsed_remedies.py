@@ -1,4 +1,4 @@
-"""What a restart changes, in the processes that it is changed for: on the driver of tests/rig, with real TensorFlow."""
+"""What a restart changes, seen in the processes it affects: the driver in tests/rig with real TensorFlow."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_gpu_that_fell_off_the_bus_is_excluded_by_uuid(work, rig):
 
 
 def test_run_with_only_a_broken_gpu_exits_with_75_after_one_retry(work, rig):
-    """Without TensorFlow: what matters is what the supervisor knows."""
+    """Runs without TensorFlow, since only the supervisor's knowledge matters."""
     script = f"import os\nopen('kmsg', 'a').write('{XID}'.format(os.getpid()))\nos.abort()\n"
     ours = supervised(work, script, two_gpus(rig, visible="1"))
     assert ours.returncode == 75

@@ -1,6 +1,6 @@
-"""The library path of the 2.21.0 wheel, repaired end to end: in a wheel's layout TensorFlow finds no libcusolver.
+"""The 2.21.0 wheel's library path, repaired end to end: TensorFlow finds no libcusolver in a wheel's layout.
 
-The layout is the installed TensorFlow, linked file by file, beside nvidia/*/lib folders with the rig's libraries.
+The layout is the installed TensorFlow, linked file by file, next to nvidia/*/lib folders with the rig's libraries.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def test_repair_puts_the_wheel_cudnn_before_an_older_one(work, layout, environ):
         entry["name"]: entry for entry in json.loads(ended.stdout)["checks"] if entry["status"] in ("fail", "warn")
     }
     assert set(wrong) == {"cudnn-version", "library-shadowing"}
-    assert f"{old}/libcudnn.so.9 (by LD_LIBRARY_PATH entry {old})" in wrong["cudnn-version"]["message"]
+    assert f"{old}/libcudnn.so.9 (via LD_LIBRARY_PATH entry {old})" in wrong["cudnn-version"]["message"]
     plain = work.plain(str(ONE_OP), "conv", env=environ)
     assert "No DNN in stream executor" in plain.stdout
     (repair,) = json.loads(ended.stdout)["repairs"]

@@ -1,4 +1,4 @@
-"""A checkpoint that could not be put back stays: tried again, then the one before it, then the end with all intact."""
+"""A checkpoint that could not be restored is kept: retried, then the previous one, then an exit with all intact."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_lasting_memory_shortage_exits_with_75_and_keeps_checkpoints(work, stopp
 def test_unrestorable_checkpoint_falls_back_to_the_previous_one(work, stopped, plain, same_bits):
     ours = resume(work, "broken")
     assert ours.returncode == 0, ours.stderr[-3000:]
-    assert any("using the checkpoint before it" in line for line in ours.said)
+    assert any("using the previous one" in line for line in ours.said)
     same_bits(work.folder / "ours.npz", plain)
     assert ours.summary["exactness"] == "verified"
 

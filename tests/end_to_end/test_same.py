@@ -1,4 +1,4 @@
-"""A run in which nothing happens: what comes out is what plain Keras computes, bit for bit."""
+"""A run in which nothing happens: the results are bit-identical to plain Keras."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def test_weights_slots_metrics_and_history_equal_plain_keras(trained, same_bits,
     same_bits(shared.folder / "ours.npz", shared.folder / "plain.npz", only=f"{case}/")
 
 
-def test_unknown_length_data_end_counts_as_a_step_like_in_keras(trained, load):
-    """Outside XLA, the last call of an epoch finds no batch, but has counted up the optimizer's iterations already."""
+def test_end_of_unknown_length_data_counts_as_a_step_as_in_keras(trained, load):
+    """Without XLA, an epoch's last call finds no batch but has already incremented the optimizer's iterations."""
     shared, _, _ = trained
     ours = load(shared.folder / "ours.npz")
     (counter,) = [n for n, value in ours.items() if n.startswith("without_a_length_True/v") and (value == 9).all()]
@@ -59,7 +59,7 @@ def test_every_fit_is_guarded(trained):
     assert set(fits.values()) <= {"exact", "approximate", "probed before a batch is divided", "restart only"}
 
 
-def test_each_fit_gets_the_guard_of_its_model(trained):
+def test_each_fit_gets_its_own_models_guard(trained):
     _, _, ours = trained
     fitting = [case for case in CASES if "train_on_batch" not in case]
     guards = dict(zip(fitting, [event.data["guard"] for event in ours.events("fit-started")], strict=True))

@@ -1,4 +1,4 @@
-"""Scripts that call fit more than once, in the ways scripts do."""
+"""Scripts that call fit more than once, in all the usual ways."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_finished_fits_are_not_trained_again(killed):
 
 
 @pytest.mark.slow
-def test_nested_fit_gets_no_separate_number(killed):
+def test_nested_fit_does_not_get_its_own_number(killed):
     assert max(event.data["fit"] for event in killed.events("fit-started")) == len(NAMES) - 1
     assert len({event.data["site"] for event in killed.events("fit-started")}) == 1
 
@@ -107,7 +107,7 @@ def test_end_states_of_fits_are_kept_only_while_needed(work):
 
 @pytest.mark.slow
 def test_end_states_that_are_too_slow_to_save_are_not_kept(work):
-    """Forty fits of some ten milliseconds each. Those that were not kept train again, and are compared."""
+    """Forty fits of about ten milliseconds each. Those whose end state was not kept train again and are compared."""
     many = TWENTY.partition("for fold")[0] + (
         'model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(1)])\nmodel.compile("sgd", "mse")\n'
         "for turn in range(40):\n    model.fit(x, y, batch_size=32, verbose=0)\n"
@@ -134,8 +134,8 @@ def test_end_states_that_are_too_slow_to_save_are_not_kept(work):
 
 
 @pytest.mark.slow
-def test_callback_list_shared_by_two_fits_sees_all_epochs(work):
-    """Keras takes a CallbackList as it is: what was added to it for the first fit is no part of the second one."""
+def test_callback_list_shared_by_two_fits_sees_every_epoch(work):
+    """Keras uses a CallbackList as it is, so what was added for the first fit must not remain for the second."""
     work.write(
         "import os, signal, keras, numpy as np\n"
         "keras.utils.set_random_seed(1)\n"
@@ -177,7 +177,7 @@ for turn in range(3):
 
 
 def test_data_memory_is_freed_when_a_fit_returns(work, memory):
-    """They are 5 MB. Plain Keras lets go of them without a garbage collector, too."""
+    """The data takes 5 MB. Plain Keras also releases it without a garbage collection."""
     work.write(LOOP_OF_FITS)
     ended = work.oomph("train.py", env=memory(500))
     assert ended.returncode == 0, ended.stderr[-3000:]

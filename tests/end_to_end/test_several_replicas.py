@@ -1,4 +1,4 @@
-"""Several replicas and several fits: what is of each replica comes back on each."""
+"""Several replicas and several fits: each replica's own state is restored on that replica."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIRST = 16  # steps of the first fit; the second has 32
     "kind", [pytest.param((), id="new model"), pytest.param(("--restores",), id="restores", marks=pytest.mark.slow)]
 )
 def test_replicas_killed_in_the_second_fit_resume_bit_identically(work, kind, same_bits):
-    """With statistics of BatchNormalization, and with metrics, which differ from replica to replica."""
+    """Includes BatchNormalization statistics and metrics, which differ between replicas."""
     work.script("replicas.py")
     expected = work.plain("replicas.py", "plain.npz", *kind)
     assert expected.returncode == 0, expected.stderr[-3000:]

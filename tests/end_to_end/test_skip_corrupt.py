@@ -1,4 +1,4 @@
-"""Data that cannot be read or decoded are left out with `--skip-corrupt`, one by one, and named."""
+"""Data that cannot be read or decoded is skipped with `--skip-corrupt`, record by record, and reported."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_undecodable_images_are_skipped_and_reported(work):
 
 @pytest.mark.slow
 def test_intact_data_gives_the_same_output_without_skips(work):
-    """Ten pipelines of many kinds, one after another, each shuffled anew in every epoch."""
+    """Ten different pipelines, one after another, each reshuffled in every epoch."""
     work.write(SOUND)
     plain = work.plain("train.py")
     ours = work.oomph("--skip-corrupt", "train.py")
@@ -156,12 +156,12 @@ def test_corrupt_image_fails_the_script_without_the_skip_option(work):
 
 
 @pytest.mark.slow
-def test_remainder_of_a_corrupt_record_file_is_skipped_and_reported(work):
+def test_rest_of_a_corrupt_record_file_is_skipped_and_reported(work):
     work.write(RECORDS)
     ours = work.oomph("--skip-corrupt", "train.py", env={"TF_CPP_MIN_LOG_LEVEL": "1"})
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert ours.stdout == "50\n"
-    assert ours.summary["left_out"] == "left out 1 corrupt record: a.tfrecord, from record 21 on"
+    assert ours.summary["left_out"] == "left out 1 corrupt record: a.tfrecord, starting at record 21"
 
 
 NESTED = """
@@ -179,7 +179,7 @@ def test_corrupt_record_in_a_nested_pipeline_is_reported(work):
     ours = work.oomph("--skip-corrupt", "train.py")
     assert ours.returncode == 0, ours.stderr[-3000:]
     assert ours.stdout == "50\n"
-    assert ours.summary["left_out"] == "left out 1 corrupt record: a.tfrecord, from record 21 on"
+    assert ours.summary["left_out"] == "left out 1 corrupt record: a.tfrecord, starting at record 21"
 
 
 @pytest.mark.slow

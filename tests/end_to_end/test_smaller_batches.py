@@ -1,4 +1,4 @@
-"""A batch that cannot be divided and does not fit: the end, or smaller batches where the user allows them."""
+"""A batch that neither fits nor can be divided: the run stops, or uses smaller batches if the user allows them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_allowed_smaller_batches_continue_the_training(work, memory):
 
 
 @pytest.mark.slow
-def test_disallowed_smaller_batches_end_the_run_naming_the_flag(work, memory):
+def test_run_needing_disallowed_smaller_batches_stops_and_names_the_flag(work, memory):
     work.script("contrastive.py")
     ended = work.oomph("contrastive.py", env=memory(SIZE))
     assert ended.returncode == 93

@@ -1,4 +1,4 @@
-"""`--start-over` begins every fit at its beginning, and what was saved before stays."""
+"""`--start-over` starts every fit from the beginning and keeps everything saved before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_started_over_run_keeps_old_checkpoints_and_is_labelled(work, same_bits):
+def test_run_that_starts_over_keeps_old_checkpoints_and_is_labelled(work, same_bits):
     work.script("one_fit.py")
     plain = work.plain("one_fit.py", "plain.npz")
     assert plain.returncode == 0, plain.stderr[-2000:]

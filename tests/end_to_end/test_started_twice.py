@@ -1,4 +1,4 @@
-"""Real trainings by scripts that create what they write to: killed, started again, and rehearsed."""
+"""Real training by scripts that create the files they write to: killed, restarted, and rehearsed."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_rehearsal_finds_the_line_that_refuses_a_restart(work):
 
 
 @pytest.mark.slow
-def test_rehearsal_names_the_folders_it_left_behind(work):
+def test_rehearsal_lists_the_folders_it_left_behind(work):
     work.write(_TRAINING.format(creates=CREATES))
     done = subprocess.run(
         [work.python, "-m", "oomph", "rehearse", "--faults", "kill", "train.py"],
@@ -113,4 +113,4 @@ def test_rehearsal_names_the_folders_it_left_behind(work):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the same bits" in done.stdout
     told = " ".join(done.stdout.split())
-    assert "left here, where the script would create it again: out; remove it before the real run" in told
+    assert "left behind by the script, which would create it again: out; remove it before the real run" in told

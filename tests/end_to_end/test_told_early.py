@@ -1,4 +1,4 @@
-"""What a training does wrong is told while it can still be stopped, and again at its end."""
+"""Problems in training are reported while there is still time to stop it, and again at the end."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_unsavable_model_is_reported_after_its_first_step(ended):
     assert not (ended.folder.parent / "best.keras").exists()
 
 
-def test_exhausted_data_is_reported_at_once_and_at_the_end(ended):
+def test_exhausted_data_is_reported_immediately_and_at_the_end(ended):
     (told,) = (line for line in ended.said if "ran out in" in line)
     assert "training data: the data ran out in epoch 3, which had 1 of its 2 steps (input-pipeline, DAT606)" in told
     assert "finished, 9 steps (1 fewer than asked for: the data ran out)" in ended.said[-2]

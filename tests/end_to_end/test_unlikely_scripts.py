@@ -1,4 +1,4 @@
-"""What goes wrong without any fault of the machine: oomph stays out of it."""
+"""Problems that are not the machine's fault: oomph stays out of the way."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_error_message_matches_plain_python(errors, error):
     assert wanted
 
 
-def test_script_error_ends_the_run_without_a_restart(errors):
+def test_script_error_stops_the_run_without_a_restart(errors):
     (plain, _), (ours, _) = errors
     assert plain.returncode == ours.returncode == 1
     assert ours.summary["restarts"] == 0
@@ -86,7 +86,7 @@ def test_script_error_ends_the_run_without_a_restart(errors):
         "import tensorflow_is_not_here",
     ],
 )
-def test_script_without_training_ends_like_plain_python(work, text):
+def test_script_without_training_exits_as_in_plain_python(work, text):
     work.write(text)
     plain, ours = work.plain("train.py"), work.oomph("train.py")
     assert (ours.returncode, ours.stdout, ours.own) == (plain.returncode, plain.stdout, plain.stderr)
@@ -101,7 +101,7 @@ def test_missing_script_is_reported_in_one_sentence(work):
     assert not ours.folder.exists()
 
 
-def test_python_without_keras_gets_another_suggested(work):
+def test_another_python_is_suggested_if_keras_is_missing(work):
     bare = work.folder / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=120)
     work.write("print('first', flush=True)\nimport keras\n")
@@ -197,7 +197,7 @@ def test_unfamiliar_keras_is_reported_and_runs_unguarded(work, own_keras, change
     assert ours.events("guard-installed") == []
 
 
-def test_single_interrupt_reaches_the_script_and_ends_the_run(work):
+def test_single_interrupt_reaches_the_script_and_stops_the_run(work):
     work.script("stubborn.py")
     running = work.start("--checkpoint-every=10", "stubborn.py", "--give-in")
     running.wait_for((work.folder / "asleep").exists)
@@ -227,7 +227,7 @@ def test_custom_step_error_is_not_reported_as_a_guard_failure(work):
 
 
 @pytest.mark.slow
-def test_second_oomph_is_refused_and_two_interrupts_end_the_script(work):
+def test_second_oomph_is_refused_and_two_interrupts_stop_the_script(work):
     work.script("stubborn.py")
     running = work.start("--checkpoint-every=10", "stubborn.py")
     running.wait_for((work.folder / "asleep").exists)

@@ -1,7 +1,7 @@
-"""Wordings of programs, each answered first with what solves it.
+"""Wordings printed by programs, each first answered with what solves it.
 
-`advised_errors.txt` holds exceptions as Python prints them, `advised_lines.txt` lines of libraries and tools. Below
-each stands, after `=>`, what the first remedy must contain.
+`advised_errors.txt` contains exceptions as Python prints them, `advised_lines.txt` lines from libraries and tools.
+The text after `=>` below each of them must be part of the first remedy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A captured number is a whole number of the log, never the tail of a longer one."""
+"""A captured number is always a whole number from the log, never the tail of a longer one."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_kernel_log_hardware_fault_explains_earlier_errors() -> None:
     )[0] == ("hardware-fault", "cause")
 
 
-def test_preceding_kernel_log_explains_the_programs_end() -> None:
+def test_preceding_kernel_log_explains_the_programs_exit() -> None:
     assert roles(
         "NVRM: Xid (PCI:0000:0a:00): 79, pid=0, GPU has fallen off the bus.",
         "$ docker logs trainer",
@@ -192,7 +192,7 @@ RAN_OUT = "Your input ran out of data; interrupting training. Make sure that you
     ],
     ids=["within an epoch", "Keras 2, which knows how many are missing", "at the end of an epoch"],
 )
-def test_early_end_of_data_is_a_fault_although_training_continues(lines: tuple[str, ...], expected: bool) -> None:
+def test_early_end_of_data_is_a_fault_even_though_training_continues(lines: tuple[str, ...], expected: bool) -> None:
     after = ("Epoch 2/4", "1875/1875 ━━━━ 6s 3ms/step - loss: 0.1187", "Epoch 3/4")
     assert (("input-pipeline", "cause") in roles("Epoch 1/4", *lines, *after)) is expected
 

@@ -1,4 +1,4 @@
-"""The commands of remedies are safe to paste."""
+"""Commands in remedies are safe to paste."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TensorFlow's memory pool on the CPU: one fault, figures that agree, and nothing of CUDA's among the remedies."""
+"""TensorFlow's CPU memory pool: one fault, consistent numbers, and no CUDA remedies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_full_cpu_memory_pool_gives_a_single_diagnosis() -> None:
     assert not any(word in advice(found).lower() for word in OF_CUDA)
 
 
-def test_crash_after_a_full_cpu_pool_names_the_pool_limit() -> None:
+def test_crash_after_a_full_cpu_pool_mentions_the_pool_limit() -> None:
     said = itertools.takewhile(lambda line: "OOM when allocating" not in line, LOG.splitlines(keepends=True))
     found = diagnose_log("".join(said).encode(), [Evidence.of_exit(-11, oom_kills=0)])
     assert [each.name for each in found if each.confidence > SUSPICION] == ["host-oom", "segmentation-fault"]
@@ -53,7 +53,7 @@ def test_fragmentation_advice_does_not_contradict_the_free_memory() -> None:
 
 
 def test_silent_crash_in_a_tiny_cpu_pool_is_diagnosed() -> None:
-    """With TF_CPP_MIN_LOG_LEVEL=2 TensorFlow says nothing, and an installation was blamed."""
+    """With TF_CPP_MIN_LOG_LEVEL=2, TensorFlow prints nothing, and the installation used to be blamed."""
     environ = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "0"}
     crashed = Evidence.of_exit(-11, oom_kills=0)
     first, *_ = diagnose_log(limit_in_words(environ).encode(), [crashed])

@@ -1,4 +1,4 @@
-"""Logs that somebody has crafted: `oomph explain` takes seconds, stays small and says something in plain words."""
+"""Maliciously crafted logs: `oomph explain` takes seconds, uses little memory, and answers in plain words."""
 
 from __future__ import annotations
 

@@ -352,7 +352,7 @@ def test_exception_object_alone_is_diagnosed(error: BaseException, expected: lis
     assert names([Evidence.of_exception(error)]) == expected
 
 
-def test_exception_with_a_broken_str_is_named_by_its_class() -> None:
+def test_exception_with_a_broken_str_is_shown_by_its_class_name() -> None:
     class Broken(Exception):
         def __str__(self) -> str:
             raise RuntimeError
@@ -415,7 +415,8 @@ def test_diagnose_never_raises(evidence: list[Evidence]) -> None:
 @pytest.mark.parametrize("wrong", ["a log's text", b"bytes", None, 5, ["a line"], KeyError, Evidence("log", "Killed")])
 def test_invalid_evidence_is_refused_in_one_sentence(wrong: Any) -> None:
     with pytest.raises(
-        TypeError, match=r"takes an exception, or a list of oomph.Evidence, not (str|bytes|NoneType|int|type|Evidence);"
+        TypeError,
+        match=r"expects an exception, or a list of oomph.Evidence, not (str|bytes|NoneType|int|type|Evidence);",
     ):
         diagnose(wrong)
 
@@ -524,7 +525,7 @@ def test_cpu_training_is_a_fault_if_a_gpu_was_expected(said: str, fault: str) ->
         ("W dso_loader.cc:59] Could not load dynamic library 'libcuda.so.1'; dlerror: libcuda.so.1", "driver-missing"),
     ],
 )
-def test_older_gpu_error_is_a_fault_although_the_cpu_trains(said: str, fault: str) -> None:
+def test_earlier_gpu_error_is_a_fault_even_though_training_runs_on_the_cpu(said: str, fault: str) -> None:
     assert names(of_text(said, "Epoch 1/2", "10/10 - 3s - loss: 0.32", "Epoch 2/2"))[0] == fault
 
 

@@ -1,4 +1,4 @@
-"""The words of shells, launchers and debuggers for a process that died, where the log says nothing else."""
+"""What shells, launchers and debuggers print about a dead process when the log says nothing else."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ ENDS = {
 
 
 @pytest.mark.parametrize(("name", "line"), [(name, line) for name, lines in ENDS.items() for line in lines])
-def test_line_about_a_process_death_is_diagnosed(name: str, line: str) -> None:
+def test_line_reporting_a_process_death_is_diagnosed(name: str, line: str) -> None:
     found = diagnose(read_log(io.BytesIO(f"started\n{line}\n".encode())))
     assert found[0].name == name

@@ -1,4 +1,4 @@
-"""The remedy that comes first is the one that solves this wording, on this system."""
+"""The first remedy is the one that solves this particular wording on this system."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_script_error_remedy_uses_names_and_line_of_its_traceback(log: str, word
     assert words in first_remedy(log)
 
 
-def test_traceback_without_its_head_still_gives_the_script_line() -> None:
+def test_traceback_without_its_header_still_yields_the_script_line() -> None:
     frames = (
         '  File "train.py", line 9, in <module>\n    main()\n  File "train.py", line 5, in main\n    x = rates["a"]\n'
     )

@@ -1,4 +1,4 @@
-"""The words beside a message at run time decide the first remedy: memory, GPU libraries, crashes, hangs."""
+"""Text near a run-time message determines the first remedy: memory, GPU libraries, crashes, hangs."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_crash_remedy_depends_on_the_package_of_the_innermost_frame(path: str, f
         ("srun: job 1 queued\nInternal: NCCL: unhandled system error. Set NCCL_DEBUG=WARN", "ulimit -l unlimited"),
     ],
 )
-def test_first_remedy_is_the_most_frequent_fix(log: str, words: str) -> None:
+def test_first_remedy_is_the_most_common_fix(log: str, words: str) -> None:
     assert words in first_remedy(log)
 
 

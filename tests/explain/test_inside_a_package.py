@@ -1,4 +1,4 @@
-"""Whose code raised an error decides what to do about it: the user's own is corrected, a package's is replaced."""
+"""Whose code raised an error determines the remedy: users fix their own code but replace a package."""
 
 from __future__ import annotations
 

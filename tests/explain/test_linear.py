@@ -1,4 +1,4 @@
-"""No line of a log takes long, however it was crafted: every pattern is pumped by what its own grammar allows."""
+"""No log line takes long to match, however crafted: every pattern is pumped with what its own grammar allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of diagnoses: an abort's message first, certain ones before guesses. The last error is always shown."""
+"""The order of diagnoses: abort messages first, certain ones before guesses. The last error is always shown."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def of(text: str) -> tuple[Diagnosis, ...]:
     ],
 )
 @pytest.mark.parametrize("end", ["", ABORTED], ids=["cut off", "whole"])
-def test_abort_message_decides_the_cause(text: str, name: str, end: str) -> None:
+def test_abort_message_determines_the_cause(text: str, name: str, end: str) -> None:
     first, second, *_ = of(text + end)
     assert (first.name, first.role) == (name, "cause")
     assert "abort" in [second.name, *(other.name for other in _)]

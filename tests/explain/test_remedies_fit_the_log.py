@@ -1,4 +1,4 @@
-"""The first remedy contradicts nothing that the log shows, and uses what it shows."""
+"""The first remedy never contradicts the log, and makes use of what it shows."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_unavailable_gpu_is_explained_by_the_tensorflow_version() -> None:
     ],
 )
 def test_first_remedy_for_a_kill_is_to_find_its_reason(log: str, command: str) -> None:
-    """The log itself shows no reason, and a remedy must not read as if it did."""
+    """The log does not show a reason, and the remedy must not suggest that it does."""
     killed = diagnose_log(log.encode())[0]
     assert killed.name == "killed"
     assert "nothing shows that memory was the reason" in killed.fault.summary

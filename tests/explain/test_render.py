@@ -1,4 +1,4 @@
-"""A diagnosis as text: its secrets stay hidden at any width, and its excerpts keep the words that decide."""
+"""Rendering a diagnosis: secrets stay hidden at any width, and excerpts keep the decisive words."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_ptxas_message_is_shown_after_a_long_prefix() -> None:
     assert "Unsupported .version 7.4; current version is '7.0'" in " ".join(evidence.split())
 
 
-def test_long_xla_failure_message_shows_its_end() -> None:
+def test_end_of_a_long_xla_failure_message_is_shown() -> None:
     line = (
         "XlaRuntimeError: INTERNAL: RET_CHECK failure (xla/a.cc:1) " + "f32[1,2]{1,0} " * 60 + "failed: no such layout"
     )

@@ -1,4 +1,4 @@
-"""Sound logs whose words are those of faults, each beside the log in which the same words tell of one."""
+"""Healthy logs that contain a fault's words, each paired with a log in which those words do indicate the fault."""
 
 from __future__ import annotations
 

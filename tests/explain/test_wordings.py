@@ -1,4 +1,4 @@
-"""Wordings that once had no name, or one that says too much."""
+"""Wordings that once had no diagnosis, or one that said too much."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_remedies_for_exhausted_data_are_not_repeated() -> None:
 
 
 @pytest.mark.parametrize("figures", ["accuracy: 0.0000e+00 - loss: 0.0000e+00", "accuracy: 0.5 - loss: 1.2"])
-def test_data_missing_every_second_epoch_is_an_input_fault(figures: str) -> None:
+def test_data_missing_in_every_other_epoch_is_an_input_fault(figures: str) -> None:
     epochs = ["Epoch 1/4\n", SLOW.format(BAR), "Epoch 2/4\n", RAN_OUT, EMPTY.format(BAR, figures), "Epoch 3/4\n"]
     assert first("".join([*epochs, SLOW.format(BAR)])) == "input-pipeline"
 
@@ -82,7 +82,7 @@ def test_fast_epochs_after_a_slow_one_are_not_a_fault() -> None:
         "I checked the scope: Variable w does not exist, or was not created with tf.get_variable",
     ],
 )
-def test_non_error_sentence_gives_at_most_a_guess(line: str) -> None:
+def test_non_error_sentence_leads_to_a_guess_at_most(line: str) -> None:
     assert all(diagnosis.confidence <= 0.5 for diagnosis in diagnose_log(line.encode()))
 
 
@@ -98,7 +98,7 @@ def test_reduced_driver_memory_is_not_a_fault_once_computing_starts() -> None:
     assert first(f"{less}I service.cc:180] XLA service executing computations on platform CUDA. Devices:\n3.0\n") == ""
 
 
-def test_script_attribute_error_without_a_traceback_head_is_unrelated() -> None:
+def test_script_attribute_error_without_a_traceback_header_is_unrelated() -> None:
     frame = '  File "/home/user/train.py", line 151, in main\n    print(window.example)\n'
     error = "AttributeError: 'WindowGenerator' object has no attribute 'example'\n"
     assert first(frame + error) == "unrelated"

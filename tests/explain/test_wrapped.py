@@ -1,4 +1,4 @@
-"""A log keeps its name however it was passed on: indented, stamped, quoted, printed by a logger, joined to one line."""
+"""A log keeps its diagnosis however it was passed on: indented, timestamped, quoted, logged, or joined."""
 
 from __future__ import annotations
 

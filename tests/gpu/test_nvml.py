@@ -1,4 +1,4 @@
-"""GPUs through NVML: what is read and how often, what is refused, lost, hidden or not allowed."""
+"""GPUs through NVML: which values are read and how often, and which are refused, lost, hidden or forbidden."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_refused_query_is_not_repeated(machine):
     assert ["power_watts" in reading.values for reading in nvml.read(1)] == [False, True]  # 999 may have been chance
 
 
-def test_temporarily_failing_query_loses_no_other_value(machine):
+def test_temporarily_failing_query_does_not_lose_other_values(machine):
     rig = machine("set gpus 1\nat 5 0 err.power 999\nat 9 0 err.power 0\nat 12 0 err.power 3")
     nvml = Nvml()
 
@@ -216,7 +216,7 @@ def test_gpu_in_a_container_is_identified_by_uuid(machine):
     assert (reading.index, reading.uuid) == (0, "GPU-5e5e5e5e")
 
 
-def test_gpus_without_permission_in_the_container_are_omitted(machine, monkeypatch):
+def test_gpus_that_the_container_may_not_access_are_omitted(machine, monkeypatch):
     machine("set gpus 3")
     found = pynvml.nvmlDeviceGetHandleByIndex
 
@@ -281,7 +281,7 @@ def test_refused_gpu_count_is_reported_and_retried(machine, monkeypatch):
     assert nvml.problem == ""
 
 
-def test_silent_mig_instance_does_not_affect_its_gpu(machine, monkeypatch):
+def test_unresponsive_mig_instance_does_not_affect_its_gpu(machine, monkeypatch):
     machine("set gpus 1")
     monkeypatch.setenv("FAKE_MIG", "1")
     monkeypatch.setattr(pynvml, "nvmlDeviceGetMaxMigDeviceCount", lambda handle: 1)
@@ -321,7 +321,7 @@ def test_mig_gpu_without_instances_is_listed_as_one_device(machine, monkeypatch)
         (4, "this user is not allowed to query the NVIDIA driver"),
         (9, "the NVIDIA driver is not loaded"),
         (18, "the NVIDIA driver was updated, and the old one is still loaded until the machine restarts"),
-        (999, "NVML does not start: Unknown Error"),
+        (999, "NVML failed to start: Unknown Error"),
     ],
 )
 def test_driver_that_fails_to_start_is_reported_in_plain_words(machine, code, problem):
@@ -353,7 +353,7 @@ def test_missing_gpu_is_reported(machine):
     machine("set gpus 0")
     nvml = Nvml()
     assert nvml.read(0) == []
-    assert nvml.problem == "the NVIDIA driver shows no GPU"
+    assert nvml.problem == "the NVIDIA driver sees no GPU"
 
 
 def test_missing_driver_is_reported(monkeypatch):

@@ -1,4 +1,4 @@
-"""The sampler as its parent starts it: on fake GPUs, without any, twice in one run, and when its parent is killed."""
+"""The sampler as its parent starts it: on fake GPUs, without any, twice in one run, and with its parent killed."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_sampler_records_the_gpus_the_host_and_the_script(start, tmp_path):
     assert (sampler.alive, sampler.problem, sampler.findings()) == (True, "", ())
 
 
-def test_sampler_ignores_ctrl_c_and_ends_when_closed(start, tmp_path):
+def test_sampler_ignores_ctrl_c_and_exits_when_closed(start, tmp_path):
     sampler = start()
     samples(tmp_path)
     assert os.getsid(process(sampler).pid) != os.getsid(0)
@@ -87,7 +87,7 @@ def test_sampler_ignores_ctrl_c_and_ends_when_closed(start, tmp_path):
     assert not sampler.alive
 
 
-def test_sampler_ends_when_its_parent_is_killed(driver, tmp_path):
+def test_sampler_exits_when_its_parent_is_killed(driver, tmp_path):
     words = (
         "from oomph.monitor.process import *; s = SamplerProcess(Path('.')); print(s._process.pid, flush=True); input()"
     )
@@ -108,16 +108,16 @@ def test_killed_sampler_is_reported(start, tmp_path):
     process(sampler).kill()
     until(lambda: not sampler.alive)
     assert sampler.changes() == FindingChanges()
-    assert sampler.problem == "the sampler was ended: nothing more is measured"
+    assert sampler.problem == "the sampler exited: nothing is being measured"
 
 
-def test_second_sampler_of_a_run_ends_with_a_clear_message(start, tmp_path):
+def test_second_sampler_of_a_run_exits_with_a_clear_message(start, tmp_path):
     first = start()
     samples(tmp_path)
     second = start()
     until(lambda: not second.alive)
     assert second.findings() == ()
-    assert second.problem == f"another sampler is already at work in {tmp_path}"
+    assert second.problem == f"another sampler is already running in {tmp_path}"
     assert first.alive
 
 
@@ -125,7 +125,7 @@ def test_missing_run_directory_is_reported(start, tmp_path):
     sampler = start(run_dir=tmp_path / "gone")
     until(lambda: not sampler.alive)
     sampler.findings()
-    assert sampler.problem == f"no samples can be kept in {tmp_path / 'gone'}: No such file or directory"
+    assert sampler.problem == f"cannot store samples in {tmp_path / 'gone'}: No such file or directory"
 
 
 def test_link_in_place_of_the_lock_is_not_followed(start, tmp_path):
@@ -142,7 +142,7 @@ def test_link_in_place_of_the_lock_is_not_followed(start, tmp_path):
     ("script", "problem"),
     [
         ("set init_error 4", "this user is not allowed to query the NVIDIA driver"),
-        ("set gpus 0", "the NVIDIA driver shows no GPU"),
+        ("set gpus 0", "the NVIDIA driver sees no GPU"),
     ],
 )
 def test_sampler_without_gpus_silently_samples_the_host(start, driver, tmp_path, script, problem):
@@ -173,7 +173,7 @@ def test_sampler_that_cannot_be_started_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     sampler = SamplerProcess(tmp_path)
     assert (sampler.alive, sampler.findings()) == (False, ())
-    assert sampler.problem == "the sampler cannot be started: No such file or directory"
+    assert sampler.problem == "cannot start the sampler: No such file or directory"
     sampler.close()
 
 
@@ -196,7 +196,7 @@ def test_sampler_does_not_import_modules_from_the_current_folder(start, tmp_path
 
 
 @pytest.mark.alone
-def test_sampler_start_takes_its_parent_under_two_milliseconds(start, tmp_path):
+def test_starting_the_sampler_takes_its_parent_under_two_milliseconds(start, tmp_path):
     costs = []
     for _ in range(7):
         began = time.perf_counter()

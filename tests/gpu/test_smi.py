@@ -1,4 +1,4 @@
-"""The fallback over nvidia-smi: field names of other versions, refusals, words instead of numbers, no answer."""
+"""The nvidia-smi fallback: field names of other versions, refusals, words instead of numbers, no response."""
 
 from __future__ import annotations
 
@@ -98,21 +98,21 @@ def test_lost_gpu_is_reported(says):
     [
         ("NVIDIA-SMI has failed.\nMake sure.", 9, "nvidia-smi says: NVIDIA-SMI has failed."),
         ("Something new", 0, "nvidia-smi says: Something new"),
-        ("", 3, "nvidia-smi says: it ended with exit code 3"),
-        ("", 0, "nvidia-smi says: it ended with exit code 0"),
+        ("", 3, "nvidia-smi says: it exited with code 3"),
+        ("", 0, "nvidia-smi says: it exited with code 0"),
         ('Field "colour" is not a valid field to query.', 2, 'Field "colour" is not a valid field to query.'),
-        ([], 0, "the NVIDIA driver shows no GPU"),
+        ([], 0, "the NVIDIA driver sees no GPU"),
         ([ONE], 0, ""),  # a comma in a name: that row is left out
     ],
 )
-def test_invalid_answer_is_reported_and_never_parsed(says, answers, code, problem):
+def test_invalid_response_is_reported_and_never_parsed(says, answers, code, problem):
     says(answers, code=code)
     smi = Smi()
     assert smi.read(0) == []
     assert smi.problem.endswith(problem)
 
 
-def test_late_answer_is_reported(tmp_path, monkeypatch):
+def test_late_response_is_reported(tmp_path, monkeypatch):
     program = tmp_path / "nvidia-smi"
     program.write_text(f"#!/bin/sh\nexec {shutil.which('sleep')} 60\n")
     program.chmod(0o755)
@@ -120,7 +120,7 @@ def test_late_answer_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_LIMIT_SECONDS", 0.05)
     smi = Smi()
     assert smi.read(0) == []
-    assert smi.problem == "nvidia-smi does not answer within 0.05 s"
+    assert smi.problem == "nvidia-smi did not respond within 0.05 s"
 
 
 def test_unstartable_nvidia_smi_is_reported(tmp_path, monkeypatch):
@@ -139,15 +139,15 @@ def test_missing_nvidia_smi_is_reported(tmp_path, monkeypatch):
     assert smi.problem == "nvidia-smi is not installed"
 
 
-def test_nvidia_smi_replaces_a_missing_nvml_with_a_report(says, monkeypatch):
+def test_use_of_nvidia_smi_in_place_of_a_missing_nvml_is_reported(says, monkeypatch):
     says([{**ONE, "name": "A"}])
     monkeypatch.setitem(sys.modules, "pynvml", None)
     gpus = Gpus()
     assert gpus.read(0)[0].values
-    assert gpus.problem == "nvidia-ml-py is not installed alongside oomph: nvidia-smi is queried instead, every 5 s"
+    assert gpus.problem == "nvidia-ml-py is not installed alongside oomph: using nvidia-smi instead, every 5 s"
 
 
-def test_missing_nvml_and_nvidia_smi_are_one_problem(tmp_path, monkeypatch):
+def test_missing_nvml_and_nvidia_smi_are_reported_as_one_problem(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "pynvml", None)
     gpus = Gpus()

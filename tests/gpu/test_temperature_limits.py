@@ -1,4 +1,4 @@
-"""Limits of temperature: from the margin where it can be trusted, else in degrees, else none."""
+"""Temperature limits: from the margin if it can be trusted, otherwise in degrees, otherwise none."""
 
 from __future__ import annotations
 
@@ -46,6 +46,6 @@ def test_single_readable_threshold_is_used(machine):
     assert limits(Nvml()) == [89, None]
 
 
-def test_no_limits_without_margin_and_thresholds(machine):
+def test_no_limits_are_known_without_a_margin_or_thresholds(machine):
     machine("").hide("nvmlDeviceGetMarginTemperature", "nvmlDeviceGetTemperatureThreshold")
     assert limits(Nvml()) == [None, None]

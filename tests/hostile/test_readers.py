@@ -1,6 +1,6 @@
-"""Every reader, given what is damaged, forged or no such file at all: no traceback, no end of memory, nothing written.
+"""Every reader, given damaged, forged or non-file input: no traceback, no memory exhaustion, nothing written.
 
-`make test` tries some dozens of examples of each, `make hostile` ten thousand.
+`make test` tries a few dozen examples of each, `make hostile` ten thousand.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def test_reader_accepts_or_refuses_ten_thousand_inputs(name, all_readers, place,
 
 @pytest.mark.parametrize("name", NAMES)
 def test_intact_files_are_read(name, all_readers, place, monkeypatch, tmp_path):
-    """Or nothing of the above would say anything."""
+    """Without this, the tests above would prove nothing."""
     reader = all_readers[name]
     folder = _folder(reader, tmp_path)
     for whole, content in readers.WHOLE.items():

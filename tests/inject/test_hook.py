@@ -1,4 +1,4 @@
-"""The import hook, with a stand-in for Keras: packages of the same names, and nothing in them."""
+"""The import hook, with empty stand-in packages named like Keras."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sitecustomize that goes before the script: there is nothing that a script could notice of it."""
+"""The sitecustomize that runs before the script: the script cannot notice it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ print(json.dumps({"path": sys.path, "argv": sys.argv, "name": __name__, "file": 
 """
 
 
-def test_script_sees_its_usual_path_and_main(start):
+def test_script_sees_its_usual_path_and_main_module(start):
     ours, plain = (json.loads(start(_LOOK, injected=injected).stdout) for injected in (True, False))
     assert ours["meta"] == ["AwaitingFinder", *plain["meta"]]
     assert [entry for entry in ours["path"] if "inject" in entry] == []
@@ -56,7 +56,7 @@ def test_user_sitecustomize_runs_and_is_in_sys_modules(start, tmp_path):
     assert result.stdout == f"ran {tmp_path / 'own' / 'sitecustomize.py'}\n"
 
 
-def test_broken_user_sitecustomize_fails_as_without_oomph(start, tmp_path):
+def test_broken_user_sitecustomize_fails_just_as_it_does_without_oomph(start, tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sitecustomize.py").write_text("raise RuntimeError('theirs')\n")
     ours, plain = (
@@ -111,14 +111,14 @@ def test_isolated_python_runs_without_oomph(start):
         assert result.returncode == 0
 
 
-def test_startup_in_the_script_imports_no_heavy_module(start):
+def test_startup_in_the_script_does_not_import_heavy_modules(start):
     result = start("import sys; print(*sys.modules)")
     loaded = set(result.stdout.split())
     heavy = ("tensorflow", "keras", "numpy", "importlib.metadata", "asyncio", "subprocess", "logging", "psutil")
     assert not loaded & set(heavy)
 
 
-def test_sitecustomize_uses_no_syntax_unknown_to_old_pythons():
+def test_sitecustomize_uses_only_syntax_that_old_pythons_support():
     source = (Path(oomph.__file__).parent / "inject" / "site" / "sitecustomize.py").read_text()
     assert "version_info >= (3, 10)" in source
     for modern in (' f"', " match ", ":=", "->  None", "from __future__"):
@@ -138,7 +138,7 @@ def _interrupted_while_oomph_starts(folder: Path, before: str = "pass") -> subpr
     return subprocess.run([sys.executable, "-E", "-c", launch], env=environ, capture_output=True, text=True, timeout=60)
 
 
-def test_interrupt_during_startup_ends_the_script_silently_by_sigint(tmp_path):
+def test_interrupt_during_startup_kills_the_script_silently_with_sigint(tmp_path):
     ended = _interrupted_while_oomph_starts(tmp_path)
     assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", -signal.SIGINT)
 

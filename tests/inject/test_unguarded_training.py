@@ -1,4 +1,4 @@
-"""A training that oomph does not guard is noticed at its first step, with stand-ins for the packages that train."""
+"""Training that oomph does not guard is noticed at its first step, with stand-ins for training packages."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_importing_a_training_package_alone_is_not_reported(start, tmp_path):
     assert (result.stdout, result.stderr) == ("", "")
 
 
-def test_keras_3_modules_of_the_same_name_are_not_unguarded(start, tmp_path):
+def test_keras_3_modules_with_the_same_names_do_not_count_as_unguarded(start, tmp_path):
     script = stand_in(tmp_path, "keras.src.optimizers.optimizer", "Optimizer", "apply_gradients")
     result = start(script, PYTHONPATH=str(tmp_path / "site-packages"))
     assert (result.stdout, result.stderr) == ("['theirs', 'theirs', 'theirs'] True\n", "")
@@ -103,6 +103,6 @@ def test_unguarded_training_is_not_reported_with_the_no_guard_option(start, tmp_
     assert (result.stdout, result.stderr) == ("['theirs', 'theirs', 'theirs'] True\n", "")
 
 
-def test_single_finder_awaits_all_training_packages(start):
+def test_single_finder_waits_for_all_training_packages(start):
     result = start("import sys, json; print(json.dumps([type(f).__name__ for f in sys.meta_path]))")
     assert json.loads(result.stdout).count("AwaitingFinder") == 1

@@ -1,4 +1,4 @@
-"""The board between the training process and the sampler: exact, and never a failure whatever the file holds."""
+"""The board between training process and sampler: exact, and never an error whatever the file contains."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_new_attempt_clears_the_board(tmp_path):
     assert [baseline.step for baseline in baselines] == [2]
 
 
-def test_missing_or_linked_board_gives_no_values(tmp_path):
+def test_missing_or_linked_board_yields_no_values(tmp_path):
     reader = BoardReader(tmp_path)
     assert reader.read() == ({}, ())
     (tmp_path / "elsewhere").mkdir()
@@ -74,7 +74,7 @@ def test_missing_or_linked_board_gives_no_values(tmp_path):
     assert reader.read() == ({}, ())
 
 
-def test_board_of_another_format_gives_no_values(tmp_path):
+def test_board_in_another_format_yields_no_values(tmp_path):
     TrainingBoard(tmp_path).write("loss", 1)
     path = tmp_path / BOARD
     whole = path.read_bytes()

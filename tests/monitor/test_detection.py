@@ -1,4 +1,4 @@
-"""Detection: each finding is told once, detectors are asked when they are due, and one that fails harms no other."""
+"""Detection: findings are reported once, detectors run when due, and one that fails does not affect the others."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_finding_is_reported_again_when_it_becomes_more_severe():
     assert told(Detection([worse]), range(8)) == [0, 2, 5]
 
 
-def test_clock_set_back_does_not_end_a_present_finding():
+def test_clock_set_back_does_not_end_an_ongoing_finding():
     seen = changes(while_((5000, 5010), (1000, 1010)), [*range(5000, 5010), *range(1000, 1100)])
     assert seen == [(5000, "told", None), (1069, "ended", over(1009, 0))]
 

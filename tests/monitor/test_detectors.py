@@ -1,4 +1,4 @@
-"""The detectors of GPUs and host, on samples made by hand: what they find, and what they leave alone."""
+"""The GPU and host detectors on handmade samples: what they find, and what they ignore."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def training(**values: float) -> dict[str, float]:
     } | values
 
 
-def test_sudden_full_memory_pool_is_not_reported() -> None:
+def test_suddenly_full_memory_pool_is_not_reported() -> None:
     assert found(every_second(lambda second: gpu(memory_used_bytes=(0.6 if second < 20 else 79.5) * GIB))) == []
 
 
@@ -114,7 +114,7 @@ def _arrival(held: float | None, at: int = 50, own_at: int = 0) -> list[Finding]
     return found(every_second(machine))
 
 
-def test_arriving_process_is_reported_once() -> None:
+def test_newly_arrived_process_is_reported_once() -> None:
     [finding] = _arrival(9)
     assert (finding.fault, finding.subject, finding.kind) == ("device-oom-other-process", "GPU 0 (H100)", "99")
     assert finding.message == (
@@ -128,7 +128,7 @@ def test_other_process_of_unknown_size_is_reported() -> None:
 
 @pytest.mark.parametrize(("held", "at", "own_at"), [(0.6, 50, 0), (9, 0, 0), (9, 0, 30), (9, 50, 200)])
 def test_idle_earlier_or_unrelated_processes_are_not_reported(held: float, at: int, own_at: int) -> None:
-    """An idle notebook; who was there with the script or before it; a GPU on which the script is not."""
+    """An idle notebook, a process as old as the script or older, and a GPU that the script does not use."""
     assert _arrival(held, at, own_at) == []
 
 
@@ -179,12 +179,12 @@ def test_only_some_clock_reasons_are_reported_as_throttling(bits: int, kind: str
     assert kinds(found(every_second(slowed))) == ([("thermal-throttle", kind)] if kind else [])
 
 
-def test_throttling_finding_states_the_lost_share_of_the_clock() -> None:
+def test_throttling_finding_states_how_much_of_the_clock_is_lost() -> None:
     def slowed(second: int) -> GpuSample:
         return gpu(clocks_event_reasons=0x20, sm_clock_hertz=1.2e9) if second >= 60 else gpu()
 
     [finding] = found(every_second(slowed))
-    assert finding.message == "slowed down by heat in 5 of the last 60 s, which costs 33% of its clock"
+    assert finding.message == "slowed down by heat for 5 of the last 60 s, costing 33% of its clock speed"
     assert finding.severity == "warning"
 
 
@@ -255,12 +255,12 @@ def _event(event: GpuEvent) -> list[Finding]:
 @pytest.mark.parametrize(
     ("code", "page", "severity", "action"),
     [
-        (13, "illegal-memory-access", "critical", "start the program again"),
-        (31, "illegal-memory-access", "critical", "start the program again"),
-        (43, "hardware-fault", "notice", "nothing; keep a note of it"),
+        (13, "illegal-memory-access", "critical", "restart the program"),
+        (31, "illegal-memory-access", "critical", "restart the program"),
+        (43, "hardware-fault", "notice", "nothing; make a note of it"),
         (45, "hardware-fault", "notice", "follow NVIDIA's procedure for it"),
         (48, "hardware-fault", "critical", "follow NVIDIA's procedure for it"),
-        (63, "hardware-fault", "notice", "nothing; keep a note of it"),
+        (63, "hardware-fault", "notice", "nothing; make a note of it"),
         (79, "hardware-fault", "critical", "restart the machine"),
         (95, "hardware-fault", "critical", "reset the GPU"),
         (119, "hardware-fault", "critical", "reset the GPU"),
@@ -298,7 +298,7 @@ def test_driver_that_stops_answering_is_reported() -> None:
     def machine(second: int) -> dict[str, Any]:
         if second < 50:
             return {"gpus": (gpu(),)}
-        return {"problems": {"nvml": "NVML does not start: Unknown Error"}}
+        return {"problems": {"nvml": "NVML failed to start: Unknown Error"}}
 
     [finding] = found(every_second(machine))
     assert (finding.fault, finding.subject) == ("driver-silent", "NVIDIA driver")
@@ -325,7 +325,7 @@ def _rising() -> list[Finding]:
 
 
 @pytest.mark.parametrize("make", [_standing, _rising])
-def test_oomph_run_is_advised_only_to_a_training_without_it(make: Callable[[], list[Finding]]) -> None:
+def test_oomph_run_is_suggested_only_if_it_is_not_in_use(make: Callable[[], list[Finding]]) -> None:
     [finding] = make()
     assert "oomph run" not in in_words(finding)
     [read] = from_documents(map(json.loads, to_lines(FindingChanges((finding,))))).told  # as the sampler passes it on
@@ -363,7 +363,7 @@ def test_slower_gpu_is_reported_as_a_straggler() -> None:
     slow, idle = {"sm_clock_hertz": 1.2e9}, {"utilization_ratio": 0.2}
     [finding] = _paces({}, {}, slow, {})
     assert (finding.fault, finding.subject, finding.kind) == ("straggler", "GPU 2 (H100)", "clock")
-    assert finding.message == "its clock is 1200 MHz, but the others run at 1800 MHz: all wait for it"
+    assert finding.message == "it runs at 1200 MHz; the others run at 1800 MHz and have to wait for it"
     assert kinds(_paces({}, idle, {})) == [("straggler", "use")]
     assert _paces({}) == _paces({}, {}, {}) == _paces({}, idle) == _paces(idle, idle, idle) == []
     assert _paces({}, slow, {}, own=False) == []
@@ -386,7 +386,7 @@ def test_reference_lists_every_detector_and_fragmentation() -> None:
 
 
 @pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.name.rpartition(".")[2])
-def test_detector_names_existing_pages_and_has_a_full_description(detector: Detector) -> None:
+def test_detector_refers_to_existing_pages_and_has_a_full_description(detector: Detector) -> None:
     assert set(detector.faults) <= {page.name for page in load()}
     assert "\n\n" in (detector.description)
 

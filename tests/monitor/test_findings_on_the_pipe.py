@@ -45,14 +45,14 @@ def test_finding_changes_survive_the_round_trip_through_lines(changes):
     assert from_documents(map(json.loads, lines)) == changes
 
 
-def test_evidence_that_json_cannot_express_becomes_text():
+def test_evidence_that_json_cannot_represent_becomes_text():
     finding = Finding("memory-leak", "GPU 0", "", evidence={"path": os.fsencode("a")})
     assert json.loads(line_of(finding))["evidence"] == {"path": "b'a'"}
 
 
 @few
 @given(JSON)
-def test_malformed_document_yields_no_finding_change(document):
+def test_malformed_document_does_not_yield_a_finding_change(document):
     assert from_documents([document, {"ended": document}]) == FindingChanges()
     whole = json.loads(line_of(FINDING))
     for name in whole:
@@ -117,13 +117,13 @@ def test_unread_parent_messages_take_at_most_a_megabyte(ends):
     assert len(ends.parent._unsaid) <= 1 << 20
 
 
-def test_parent_is_gone_once_it_closes_the_pipe(ends):
+def test_parent_counts_as_gone_once_it_closes_the_pipe(ends):
     os.close(ends.read_fd)
     ends.parent.tell(FindingChanges((FINDING,)))
     assert ends.parent.is_gone
 
 
-def test_parent_is_gone_once_its_process_id_changes(ends):
+def test_parent_counts_as_gone_once_its_process_id_changes(ends):
     assert Parent(1 if os.getppid() != 1 else 2, ends.write_fd).is_gone
 
 

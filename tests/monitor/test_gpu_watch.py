@@ -1,4 +1,4 @@
-"""The thread that asks the GPUs, and what a sample says of it: a call that never returns, and one that does at last."""
+"""The thread that queries the GPUs, and how a sample shows a call that never returns or returns late."""
 
 from __future__ import annotations
 
@@ -119,10 +119,10 @@ def test_hanging_driver_call_is_reported_with_its_gpu_and_not_repeated(watch, so
         assert not any(gpu.values for gpu in gpus)
         told = f"no answer for {now - 1} s" if now - 1 > 3 else ""
         assert [gpu.problem for gpu in gpus] == ["", told]
-    assert watch.problem == "GPU 1: no answer for 58 s; nothing else is queried meanwhile"
+    assert watch.problem == "GPU 1: no answer for 58 s; nothing else can be queried meanwhile"
 
 
-def test_late_answer_provides_events_but_no_values(watch, source, monkeypatch):
+def test_late_response_provides_events_but_no_values(watch, source, monkeypatch):
     ask(watch, 0)
     monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
     source.readings[0] = Reading(0, "a", "A", values={"power_watts": 9.0}, events=(DriverEvent("xid", 79),))
@@ -138,7 +138,7 @@ def test_late_answer_provides_events_but_no_values(watch, source, monkeypatch):
     assert ask(watch, 13)[0].values == {"power_watts": 9.0}
 
 
-def test_answer_delayed_by_two_seconds_is_not_reported(watch, source, monkeypatch):
+def test_response_delayed_by_two_seconds_is_not_reported(watch, source, monkeypatch):
     ask(watch, 0)
     monkeypatch.setattr(gpu_watch, "_PATIENCE_SECONDS", 0.001)
     source.hold("GPU 0")
@@ -149,16 +149,16 @@ def test_answer_delayed_by_two_seconds_is_not_reported(watch, source, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("asking", "gpus"), [("NVML", []), ("GPU 5", [(5, "", "no answer for 9 s")]), ("the events of the driver", [])]
+    ("asking", "gpus"), [("NVML", []), ("GPU 5", [(5, "", "no answer for 9 s")]), ("the driver's events", [])]
 )
 def test_hanging_first_driver_call_is_reported(watch, source, impatient, asking, gpus):
     source.hold(asking)
     ask(watch, 0)
     assert [(gpu.index, gpu.uuid, gpu.problem) for gpu in ask(watch, 9)] == gpus
-    assert watch.problem == f"{asking}: no answer for 9 s; nothing else is queried meanwhile"
+    assert watch.problem == f"{asking}: no answer for 9 s; nothing else can be queried meanwhile"
 
 
-def test_failing_source_is_reported_and_read_again(log):
+def test_failing_source_is_reported_and_retried(log):
     class Failing(Source):
         def read(self, now: float) -> list[Reading]:
             if now == 0:

@@ -1,4 +1,4 @@
-"""The detector of growth as seen from outside the training process."""
+"""The detector for growth as seen from outside the training process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def find(samples: list[Sample]) -> list[Finding]:
 def test_steady_growth_over_three_hours_is_a_leak():
     [found] = find(host(200, lambda minute: 100 * minute))
     assert (found.fault, found.subject, found.kind) == ("memory-leak", "host memory", "")
-    assert found.message.startswith("the script's memory grows by 100 MiB a minute; it reaches the limit in about ")
+    assert found.message.startswith(
+        "the script's memory is growing by 100 MiB a minute and will reach the limit in about "
+    )
     assert found.severity == "warning"
 
 
@@ -81,7 +83,7 @@ def test_startup_memory_rise_is_not_reported():
     assert find(starting) == []
 
 
-def test_growth_over_a_week_from_its_limit_is_not_reported(monkeypatch):
+def test_growth_more_than_a_week_from_its_limit_is_not_reported(monkeypatch):
     slow = host(60, lambda minute: 5 * minute)
     assert find(slow) == []
     monkeypatch.setattr(leaks, "_FAR_SECONDS", 1e9)
@@ -112,7 +114,7 @@ def planned(samples: list[Sample], minutes: float) -> list[Sample]:
     ]
 
 
-def test_slow_growth_over_most_of_a_planned_training_is_a_leak():
+def test_slow_growth_over_most_of_a_planned_training_run_is_a_leak():
     growing_slowly = host(60, lambda minute: 20 * minute)
     assert [found.kind for found in find(planned(growing_slowly, 65))] == [""]
     assert find(planned(growing_slowly, 70)) == []
@@ -126,7 +128,7 @@ def test_early_growth_reaching_the_limit_in_this_fit_is_reported():
     assert find(planned(samples, 60)) == []
 
 
-def test_growth_taking_most_free_memory_is_a_leak_at_once():
+def test_growth_taking_most_of_the_free_memory_is_immediately_a_leak():
     [found] = find(host(15, lambda minute: 200 * minute, total=9.3 * GIB))
     assert (found.kind, found.severity) == ("", "warning")
 
@@ -148,7 +150,7 @@ def gpu(minutes: int, held: Callable[[float], float], size: Callable[[float], in
 def test_growing_script_gpu_memory_is_reported():
     [found] = find(gpu(200, lambda minute: 50 * minute))
     assert found.subject == "GPU 0"
-    assert found.message.startswith("the script's memory on GPU 0 grows by 50 MiB a minute")
+    assert found.message.startswith("the script's memory on GPU 0 is growing by 50 MiB a minute")
 
 
 def test_doubling_gpu_memory_pool_is_not_a_leak():

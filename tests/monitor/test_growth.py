@@ -1,4 +1,4 @@
-"""Steady growth: what each gate is for. Without its gate, each of these healthy series is taken for a leak."""
+"""Steady growth and the purpose of each gate: without it, these healthy series are mistaken for leaks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def series(values: list[float]) -> list[Point]:
 LINE = series([3.0 * number for number in range(40)])
 
 
-def test_straight_line_is_growth_with_its_rate():
+def test_straight_line_is_recognised_as_growth_at_its_rate():
     found = steady_growth(LINE, GATES)
     assert found is not None
     assert found.rate == 3 * MIB
     assert (found.begin, found.end) == (0, 39)
 
 
-def test_noise_of_either_sign_does_not_hide_growth():
+def test_noise_in_either_direction_does_not_hide_growth():
     rng = Random(1)
     noisy = [(place, value + rng.gauss(0, 2 * MIB)) for place, value in LINE]
     found = steady_growth(noisy, GATES)
@@ -92,19 +92,19 @@ def test_noisy_growth_is_not_mistaken_for_stopped_growth():
     assert not growth._has_just_stopped(flat, found)
 
 
-def test_noisy_part_floor_lies_at_its_first_quarter():
+def test_floor_of_a_noisy_part_is_placed_at_its_first_quarter():
     rng = Random(3)
     part = [(float(place), rng.gauss(0, MIB)) for place in range(100)]
     assert growth._floor(part)[0] == 25.0
 
 
-def test_levelling_series_is_not_judged_by_its_second_half_alone():
+def test_series_that_levels_off_is_not_judged_by_its_second_half_alone():
     healthy = series([30 * math.log1p(n) for n in range(80)])
     assert steady_growth(healthy, GATES) is None
     assert growth._over_all(healthy[-20:], GATES).goes_on  # alone, it would pass
 
 
-def test_next_sawtooth_rise_is_not_growth(monkeypatch):
+def test_renewed_sawtooth_rise_is_not_growth(monkeypatch):
     healthy = series([3.0 * (n % 40) for n in range(118)])
     assert steady_growth(healthy, GATES) is None
     monkeypatch.setattr(growth, "reaches_new_heights", lambda *_: True)
@@ -156,7 +156,7 @@ def steps(*values: float) -> list[Point]:
     return [(float(number), value) for number, value in enumerate(values)]
 
 
-def test_even_rises_are_recognised_as_growth_with_a_rate():
+def test_steady_steps_are_recognised_as_growth_with_a_rate():
     found = even_rises(steps(5, 50, 60, 70.5, 80), 3, 1)
     assert found is not None
     assert (found.rate, found.grown, found.begin, found.end, found.readings) == (10, 30, 1, 4, 4)
@@ -167,7 +167,7 @@ def test_even_rises_are_recognised_as_growth_with_a_rate():
     [(10, 20, 30), (10, 20, 30, 60), (10, 20, 30, 30), (40, 30, 20, 10), (10, 10, 10, 10), (90, 10, 20, 30, 40)],
     ids=["too few", "one is larger", "the last is none", "falls", "stays", "was there before"],
 )
-def test_irregular_values_are_not_even_rises(values):
+def test_irregular_values_are_not_recognised_as_steady_steps(values):
     assert even_rises(steps(*values), 3, 1) is None
 
 

@@ -1,4 +1,4 @@
-"""Host metrics from a made-up /proc and cgroup, and from this machine's own."""
+"""Host metrics from a fake /proc and cgroup, and from this machine's real ones."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_memory_limit_without_a_usage_value_is_ignored(root):
 
 
 @pytest.mark.parametrize("text", ["", "cpu\n", "cpu a b c d e f\n", "\0\0"])
-def test_malformed_proc_files_give_no_values(root, text):
+def test_malformed_proc_files_yield_no_values(root, text):
     (root / "proc/stat").write_text(text)
     (root / "proc/meminfo").write_text(text)
     host = Host(root)
@@ -83,10 +83,10 @@ def test_malformed_proc_files_give_no_values(root, text):
     assert host.read(1) == {}
 
 
-def test_missing_proc_gives_no_values(tmp_path):
+def test_missing_proc_yields_no_values(tmp_path):
     assert Host(tmp_path).read(0) == {}
 
 
-def test_real_machine_uses_no_more_memory_than_it_has():
+def test_real_machine_does_not_use_more_memory_than_it_has():
     values = Host().read(0)
     assert 0 < values["memory_used_bytes"] <= values["memory_total_bytes"]

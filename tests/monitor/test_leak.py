@@ -1,4 +1,4 @@
-"""The detector of leaks in TensorFlow's memory, on baselines as the training process writes them."""
+"""The detector for leaks in TensorFlow's memory, on baselines as the training process writes them."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def find(baselines: Iterable[Baseline], **training: float) -> list[Finding]:
 def test_growth_per_epoch_is_reported_with_the_time_to_the_limit():
     [found] = find(epochs(lambda epoch: 12.0 * epoch, number=43))
     assert found.fault == "memory-leak"
-    grows = "tensor memory grows by 12 MiB an epoch; "
-    assert found.message == grows + "it reaches the limit in about 42 minutes (42 epochs)"
+    grows = "tensor memory is growing by 12 MiB an epoch "
+    assert found.message == grows + "and will reach the limit in about 42 minutes (42 epochs)"
     assert found.severity == "warning"
     assert found.evidence["bytes_per_unit"] == 12 * MIB
     assert found.evidence["seconds_to_limit"] == 2520
@@ -67,14 +67,14 @@ def test_leak_is_critical_only_if_it_reaches_the_limit_in_time(last, severity, w
     assert found.message.endswith(words)
 
 
-def test_possible_buffer_reaching_the_limit_in_this_training_is_a_notice():
+def test_possible_buffer_reaching_the_limit_in_this_training_run_is_a_notice():
     [found] = find(epochs(lambda epoch: 12.0 * epoch), epochs=100.0)
     assert (found.kind, found.severity) == ("filling", "notice")
-    assert found.message.endswith("(45 epochs), unless it only fills a buffer")
+    assert found.message.endswith("(45 epochs), unless it is only filling a buffer")
     assert find(epochs(lambda epoch: 12.0 * epoch), epochs=80.0) == []
 
 
-def test_buffer_that_fills_for_half_of_the_training_is_not_a_leak():
+def test_buffer_that_fills_up_for_half_of_the_training_is_not_a_leak():
     filling = epochs(lambda epoch: 6.0 * min(epoch, 50), number=100)
     assert not any(find(filling[:number], epochs=100.0) for number in range(1, 101))
 
@@ -87,13 +87,13 @@ def test_growth_for_most_of_the_training_is_a_leak():
     assert [found.kind for found in find(growing[:43])] == [""], "without a plan, 40 epochs"
 
 
-def test_leak_filling_most_of_the_memory_is_found_within_seven_epochs():
+def test_leak_filling_most_of_the_memory_is_detected_within_seven_epochs():
     fast = epochs(lambda epoch: 130.0 * epoch, number=7)
     assert [found.kind for found in find(fast, epochs=100.0)] == [""]
     assert find(fast[:5], epochs=100.0) == []
 
 
-def test_ring_of_a_few_copies_that_leaves_memory_free_is_not_a_leak():
+def test_ring_buffer_of_a_few_copies_that_leaves_memory_free_is_not_a_leak():
     ring = epochs(lambda epoch: 100.0 * min(epoch, 6), number=20)
     assert not any(find(ring[:number], epochs=20.0) for number in range(1, 21))
 
@@ -103,13 +103,13 @@ def test_growth_that_continues_in_the_next_fit_is_a_leak():
     assert find(first) == []
     [found] = find([*first, *second])
     assert found.kind == ""
-    assert "grows by 2 MiB an epoch" in found.message.replace("2.0", "2")
+    assert "is growing by 2 MiB an epoch" in found.message.replace("2.0", "2")
 
 
 def test_growth_without_a_known_limit_is_reported_only_with_its_rate():
     seen = window(epochs(lambda epoch: 12.0 * epoch, number=43), {})
     [found] = leak.find(seen)
-    assert found.message == "tensor memory grows by 12 MiB an epoch"
+    assert found.message == "tensor memory is growing by 12 MiB an epoch"
 
 
 def test_first_two_epochs_are_ignored_as_warm_up(monkeypatch):
@@ -119,7 +119,7 @@ def test_first_two_epochs_are_ignored_as_warm_up(monkeypatch):
     assert find(leaking) == []
 
 
-def test_window_without_measurements_has_no_leak():
+def test_window_without_measurements_shows_no_leak():
     empty = Window()
     empty.append(Sample(0.0))
     assert list(leak.find(empty)) == []
@@ -139,13 +139,13 @@ def fits(held: Callable[[int], float], number: int, length: int) -> list[Baselin
 
 
 @pytest.mark.parametrize("length", [1, 5])
-def test_models_kept_from_fit_to_fit_are_found(length):
+def test_models_kept_across_fits_are_detected(length):
     [found] = find(fits(lambda fit: 20.0 * fit, 20, length))
-    assert "grows by 20 MiB a fit" in found.message
+    assert "is growing by 20 MiB a fit" in found.message
     assert find(fits(lambda fit: 20.0 * (fit % 3), 20, length)) == []
 
 
-def test_large_growth_from_short_fits_is_found_sooner(monkeypatch):
+def test_large_growth_from_short_fits_is_detected_sooner(monkeypatch):
     little, much = fits(lambda fit: 2.0 * fit, 60, 1), fits(lambda fit: 6.0 * (fit - fit % 3), 60, 1)
     assert [found.kind for found in find(much[:30])] == [""]
     monkeypatch.setattr(leaks, "kept_models", lambda *_: None)
@@ -169,7 +169,8 @@ def within(held: Callable[[float], float], minutes: int) -> list[Baseline]:
 
 def test_growth_in_one_long_epoch_is_reported_per_thousand_steps():
     [found] = find(within(lambda minute: 2 * minute, 200), epochs=1.0, allocator_limit_bytes=1000.0 * MIB)
-    assert found.message == "tensor memory grows by 1.7 MiB every 1,000 steps; it reaches the limit in about 4 hours"
+    limit = "will reach the limit in about 4 hours"
+    assert found.message == f"tensor memory is growing by 1.7 MiB every 1,000 steps and {limit}"
 
 
 def test_growth_within_epochs_is_a_leak_only_after_three_hours(monkeypatch):
@@ -180,7 +181,7 @@ def test_growth_within_epochs_is_a_leak_only_after_three_hours(monkeypatch):
     assert [found.kind for found in find(filling, epochs=1.0)] == [""]
 
 
-def test_small_growth_with_an_unknown_end_is_only_a_possible_buffer(monkeypatch):
+def test_small_growth_in_training_of_unknown_length_is_only_a_possible_buffer(monkeypatch):
     filling = within(lambda minute: 0.5 * minute, 200)
     assert [found.kind for found in find(filling, epochs=1.0)] == ["filling"]
     monkeypatch.setattr(leaks, "_LEAK_LEAST_OF_ROOM", 0)
@@ -228,7 +229,7 @@ def kept(values: list[float], seconds: Callable[[int], float] = lambda _: 60.0) 
     return kept_models(fits_of(values, seconds), MIB)
 
 
-def test_models_kept_from_five_folds_are_found():
+def test_models_kept_from_all_five_folds_are_detected():
     found = kept([100.0, 180, 260, 339, 420])
     assert found is not None
     assert round(found.rate / MIB) == 80
@@ -241,7 +242,7 @@ def test_growing_models_with_ever_longer_fits_are_not_reported_as_kept():
     assert kept(larger) is not None
 
 
-def test_models_of_varying_sizes_kept_during_a_search_are_found():
+def test_models_of_varying_sizes_kept_during_a_search_are_detected():
     rng = Random(5)
     sizes = [rng.uniform(30, 300) for _ in range(14)]
     levels = [sum(sizes[:number]) * 0.8 + size for number, size in enumerate(sizes)]

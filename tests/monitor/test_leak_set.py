@@ -1,6 +1,6 @@
-"""The leak detectors on a part of benchmarks/leak_set: recorded trainings, and one series of each generated family.
+"""The leak detectors on part of benchmarks/leak_set: recorded runs, and one series from each generated family.
 
-`python benchmarks/leaks.py` measures the whole set; docs/measurements.md has its figures.
+`python benchmarks/leaks.py` measures the whole set; docs/measurements.md has the results.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ LARGEST_RECORDING = 8 << 10
 
 
 @pytest.mark.parametrize("series", RECORDED, ids=lambda series: series.name)
-def test_recorded_training_is_judged_as_labelled(series):
+def test_recorded_training_run_is_judged_as_labelled(series):
     verdict = leaks.judge(series)
     assert (verdict.alarm is not None) is series.leak
 
 
-def test_recordings_cover_leaks_and_healthy_trainings():
+def test_recordings_cover_both_leaks_and_healthy_training_runs():
     kinds = [series.leak for series in RECORDED]
     assert min(kinds.count(True), kinds.count(False)) >= 10
     sizes = [path.stat().st_size for path in (Path(__file__).parent / "recorded").iterdir()]

@@ -1,4 +1,4 @@
-"""The table of metrics: unique names, Prometheus' conventions, base units."""
+"""The metric table: unique names, Prometheus conventions, base units."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SUFFIXES |= {"ratio": "_ratio", "joules": "_joules", "": ""}
 BY_NAME = {f"{metric.scope}-{metric.key}": metric for metric in METRICS}
 
 
-def test_keys_are_unique_in_their_scope():
+def test_keys_are_unique_within_their_scope():
     assert len(BY_NAME) == len(METRICS)
     assert sum(len(of_scope(scope)) for scope in ("gpu", "host", "process", "training")) == len(METRICS)
 

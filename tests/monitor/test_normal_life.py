@@ -1,4 +1,4 @@
-"""A day in the life of a machine on which nothing is wrong: no alarm."""
+"""A day on a machine where nothing is wrong: no alarm."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ def test_ordinary_training_raises_no_alarm() -> None:
 
 
 @pytest.mark.slow
-def test_twenty_four_hours_of_eight_gpus_raise_no_alarm() -> None:
+def test_twenty_four_hours_on_eight_gpus_raise_no_alarm() -> None:
     assert _told(_life(24 * 3600 // len(KINDS), gpus=8)) == []

@@ -1,4 +1,4 @@
-"""The script's processes: whose they are, what they take together, and that what has ended still counts as read."""
+"""The script's processes: who owns them, their total usage, and that exited ones still count as read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_process_tree_contains_the_script_and_its_descendants(proc):
 
 
 @pytest.mark.parametrize("script", [0, 12345])
-def test_parents_children_replace_an_unknown_or_ended_script(proc, script):
+def test_parents_children_are_used_if_the_script_is_unknown_or_has_exited(proc, script):
     tree = ProcessTree(script, 10, proc.folder)
     tree.read(0)
     assert tree.pids == {20, 21, 22}
@@ -67,7 +67,7 @@ def test_used_cores_are_computed_from_cpu_time_since_the_last_reading(proc):
     assert tree.read(2)["cpu_cores"] == 2
 
 
-def test_new_processes_are_found_in_ten_seconds_without_a_cpu_burst(proc):
+def test_new_processes_are_found_within_ten_seconds_without_a_cpu_burst(proc):
     tree = ProcessTree(20, 10, proc.folder)
     tree.read(0)
     proc.put(23, 22, ticks=1_000_000)
@@ -86,7 +86,7 @@ def test_new_descendant_is_owned_but_other_processes_are_not(proc):
     assert {pid for pid in (1, 10, 20, 22, 23, 24, 30, 31, 999) if tree.owns(pid)} == {20, 22, 23, 24}
 
 
-def test_bytes_read_by_an_ended_process_remain_in_the_total(proc):
+def test_bytes_read_by_an_exited_process_remain_in_the_total(proc):
     tree = ProcessTree(20, 10, proc.folder)
     tree.read(0)
     proc.put(21, 20, state="Z", read=200)
@@ -95,7 +95,7 @@ def test_bytes_read_by_an_ended_process_remain_in_the_total(proc):
     assert tree.read(10)["read_bytes_total"] == 1200
 
 
-def test_parent_without_children_gives_no_values(proc):
+def test_parent_without_children_yields_no_values(proc):
     assert ProcessTree(0, 30, proc.folder).read(0) == {}
 
 

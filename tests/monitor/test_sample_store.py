@@ -1,4 +1,4 @@
-"""The store: what is appended is read, whenever the writer ends, and whatever else the files hold."""
+"""The store: appended samples can be read back, whenever the writer exits and whatever else the files contain."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_empty_store_has_no_samples(tmp_path: Path) -> None:
     assert newest(tmp_path) is None
 
 
-def test_reader_started_before_a_compression_misses_no_sample(tmp_path: Path) -> None:
+def test_reader_started_before_a_compression_misses_no_samples(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for sample in _numbered(650):
         store.append(sample)
@@ -151,8 +151,8 @@ def _dies_at(moment: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]
     return lambda: died
 
 
-def test_writer_dying_at_any_moment_loses_no_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call that changes a file around the first and the second compression, and at the start of a new writer."""
+def test_writer_dying_at_any_moment_loses_no_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every call that changes a file around the first and second compression, and when a new writer starts."""
     monkeypatch.setattr(store_module, "_TAIL_SAMPLES", 3)
     for moment in range(200):
         run_dir = tmp_path / str(moment)
@@ -217,30 +217,32 @@ def _kill(times: int, run_dir: Path) -> None:
         told = len(kept)
 
 
-def test_kill_9_loses_nothing(tmp_path: Path) -> None:
+def test_samples_survive_kill_9(tmp_path: Path) -> None:
     _kill(6, tmp_path)
 
 
 @pytest.mark.slow
-def test_a_hundred_kills_lose_nothing(tmp_path: Path) -> None:
+def test_samples_survive_a_hundred_kills(tmp_path: Path) -> None:
     _kill(100, tmp_path)
 
 
-def test_full_disk_is_reported_until_samples_can_be_kept_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported_until_samples_can_be_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store(tmp_path)
     store.append(Sample(0.0))
     real = os.write
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", lambda fd, data: real(fd, data[:7]))
         store.append(Sample(1.0))
-        assert store.problem == "samples are not kept: No space left on device"
+        assert store.problem == "samples are not stored: No space left on device"
     for sample in _numbered(60, 2):
         store.append(sample)
     assert store.problem == ""
     assert _times(tmp_path) == [0.0, *(float(number) for number in range(31, 62))]
 
 
-def test_failed_compression_is_reported_and_loses_no_earlier_sample(
+def test_failed_compression_is_reported_and_loses_no_earlier_samples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(file: object) -> Iterator[bytes]:
@@ -252,29 +254,29 @@ def test_failed_compression_is_reported_and_loses_no_earlier_sample(
         patch.setattr(store_module, "_deflated", full)
         for sample in _numbered(301):
             store.append(sample)
-        assert store.problem == "samples are not kept: No space left on device"
+        assert store.problem == "samples are not stored: No space left on device"
         assert len(_times(tmp_path)) == 300
     for sample in _numbered(40, 400):
         store.append(sample)
     assert _times(tmp_path) == [float(number) for number in (*range(300), *range(429, 440))]
 
 
-def test_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
+def test_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "monitor").write_text("a file in its place")
     store = Store(tmp_path)
     for sample in _numbered(40):
         store.append(sample)
     store.sync()
     store.close()
-    assert store.problem == "samples are not kept: monitor is a link, or not a folder"
+    assert store.problem == "samples are not stored: monitor is a link, or not a folder"
     assert list(read(tmp_path)) == []
 
 
-def test_second_writer_keeps_no_samples_and_reports_it(tmp_path: Path) -> None:
+def test_second_writer_stores_no_samples_and_says_so(tmp_path: Path) -> None:
     first, second = Store(tmp_path), Store(tmp_path)
     first.append(Sample(1.0))
     second.append(Sample(2.0))
-    assert (first.problem, second.problem) == ("", "samples are not kept: another process writes them")
+    assert (first.problem, second.problem) == ("", "samples are not stored: another process is writing them")
     assert _times(tmp_path) == [1.0]
 
 
@@ -294,7 +296,7 @@ def test_foreign_and_partial_lines_are_skipped(tmp_path: Path) -> None:
     assert newest(tmp_path) == Sample(2.0)
 
 
-def test_lines_of_another_schema_are_kept_but_not_read(tmp_path: Path) -> None:
+def test_lines_in_another_schema_are_kept_but_not_read(tmp_path: Path) -> None:
     _write(tmp_path, _numbered(2))
     (tmp_path / TAIL).write_text('{"schema":2,"at":0}\nsomething new\n')
     assert list(read(tmp_path)) == []

@@ -1,4 +1,4 @@
-"""One sample of everything, and the loop that takes one each second."""
+"""One complete sample, and the loop that takes one every second."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _sampling(tmp_path):
     thread.close()
 
 
-def test_complete_sample_is_synced_only_with_a_finding(sampling, tmp_path):
+def test_complete_sample_is_synced_to_disk_only_if_it_has_a_finding(sampling, tmp_path):
     board = TrainingBoard(tmp_path)
     board.write("loss", 0.5)
     board.add_baseline(7, 1.0)
@@ -82,7 +82,7 @@ def test_complete_sample_is_synced_only_with_a_finding(sampling, tmp_path):
     assert sampling.store.synced == 1
 
 
-def test_sample_names_the_problems_of_store_and_detectors(sampling):
+def test_sample_includes_store_and_detector_problems(sampling):
     sampling.store.problem = "the disk is full"
     sampling.detection.problem = "one failed"
     sampling.take(5.0)
@@ -122,7 +122,7 @@ def test_ticks_do_not_drift(monkeypatch):
     assert ticks[-1] == pytest.approx(100 + 999 + 0.003)
 
 
-def test_missed_ticks_are_not_made_up_for(monkeypatch):
+def test_missed_ticks_are_not_made_up(monkeypatch):
     clock, ticks = Clock(monkeypatch), []
     for now in sampler._ticks(clock):
         ticks.append(round(now))

@@ -1,4 +1,4 @@
-"""Faults of a scripted GPU, through NVML's binding, as the sampler sees them: found soon, named right, told once."""
+"""Faults of a scripted GPU, seen by the sampler through NVML's binding: found soon, named correctly, reported once."""
 
 from __future__ import annotations
 
@@ -65,22 +65,22 @@ FAULTS = {
     ),
     "temperature": ("at 20 0 temp 90", "thermal-throttle", "temperature", 20, "90 °C: this GPU slows down at 88 °C"),
     "near shutdown": ("at 20 0 temp 92", "thermal-throttle", "near shutdown", 20, "shuts down at 93 °C"),
-    "heat": ("at 20 0 throttle 0x24\nat 20 0 sm_clock 1170", "thermal-throttle", "heat", 20, "costs 35% of its clock"),
-    "power brake": ("at 20 0 throttle 0x88\nat 20 0 sm_clock 900", "thermal-throttle", "power brake", 20, "costs 50%"),
+    "heat": ("at 20 0 throttle 0x24\nat 20 0 sm_clock 1170", "thermal-throttle", "heat", 20, "costing 35%"),
+    "power brake": ("at 20 0 throttle 0x88\nat 20 0 sm_clock 900", "thermal-throttle", "power brake", 20, "costing 50"),
     "Xid 31": ("at 20 0 xid 31", "illegal-memory-access", "xid 31", 20, "Xid 31 (ROBUST_CHANNEL_FIFO_ERROR_MMU"),
     "Xid 48": ("at 20 0 xid 48", "hardware-fault", "xid 48", 20, "Xid 48 (ROBUST_CHANNEL_GPU_ECC_DBE)"),
     "Xid 79": ("at 20 0 xid 79\nat 20 0 lost 1", "hardware-fault", "lost", 20, "Xid 79 (ROBUST_CHANNEL_GPU_HAS_FALLEN"),
-    "lost": ("at 20 0 lost 1", "hardware-fault", "lost", 20, "no longer answers: GPU is lost"),
+    "lost": ("at 20 0 lost 1", "hardware-fault", "lost", 20, "no longer responds: GPU is lost"),
     "another process": (
         "proc 0 777 20\nat 20 0 mem_used 136000M", "device-oom-other-process", "777", 20, "uses 120.0 GiB"
     ),
-    "NVML blocks": ("at 20 0 hang 1", "driver-silent", "", 20, "the driver does not answer: no answer for"),
+    "NVML blocks": ("at 20 0 hang 1", "driver-silent", "", 20, "the driver is not responding: no answer for"),
 }  # fmt: skip
 """What happens on GPU 0, the page, the kind, since when, and a part of the message."""
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_scripted_fault_is_found_once_within_five_seconds(name: str, play: Play) -> None:
+def test_scripted_fault_is_detected_once_within_five_seconds(name: str, play: Play) -> None:
     script, fault, kind, since, message = FAULTS[name]
     found = play(script)
     assert [(each["fault"], each["subject"], each["kind"]) for each in found] == [
@@ -90,12 +90,12 @@ def test_scripted_fault_is_found_once_within_five_seconds(name: str, play: Play)
     assert message in found[0]["message"]
 
 
-def test_uneventful_training_has_no_finding(play: Play) -> None:
+def test_uneventful_training_produces_no_findings(play: Play) -> None:
     assert play("", 600) == []
 
 
 @pytest.mark.slow
-def test_healthy_hour_of_eight_gpus_has_no_finding(play: Play) -> None:
+def test_healthy_hour_on_eight_gpus_produces_no_findings(play: Play) -> None:
     names = "\n".join(f"proc {gpu} {OWN}" for gpu in range(2, 8))
     script = (
         MACHINE.replace("gpus 2", "gpus 8")

@@ -1,4 +1,4 @@
-"""The window: what it holds, what it drops, arrivals of processes, histories, baselines, and the series it gives."""
+"""The window: what it keeps and drops, process arrivals, histories, baselines, and the series it returns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def window_of(seconds: int, length: float = 3600) -> Window:
     return window
 
 
-def test_empty_window_has_no_newest_sample():
+def test_empty_window_has_no_latest_sample():
     with pytest.raises(IndexError):
         _ = Window().newest
 
@@ -39,7 +39,7 @@ def test_window_drops_old_samples_but_keeps_baselines():
     assert [baseline.step for baseline in window.within_epochs] == [0, 50, 100, 150, 200, 250]
 
 
-def test_last_window_seconds_are_oldest_first_and_include_both_ends():
+def test_last_seconds_of_a_window_are_oldest_first_and_include_both_ends():
     assert [sample.time for sample in window_of(100).last(3)] == [96, 97, 98, 99]
 
 
@@ -58,7 +58,7 @@ def test_gpu_is_found_by_uuid_whatever_its_index():
     assert [gpu.uuid for gpu in window.gpus()] == ["b"]
 
 
-def test_earlier_sample_is_at_least_that_old_or_the_oldest():
+def test_earlier_sample_is_at_least_as_old_as_requested_or_the_oldest():
     window = window_of(100)
     assert [window.ago(seconds).time for seconds in (0, 1, 2.5, 60, 1000)] == [99, 98, 96, 39, 0]
 

@@ -19,7 +19,7 @@ from oomph.planning.batch_sizes import (
 
 @pytest.mark.parametrize("most", [1, 2, 3, 7, 31, 32, 33, 100, 1000, 54_321])
 @pytest.mark.parametrize("start", [1, 16, 4096])
-def test_largest_batch_is_found_within_a_sixteenth_and_never_exceeded(most: int, start: int) -> None:
+def test_largest_batch_is_found_to_within_a_sixteenth_and_never_exceeded(most: int, start: int) -> None:
     asked = []
 
     def high(batch: int) -> int:
@@ -81,7 +81,7 @@ def test_compiled_step_runs_the_largest_requested_size_first_if_it_should_fit() 
     assert sizes_wanted(True, [1], True) == (1,)
 
 
-def test_no_size_is_started_without_enough_time_left() -> None:
+def test_sizes_are_not_started_without_enough_time_left() -> None:
     assert can_run_more(60, 60)
     assert not can_run_more(100, 90)
 

@@ -1,4 +1,4 @@
-"""The model of BFC against what TensorFlow's own allocator does with the same requests."""
+"""The BFC model compared with what TensorFlow's own allocator does for the same requests."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def test_fragmented_memory_cannot_satisfy_a_large_request() -> None:
     assert allocator.allocate(MIB) is None
 
 
-def test_large_array_gets_a_whole_chunk_if_too_little_would_be_left_over() -> None:
-    """A region of 256 MiB for 188 MB: what would be left over is too little to be split off."""
+def test_large_array_gets_a_whole_chunk_if_too_little_would_remain() -> None:
+    """A 256 MiB region for 188 MB: the remainder is too small to be split off."""
     assert chunks_of([188_160_000]) == 256 * MIB
     assert chunks_of([100 * MIB]) == 128 * MIB
     assert chunks_of([MIB, 100]) == MIB + 256
@@ -107,7 +107,7 @@ def test_large_array_gets_a_whole_chunk_if_too_little_would_be_left_over() -> No
 
 
 def test_predicted_chunk_of_a_large_array_matches_tensorflow() -> None:
-    """Measured on a training whose arrays came to 219.5 MB while 269.5 MB were in use before its first step."""
+    """Measured in a training run whose arrays took 219.5 MB while 269.5 MB were in use before its first step."""
     code = """
 import os
 os.environ.update(TF_CPU_ALLOCATOR_USE_BFC="1", TF_CPU_BFC_MEM_LIMIT_IN_MB="2000", TF_CPP_MIN_LOG_LEVEL="3")

@@ -1,4 +1,4 @@
-"""Corrections by real steps, and their limits."""
+"""Corrections from real steps, and their limits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_factor_common_to_all_sizes_corrects_every_batch() -> None:
         assert corrected(measured, batch, 1000).expected == pytest.approx(1100, abs=1)
 
 
-def test_measured_size_has_its_own_factor_and_near_sizes_weigh_more() -> None:
+def test_measured_size_has_its_own_factor_and_nearby_sizes_weigh_more() -> None:
     found = Correction([steps(2, 80, 100), steps(8, 200, 200), steps(32, 600, 500)])
     factors = [found.factor(batch) for batch in (2, 4, 8, 16, 32)]
     assert factors == sorted(factors)
@@ -46,7 +46,7 @@ def test_factor_next_to_an_outlier_is_smoothed() -> None:
     assert 1.0 < wild.factor(33) < 1.05
 
 
-def test_factor_averages_the_maximum_of_each_order() -> None:
+def test_factor_averages_the_maximum_from_each_order() -> None:
     found = Correction([MeasuredSteps(8, [[90 * MIB, 100 * MIB], [100 * MIB, 120 * MIB, 80 * MIB]], 100 * MIB)])
     assert found.factor(8) == pytest.approx(1.1)
 
@@ -75,7 +75,7 @@ def test_interval_allows_for_chance_and_widens_beyond_measured_sizes() -> None:
     assert corrected(measured, 1 << 20, 10**6) == corrected(measured, 128, 10**6)
 
 
-def test_held_memory_is_a_lower_bound_of_the_peak() -> None:
+def test_held_memory_is_a_lower_bound_on_the_peak() -> None:
     peak = corrected([steps(2, 10, 100)], 2, 100 * MIB, held=50 * MIB)
     assert peak.low == peak.expected == 50 * MIB
 

@@ -1,4 +1,4 @@
-"""The device of a plan: named loosely, given by its memory, or the GPU that NVML shows here."""
+"""A plan's device: loosely named, given by its memory, or the GPU that NVML reports here."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_gpu_name_or_memory_size_can_be_given_without_a_gpu():
     assert device == {"name": "L4", "memory": 22.5 * GIB, "capability": "8.9"}
     assert said == ["L4 (22.5 of 24 GiB, the rest is for error correction)"]
     device, said = asked("K80")
-    assert said[0].endswith(": one of the two GPUs of the card, which has 24 GB")
+    assert said[0].endswith(": one of the two GPUs on the card, which has 24 GB")
     device, said = asked("24GiB")
     assert device == {"name": "a GPU with 24 GiB", "memory": 24 * GIB, "capability": "", "is_card": False}
     assert said == []
@@ -47,7 +47,7 @@ def test_gpu_name_or_memory_size_can_be_given_without_a_gpu():
 
 def test_auto_is_refused_without_a_gpu_and_no_device_is_assumed(tmp_path):
     assert asked(None, CUDA_VISIBLE_DEVICES="-1") == (None, [])
-    with pytest.raises(UsageError, match="finds no NVIDIA GPU here"):
+    with pytest.raises(UsageError, match="found no NVIDIA GPU here"):
         asked("auto", CUDA_VISIBLE_DEVICES="")
 
 
@@ -101,7 +101,7 @@ def test_limited_pool_is_a_fully_usable_device() -> None:
         {"CUDA_VISIBLE_DEVICES": "0"},
     ],
 )
-def test_unlimited_pool_or_pool_with_a_gpu_is_not_the_device(change: dict[str, str]) -> None:
+def test_unlimited_pool_or_pool_next_to_a_gpu_is_not_used_as_the_device(change: dict[str, str]) -> None:
     assert pool_of({**POOL, **change}) is None
 
 
@@ -143,7 +143,7 @@ def test_loosely_written_gpu_name_is_recognised(text, name, gib):
     ("text", "said"),
     [
         ("4099", r"unknown GPU '4099' \(did you mean GeForce RTX 4090 or "),
-        ("banana", r"unknown GPU 'banana': name one, or give its memory, such as 24GiB"),
+        ("banana", r"unknown GPU 'banana': specify a known GPU, or an amount of memory such as 24GiB"),
         ("", "unknown GPU ''"),
         ("A100", "A100 may be A100 40GB or A100 80GB: which one"),
         ("v100", "Tesla V100 16GB or Tesla V100 32GB"),
@@ -165,7 +165,7 @@ def test_each_gpu_is_found_by_every_name_and_states_its_source():
         assert 1 <= gpu.gib <= 200
 
 
-def test_error_correction_takes_a_sixteenth_of_memory_on_some_gpus():
+def test_error_correction_takes_a_sixteenth_of_the_memory_on_some_gpus():
     assert find_gpu("T4").memory_bytes == 15 * GIB
     assert find_gpu("L4").memory_bytes == 22.5 * GIB
     assert find_gpu("A100 40GB").memory_bytes == 40 * GIB
@@ -187,7 +187,7 @@ def test_size_is_parsed_from_a_number_with_a_unit(text, size):
     ("free", "limit", "gib"),
     [(20 * GIB, None, 18), (20 * GIB, 10 * GIB, 9), (GIB // 2, None, 1), (4 * GIB, 8 * GIB, 3.6)],
 )
-def test_pool_limit_stays_below_the_memory_of_the_machine(monkeypatch, free, limit, gib) -> None:
+def test_pool_limit_stays_below_the_machines_memory(monkeypatch, free, limit, gib) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=free, total=24 * GIB))
     monkeypatch.setattr("oomph.planning.device.limit_bytes", lambda: limit)
     assert counting_environ()["TF_CPU_BFC_MEM_LIMIT_IN_MB"] == str(int(gib * 1024))

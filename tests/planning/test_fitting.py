@@ -1,4 +1,4 @@
-"""The verdict on fitting, its notes, and the warning about bfloat16."""
+"""The verdict on whether a batch fits, its notes, and the bfloat16 warning."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def test_yes_without_compiling_states_the_margin_for_xla() -> None:
     peaks = {32: Interval(GIB // 8, GIB // 5, GIB // 4), 512: Interval(2 * GIB, 3 * GIB, 4 * GIB)}
     said = notes(verdict, (), [Estimate(size, peak, verdict.fits(peak)) for size, peak in peaks.items()])
     (room,) = [note for note in said if "unless XLA" in note]
-    assert room.startswith("A batch of 32 fits unless XLA takes more than 24 times the upper bound")
+    assert room.startswith("A batch of 32 fits unless XLA uses more than 24 times the upper bound")
     assert not any("unless XLA" in note for note in notes(FittingVerdict(CARD, False, 0), (), []))
 
 
-def test_held_memory_alone_may_rule_out_an_xla_fit() -> None:
+def test_memory_already_in_use_alone_may_rule_out_an_xla_fit() -> None:
     assert FittingVerdict(CARD, True, held=7 * GIB).fits(Interval(7 * GIB, 7 * GIB, 8 * GIB)) is Fitting.NO
 
 
-def test_reserve_is_deducted_from_a_card_but_not_from_an_amount() -> None:
+def test_reserve_is_deducted_from_a_gpu_but_not_from_a_given_amount() -> None:
     card = limit_of({"name": "RTX", "memory": 24 * GIB, "capability": "8.9", "is_card": True})
     amount = limit_of({"name": "24 GiB", "memory": 24 * GIB, "capability": "", "is_card": False})
     assert card is not None
@@ -71,15 +71,15 @@ def test_reserve_is_deducted_from_a_card_but_not_from_an_amount() -> None:
     ("capability", "mib"),
     [("5.2", 500), ("7.5", 1050), ("8.6", 1536), ("8.9", 1800), ("9.0", 1800), ("12.0", 1800), ("", 1800)],
 )
-def test_reserve_matches_the_measured_one(capability: str, mib: int) -> None:
+def test_reserve_matches_the_measured_reserve(capability: str, mib: int) -> None:
     assert reserve(8 * GIB, capability) == mib << 20
 
 
 @pytest.mark.parametrize(
     ("device", "begin"),
     [
-        (None, "Keras compiles with XLA where it sees a GPU, and"),
-        (CARD, "Keras compiles with XLA where it sees a GPU, and"),
+        (None, "Keras compiles with XLA if it sees a GPU, and"),
+        (CARD, "Keras compiles with XLA if it sees a GPU, and"),
         (Device("the CPU's pool", GIB, GIB, is_card=False, is_gpu=False), "this step is compiled with XLA, and"),
     ],
 )
@@ -94,7 +94,7 @@ def test_verdict_without_xla_is_left_open_only_because_of_a_doubt() -> None:
     assert why_open(FittingVerdict(CARD, False, 0)) == ""
 
 
-def test_notes_name_xla_and_count_unknown_sizes() -> None:
+def test_notes_mention_xla_and_count_unknown_sizes() -> None:
     said = notes(FittingVerdict(CARD, True, 0), [f"loop {number} is assumed" for number in range(5)])
     assert "jit_compile=False" in said[0]
     assert said[-1] == "2 more sizes are unknown or assumed."
@@ -104,7 +104,7 @@ def test_doubt_prevents_a_yes() -> None:
     device = Device("a GPU", 1 << 34, 1 << 34)
     small = Interval(1 << 20, 1 << 21, 1 << 22)
     assert FittingVerdict(device, is_xla=False, held=0).fits(small) is Fitting.YES
-    doubtful = FittingVerdict(device, is_xla=False, held=0, doubt="a loop is counted as 32 iterations")
+    doubtful = FittingVerdict(device, is_xla=False, held=0, doubt="a loop is assumed to run 32 iterations")
     assert doubtful.fits(small) is Fitting.UNKNOWN
     assert not doubtful.can_say_yes
 
@@ -131,8 +131,8 @@ def test_compiled_step_is_open_only_because_of_a_doubt() -> None:
 def test_reason_for_not_compiling_is_stated_once() -> None:
     verdict = FittingVerdict(CARD, True, 0, not_compiled="its compiler took too long")
     assert why_open(verdict) == (
-        "Keras compiles with XLA where it sees a GPU, and XLA chooses the buffers itself; its compiler took too long; "
-        "to find out without it, set jit_compile=False in compile(), plan again, and train with that"
+        "Keras compiles with XLA if it sees a GPU, and XLA chooses the buffers itself; its compiler took too long; to "
+        "find out without it, set jit_compile=False in compile(), plan again, and train with that"
     )
     assert not any("took too long" in note for note in notes(verdict, ()))
 

@@ -1,4 +1,4 @@
-"""Small programs whose memory and order can be told by hand."""
+"""Small programs whose memory and order can be worked out by hand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def chain(storage: Storage) -> Program:
     return Program(operations, [Size(0, KIB)] * 3, frozenset({2}))
 
 
-def test_tensor_is_kept_until_its_last_reader_has_ended() -> None:
+def test_tensor_is_kept_until_its_last_reader_has_finished() -> None:
     assert simulate(chain(Storage.NEW), 4, Order.AS_TRACED).peak == 2 * 4 * KIB
 
 

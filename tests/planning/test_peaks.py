@@ -1,4 +1,4 @@
-"""The peak at sizes that neither ran nor were compiled."""
+"""The peak at sizes that were neither run nor compiled."""
 
 from __future__ import annotations
 

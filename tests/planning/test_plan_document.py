@@ -1,4 +1,4 @@
-"""A plan as JSON and as a page of HTML."""
+"""A plan as JSON and as an HTML page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_plan_survives_json_unchanged(changes):
     assert plan_of(json.loads(json.dumps(as_document(one)))) == one
 
 
-def test_plan_document_has_its_contracted_fields():
+def test_plan_document_has_the_agreed_fields():
     document = as_document(plan())
     assert (document["schema"], document["engine"], document["max_batch"]) == (1, "graph", 320)
     assert document["estimates"][1].keys() == {"batch", "low", "expected", "high", "fits"}
@@ -51,7 +51,7 @@ def pictures(page: str) -> list[ElementTree.Element]:
     return [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
 
 
-def test_plan_page_contains_no_scripts_and_no_external_resources():
+def test_plan_page_contains_neither_scripts_nor_external_resources():
     page = as_page(plan(), WORDS)
     assert not re.search(r"<script|src=|href=|url\(|@import|http", page)
     assert "prefers-color-scheme: dark" in page
@@ -81,7 +81,7 @@ def test_single_batch_and_single_moment_are_drawn(device):
     ElementTree.fromstring(through_one_step([MemoryMoment("all", 0)], device))
 
 
-def test_all_points_lie_within_the_picture():
+def test_all_points_lie_within_the_chart():
     curve = [(2**n, around(3**n)) for n in range(25)]
     for svg in (against_batch(curve, plan().device), through_one_step(plan().timeline, plan().device)):
         for each in ElementTree.fromstring(svg).iter():

@@ -1,4 +1,4 @@
-"""The report leads with what fits and the command to paste, whole."""
+"""The report leads with what fits and with the whole command to paste."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from oomph.planning.report import SCRIPT, as_text, next_command, with_script
 from oomph.terminal.amounts import in_three_digits
 
 
-def test_report_opens_with_verdict_command_and_memory_need():
+def test_report_opens_with_verdict_command_and_required_memory():
     lines = list(as_text(plan(), WORDS, 100))
     assert lines[0] == "train.py:42: ResNet50, 25.6 M parameters, Adam, float32"
     assert lines[1].startswith(
-        "The largest batch that should fit is 320, on GeForce RTX 4090, where TensorFlow gets 22 GiB"
+        "The largest batch that should fit is 320, on GeForce RTX 4090, where TensorFlow can use 22 GiB"
     )
     assert lines[1].replace("\n ", "").endswith("; the script's batch of 32 should fit.")
     assert "Next: oomph run train.py --epochs 3" in lines[:4]
@@ -34,12 +34,16 @@ def test_report_opens_with_verdict_command_and_memory_need():
     ("changes", "said", "command"),
     [
         ({"batch": 512}, "the script's batch of 512 does not fit", "oomph run --micro-batch 320 train.py --epochs 3"),
-        ({"max_batch": 0, "micro_batch": 0}, "No batch is sure to fit GeForce RTX 4090", ""),
-        ({"max_batch": None}, "The script's batch of 32 should fit GeForce RTX 4090", "oomph run train.py --epochs 3"),
+        ({"max_batch": 0, "micro_batch": 0}, "No batch is certain to fit on GeForce RTX 4090", ""),
+        (
+            {"max_batch": None},
+            "The script's batch of 32 should fit on GeForce RTX 4090",
+            "oomph run train.py --epochs 3",
+        ),
         ({"max_batch": None}, "The largest is unknown.", "oomph run train.py --epochs 3"),
         (
             {"max_batch": None, "batch": 64},
-            "Which batch fits is unknown on GeForce RTX 4090",
+            "It is unknown which batch fits on GeForce RTX 4090",
             "oomph run train.py --epochs 3",
         ),
         ({"device": None, "max_batch": None}, "--gpu 'RTX 4090'", "oomph run train.py --epochs 3"),
@@ -51,7 +55,7 @@ def test_command_matches_the_verdict(changes, said, command):
     assert next_command(made, WORDS) == command
 
 
-XLA = "Keras compiles with XLA where it sees a GPU; to know, set jit_compile=False"
+XLA = "Keras compiles with XLA if it sees a GPU; to know, set jit_compile=False"
 
 
 def words_of(made):
@@ -62,20 +66,22 @@ def test_reason_for_an_open_verdict_is_stated_once_in_the_first_sentence():
     made = plan(max_batch=None, batch=64, why_open=XLA, notes=(f"{XLA}.", "Another."))
     lines = list(as_text(made, WORDS, 100))
     assert " ".join(lines[1].split()) == (
-        f"Which batch fits is unknown on GeForce RTX 4090, where TensorFlow gets 22 GiB of 24 GiB: {XLA}."
+        f"It is unknown which batch fits on GeForce RTX 4090, where TensorFlow can use 22 GiB of 24 GiB: {XLA}."
     )
     assert words_of(made).count(XLA) == 1
     assert "note Another." in words_of(made)
 
 
-def test_plan_without_a_gpu_says_naming_one_is_not_enough():
+def test_plan_without_a_gpu_says_that_specifying_one_is_not_enough():
     said = words_of(plan(device=None, max_batch=None, why_open=XLA))
     assert f"or --gpu 24GiB. {XLA}." in said
 
 
 def test_script_batch_that_cannot_fit_is_reported():
     made = plan(max_batch=None, why_open=XLA, batch=512)
-    said = f"The script's batch of 512 does not fit GeForce RTX 4090, where TensorFlow gets 22 GiB of 24 GiB. {XLA}."
+    said = (
+        f"The script's batch of 512 does not fit on GeForce RTX 4090, where TensorFlow can use 22 GiB of 24 GiB. {XLA}."
+    )
     assert said in words_of(made)
 
 
@@ -112,7 +118,7 @@ def test_plan_without_details_has_a_short_report():
     bare = plan(items=(), layers=(), savers=(), notes=(), estimates=(Estimate(32, exactly(0), Fitting.UNKNOWN),))
     text = "\n".join(as_text(bare, WORDS, 80))
     assert "32     0 B       0 B       0 B      ?" in text
-    assert "to need less" not in text
+    assert "to use less memory" not in text
     assert "at the peak" not in text
 
 
@@ -127,7 +133,7 @@ def test_sizes_have_three_digits(size, words):
     assert in_three_digits(size) == words
 
 
-def test_axis_sizes_share_one_unit():
+def test_axis_sizes_share_a_unit():
     assert in_three_digits(512 * 2**20, 2 * 2**30) == "0.5 GiB"
 
 

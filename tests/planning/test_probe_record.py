@@ -1,4 +1,4 @@
-"""Records survive their way through JSON, anything else is refused, and evidence only moves bounds apart."""
+"""Records survive JSON, anything else is refused, and evidence only widens bounds."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_evidence_excludes_memory_held_by_other_scripts() -> None:
     assert (found.trainings, found.least, found.greatest) == (2, 0.9, 0.9)
     assert evidence([RECORD], True) is None
     assert evidence([], False) is None
-    assert "2 trainings measured on this GPU took: 0.90 to 0.90 times" in seen_in_words(found)[0]
+    assert "2 training runs measured on this GPU, which used 0.90 to 0.90 times" in seen_in_words(found)[0]
 
 
 @pytest.mark.parametrize("ratio", [0.2, 0.9, 1.0, 1.1, 5.0])

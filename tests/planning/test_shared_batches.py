@@ -1,4 +1,4 @@
-"""Batches that replicas share, and the memory for adding up their gradients."""
+"""Batches shared by replicas, and the memory needed to sum their gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 
 @pytest.mark.parametrize(("batch", "share"), [(1, 1), (2, 1), (4, 1), (5, 2), (128, 32), (130, 33)])
-def test_batch_share_is_that_of_the_largest_replica(batch, share) -> None:
+def test_batch_share_is_the_largest_replicas_share(batch, share) -> None:
     assert PlannedReplicas(4).share(batch) == share
     assert ALONE.share(batch) == batch
 
@@ -29,7 +29,7 @@ def test_batch_for_a_given_share_gives_each_replica_that_share() -> None:
 
 def test_batch_sharing_appears_in_text_page_and_document() -> None:
     shared = plan(replicas=4, batch=128)
-    said = "Each of 4 replicas takes 32 samples of the batch of 128"
+    said = "Each of 4 replicas gets 32 samples of the batch of 128"
     assert said in " ".join("\n".join(as_text(shared, ["train.py"], 79)).split())
     assert said in as_page(shared, ["train.py"]).split("<pre>")[0]
     document = as_document(shared)
@@ -82,7 +82,7 @@ def test_tensor_from_another_replica_is_counted_as_exchanged() -> None:
     assert exchanged(Program([copy], [Size(MIB)], frozenset())) == {0}
 
 
-def test_nccl_memory_is_assumed_and_names_its_source() -> None:
+def test_nccl_memory_is_assumed_and_cites_its_source() -> None:
     item = nccl_buffers()
     assert (item.basis, item.size.expected) == ("assumed", 0), "outside of what TensorFlow's allocator gives"
     assert item.size.high > 500 * MIB

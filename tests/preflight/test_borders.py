@@ -1,4 +1,4 @@
-"""Rules at their borders, over facts made by hand: the mistake, and what looks like it and is none."""
+"""Rules at their boundaries, on handmade facts: the mistake, and what merely looks like it."""
 
 from __future__ import annotations
 
@@ -224,20 +224,20 @@ def test_generator_for_too_few_epochs_is_found(fit, batches, expected):
 @pytest.mark.parametrize(
     ("batches", "has_length", "fit", "expected"),
     [
-        (20, True, FitFacts(epochs=6, steps_per_epoch=8), "in epoch 3, 6, and 8 steps are never run"),
+        (20, True, FitFacts(epochs=6, steps_per_epoch=8), "in epoch 3, 6, and 8 steps never run"),
         (20, True, FitFacts(epochs=2, steps_per_epoch=8), ""),
         (20, True, FitFacts(epochs=6, steps_per_epoch=10), ""),
         (20, True, FitFacts(epochs=6), ""),
-        (20, False, FitFacts(epochs=4, steps_per_epoch=20), "in epoch 2, 4, and 40 steps are never run"),
+        (20, False, FitFacts(epochs=4, steps_per_epoch=20), "in epoch 2, 4, and 40 steps never run"),
         (20, False, FitFacts(epochs=1, steps_per_epoch=20), ""),
-        (20, True, FitFacts(epochs=9, initial_epoch=4, steps_per_epoch=8), "in epoch 7, and 4 steps are never run"),
+        (20, True, FitFacts(epochs=9, initial_epoch=4, steps_per_epoch=8), "in epoch 7, and 4 steps never run"),
         (-1, True, FitFacts(epochs=6, steps_per_epoch=8), ""),  # without an end
     ],
 )
 def test_data_exhausted_in_a_later_epoch_is_found(batches, has_length, fit, expected):
     training = replace(PLAIN, data=Data(PY_DATASET, batches=batches, has_length=has_length), fit=fit)
     messages = [finding.message for finding in BY_NAME["runs-out-of-data"].find(training)]
-    assert [message.partition("they run out ")[2] for message in messages] == ([expected] if expected else [])
+    assert [message.partition("it runs out ")[2] for message in messages] == ([expected] if expected else [])
 
 
 @pytest.mark.parametrize(
@@ -461,7 +461,7 @@ def tabular(*operations: str, largest: float = 900.0, usual: float = 900.0) -> T
         (tabular(), "Scale each feature"),
         (tabular("Stack", "GetItem"), "Scale each feature"),
         (tabular("Subtract", "TrueDivide"), ""),
-        (tabular(usual=9.0), "Remove or replace"),
+        (tabular(usual=9.0), "Before scaling the features, remove or replace"),
         (tabular(usual=11.0), "Scale each feature"),  # the others are large too
         (tabular(largest=99.0), ""),
     ],
@@ -567,7 +567,7 @@ def test_constant_weights_are_found(layers, own, expected):
 
 
 @pytest.mark.parametrize(("differs", "expected"), [(False, [ERROR]), (True, [])])
-def test_identical_answers_for_all_samples_are_found(differs, expected):
+def test_identical_predictions_for_all_samples_are_found(differs, expected):
     sample = DataSample(64, mean=0.0, deviation=1.0)
     answer = TrialPrediction("a", (8, 1), 0.5, 0.5, spread=0.0, spread_after=0.0)
     training = with_trial(losses=(0.7,), predictions=(answer,), differs_in_training=differs)
@@ -730,7 +730,10 @@ def test_buffer_that_exceeds_memory_or_disk_is_found(buffers, expected):
 def test_oversized_buffer_is_reported_with_a_size_that_fits():
     data = Data(DATASET, buffers=(DataBuffer("shuffle", 100_000, 602_116),), room=Room(memory=24 * GB))
     (told,) = BY_NAME["buffer-exceeds-memory"].find(replace(PLAIN, data=data))
-    assert told.message == "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB, but the memory here is 24.0 GiB"
+    assert (
+        told.message
+        == "the shuffle keeps 100,000 elements of 588 KiB: 56.1 GiB, but this machine has 24.0 GiB of memory"
+    )
     assert told.code == "dataset.shuffle(10000)"
 
 

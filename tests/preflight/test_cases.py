@@ -1,4 +1,4 @@
-"""Scripts with one mistake each: it is named, and the corrected twin gets no error. Healthy ones get silence."""
+"""Scripts with one mistake each: it is reported, and the corrected twin gets no error. Healthy ones get no message."""
 
 from __future__ import annotations
 

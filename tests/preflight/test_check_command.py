@@ -1,4 +1,4 @@
-"""`oomph check` as a user types it: exit codes, JSON, what runs of the script, and what is left."""
+"""`oomph check` as users run it: exit codes, JSON, how much of the script runs, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_mistake_is_reported_with_its_line_and_the_script_stops(tmp_path):
     assert not (tmp_path / "after").exists()
 
 
-def test_optimizer_with_slots_on_two_replicas_is_no_error(tmp_path):
+def test_optimizer_with_slots_on_two_replicas_is_not_an_error(tmp_path):
     done = check(tmp_path, (FOLDER / "healthy" / "two_replicas.py").read_text())
     assert done.returncode == 0, done.stdout
     assert "step-fails" not in done.stdout
@@ -64,13 +64,15 @@ def test_healthy_script_exits_with_0_and_json_has_every_key(tmp_path):
     assert done.returncode == 0
     assert document["findings"] == []
     assert {"schema", "machine", "memory", "carried", "broken_rules"} <= set(document)
-    assert document["not_looked_at"].startswith("only the training at train.py:11 was examined, not the fit at line 16")
+    assert document["not_looked_at"].startswith(
+        "only the training call at train.py:11 was examined, not the fit at line 16"
+    )
     assert [each["state"] for each in document["carried"]] == ["exact", "exact", "partly"]  # seeds: none is set
     assert not (tmp_path / "after").exists()
 
 
 @pytest.mark.parametrize("text", ["print(1)\n", "raise ValueError('gone')\n", "import nothing_at_all\n", "1 +\n"])
-def test_script_without_a_training_is_not_checked(tmp_path, text):
+def test_script_without_training_is_not_checked(tmp_path, text):
     done = check(tmp_path, text)
     assert done.returncode == 3
     assert "nothing was checked" in done.stderr
@@ -93,12 +95,12 @@ data = (rows.batch(16),)""",
 def test_custom_loop_is_checked_at_its_first_step(tmp_path):
     done = check(tmp_path, (FOLDER / "healthy" / "custom_loop.py").read_text())
     assert done.returncode == 0
-    assert "nothing found; examined the model and the first step only" in " ".join(done.stdout.split())
+    assert "nothing found; examined only the model and the first step" in " ".join(done.stdout.split())
 
 
 @pytest.mark.slow
-def test_check_does_not_change_a_later_training(tmp_path):
-    """One process trains on each kind of data, with the check before it or without."""
+def test_check_does_not_change_subsequent_training(tmp_path):
+    """One process trains on each kind of data, with or without a preceding check."""
     seeded = GOOD.replace('"relu"), ', '"relu"), keras.layers.Dropout(0.2), ')
     body = "import keras, oomph, sys, tensorflow as tf\n"
     for data in DATA.values():

@@ -1,4 +1,4 @@
-"""The rules as a whole: their names, their pages, and what hides what."""
+"""The rules as a whole: their names, their pages, and which rules hide others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_every_rule_in_the_source_is_registered():
     assert sum(source.read_text().count("\n@rule(\n") for source in sources) == len(RULES)
 
 
-def test_rule_is_ordered_after_the_one_it_names():
+def test_rule_is_ordered_after_the_rule_it_refers_to():
     first, second, third = (replace(rule(name), code=name) for name in ("CHK101", "CHK102", "CHK103"))
     assert in_order({second, third, replace(first, after="CHK103")}) == (second, third, replace(first, after="CHK103"))
 
@@ -92,7 +92,7 @@ def rule(name: str, severity: str = ERROR, hides: tuple[str, ...] = (), breaks: 
     return Rule(f"CHK{name}", name, severity, SAMPLE, "It matters.", "wrong", "right", find, hides)
 
 
-def test_errors_come_first_without_consequences_and_broken_rules_are_named():
+def test_errors_come_first_without_consequences_and_broken_rules_are_listed():
     rules = [rule("b", WARNING), rule("a", hides=("c",)), rule("c"), rule("d", breaks=True)]
     found = examine(NOTHING, rules)
     assert [result.rule.name for result in found.results] == ["a", "b"]

@@ -1,4 +1,4 @@
-"""Scripts that are not examined: what is said of them, and that nothing of them is left. Without TensorFlow."""
+"""Scripts that cannot be examined: what is reported, and that nothing of them remains. Without TensorFlow."""
 
 from __future__ import annotations
 
@@ -26,47 +26,47 @@ def wait_for(look, seconds=30):
         (
             "print('no training here')",
             "no training",
-            "the script ended without a training: it never calls Keras' fit, train_on_batch",
+            "the script exited without training: it never called Keras' fit, train_on_batch",
         ),
         (
             "import sys; sys.exit()",
             "no training",
-            "the script ended without a training: it never calls Keras' fit, train_on_batch",
+            "the script exited without training: it never called Keras' fit, train_on_batch",
         ),
         (
             "import sys; sys.exit('no data')",
             "failed",
-            "ended with exit(1) before its first training; its last line was: no data",
+            "ended with exit code 1 before its first training call; its last line was: no data",
         ),
-        ("raise KeyError('label')", "failed", "with exit code 1 before its first training: KeyError: 'label'"),
-        ("import os; os.abort()", "failed", "the script was ended by SIGABRT before its first training"),
-        ("import sys; sys.exit(3)", "failed", "the script ended with exit(3) before its first training"),
+        ("raise KeyError('label')", "failed", "with exit code 1 before its first training call: KeyError: 'label'"),
+        ("import os; os.abort()", "failed", "the script was killed by SIGABRT before its first training call"),
+        ("import sys; sys.exit(3)", "failed", "the script ended with exit code 3 before its first training call"),
         (
             "print('ready')\nimport sys; sys.exit(3)",
             "failed",
-            "the script ended with exit(3) before its first training",
+            "the script ended with exit code 3 before its first training call",
         ),
         (
             "import argparse\nargparse.ArgumentParser(prog='train.py').parse_args(['--data'])",
             "failed",
-            "ended with exit code 2 before its first training: train.py: error: unrecognized arguments: --data",
+            "ended with exit code 2 before its first training call: train.py: error: unrecognized arguments: --data",
         ),
         (
             "import os; os.kill(os.getpid(), 9)",
             "failed",
-            "the script was ended by SIGKILL before its first training, as the kernel does when the memory of the "
-            "machine has run out: if so, use a machine with more memory",
+            "the script was killed by SIGKILL before its first training call, as happens when the machine runs out of "
+            "memory: if so, use a machine with more memory",
         ),
         (
             "raise MemoryError('Unable to allocate 44.7 GiB')",
             "failed",
-            "the script ran out of the memory of this machine before its first training: Unable to allocate "
-            "44.7 GiB; use a machine with more memory",
+            "the script ran out of this machine's memory before its first training call: Unable to allocate 44.7 GiB; "
+            "use a machine with more memory",
         ),
         (
             "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(50)",
             "no training",
-            "the script ended without a training",
+            "the script exited without training",
         ),
     ],
 )
@@ -104,7 +104,7 @@ def test_modules_and_commands_start_as_under_oomph_run(scripts):
     )
     assert command.reason.endswith("ValueError: here")
     without = scripts.reach("", "--", "true")
-    assert without.reason == "no Python was started that oomph could join"
+    assert without.reason == "the script did not start a Python process that oomph could join"
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_modules_and_commands_start_as_under_oomph_run(scripts):
     [
         ("tf_keras.src.engine.training", "Model", "make_train_function", "Keras 2"),
         ("keras.src.backend.torch.trainer", "TorchTrainer", "make_train_function", "Keras on PyTorch"),
-        ("tensorflow.python.training.optimizer", "Optimizer", "apply_gradients", "an optimizer of TensorFlow 1"),
+        ("tensorflow.python.training.optimizer", "Optimizer", "apply_gradients", "a TensorFlow 1 optimizer"),
     ],
 )
-def test_unexaminable_training_is_ended_at_its_first_step(scripts, module, owner, method, what):
+def test_training_that_cannot_be_examined_is_stopped_at_its_first_step(scripts, module, owner, method, what):
     outcome = scripts.reach(
         f"""
         import pathlib, sys
@@ -134,7 +134,7 @@ def test_unexaminable_training_is_ended_at_its_first_step(scripts, module, owner
     assert outcome.files == {"site-packages"}
 
 
-def test_python_unable_to_load_oomph_does_not_train(scripts):
+def test_python_that_cannot_load_oomph_does_not_train(scripts):
     outcome = scripts.reach(
         """
         import os, subprocess, sys
@@ -167,7 +167,7 @@ while True:
 @pytest.mark.parametrize(
     ("signum", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
-def test_hanging_script_that_ignores_signals_is_ended_by_a_signal(scripts, signum, code):
+def test_signal_stops_a_hanging_script_that_ignores_it(scripts, signum, code):
     begun = scripts.start(HANGS)
     wait_for((begun.folder / "started").exists)
     begun.process.send_signal(signum)
@@ -188,10 +188,10 @@ def test_interrupting_the_script_also_interrupts_the_plan(scripts):
     assert begun.left() == []
 
 
-def test_script_that_exceeds_its_time_limit_is_ended(scripts):
+def test_script_that_exceeds_its_time_limit_is_stopped(scripts):
     outcome = scripts.reach(HANGS, limit_seconds=1.0)
     assert outcome.kind == "limit"
-    assert outcome.reason == "the script has not reached its first training in time"
+    assert outcome.reason == "the script did not reach its first training call in time"
 
 
 def test_plan_started_inside_a_run_does_not_join_that_run(scripts, monkeypatch, tmp_path):
@@ -205,7 +205,7 @@ def test_plan_started_inside_a_run_does_not_join_that_run(scripts, monkeypatch, 
 
 
 @pytest.mark.parametrize("how", ["[sys.executable, '-I', '-c', CHILD]", "[sys.executable, '-c', CHILD], env={}"])
-def test_python_with_tensorflow_but_not_oomph_is_ended_and_named(scripts, how):
+def test_python_with_tensorflow_but_without_oomph_is_stopped_and_reported(scripts, how):
     outcome = scripts.reach(
         f"""
         import subprocess, sys
@@ -217,7 +217,7 @@ def test_python_with_tensorflow_but_not_oomph_is_ended_and_named(scripts, how):
         """
     )
     assert outcome.kind == "unsupported"
-    assert " uses TensorFlow where oomph cannot stop a training, and was ended: start it with" in outcome.reason
+    assert " uses TensorFlow where oomph cannot stop training, and was killed: start it with" in outcome.reason
     assert outcome.files == {"libtensorflow_framework.so.2"}
 
 

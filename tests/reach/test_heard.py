@@ -1,4 +1,4 @@
-"""The lines that the parent hears, and the options that keep it from hearing any."""
+"""The lines that the parent receives, and the Python options that keep it from receiving any."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def heard(*documents) -> Heard:
     return reduce(after, (json.dumps(document).encode() for document in documents), Heard())
 
 
-def test_answer_sent_in_parts_becomes_one_document():
+def test_response_sent_in_parts_becomes_one_document():
     found = heard({"joined": 7}, {"trains": "fit", **FIT}, {"examines": "fit", **FIT}, {"progress": "tracing"},
                   {"part": '{"peak"'}, {"part": ": 3}"}, {"answered": True})  # fmt: skip
     training = RequestedTraining("fit", "train.py:4", "main", "model.fit(x)")
@@ -41,7 +41,7 @@ def test_damaged_line_is_ignored(line):
             [{"examines": "fit", **FIT}],
             -11,
             "examiner",
-            "the process that was examined at train.py:4 was ended by SIGSEGV",
+            "the process being examined at train.py:4 was killed by SIGSEGV",
         ),
         (
             [{"examines": "fit", **FIT}, {"failed": "Error: x"}],
@@ -51,18 +51,18 @@ def test_damaged_line_is_ignored(line):
         ),
         ([{"joined": 1}, {"unsupported": "Keras 2"}], 0, "unsupported", "Keras 2"),
         ([{"joined": 1}, {"trains": "fit", **FIT}], 0, "no training", "ended after 1 training: there is no training 2"),
-        ([{"joined": 1}], None, "limit", "has not reached its training number 2 in time"),
-        ([{"joined": 1}], -9, "failed", "the script was ended by SIGKILL before its training number 2"),
+        ([{"joined": 1}], None, "limit", "did not reach training call 2 in time"),
+        ([{"joined": 1}], -9, "failed", "the script was killed by SIGKILL before training call 2"),
         (
             [{"answered": False}, {"examines": "fit", **FIT}],
             -9,
             "examiner",
-            "that was examined at train.py:4 was ended by",
+            "being examined at train.py:4 was killed by",
         ),
-        ([], 0, "no training", "no Python was started that oomph could join"),
+        ([], 0, "no training", "the script did not start a Python process that oomph could join"),
     ],
 )
-def test_failure_to_reach_a_training_is_reported_with_kind_and_reason(documents, returncode, kind, reason):
+def test_failure_to_reach_training_is_reported_with_its_kind_and_reason(documents, returncode, kind, reason):
     found = outcome(heard(*documents), returncode, b"", REQUEST)
     assert isinstance(found, NotReached)
     assert found.kind == kind

@@ -1,4 +1,4 @@
-"""No script gets past the training that is examined, whatever surrounds it; real Keras, real processes."""
+"""No script gets past the examined training, whatever surrounds it. Real Keras and real processes."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def two(scripts, first, second, **options):
 
 
 @pytest.mark.slow
-def test_code_around_an_intercepted_fit_does_not_run_and_no_process_is_left(scripts):
+def test_code_around_an_intercepted_fit_does_not_run_and_no_process_remains(scripts):
     swallows = scripts.reach(SWALLOWS, "train.py", "--own", "argument", arguments={"a": [1]})
     assert swallows.kind == "", swallows.reason
     seen = swallows.document
@@ -180,7 +180,7 @@ def test_worker_in_another_session_and_custom_loop_are_reached(scripts):
     assert worker.files == loop.files == set()
 
 
-def test_trainings_before_the_requested_one_run_for_real(scripts):
+def test_fits_before_the_requested_one_run_for_real(scripts):
     third, fourth = (
         scripts.finish(begun)
         for begun in [scripts.start(SEVERAL, fit=3, examiner="examiners:trains"), scripts.start(SEVERAL, fit=4)]
@@ -189,12 +189,12 @@ def test_trainings_before_the_requested_one_run_for_real(scripts):
     assert third.kind == "", third.reason
     assert third.document["loss"] == 0.0
     assert [training["kind"] for training in third.before] == ["fit", "fit"]
-    assert "training 2 (fit at train.py:12) runs for real: --fit 3" in third.stderr
+    assert "training call 2 (fit at train.py:12) runs for real because of --fit 3" in third.stderr
     assert fourth.kind == "no training"
     assert "after 3 trainings" in fourth.reason
 
 
-def test_failing_examiner_is_quoted_and_a_killed_one_is_noticed(scripts):
+def test_failing_examiners_error_is_quoted_and_a_killed_one_is_noticed(scripts):
     fails, dies = (
         scripts.finish(begun)
         for begun in [scripts.start(SWALLOWS, examiner=f"examiners:{name}") for name in ("fails", "dies")]
@@ -202,8 +202,8 @@ def test_failing_examiner_is_quoted_and_a_killed_one_is_noticed(scripts):
     assert fails.kind == dies.kind == "examiner"
     assert fails.reason == "the examination at train.py:21 failed: ValueError: this model is not for me"
     assert dies.reason == (
-        "the process that was examined at train.py:21 was ended by SIGKILL, as the kernel does when the memory of the "
-        "machine has run out: if so, use a machine with more memory, or a smaller model"
+        "the process being examined at train.py:21 was killed by SIGKILL, as happens when the machine runs out of "
+        "memory: if so, use a machine with more memory, or a smaller model"
     )
     assert fails.files == dies.files == set()
 
@@ -229,7 +229,7 @@ past("after")
 )
 
 
-def test_steps_under_one_strategy_count_as_one_training(scripts):
+def test_steps_under_one_strategy_count_as_one_training_run(scripts):
     third = scripts.reach(UNDER_A_STRATEGY, fit=3)
     assert third.kind == "", third.reason
     assert [(each["kind"], each["site"]) for each in third.before] == [

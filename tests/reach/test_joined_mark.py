@@ -1,4 +1,4 @@
-"""The mark of a joined process, which has to outlive Python: TensorFlow's libraries do."""
+"""A joined process's mark has to outlive Python, since TensorFlow's libraries do."""
 
 import subprocess
 import sys

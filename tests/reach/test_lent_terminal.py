@@ -1,4 +1,4 @@
-"""A script that reads from the terminal gets it, and the shell has it again afterwards."""
+"""A script that reads from the terminal gets it, and the shell gets it back afterwards."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def talk(command: str, answers: dict[str, str]) -> str:
     return shown
 
 
-def test_terminal_returns_to_the_shell_after_the_script_has_prompted(tmp_path, monkeypatch):
+def test_terminal_returns_to_the_shell_after_a_script_prompt(tmp_path, monkeypatch):
     (tmp_path / "ask.py").write_text(ASK)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(Path(oomph.__file__).parents[1]))

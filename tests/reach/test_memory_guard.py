@@ -1,4 +1,4 @@
-"""A script that takes the last memory of the machine is ended, and that is said."""
+"""A script that exhausts the machine's memory is stopped, and this is reported."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def machine(folder: Path, total: int, available: int, limit: int = 0, used: int 
 )
 def test_guard_reports_a_script_that_exhausts_memory(tmp_path, pid, total, available, limit, used, is_too_much):
     said = MemoryGuard(pid, machine(tmp_path, total, available, limit, used)).said()
-    assert said.endswith("of the 100 MiB of memory here") is is_too_much
+    assert said.endswith("of this machine's 100 MiB of memory") is is_too_much
     assert bool(said) is is_too_much
 
 
@@ -76,12 +76,12 @@ def test_guard_makes_the_kernel_kill_the_script_first(tmp_path, pid):
 
 def test_memory_shortage_is_reported_with_its_phase():
     request = ReachRequest(parse_command(["-m", "train"]), sys.executable, "examiners:describe")
-    took = "20.1 GiB of the 23.5 GiB of memory here"
+    took = "20.1 GiB of this machine's 23.5 GiB of memory"
     before = ran_out(Heard(joined=True), took, request)
-    assert before.reason.startswith(f"the script took {took} before its first training, and was ended")
+    assert before.reason.startswith(f"the script used {took} before its first training call, and was killed")
     reading = Heard(
         joined=True, examining=RequestedTraining("fit", "train.py:9"), progress="reading a sample of the data"
     )
     assert ran_out(reading, took, request).reason == (
-        f"the process that was examined at train.py:9 took {took} while reading a sample of the data, and was ended"
+        f"the process being examined at train.py:9 used {took} while reading a sample of the data, and was killed"
     )

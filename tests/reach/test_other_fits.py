@@ -1,4 +1,4 @@
-"""Which further fits a source shows, beside the one that is examined."""
+"""Other fits in the source besides the one being examined."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def test_other_fits_are_found_but_not_scalers_or_untaken_branches(source, line, 
 
 
 def test_other_fits_are_summarised_in_one_sentence() -> None:
-    head, tail = "only the training at train.py:7 was examined, not the ", " (--fit N takes the Nth training)"
+    head, tail = (
+        "only the training call at train.py:7 was examined, not the ",
+        " (--fit N selects the Nth training call)",
+    )
     assert in_words("train.py:7", ()) == ""
     assert in_words("train.py:7", (10,)) == f"{head}fit at line 10{tail}"
     assert in_words("train.py:7", (10, 14)) == f"{head}2 fits at lines 10 and 14{tail}"

@@ -1,4 +1,4 @@
-"""Errors are quoted by what went wrong, and native lines are held back."""
+"""Errors are quoted by their essential part, and native lines are held back."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Silent(Exception):
         raise RuntimeError
 
 
-def test_error_without_a_message_is_shown_by_its_class() -> None:
+def test_error_without_a_message_is_shown_by_its_class_name() -> None:
     assert in_words(Silent()) == "Silent"
     assert in_words(KeyError("label")) == "KeyError: 'label'"
 
@@ -85,7 +85,7 @@ def test_allocator_report_before_a_traceback_is_held_back() -> None:
     assert noise.release() == REPORT
 
 
-def test_node_name_is_held_back_with_the_line_before_it() -> None:
+def test_node_name_is_held_back_with_the_preceding_line() -> None:
     noise = StartUpNoise()
     assert noise.take(NODE + b"own\n") == b"own\n"
     assert noise.release() == NODE

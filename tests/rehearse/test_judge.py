@@ -1,4 +1,4 @@
-"""Verdicts on rehearsed runs, and the rehearsals that are refused."""
+"""Verdicts on rehearsed runs, and rehearsals that are refused."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def test_fault_that_never_fired_counts_as_not_tried(name):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"exit_code": None}, "had not ended after 14 s"),
+        ({"exit_code": None}, "had not finished after 14 s"),
         ({"exit_code": 93, "summary": {"steps": 21, "gave_up": "killed 4 times"}}, "exit code 93: killed 4 times"),
         ({"summary": {"steps": 39}}, "ended after 39 of 40 steps"),
         ({"events": events(rehearsal_ended={"loss": "nan"})}, "continued with NaN"),
     ],
 )
-def test_run_without_a_useful_end_is_lost(name, changes, words):
+def test_run_without_a_useful_outcome_is_lost(name, changes, words):
     verdict = judge(BY_NAME[name], UNDISTURBED, run(name, **changes))
     assert verdict.survived == LOST
     assert words in verdict.reason
@@ -93,11 +93,11 @@ def test_run_that_continues_with_nan_is_lost_whatever_its_loss():
     assert "continued with NaN" in verdict.reason
 
 
-def test_run_that_never_counted_its_hang_is_lost():
+def test_run_that_never_recorded_its_hang_is_lost():
     assert judge(BY_NAME["hang"], UNDISTURBED, run("hang")).survived == SURVIVED
     other = {"steps": 40, "faults": {"killed": 1}}
     verdict = judge(BY_NAME["hang"], UNDISTURBED, run("hang", summary=other))
-    assert (verdict.survived, verdict.reason) == (LOST, "it finished, but never counted the fault hang")
+    assert (verdict.survived, verdict.reason) == (LOST, "it finished, but did not count the fault hang")
 
 
 @pytest.mark.parametrize("name", [fault.name for fault in FAULTS if fault.event])
@@ -118,7 +118,7 @@ def test_steps_at_risk_from_a_full_disk_are_counted():
     ended = [*saved(10), *events(rehearsal_ended=END, checkpoint_failed={})]
     verdict = judge(BY_NAME["disk-full"], UNDISTURBED, run("disk-full", events=ended))
     assert verdict.at_risk == 20
-    assert "disk-full: less is saved from this fault on, so a later kill would repeat up to 20 more steps" in list(
+    assert "disk-full: after this fault, less is saved, so a later kill would repeat up to 20 more steps" in list(
         as_text(Report(UNDISTURBED, 20, (verdict,)), width=200)
     )
 
@@ -172,14 +172,14 @@ def test_worse_label_lists_each_reason_with_its_remedy():
     drawn = because("draws-of-kind", kind="RandomGamma", where="in the train step")
     text, label = report_of(labelled("kill", "not-equal", generator, drawn))
     lost = [str(generator), str(drawn)]
-    at = text.index("label after a kill: not equal to an undisturbed training")
+    at = text.index("label after a kill: not equal to undisturbed training")
     assert [text[at + 1].strip(), text[at + 3].strip()] == lost
     assert "to improve it: write the generator as a class" in text[at + 2]
     assert "keras.random.SeedGenerator" in text[at + 4]
     assert [each["reason"] for each in label["remedies"]] == label["reasons"] == lost
 
 
-def test_label_comes_from_restarted_runs_preferably_a_kill():
+def test_label_comes_from_a_restarted_run_preferably_a_killed_one():
     kill, abort, oom = labelled("kill", "verified"), labelled("abort", "replayed"), labelled("oom", "exact")
     assert report_of(abort, kill)[1]["after"] == "kill"
     assert report_of(oom, abort)[1]["after"] == "abort"
@@ -193,7 +193,7 @@ def test_label_without_reasons_gets_its_remedy_from_events():
     assert "the loop at train.py:9 resumable: `for batch in oomph.steps(" in label["remedies"][0]["text"]
 
 
-def test_every_rehearsal_run_uses_the_undisturbed_runs_entropy(tmp_path, monkeypatch):
+def test_every_rehearsal_run_uses_the_same_entropy_as_the_undisturbed_run(tmp_path, monkeypatch):
     given = []
 
     def run(plan, folder, injection, limit):
@@ -241,7 +241,7 @@ def test_losses_that_differ_because_no_seed_was_set_are_explained(result, told):
     assert text.count(f"losses differ from run to run even without a fault: {reason}") == told
 
 
-def test_refused_restart_is_lost_although_its_fault_never_fired():
+def test_refused_restart_counts_as_lost_even_though_its_fault_never_fired():
     verdict = judge(FAULTS[1], ENDED, REFUSED)
     assert (verdict.survived, verdict.reason, verdict.named) == (LOST, WHY, ("not-restartable",))
 
@@ -251,7 +251,9 @@ def test_conclusion_names_the_failing_line_and_leftover_files():
     report = Report(ENDED, 20, verdicts, WHY, ("out", "log"))
     lines = list(as_text(report, width=200))
     assert lines[-1] == f"would not survive any restart: not-restartable: {WHY}"
-    assert lines[-2] == "left here, where the script would create it again: out, log; remove it before the real run"
+    assert (
+        lines[-2] == "left behind by the script, which would create it again: out, log; remove it before the real run"
+    )
     assert (as_document(report)["not_restartable"], as_document(report)["left"]) == (WHY, ["out", "log"])
     assert not report.survives
 

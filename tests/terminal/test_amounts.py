@@ -1,4 +1,4 @@
-"""Amounts and the ends of processes, in words."""
+"""Amounts and process exits, in words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_counts_use_singular_and_plural():
         (2048 * GIB, "2048.0 GiB"),
     ],
 )
-def test_sizes_are_written_in_fitting_units(size, words):
+def test_sizes_are_written_in_suitable_units(size, words):
     assert as_size(size) == words
 
 
@@ -41,7 +41,7 @@ def test_sizes_are_written_in_a_given_unit_and_precision():
     assert as_size(1.25 * MIB, "KiB", 1) == "1.2 MiB"
 
 
-def test_sizes_are_written_in_three_digits():
+def test_sizes_are_written_with_three_digits():
     assert [in_three_digits(size) for size in (512, 1000, 1.5 * GIB, 24 * GIB)] == [
         "512 B",
         "0.98 KiB",
@@ -68,23 +68,23 @@ def test_durations_are_written_in_two_units():
         (3, 3, "exit code 3", "exit code 3", *["ended with exit code 3"] * 3),
         (
             -9, 137, "signal 9", "SIGKILL",
-            "ended by SIGKILL", "was ended by SIGKILL", "ended by signal 9 (SIGKILL)",
+            "ended by SIGKILL", "was killed by SIGKILL", "ended by signal 9 (SIGKILL)",
         ),
         (
             -10, 138, "signal 10", "SIGUSR1",
-            "ended by SIGUSR1", "was ended by SIGUSR1", "ended by signal 10",
+            "ended by SIGUSR1", "was killed by SIGUSR1", "ended by signal 10",
         ),
         (
             -63, 191, "signal 63", "signal 63",
-            "ended by signal 63", "was ended by signal 63", "ended by signal 63",
+            "ended by signal 63", "was killed by signal 63", "ended by signal 63",
         ),
         (
             139, 139, "exit code 139", "exit code 139", *["ended with exit code 139"] * 2,
-            "ended with exit code 139, a shell's word for signal 11 (SIGSEGV)",
+            "ended with exit code 139, a shell's code for signal 11 (SIGSEGV)",
         ),
     ],
 )  # fmt: skip
-def test_a_process_end_is_described_in_words(returncode, exit_code, number, name, problem, predicate, in_full):
+def test_process_exit_is_described_in_words(returncode, exit_code, number, name, problem, predicate, in_full):
     end = ProcessEnd(returncode)
     assert (end.exit_code, end.number, end.name) == (exit_code, number, name)
     assert (end.problem, end.predicate, end.in_full) == (problem, predicate, in_full)
@@ -106,5 +106,5 @@ def test_signal_numbers_are_named_as_on_linux():
         ("abcde", "a, b, c and 2 more"),
     ],
 )
-def test_names_are_listed_up_to_a_bound(names: str, expected: str) -> None:
+def test_names_are_listed_up_to_a_limit(names: str, expected: str) -> None:
     assert listed([*names]) == expected

@@ -1,4 +1,4 @@
-"""Output matches the golden files; `make golden` rewrites them, and the difference is read."""
+"""Output matches the golden files; `make golden` rewrites them so that the diff can be reviewed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message of oomph begins at a line's start, whatever the script has left on the terminal, and erases nothing."""
+"""An oomph message starts on a new line, whatever the script left on the terminal, and erases nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_supervisor_message_after_a_progress_bar_starts_a_new_line(tmp_path: P
     assert lines[lines.index(BAR) + 1].startswith("oomph: ")
 
 
-def test_a_message_after_a_finished_line_adds_no_blank_line(tmp_path: Path) -> None:
+def test_message_after_a_finished_line_does_not_add_a_blank_line(tmp_path: Path) -> None:
     lines = run(tmp_path, "print('done')\nraise SystemExit(3)\n")
     assert lines[lines.index("done") + 1].startswith("oomph: ")
 
@@ -50,13 +50,13 @@ def test_a_guard_message_after_a_progress_bar_starts_a_new_line_and_wraps(tmp_pa
     assert not [line for line in lines if len(line) > 70]
 
 
-def test_the_saved_stderr_is_plain_text(tmp_path: Path) -> None:
+def test_saved_stderr_is_plain_text(tmp_path: Path) -> None:
     run(tmp_path, f"{SAY}\n", 70, "--color=always")
     (line,) = (tmp_path / "run" / "stderr" / "1.log").read_text().strip().splitlines()
     assert line == "oomph: from the script: " + " ".join(["a word"] * 12)
 
 
-def test_a_dumb_terminal_gets_no_control_characters(tmp_path: Path) -> None:
+def test_dumb_terminal_receives_no_control_characters(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "oomph", "run", "--no-guard", f"--run-dir={tmp_path}/run", "train.py"]
     (tmp_path / "train.py").write_text("import sys\nsys.stderr.write('half')\nraise SystemExit(3)\n")
     seen = on_terminal(command, 70, tmp_path, {**os.environ, "TERM": "dumb"})

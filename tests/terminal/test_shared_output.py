@@ -1,4 +1,4 @@
-"""Every message of oomph begins its line, also in a file or pipe that stdout and stderr share."""
+"""Every oomph message starts on a new line, even in a file or pipe shared by stdout and stderr."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(folder: Path, script: str, shell: str) -> list[str]:
 
 
 @pytest.mark.parametrize("shell", ["> f.txt 2>&1", ">> f.txt 2>> f.txt", "2>&1 | cat > f.txt"])
-def test_no_message_is_appended_to_an_unfinished_stdout_line(tmp_path: Path, shell: str) -> None:
+def test_messages_are_not_appended_to_an_unfinished_stdout_line(tmp_path: Path, shell: str) -> None:
     lines = run(tmp_path, UNFINISHED, shell)
     glued = [line for line in lines if "oomph: " in line and not line.startswith("oomph: ")]
     assert glued == []
@@ -43,7 +43,7 @@ def test_no_message_is_appended_to_an_unfinished_stdout_line(tmp_path: Path, she
 
 
 @pytest.mark.parametrize("shell", ["> f.txt 2>&1", "2>&1 | cat > f.txt"])
-def test_consecutive_messages_have_no_blank_lines_in_between(tmp_path: Path, shell: str) -> None:
+def test_consecutive_messages_are_not_separated_by_blank_lines(tmp_path: Path, shell: str) -> None:
     lines = run(tmp_path, f"{GUARD}\n{GUARD}\n", shell)
     assert lines[0].startswith("oomph: running train.py")
     said = lines.index("oomph: from the script")
@@ -101,7 +101,7 @@ def test_line_start_in_a_pipe_is_unknown_once_the_script_has_started(monkeypatch
     assert not shared.is_at_line_start()
 
 
-def test_line_start_in_a_pipe_is_known_again_after_the_script_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_start_in_a_pipe_is_known_again_after_the_script_exits(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = Pipe(monkeypatch, notes_writes=False)
     shared = SharedOutput(pipe.fd, pipe.fd)
     shared.writers_began()

@@ -1,4 +1,4 @@
-"""The pure parts of what is shown: messages, wrapping, colour, Markdown, tables; and the ticking line."""
+"""The pure parts of terminal output: messages, wrapping, colour, Markdown, tables, and the ticking line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_piped_message_is_one_plain_line() -> None:
     assert message("half", PIPE, at_line_start=False) == "\noomph: half\n"
 
 
-def test_a_terminal_message_is_indented_and_keeps_its_command_whole() -> None:
+def test_terminal_message_is_indented_without_splitting_its_command() -> None:
     command = "oomph run --resume=.oomph/runs/one train.py --epochs 10 --rate 0.1"
     lines = message(f"next           {command}", NARROW, hang=15, command=command).rpartition("\r")[2].splitlines()
     assert lines == ["oomph: next", f"{' ' * 22}{command}"]
@@ -43,7 +43,7 @@ def test_foreign_escape_codes_are_removed_from_messages() -> None:
 
 
 @pytest.mark.parametrize("column", range(2 * 40))
-def test_a_message_starts_a_new_line_at_any_cursor_column(column: int) -> None:
+def test_message_starts_on_a_new_line_whatever_the_cursor_column(column: int) -> None:
     before = "x" * column
     lines = screen((before + message("here", NARROW)).encode(), 40)
     assert "oomph: here" in lines
@@ -116,7 +116,7 @@ def test_colour_is_used_only_on_capable_terminals(
         os.close(theirs)
 
 
-def test_overlong_word_gets_a_separate_line() -> None:
+def test_overlong_word_gets_its_own_line() -> None:
     assert wrapped("a " + "/path" * 20 + " b", 40).split("\n") == ["a", "/path" * 20, "b"]
 
 

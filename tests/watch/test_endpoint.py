@@ -1,4 +1,4 @@
-"""`oomph watch --serve`: its address, and scrapers that are slow, rude or many."""
+"""`oomph watch --serve`: its address, and scrapers that are slow, rude or numerous."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_an_invalid_host_name_is_reported_in_one_sentence(host):
         ("[evil.example]", False),
     ],
 )
-def test_only_requests_whose_host_header_names_this_machine_are_allowed(host, allowed):
+def test_only_requests_whose_host_header_matches_this_machine_are_allowed(host, allowed):
     assert may_be_asked_for(host, "served.example", "gpu7.cluster") is allowed
 
 
@@ -171,7 +171,7 @@ def test_connections_over_the_limit_are_refused_until_others_close(server, monke
     assert get(server)[0] == 200
 
 
-def test_an_aborted_scrape_prints_nothing_to_the_terminal(server, capfd):
+def test_aborted_scrape_prints_nothing_to_the_terminal(server, capfd):
     for _ in range(3):
         with socket.create_connection(server.server_address[:2]) as rude:
             rude.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")

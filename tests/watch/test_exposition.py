@@ -1,4 +1,4 @@
-"""The text for Prometheus, read back by the parser of Prometheus' own client library."""
+"""The text for Prometheus, parsed by Prometheus' own client library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs and GPUs that are shown: the runs that are going on here, the newest one, or the machine."""
+"""Which runs and GPUs are shown: the runs active here, otherwise the latest one, otherwise the machine."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_machine_is_shown_without_a_run(tmp_path):
     assert ([gpu.uuid for gpu in view.gpus], view.jobs) == (["GPU-own"], ())
 
 
-def test_active_run_measurements_replace_the_machines(tmp_path):
+def test_active_runs_measurements_replace_those_of_the_machine(tmp_path):
     run = new_run(tmp_path, "a")
     keep(run, time.time() - 1, time.time())
     feed = Feed(None, tmp_path)
@@ -86,7 +86,7 @@ def test_the_machine_is_measured_when_a_runs_samples_stop(tmp_path):
     keep(run, time.time() - 100)
     view = Feed(None, tmp_path).look()
     assert [gpu.uuid for gpu in view.gpus] == ["GPU-own"]
-    assert view.problems["monitor"].startswith("no sample from the run for 10")
+    assert view.problems["monitor"].startswith("no samples from the run for 10")
     run.close()
 
 
@@ -100,7 +100,7 @@ def test_the_machine_is_no_longer_measured_once_the_run_writes_samples(tmp_path)
     run.close()
 
 
-def test_all_running_runs_are_shown_otherwise_the_newest(tmp_path):
+def test_all_running_runs_are_shown_or_else_the_latest_one(tmp_path):
     first, second, third = (new_run(tmp_path, name, at) for name, at in (("a", 1e9), ("b", 2e9), ("c", 3e9)))
     third.update(status=FINISHED)
     feed = Feed(None, tmp_path)
@@ -190,7 +190,7 @@ def monitored(folder: Path, name: str, at: float) -> Path:
     return path
 
 
-def test_monitored_trainings_are_shown_alongside_runs(tmp_path):
+def test_monitored_training_is_shown_alongside_runs(tmp_path):
     over, now = monitored(tmp_path, "over", 1e9), monitored(tmp_path, "now", time.time())
     run = new_run(tmp_path, "a", 2e9)
     jobs = Feed(None, tmp_path).look().jobs
@@ -202,7 +202,7 @@ def test_monitored_trainings_are_shown_alongside_runs(tmp_path):
     assert runs_of(tmp_path) == [run.path, now, over]
 
 
-def test_the_newest_training_is_shown_when_none_is_running(tmp_path):
+def test_latest_training_run_is_shown_when_none_is_running(tmp_path):
     last = monitored(tmp_path, "last", 3e8)
     run = new_run(tmp_path, "a", 2e8)
     run.update(status=FINISHED)
@@ -223,7 +223,7 @@ def test_only_current_measurements_raise_alerts(tmp_path, monkeypatch):
     assert [alert.fault for alert in Feed(None, tmp_path).look().alerts] == ["hardware-fault"]
 
 
-def test_damaged_and_foreign_folders_are_not_shown_as_runs(tmp_path):
+def test_damaged_and_unrelated_folders_are_not_shown_as_runs(tmp_path):
     for name in ("empty", "damaged"):
         (tmp_path / ".oomph/runs" / name).mkdir(parents=True)
     (tmp_path / ".oomph/runs/damaged/run.json").write_text("{")
@@ -233,7 +233,7 @@ def test_damaged_and_foreign_folders_are_not_shown_as_runs(tmp_path):
     assert runs_of(tmp_path / "missing") == []
 
 
-def test_the_first_view_waits_until_the_driver_reports_a_gpu(tmp_path, monkeypatch):
+def test_first_view_waits_until_the_driver_reports_a_gpu(tmp_path, monkeypatch):
     answers = [(), (), (GpuSample(0, "late"),)]
     monkeypatch.setattr(NoMachine, "sample", lambda self: Sample(time.time(), answers.pop(0)))
     assert [gpu.uuid for gpu in Feed(None, tmp_path).first_look().gpus] == ["late"]

@@ -1,4 +1,4 @@
-"""A session of the live view on a terminal of its own: keys, sizes, signals; afterwards the terminal is as before."""
+"""A live view session on its own terminal: keys, sizes and signals, with the terminal restored afterwards."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_session_reacts_to_keys_and_restores_the_terminal(session):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_view_and_restores_the_terminal(session, number):
+def test_signal_closes_the_view_and_restores_the_terminal(session, number):
     session.until("q quit")
     session.process.send_signal(number)
     assert session.end() == 128 + number
@@ -167,8 +167,8 @@ def test_a_traceback_is_printed_after_leaving_the_alternate_screen(tmp_path):
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_the_view_ends_when_its_terminal_is_closed(tmp_path, told):
-    """An ssh connection that is lost: SIGHUP, if the terminal is the one of its session, and errors in any case."""
+def test_view_exits_when_its_terminal_is_closed(tmp_path, told):
+    """A lost ssh connection: SIGHUP if the terminal controls the view's session, and errors in any case."""
     session = Session(tmp_path, **driver(tmp_path, EIGHT))
     session.until("q quit")
     if told:  # first: once it has seen the error it is ending, and a signal would then end it by itself

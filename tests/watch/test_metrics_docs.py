@@ -1,4 +1,4 @@
-"""The documents on the metrics agree with their table."""
+"""The documentation of the metrics agrees with their table."""
 
 from __future__ import annotations
 
@@ -68,6 +68,6 @@ def test_dashboard_panels_do_not_overlap_and_cover_the_main_metrics():
     assert {"Memory", "Utilisation", "Temperature", "Throttling", "Step time", "Input wait", "Findings"} <= titles
 
 
-def test_the_how_to_names_only_existing_metrics():
+def test_how_to_guide_mentions_only_existing_metrics():
     text = (DOCS / "how-to/watch-a-training.md").read_text()
     assert set(re.findall(r"\boomph_\w+", text)) <= NAMES

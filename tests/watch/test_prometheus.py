@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes `oomph watch --serve`, and answers every query of the dashboard. Debian: `prometheus`."""
+"""A real Prometheus scrapes `oomph watch --serve` and answers every dashboard query. Debian: `prometheus`."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_prometheus_answers_every_dashboard_query(api, words):
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
-def test_promtool_finds_no_problem_in_the_served_metrics(served):
+def test_promtool_finds_no_problems_in_the_served_metrics(served):
     text = get(f"http://{served}/metrics")
     checked = subprocess.run([str(PROMTOOL), "check", "metrics"], input=text, capture_output=True, timeout=LIMIT)
     assert (checked.stdout + checked.stderr, checked.returncode) == (b"", 0)

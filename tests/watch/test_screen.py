@@ -24,7 +24,7 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", views.VIEWS)
 def test_the_screen_matches_the_golden_file(name):
-    """Read the difference; `make golden` writes them anew."""
+    """Review the diff; `make golden` regenerates the files."""
     assert views.screens(views.VIEWS[name]) == (views.GOLDEN / f"{name}.txt").read_text()
 
 
@@ -49,7 +49,7 @@ def test_small_terminal_shows_the_required_size():
     assert "60×12 needed" in plain(views.VIEWS["incidents"], height=11)
 
 
-def test_newest_incident_is_shown_with_any_number_of_gpus():
+def test_latest_incident_is_shown_with_any_number_of_gpus():
     assert "memory-leak" in plain(views.VIEWS["sixteen-gpus"], width=60, height=12)
 
 
@@ -90,7 +90,7 @@ def test_pressing_s_cycles_through_the_sort_orders_of_the_gpus():
     assert first == [("index", 0), ("memory", 1), ("use", 1), ("temperature", 1), ("index", 0)]
 
 
-def test_screen_rows_are_allotted_to_the_parts_by_rank():
+def test_screen_rows_are_allotted_to_sections_by_rank():
     wishes = [Wish(5, 2, 1), Wish(9, 3, 0), Wish(4, 0, 2)]
     assert allot(100, wishes) == [5, 9, 4]
     assert allot(12, wishes) == [3, 9, 0]
@@ -99,13 +99,13 @@ def test_screen_rows_are_allotted_to_the_parts_by_rank():
     assert (cut(5, 5), cut(5, 3), cut(5, 0)) == ((5, 0), (2, 3), (0, 5))
 
 
-def test_a_sparkline_shows_the_newest_values():
+def test_sparkline_shows_the_latest_values():
     assert sparkline([9.0, 0.0, 0.5, 1.0], 3, 1.0) == "▁▅█"
     assert sparkline([0.5], 3, 1.0, ASCII) == "  ="
     assert sparkline([float("nan"), 2.0, -1.0], 4, 1.0) == "  █▁"
     assert sparkline([1.0], 2, 0.0) == " ▁"
 
 
-def test_time_that_no_calendar_has_is_shown_as_unknown():
+def test_time_outside_the_calendar_range_is_shown_as_unknown():
     assert time_of_day(0.0) == "00:00:00"
     assert [time_of_day(seconds) for seconds in (1e300, float("nan"), float("inf"))] == 3 * ["??:??:??"]

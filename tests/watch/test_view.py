@@ -33,7 +33,7 @@ def run(*samples: Sample, **changes: object) -> Run:
 # -- GPUs -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_gpu_shows_its_newest_values_and_charted_history():
+def test_gpu_is_shown_with_its_latest_values_and_a_history_chart():
     view = view_of(NOW, [Sample(NOW - 1, (gpu(0, 0.0),)), Sample(NOW, (gpu(0, 1.0),))], [])
     assert view.gpus[0].values["temperature_celsius"] == 70.0
     assert view.gpus[0].history["temperature_celsius"] == (40.0, 70.0)
@@ -56,7 +56,7 @@ def test_rarely_read_values_are_kept_until_the_next_reading():
     assert "power_limit_watts" not in view_of(NOW, [Sample(NOW - 26, (slow,)), Sample(NOW, (fast,))], []).gpus[0].values
 
 
-def test_gpu_processes_are_kept_until_read_again_or_outdated():
+def test_gpu_processes_are_kept_until_reread_or_outdated():
     old = (GpuProcess(7, 100, "old"),)
     silent = gpu(0, processes=None)
     first, second = gpu(0, processes=old), gpu(0, processes=())
@@ -102,7 +102,7 @@ def test_a_manual_resume_does_not_count_as_a_restart():
     assert job_of(run()).restarts == 0, "nothing is recorded"
 
 
-def test_step_pace_is_measured_afresh_after_a_restart():
+def test_step_rate_is_measured_afresh_after_a_restart():
     before = training(0, steps_total=900, step_seconds_total=90.0)
     after = (
         training(50, steps_total=10, step_seconds_total=1.0),
@@ -111,7 +111,7 @@ def test_step_pace_is_measured_afresh_after_a_restart():
     assert job_of(run(before, *after)).step_seconds == 0.01
 
 
-def test_a_job_leaves_unknown_values_empty():
+def test_unknown_job_values_are_left_empty():
     job = job_of(run())
     assert (job.epoch, job.eta_seconds, job.step_seconds, job.input_wait_ratio, job.micro_batch) == (None,) * 5
     assert job_of(run(training(0, steps_total=5), training(1, steps_total=5))).eta_seconds is None
@@ -130,7 +130,7 @@ def test_an_inactive_run_without_a_recorded_end_is_shown_as_unfinished():
     assert job_of(run(going_on=False, record=ended)).state == FINISHED
 
 
-def test_stopped_run_has_the_state_reported_by_explain():
+def test_stopped_run_is_shown_in_the_state_that_explain_reports():
     failed = RunRecord(("x",), "", "", "", FAILED)
     for ending, state in (({"stopped": True, "interrupted": True}, STOPPED), ({}, FAILED)):
         decided = Event.named("decided", {"action": "finish", "exit_code": 130, "ending": ending}, 1)
@@ -181,7 +181,7 @@ def test_current_finding_is_shown_once_as_an_incident_and_alert():
     assert alone.incidents == alone.alerts == (told,)
 
 
-def test_a_finding_is_an_alert_until_it_ends():
+def test_finding_counts_as_an_alert_until_it_ends():
     leak = {"fault": "memory-leak", "subject": "GPU 0", "kind": ""}
     found, ended = (
         Event.named("finding", leak, 1, time=NOW - 7000),
@@ -223,7 +223,7 @@ def test_findings_differ_by_kind_and_only_the_most_severe_is_exported():
 # -- the document -----------------------------------------------------------------------------------------------------
 
 
-def test_watch_json_has_the_promised_keys():
+def test_watch_json_has_the_documented_keys():
     document = as_document(views.VIEWS["incidents"])
     first = document["gpus"][0]
     assert document["schema"] == 1

@@ -64,7 +64,7 @@ LEAK = ShownIncident(
     "warning",
     "memory-leak",
     "GPU 0",
-    "memory in use grows by 12 MiB a minute; it reaches the limit in 40 minutes",
+    "memory is growing by 12 MiB a minute and will reach the limit in 40 minutes",
     "Look for a list that keeps tensors of every step.",
     finding=True,
 )
@@ -74,7 +74,7 @@ HOT = ShownIncident(
     "warning",
     "thermal-throttle",
     "GPU 0",
-    "slowed down by heat in 9 of the last 60 s",
+    "slowed down by heat for 9 of the last 60 s",
     "Cool the GPU.",
     finding=True,
     ended=NOW - 1500,

@@ -136,5 +136,5 @@ class _Failures:
 def _size(batch: Any) -> int:
     size = batches.size_of(batch)
     if size is None:
-        raise ValueError("the parts of a batch of dataset have different numbers of samples")
+        raise ValueError("the parts of a batch from dataset have different numbers of samples")
     return size

@@ -185,7 +185,7 @@ def _tensors_in(manifest: dict[str, Any], folder: Path) -> tuple[TensorEntry, ..
         raise ValueError(trouble)
     needed = bytes_read_at_once(entries)
     if needed > _SURELY_THERE and needed > (available_bytes() or needed):
-        raise ValueError(f"its contents besides variables take {needed} bytes, more than the available memory")
+        raise ValueError(f"its contents other than variables take {needed} bytes, more than the available memory")
     missing = missing_tensor(manifest["meta"], {entry["name"] for entry in entries})
     if missing is not None:
         raise ValueError(f"its tensor {missing} is missing")
@@ -317,4 +317,4 @@ def format_trouble(folder: Path) -> str | None:
 
 
 def _reads() -> str:
-    return f"this oomph ({__version__}) reads format {SCHEMA}"
+    return f"this version ({__version__}) reads format {SCHEMA}"

@@ -24,8 +24,8 @@ class FinalCheckpoints:
             self._next_bytes *= 2
         fits = "a finished fit take" if self._count == 1 else f"{self._count} finished fits take"
         return (
-            f"the end states of {fits} {self._bytes / 1e6:.0f} MB of the run directory:"
-            " they save a restart from training those fits again, and are deleted when the run finishes"
+            f"the end states of {fits} {self._bytes / 1e6:.0f} MB in the run directory:"
+            " with them, a restart need not train those fits again; they are deleted when the run finishes"
         )
 
 

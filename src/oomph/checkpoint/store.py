@@ -330,7 +330,7 @@ def _as_named(checkpoint: Checkpoint) -> Checkpoint:
     own = _end_name(at.fit) if is_end else _step_name(_number(checkpoint.name), at)
     if checkpoint.name != own:
         what = "the end state" if is_end else f"step {at.step} of epoch {at.epoch}"
-        raise CheckpointError(f"it is {what} of fit {at.fit}, in a folder named for something else")
+        raise CheckpointError(f"it is {what} of fit {at.fit}, in a folder named after something else")
     return checkpoint
 
 

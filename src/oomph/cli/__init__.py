@@ -34,7 +34,7 @@ COMMANDS = {
     ),
     "demo": (
         "oomph.cli.demo",
-        "put a small training through an out-of-memory error and a kill, and compare the results (a few minutes)",
+        "put a small training run through an out-of-memory error and a kill, and compare the results (a few minutes)",
     ),
 }
 """The module and purpose of each verb."""

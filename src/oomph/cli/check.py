@@ -25,12 +25,12 @@ _USAGE = """oomph check [options] SCRIPT.py [arguments of the script ...]
 _EPILOG = """example: oomph check train.py --epochs 5
          oomph check --fit 2 train.py         the second training; the first runs for real
 
-The script runs up to its first training and ends there: nothing after that line runs. A sample of the data is read, \
-and a few steps on a few samples reveal what only running can; their results are thrown away. What the script prints \
-goes to stderr.
+The script runs up to its first training and stops there: nothing after that line runs. A sample of the data is read, \
+and a few steps on a few samples reveal problems that only running can; their results are discarded. The script's \
+output goes to stderr.
 
 exit codes: 0 nothing wrong (warnings allowed), 1 the training will fail or cannot learn, 2 an invalid command line, \
-3 nothing could be checked: the script fails before its training, or has none"""
+3 nothing could be checked: the script fails before training, or does not train"""
 _WITH_VALUE = ("--fit", "--python", "--color")
 
 
@@ -40,9 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--fit", metavar="N", type=positive, default=1, help="check the Nth training; earlier ones run for real")
     add("--full", action="store_true", help="read all of the data once, not just a sample")
-    add(
-        "--tune", action="store_true", help="if steps wait for their data, try changes to the pipeline and measure them"
-    )
+    add("--tune", action="store_true", help="if steps wait for data, try changes to the pipeline and measure them")
     add("--python", metavar="PY", help="the Python to run the script with (default: oomph's, or the active one)")
     add("--json", action="store_true", help="print the findings as JSON on stdout")
 

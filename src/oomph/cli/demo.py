@@ -7,15 +7,15 @@ import argparse
 from oomph.cli.output import one_event, tell, width, width_of_told, write, write_json
 from oomph.terminal.screen import BOLD, GREEN, RED, Heads
 
-SUMMARY = "put a small training through an out-of-memory error and a kill, and compare the results (a few minutes)"
+SUMMARY = "put a small training run through an out-of-memory error and a kill, and compare the results (a few minutes)"
 
 _HEADS: Heads = {"==": BOLD, "   DIED": RED, "ok": GREEN, "FAILED": RED, "every claim held": GREEN}
 
 _EPILOG = """example: oomph demo --keep what-the-demo-left
 
-A small Keras model learns pictures of digits on the CPU with less memory than its batch needs. Without oomph it \
-dies; with oomph it finishes, although it is also killed halfway. The weights are compared with those of an \
-undisturbed training. Needs TensorFlow, but no GPU and no network.
+A small Keras model learns to read digits on the CPU, with less memory than its batch needs. Without oomph it \
+dies; with oomph it finishes, even though it is also killed halfway. The weights are compared with those of an \
+undisturbed run. Needs TensorFlow, but no GPU and no network.
 
 exit codes: 0 every claim held; 1 one did not, or a training failed; 2 a package is not installed"""
 

@@ -214,15 +214,13 @@ def planned_micro_batch(words: Sequence[str], python: str | None) -> int | None:
         say(f"--plan has no effect: {error}")
         return None
     if plan.max_batch is None:
-        say(f"--plan has no effect: {plan.why_open or 'which batch fits is not known'}")
+        say(f"--plan has no effect: {plan.why_open or 'it is not known which batch fits'}")
         return None
     if plan.batch <= plan.max_batch:
         say(f"the batch of {plan.batch} at {plan.place} should fit, as should any up to {plan.max_batch:,}")
         return None
     if not plan.micro_batch:
-        say(
-            f"not even micro-batches of one sample are sure to fit at {plan.place}; the run starts as if without --plan"
-        )
+        say(f"even micro-batches of one sample may not fit at {plan.place}; the run starts as if without --plan")
         return None
     say(f"the batch of {plan.batch} at {plan.place} may not fit: it is trained in micro-batches of {plan.micro_batch}")
     return plan.micro_batch

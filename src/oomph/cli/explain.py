@@ -89,10 +89,10 @@ def run(args: argparse.Namespace) -> int:
 def _run_each(args: argparse.Namespace, targets: Sequence[str]) -> int:
     """Explain the targets one by one, reporting those that cannot be explained. Returns the highest exit code."""
     if args.json:
-        raise UsageError("--json prints one document: name one target")
+        raise UsageError("--json prints one document: specify only one target")
     for option in ("exit_status", "kernel_log"):
         if getattr(args, option) is not None:
-            raise UsageError(f"--{option.replace('_', '-')} applies to a single program: name one target")
+            raise UsageError(f"--{option.replace('_', '-')} applies to a single program: specify only one target")
     codes = []
     for place, target in enumerate(targets):
         if place:
@@ -289,7 +289,7 @@ def _explain_decisions(args: argparse.Namespace) -> int:
     path = Path(args.target or "")
     sources.check_may_be_entered(path)
     if not os.path.isdir(path) or not is_run(path):
-        raise ExamineError(f"{args.target} is not a run directory of oomph: only a run has decisions")
+        raise ExamineError(f"{args.target} is not an oomph run directory: only a run has decisions")
     events = read_journal(path)
     if not events:
         raise ExamineError(why_nothing_is_known(path))
@@ -332,7 +332,7 @@ def _prints_page(args: argparse.Namespace) -> bool:
 def _print_runs(args: argparse.Namespace, found: Sequence[Path]) -> int:
     from oomph.cli import runs
 
-    _check_alone(args, f"{args.target} is a folder of runs: name one of them")
+    _check_alone(args, f"{args.target} is a folder of runs: choose one of them")
     if args.json:
         write_json(runs.list_as_document(found))
     else:

@@ -71,7 +71,7 @@ def _page_of_exception(name: str, width: int) -> tuple[str, dict[str, Any]] | No
 
 
 def _text_of_exception(name: str, found: Sequence[Fault], width: int) -> str:
-    told = f"{name} is an exception class: only the message tells which fault it is. It may be one of these:"
+    told = f"{name} is an exception class: only the message shows which fault it is. It may be one of these:"
     lines = [wrapped(told, width)]
     for fault in found:
         told = f"  {fault.name} ({fault.code}): {fault.summary}"

@@ -27,12 +27,12 @@ _USAGE = """oomph plan [options] SCRIPT.py [arguments of the script ...]
 _EPILOG = """example: oomph plan --gpu 'RTX 4090' train.py --epochs 5
          oomph plan --gpu 24GiB --batch 32,64,128 --html plan.html train.py
 
-The script runs up to its first training and ends there: nothing after that line runs. A few small \
-steps may run to measure their memory; their results are thrown away. What the script prints goes to stderr.
+The script runs up to its first training and stops there: nothing after that line runs. A few small \
+steps may run to measure their memory; their results are discarded. The script's output goes to stderr.
 
 exit codes: 0 the requested batches fit, or nothing says otherwise; 1 a requested batch, or by default the \
-script's own, does not fit; 2 an invalid command line; 3 nothing could be planned: the script fails before its \
-training, or has none"""
+script's own, does not fit; 2 an invalid command line; 3 nothing could be planned: the script fails before \
+training, or does not train"""
 _WITH_VALUE = ("--fit", "--batch", "--gpu", "--policy", "--optimizer", "--python", "--html", "--color")
 _OWN = ("--gpu", "--html", "--json")
 """The options that are probably meant for oomph even after the script; other options are often the script's own."""
@@ -123,7 +123,7 @@ def _tell_late_options(words: Sequence[str]) -> None:
     """Warn about options of this verb that come after the script and are therefore passed to the script."""
     late = [word for word in words[1:] if word.split("=")[0] in _OWN]
     if late:
-        say(f"{late[0].split('=')[0]} comes after the script, so the script gets it; put options of oomph plan first")
+        say(f"{late[0].split('=')[0]} comes after the script, so the script gets it; put oomph plan's options first")
 
 
 def _batches(text: str | None) -> list[int]:
@@ -132,9 +132,9 @@ def _batches(text: str | None) -> list[int]:
         return []
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) > 0 for word in words):
-        raise UsageError(f"--batch takes whole numbers above 0, such as 1,8,32, not {text}")
+        raise UsageError(f"--batch expects whole numbers above 0, such as 1,8,32, not {text}")
     if len(words) > _MOST_BATCHES:
-        raise UsageError(f"--batch takes at most {_MOST_BATCHES} sizes, not {len(words)}")
+        raise UsageError(f"--batch accepts at most {_MOST_BATCHES} sizes, not {len(words)}")
     return sorted({int(word) for word in words})
 
 
@@ -143,13 +143,13 @@ def _fit(text: str) -> int:
     from oomph.reach.channel import MOST_FITS
 
     if not text.isdecimal() or not 1 <= int(text) <= MOST_FITS:
-        raise UsageError(f"--fit takes a whole number from 1 to {MOST_FITS}, not {text or 'an empty value'}")
+        raise UsageError(f"--fit expects a whole number from 1 to {MOST_FITS}, not {text or 'an empty value'}")
     return int(text)
 
 
 def _check_policy(name: str | None) -> None:
     if name is not None and name not in _POLICIES:
-        raise UsageError(f"--policy takes one of {', '.join(_POLICIES)}, not {name or 'an empty value'}")
+        raise UsageError(f"--policy expects one of {', '.join(_POLICIES)}, not {name or 'an empty value'}")
 
 
 def _check_page(path: str | None) -> None:
@@ -157,7 +157,7 @@ def _check_page(path: str | None) -> None:
         return
     folder = Path(path).absolute().parent
     if os.path.isdir(path) or not path:
-        raise UsageError(f"--html takes a file, not {path or 'an empty name'}")
+        raise UsageError(f"--html expects a file, not {path or 'an empty name'}")
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UsageError(f"--html={path} cannot be written: {folder} is not a writable folder")
 

@@ -24,8 +24,8 @@ _EPILOG = f"""example: oomph rehearse --steps 60 train.py --epochs 1
          oomph rehearse --faults kill,oom train.py
 
 The script runs under `oomph run` once undisturbed and once for each fault. It runs in this folder, with its own \
-arguments, and writes its files each time. The report shows which label a killed and resumed run of it gets, such as \
-verified or not-equal, and what to change in the script for a better one.
+arguments, and writes its files each time. The report shows which label the script gets when it is killed and \
+resumed, such as verified or not-equal, and what to change in it for a better one.
 
 {chr(10).join(f"  {fault.name:<20}{fault.what}" for fault in FAULTS)}
 
@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options; the script and its arguments are split off before argparse sees them."""
     parser.usage, parser.epilog = _USAGE, _EPILOG
     add = parser.add_argument
-    add("--faults", metavar="A,B", default=",".join(NAMES), help="rehearse these faults only")
-    add("--steps", metavar="N|all", default="40", help="end each run after N training steps (default: 40)")
+    add("--faults", metavar="A,B", default=",".join(NAMES), help="rehearse only these faults")
+    add("--steps", metavar="N|all", default="40", help="stop each run after N training steps (default: 40)")
     add("--at", metavar="N", type=positive, help="inject the fault after N steps (default: halfway)")
     add("--checkpoint-every", metavar="N|TIME", help="as for oomph run (default: eight checkpoints)")
     add("--python", metavar="PY", help="as for oomph run")
@@ -52,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit",
         metavar="SECONDS",
         type=positive,
-        help="end a run that takes longer (default: 5 times the undisturbed run)",
+        help="stop a run that takes longer (default: 5 times the undisturbed run)",
     )
-    add("--keep", metavar="DIR", help="keep the runs and what they printed in DIR, a new or empty directory")
+    add("--keep", metavar="DIR", help="keep the runs and their output in DIR, a new or empty directory")
     add("--json", action="store_true", help="print the report as JSON on stdout, the progress on stderr")
 
 
@@ -114,5 +114,5 @@ def _steps(text: str) -> int | None:
     if text == "all":
         return None
     if not text.isdigit() or int(text) < 2:
-        raise UsageError(f"--steps takes a number of at least 2, or all, not {text}")
+        raise UsageError(f"--steps expects a number of at least 2, or all, not {text}")
     return int(text)

@@ -19,8 +19,8 @@ _USAGE = """oomph run [options] SCRIPT.py [arguments of the script ...]
 _EPILOG = """example: oomph run --checkpoint-every 5m train.py --epochs 5
          everything after the script belongs to the script
 
-exit codes: the script's own when it ends by itself; 128+n when signal n ended it and oomph does not restart it; \
-93 when oomph gave up on a fault that another start would only repeat; 75 when the run was preempted, or \
+exit codes: the script's own if it exits on its own; 128+n if signal n killed it and oomph does not restart it; \
+93 if oomph gave up because another start would only hit the same fault again; 75 if the run was preempted, or \
 another machine may help: start it again with --resume; 2 for an invalid command line"""
 _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -69,11 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--python", metavar="PY", help="the Python that runs the script (default: oomph's, or the active one)")
     add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
     add("--checkpoint-every", metavar="N|TIME", help="steps (100) or time (30s, 5m); default: by measured cost")
-    add("--micro-batch", metavar="N", type=positive, help="begin with micro-batches of N samples")
+    add("--micro-batch", metavar="N", type=positive, help="start with micro-batches of N samples")
     add(
         "--plan",
         action="store_true",
-        help="first plan the memory of the first training, and begin with micro-batches if its batch may not fit",
+        help="first plan the memory of the first training, and start with micro-batches if its batch may not fit",
     )
     add(
         "--check",
@@ -100,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " wrong results; costs about 2/N of the time",
     )
     _add_what_alters_the_mathematics(parser)
-    add("--json", action="store_true", help="print the summary as JSON on stdout after the script has ended")
+    add("--json", action="store_true", help="print the summary as JSON on stdout after the script exits")
 
 
 def _add_what_alters_the_mathematics(parser: argparse.ArgumentParser) -> None:
@@ -226,7 +226,7 @@ def _check_guarded(args: argparse.Namespace) -> None:
             raise UsageError(f"--{name} needs the guard, but --no-guard switches it off: drop one of them")
     idle = [option for option in _OF_THE_GUARD if getattr(args, option[2:].replace("-", "_"))]
     if idle:
-        say(f"without the guard {' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no effect")
+        say(f"without the guard, {' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no effect")
 
 
 def every(text: str | None) -> tuple[int | None, float | None]:
@@ -235,7 +235,7 @@ def every(text: str | None) -> tuple[int | None, float | None]:
         return None, None
     found = _EVERY.match(text)
     if found is None or float(found[1]) <= 0 or (found[2] is None and "." in found[1]):
-        raise UsageError(f"--checkpoint-every takes steps (100) or a time (30s, 5m, 1h), not {text}")
+        raise UsageError(f"--checkpoint-every expects steps (100) or a time (30s, 5m, 1h), not {text}")
     if found[2] is None:
         return int(found[1]), None
     return None, float(found[1]) * _UNITS[found[2]]

@@ -136,7 +136,7 @@ def list_as_text(runs: Sequence[Path], width: int) -> str:
     for path in runs[:_MOST_SHOWN]:
         record = read_record(path)
         if record is None:
-            told = "written by another oomph" if written_by_another(path) else "run.json is damaged"
+            told = "written by another version" if written_by_another(path) else "run.json is damaged"
         else:
             state = _state(path, record)
             told = f"{RUNNING if state == 'going-on' else state:<10} {shlex.join(record.command)}"

@@ -52,7 +52,7 @@ def _kernel(where: str) -> Iterator[Evidence]:
 
     if where == THIS_MACHINE:
         log = messages()
-        say(f"read {log.count(LINE_END)} lines of the kernel's log since the machine started")
+        say(f"read {log.count(LINE_END)} lines of the kernel log since the machine booted")
         return read_log(io.BytesIO(log), ORIGIN, words())
     _check_file(where)
     return read_file(Path(where), words(), ORIGIN)
@@ -78,7 +78,7 @@ def _target(target: str, path: Path) -> Iterator[Evidence]:
     if os.path.isdir(path):
         check_may_be_entered(path)
         if not is_run(path):
-            raise ExamineError(f"{target} is a directory, but not a run directory of oomph")
+            raise ExamineError(f"{target} is a directory, but not an oomph run directory")
         return _read_run(path)
     _check_file(target)
     if path.suffix == ".py":

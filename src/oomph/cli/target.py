@@ -115,15 +115,15 @@ def _page_of_xid(code: int) -> str:
 
     line = f"NVRM: Xid (PCI:0000:01:00): {code}, pid=1, name=python\n".encode()
     found = diagnose_log(line, origin=ORIGIN)
-    return f"; for Xid {code} in the kernel's log, type oomph explain {found[0].code}" if found else ""
+    return f"; for Xid {code} in the kernel log, type oomph explain {found[0].code}" if found else ""
 
 
 _FIRST_SIGNAL_CODE = 128
 _MEANT = {
-    75: "oomph run exits with 75 when starting elsewhere or later may help.\n"
+    75: "oomph run exits with 75 when starting again elsewhere or later may help.\n"
     "Next: oomph run --resume SCRIPT  (resumes from its last checkpoint)",
     93: "oomph run exits with 93 when another start would only hit the same fault again.\n"
-    "Next: oomph explain RUN  (says which fault, and what to do)",
+    "Next: oomph explain RUN  (shows which fault it was, and what to do)",
     124: "The command timeout exits with 124 when the program ran longer than allowed.",
     126: "A shell exits with 126 when it is not allowed to execute the program.",
     127: "A shell exits with 127 when it cannot find the program.",
@@ -131,7 +131,7 @@ _MEANT = {
     138: "SIGUSR1, 138 in a shell: a scheduler warned that the job will end, but the program has no handler for it.",
     140: "SIGUSR2, 140 in a shell: the program has no handler for it. oomph run saves on SIGTERM and SIGUSR1, not on"
     " SIGUSR2.",
-    143: "SIGTERM, 143 in a shell: a scheduler, a container or a person asked the program to end.",
+    143: "SIGTERM, 143 in a shell: a scheduler, a container or a user asked the program to stop.",
 }
 _NOT_WHY = "The number says that the program failed, not why.\nNext: oomph explain LOG --exit-status={}"
 

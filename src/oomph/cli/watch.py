@@ -23,7 +23,7 @@ _EPILOG = """examples:
   oomph watch --serve 9400         metrics for Prometheus, on this machine only
 
 Without --run it shows the runs in progress in this folder; if there are none, the newest run and the machine. Keys: \
-q quits, p pauses, s sorts the GPUs. Watching changes nothing, and quitting does not end the training.
+q quits, p pauses, s sorts the GPUs. Watching does not change anything, and quitting does not stop training.
 
 exit codes: 0 done; 2 an invalid command line, or an address that cannot be served; 3 no such run"""
 _DUMB = ("", "dumb", "unknown")
@@ -62,11 +62,11 @@ def _asked(run: str | None) -> Path | None:
     from oomph.watch.runs import RunReader
 
     if run and Path(run).exists() and not Path(run).is_dir():
-        raise ExamineError(f"{run} is a file: name the run directory")
+        raise ExamineError(f"{run} is a file: specify the run directory")
     if not run or not Path(run).is_dir():
         raise ExamineError(f"there is no directory {run!r}")
     if RunReader(Path(run)).read() is None:
-        raise ExamineError(f"{run} is not a run directory of oomph: it has neither a readable run.json nor samples")
+        raise ExamineError(f"{run} is not an oomph run directory: it has neither a readable run.json nor samples")
     return Path(run)
 
 

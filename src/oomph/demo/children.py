@@ -139,7 +139,7 @@ def _wait(child: Child, started: float, watch: Callable[[], None]) -> int:
             ticking.tick("training")
             watch()
             if time.monotonic() - started > LONGEST_SECONDS:
-                raise DemoError(f"a training did not end within {LONGEST_SECONDS:.0f} s")
+                raise DemoError(f"training did not finish within {LONGEST_SECONDS:.0f} s")
     return child.returncode or 0
 
 

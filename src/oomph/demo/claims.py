@@ -142,8 +142,8 @@ def _survives(trial: DemoTrial) -> Iterator[Claim]:
         run.ended.returncode == 0 and trial.compared is not None,
     )
     yield Claim(
-        f"{name}: a real out-of-memory error was overcome in micro-batches",
-        f"{run.ooms} met, micro-batches of {run.micro_batch}",
+        f"{name}: recovered from a real out-of-memory error by using micro-batches",
+        f"{run.ooms} occurred, micro-batches of {run.micro_batch}",
         run.ooms >= 1 and run.micro_batch is not None and run.micro_batch < BATCH,
     )
     yield Claim(
@@ -152,7 +152,7 @@ def _survives(trial: DemoTrial) -> Iterator[Claim]:
         run.killed and run.restarts == 1,
     )
     yield Claim(
-        f"{name}: at most {CHECKPOINT_EVERY} of {STEPS} steps done twice",
+        f"{name}: at most {CHECKPOINT_EVERY} of {STEPS} steps repeated",
         f"{run.steps_repeated} of {run.steps}, resumed: {run.exactness}",
         run.steps == STEPS and run.steps_repeated <= CHECKPOINT_EVERY and run.exactness in ("exact", "verified"),
     )
@@ -160,7 +160,7 @@ def _survives(trial: DemoTrial) -> Iterator[Claim]:
 
 
 def _same_accuracy(trial: DemoTrial) -> Claim:
-    text = f"{trial.name}: the same test accuracy as the undisturbed training"
+    text = f"{trial.name}: the same test accuracy as the undisturbed run"
     if trial.compared is None:
         return Claim(text, "no result", False)
     expected, found = trial.compared.accuracies

@@ -80,8 +80,8 @@ class _Demo:
     def run(self) -> Measured:
         """Do all runs and return their measurements."""
         limit = f"{FLOAT32.limit_mb} MB for tensors"
-        self._say(f"A training of {scenario.STEPS} steps on pictures of digits.")
-        self._say(f"Its batch of {scenario.BATCH} does not fit into {limit}.")
+        self._say(f"Training for {scenario.STEPS} steps on images of digits.")
+        self._say(f"The batch of {scenario.BATCH} does not fit into {limit}.")
         self._say("Each run takes 10 to 40 s, the whole demo a few minutes.\n")
         plain = self._plain("plain", FLOAT32, "plain python, memory limited", limited=True)
         self._undisturbed("undisturbed", FLOAT32, "undisturbed, without the limit, for comparison")
@@ -111,7 +111,7 @@ class _Demo:
     def _undisturbed(self, name: str, precision: Precision, title: str, order: str = "forward") -> None:
         ended = self._plain(name, precision, title, order=order)
         if ended.returncode:
-            raise DemoError(f"the undisturbed training failed, so there is nothing to compare with: {ended.error}")
+            raise DemoError(f"the undisturbed run failed, so there is nothing to compare with: {ended.error}")
 
     def _killed(self, name: str, precision: Precision) -> Survived:
         self._say(f"== oomph run, {precision.name}, memory limited, and killed at step {scenario.KILL_AT}")

@@ -92,7 +92,7 @@ def describe(library: Library) -> str:
         return f"{library.soname}: not found"
     version = f" {winner.version}" if winner.version else ""
     entry = f" entry {winner.folder}" if winner.where == "LD_LIBRARY_PATH" else ""
-    return f"{library.soname}{version}: {winner.path} (by {winner.where}{entry})"
+    return f"{library.soname}{version}: {winner.path} (via {winner.where}{entry})"
 
 
 def _quoted(word: str) -> str:

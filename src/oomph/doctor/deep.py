@@ -26,9 +26,9 @@ _SCRIPT = Path(oomph.__file__).parent / "doctor" / "live" / "trials.py"
 _EACH = ("list", "allocate", "matmul", "convolution", "rnn", "mixed-precision", "xla", "bandwidth")
 _WHY = {
     "import": "Nothing works without it.",
-    "list": "TensorFlow may leave out a GPU that the driver shows.",
+    "list": "TensorFlow may skip a GPU that the driver sees.",
     "allocate": "The first GPU memory that TensorFlow allocates.",
-    "matmul": "cuBLAS, and whether the GPU computes what the CPU computes.",
+    "matmul": "cuBLAS, and whether the GPU's results match the CPU's.",
     "convolution": "cuDNN, which TensorFlow loads only at the first convolution.",
     "rnn": "cuDNN's recurrent kernels, or TensorFlow's own.",
     "mixed-precision": "Half-precision kernels.",
@@ -58,7 +58,7 @@ def try_devices(
     count = len(snapshot.driver.devices)
     if snapshot.tensorflow is None or not count:
         reason = "TensorFlow is not installed" if snapshot.tensorflow is None else "no GPU to try"
-        return (DoctorResult(_check("list"), DoctorFinding(SKIP, f"--deep tried nothing: {reason}", note=True)),)
+        return (DoctorResult(_check("list"), DoctorFinding(SKIP, f"--deep did not run: {reason}", note=True)),)
     environ, limits = _environ(snapshot), limits or SilenceLimits()
     results: list[DoctorResult] = []
     for index in range(count):
@@ -143,7 +143,7 @@ def _diagnosed(life: Life, detail: str) -> str:
 def _advice(life: Life, trial: str, detail: str) -> tuple[Remedy, ...]:
     seen = Remedy("See what TensorFlow prints", f"python {_SCRIPT} GPU:0 {trial} 2>&1 | oomph explain -")
     if "differs from the CPU" in detail:
-        broken = Remedy("A GPU that computes wrongly is broken, or overheated: test it", "dcgmi diag -r 3")
+        broken = Remedy("A GPU that returns wrong results is broken or overheated: test it", "dcgmi diag -r 3")
         return (broken, seen)
     return (seen,)
 

@@ -45,7 +45,7 @@ def choose(only: Sequence[str] | None = None, skip: Sequence[str] | None = None)
     unwanted = _named(skip) if skip is not None else set()
     chosen = tuple(check for check in CHECKS if check in wanted and check not in unwanted)
     if not chosen:
-        raise UsageError("--only and --skip leave no check to run")
+        raise UsageError("--only and --skip leave no checks to run")
     return chosen
 
 
@@ -70,7 +70,7 @@ def _named(words: Sequence[str]) -> set[Check]:
             raise UsageError(f"there is no check {word}{hint}")
         found.add(check)
     if not found:
-        raise UsageError("name a check, by its code or name")
+        raise UsageError("specify a check by its code or name")
     return found
 
 
@@ -107,7 +107,7 @@ def _ready(snapshot: Snapshot) -> str:
 
 
 def _left_out(count: int) -> str:
-    return f" {count} other check{'s were' if count > 1 else ' was'} left out." if count else ""
+    return f" {count} other check{'s were' if count > 1 else ' was'} skipped." if count else ""
 
 
 def _tail(results: Sequence[DoctorResult]) -> str:

@@ -52,7 +52,7 @@ def as_document(snapshot: Snapshot, results: Sequence[DoctorResult]) -> dict[str
 def as_exports(mended: Sequence[Repair], snapshot: Snapshot) -> str:
     """Format the repairs as shell commands to evaluate: `eval "$(oomph doctor --fix-env)"`."""
     if not mended:
-        return "# nothing to repair by environment variables\n"
+        return "# nothing that environment variables can repair\n"
     lines: list[str] = []
     for repair in mended:
         lines.append(f"# {repair.why}")
@@ -71,7 +71,7 @@ def _preload(snapshot: Snapshot) -> list[str]:
     ]
     if not lost:
         return []
-    lines = ["# or, if variables come too late (a notebook), before TensorFlow is imported:", "#   import ctypes"]
+    lines = ["# or, if variables come too late (in a notebook), before TensorFlow is imported:", "#   import ctypes"]
     return [*lines, *(f'#   ctypes.CDLL("{path}", ctypes.RTLD_GLOBAL)' for path in lost)]
 
 
@@ -97,7 +97,7 @@ def problem(result: DoctorResult, width: int = USUAL_WIDTH) -> Iterator[str]:
     yield _wrapped(f"{finding.status.upper():5} {check.name} ({check.code}): {finding.message}", width, "      ")
     yield _wrapped(f"      why   {check.why}", width, " " * 12)
     for remedy in finding.remedies:
-        by_itself = " [oomph run does this by itself]" if remedy.action else ""
+        by_itself = " [oomph run does this for you]" if remedy.action else ""
         yield _wrapped(f"      fix   {remedy.text}.{by_itself}", width, " " * 12)
         if remedy.command:
             yield f"              {remedy.command}"

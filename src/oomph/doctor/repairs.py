@@ -112,5 +112,5 @@ def _allocator(snapshot: Snapshot) -> Iterator[Repair]:
     if not value or value in ALLOCATORS:
         return
     close = difflib.get_close_matches(value.strip().lower(), ALLOCATORS, n=1, cutoff=0.75)
-    why = f"TensorFlow knows no allocator {value!r}, and silently uses its own"
+    why = f"TensorFlow does not know allocator {value!r}, and silently uses its own"
     yield Repair("TF_GPU_ALLOCATOR", close[0] if close else None, why)

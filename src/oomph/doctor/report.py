@@ -69,7 +69,7 @@ def _facts(snapshot: Snapshot) -> Iterator[str]:
             f" {' '.join(tensorflow.capabilities)}"
         )
         yield (
-            f"tensorflow {tensorflow.version}: {built if tensorflow.cuda is not False else 'no CUDA'} (by"
+            f"tensorflow {tensorflow.version}: {built if tensorflow.cuda is not False else 'no CUDA'} (source:"
             f" {tensorflow.source})"
         )
     yield (

@@ -150,7 +150,7 @@ class TensorFlow:
     """The architectures for which it contains code. A name such as sm_80 means machine code; compute_90 means PTX and,
     for most kernels, machine code as well."""
     source: str = "unknown"
-    """The source of these facts, such as "build_info.py", "the table of releases" or "unknown"."""
+    """The source of these facts, such as "build_info.py", "the release table" or "unknown"."""
     loader: str = ""
     """The library that loads the CUDA libraries, libtensorflow_framework.so.2; empty if it was not found."""
     runpath: tuple[str, ...] = ()

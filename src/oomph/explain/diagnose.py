@@ -91,7 +91,7 @@ def _facts(evidence: object) -> Iterator[Evidence]:
 
 def _not_evidence(given: object) -> TypeError:
     wanted = "an exception, or a list of oomph.Evidence"
-    return TypeError(f"diagnose() takes {wanted}, not {type(given).__name__}; `oomph explain FILE` reads a log")
+    return TypeError(f"diagnose() expects {wanted}, not {type(given).__name__}; `oomph explain FILE` reads a log")
 
 
 class _Reading:

@@ -134,8 +134,8 @@ def _quoted(text: str, width: int, hang: str) -> str:
     return wrapped(_clean(text), width, f"     {hang}", "     ")
 
 
-_BY_ITSELF = "[oomph run does this by itself]"
-_IN_VAIN = "[oomph run does this by itself, and gave up in this run]"
+_BY_ITSELF = "[oomph run does this for you]"
+_IN_VAIN = "[oomph run does this for you, but gave up in this run]"
 
 
 def _advice(number: int, remedy: Remedy, width: int, by_oomph: str = _BY_ITSELF) -> Iterator[str]:
@@ -174,7 +174,7 @@ def _next(diagnoses: Sequence[Diagnosis]) -> str:
     if not diagnoses:
         return "Next: oomph run SCRIPT  (keeps the script alive, and keeps the evidence of a failure)"
     if run := next((run for diagnosis in diagnoses if (run := diagnosis.captured.get(RUN))), ""):
-        return _clean(f"Next: oomph explain {shlex.quote(run)}  (all that oomph kept of that run)")
+        return _clean(f"Next: oomph explain {shlex.quote(run)}  (everything that oomph kept from that run)")
     return f"Next: oomph explain {diagnoses[0].code}  (why it happens, how to tell it from its neighbours)"
 
 

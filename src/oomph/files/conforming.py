@@ -40,7 +40,7 @@ def conforms(value: object, kind: Any) -> bool:
         return isinstance(value, Mapping) and all(
             conforms(key, parts[0]) and conforms(each, parts[1]) for key, each in value.items()
         )
-    raise TypeError(f"{kind} is not a type of JSON values")
+    raise TypeError(f"{kind} is not a JSON value type")
 
 
 def _is_int(value: object) -> bool:

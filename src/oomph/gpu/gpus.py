@@ -22,7 +22,7 @@ class Gpus:
     def problem(self) -> str:
         """The reason for missing values, in words."""
         if self._nvml.is_missing and not self._smi.problem:
-            return f"{self._nvml.problem}: nvidia-smi is queried instead, every {POLL_SECONDS:g} s"
+            return f"{self._nvml.problem}: using nvidia-smi instead, every {POLL_SECONDS:g} s"
         return self._nvml.problem
 
     def read(self, now: float) -> list[Reading]:

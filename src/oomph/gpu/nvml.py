@@ -73,7 +73,7 @@ class Nvml:
             return
         self._events = Events(self._nvml, self._devices)
         if not self._devices and not self._lost and not self.problem:
-            self.problem = "the NVIDIA driver shows no GPU"
+            self.problem = "the NVIDIA driver sees no GPU"
 
     def _start(self) -> str:
         try:
@@ -116,7 +116,7 @@ class Nvml:
         for device in self._devices:
             self.asking = f"GPU {device.index}"
             readings.append(device.read(now))
-        self.asking = "the events of the driver"
+        self.asking = "the driver's events"
         events = self._events.new() if self._events else {}
         for place, reading in enumerate(readings):
             new = events.get(reading.uuid, ())
@@ -138,7 +138,7 @@ class Nvml:
 
 
 def _in_words(error: Any) -> str:
-    return _PROBLEMS.get(error.value, f"NVML does not start: {error}")
+    return _PROBLEMS.get(error.value, f"NVML failed to start: {error}")
 
 
 def _mig_instances(nvml: Any, handle: Any, index: int, slow_at: float) -> Iterator[ListedGpu]:

@@ -114,7 +114,7 @@ class Smi:
             self.problem = f"nvidia-smi says: {said.strip().splitlines()[0]}"
             return []
         if not rows:
-            self.problem = "the NVIDIA driver shows no GPU"
+            self.problem = "the NVIDIA driver sees no GPU"
         return [self._reading(row) for row in rows if len(row) == width and row[0].isdecimal()]
 
     def _reading(self, row: Sequence[str]) -> Reading:
@@ -131,12 +131,12 @@ def _run(command: list[str]) -> tuple[str, str]:
     try:
         done = run(command, {**os.environ, "LC_ALL": "C"}, _LIMIT_SECONDS, stderr=subprocess.STDOUT)
     except TimeoutError:
-        return "", f"nvidia-smi does not answer within {_LIMIT_SECONDS:g} s"
+        return "", f"nvidia-smi did not respond within {_LIMIT_SECONDS:g} s"
     except OSError as error:
         return "", f"nvidia-smi cannot be started: {error.strerror}"
     said = done.output.decode(errors="replace").strip()
     if done.returncode or not said:
-        first = said.partition("\n")[0].strip() or f"it ended with exit code {done.returncode}"
+        first = said.partition("\n")[0].strip() or f"it exited with code {done.returncode}"
         return said, f"nvidia-smi says: {first}"
     return said, ""
 

@@ -104,7 +104,7 @@ class _FaultInjection(testing.Injector):
     def _fire(self) -> None:
         mark_fired(self._run_dir)
         self._fits.note(RehearsedFault(fault=self._injection.fault))
-        self._fits.say(f"rehearsal: {self._injection.fault} now")
+        self._fits.say(f"rehearsal: injecting {self._injection.fault} now")
 
     def _stop(self) -> NoReturn:
         """Record the training state, and exit the completed rehearsal with code 0."""

@@ -50,7 +50,7 @@ def install(trainer: Any, session: Session) -> None:
         _probe()
     except UnsupportedError as error:
         session.journal.write(GuardFailed(reason=str(error)))
-        session.say(f"unknown version of Keras ({error}); the script runs unguarded")
+        session.say(f"unsupported version of Keras ({error}); the script runs unguarded")
         return
     for row in support.missing():
         session.journal.write(FeatureOff(name=row.path, feature=row.feature.meaning))
@@ -150,7 +150,7 @@ def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
             older = fit.older_checkpoint()
             if older is None:
                 leaving.refuse(fits, fit.identity.site, because("in-words", text=str(error)))
-            fits.say(f"using the checkpoint before it, {older.name}")
+            fits.say(f"using the previous one, {older.name}")
             fit.resume_from(older)
 
 

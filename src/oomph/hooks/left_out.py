@@ -54,7 +54,7 @@ class LeftOut:
         if told is False or not new or not session.is_owner_now():
             return
         self._searched.update(new)
-        why = "to name the records that were left out" if told else "to see whether records were left out"
+        why = "to identify the records that were left out" if told else "to see whether records were left out"
         session.say(f"reading the data again {why}, for at most {_SECONDS:.0f} s")
         until = time.monotonic() + _SECONDS
         stages = (below for each in new for below in TENSORFLOW.dataset_inputs.call(each))

@@ -144,7 +144,7 @@ class GuardedPredict:
         for one, *others in zip(whole, *parts, strict=True):
             rows = [leaf.shape[0] if leaf.shape.rank else None for leaf in others]
             if rows != [first, samples - first]:
-                return ProbeFinding(samples, conclusive=False, obstacle="it does not return one output for each sample")
+                return ProbeFinding(samples, conclusive=False, obstacle="it does not return one output per sample")
             if one.dtype.is_floating:
                 tolerance = max(tolerance, _ROUNDING.get(one.dtype.name, 0.1))
                 joined = tf.cast(tf.concat(others, 0), tf.float64).numpy()
@@ -160,7 +160,7 @@ def _judge(promise: Promise, finding: ProbeFinding, inexact: str | None) -> Prom
     if finding.obstacle:
         reason = finding.obstacle
     elif finding.conclusive and not finding.equal:
-        reason = "the outputs of a sample depend on its neighbours"
+        reason = "a sample's outputs depend on its neighbours"
     elif not finding.conclusive and promise.kind != EXACT:
         reason = f"{promise.reason}, and {finding.why_nothing}"
     elif finding.no_memory:

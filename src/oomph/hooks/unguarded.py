@@ -90,8 +90,8 @@ class _Seen:
             site = call_site()
             session.journal.write(LoopSeen(site=site, loops=enclosing_loops(sys._getframe(1)), restored=restored))
             session.say(
-                f"watching the training loop at {site} (a custom loop: a restart starts it over; oomph.steps makes"
-                " it resumable, and @oomph.guard on its step splits batches that do not fit)"
+                f"watching the training loop at {site} (a custom loop, which a restart starts over; oomph.steps makes "
+                "it resumable, and @oomph.guard on its step splits batches that do not fit)"
             )
         if session.pulse.phase in (Phase.OWN_CODE, Phase.LOOP):
             session.pulse.beat(Phase.LOOP)
@@ -219,8 +219,8 @@ class WatchedSteps:
             ooms=recovery.ooms, seconds=round(recovery.seconds, 3),
         ))  # fmt: skip
         self._fits.say(
-            f"recovered in {recovery.seconds:.1f} s: {self._during} runs its batch of {recovery.batch} as"
-            f" micro-batches of {recovery.micro_batch}"
+            f"recovered in {recovery.seconds:.1f} s: {self._during} now splits its batch of {recovery.batch} into "
+            f"micro-batches of {recovery.micro_batch}"
         )
 
     def probe_failed(self, failed: FailedProbe) -> None:

@@ -42,7 +42,7 @@ def _listen(installed: Sequence[Any]) -> None:
         try:
             arrivals.listen()
         except Exception as error:
-            sys.stderr.write(f"oomph: {type(error).__name__}: {error}; the loss of a custom loop stays unknown\n")
+            sys.stderr.write(f"oomph: {type(error).__name__}: {error}; the losses of custom loops remain unknown\n")
 
 
 def _install(trainer: ModuleType, channel: Channel) -> Any:

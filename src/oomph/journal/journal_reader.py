@@ -152,7 +152,10 @@ def foreign_format(run_dir: Path) -> str | None:
     for path in sorted((run_dir / "journal").glob("*.jsonl")):
         schema = _schema(path)
         if isinstance(schema, int) and schema != SCHEMA:
-            return f"its journal was written by another oomph, in format {schema}; this one reads format {SCHEMA}"
+            return (
+                f"its journal was written by another version of oomph, in format {schema}; this one reads format"
+                f" {SCHEMA}"
+            )
     return None
 
 

@@ -20,11 +20,11 @@ def _lines() -> Iterator[str]:
     yield "# What the monitor finds\n"
     yield "Generated from `src/oomph/monitor/detectors` by `python -m oomph.monitor.docs`.\n"
     yield "The monitor samples once a second and examines the latest samples. A finding is a notice, a warning, or"
-    yield "critical: the training will fail, or its results may be wrong. Each is reported once, and again only if it"
-    yield "becomes more severe, or recurs after ten minutes without it. It is over once it has been absent for a"
-    yield "minute and three checks: then `oomph watch` shows it as past, and journal and summary of the run say how"
+    yield "critical: training will fail, or its results may be wrong. Each is reported once, and again only if it"
+    yield "becomes more severe or recurs after ten minutes without it. It is over once it has been absent for a"
+    yield "minute and three checks: `oomph watch` then shows it as past, and the run's journal and summary say how"
     yield "long it lasted.\n"
-    yield "| finds | fault | what counts, and why |"
+    yield "| what it finds | fault | what counts, and why |"
     yield "| --- | --- | --- |"
     found_by = [(detector.description, detector.faults) for detector in DETECTORS]
     for docstring, faults in (*found_by, (fragmentation.__doc__, fragmentation.FAULTS)):

@@ -27,7 +27,7 @@ class Finding:
     subject: str
     """The part affected: "GPU 0", "host memory", "input pipeline", "loss"."""
     message: str
-    """One sentence with the values: "memory in use grows by 12 MiB a minute; it reaches the limit in 40 minutes"."""
+    """One sentence with the values: "the script's memory is growing by 12 MiB a minute"."""
     severity: Severity = "warning"
     """The severity. A notice needs no action yet; critical means that the training will fail, or its results are
     wrong."""

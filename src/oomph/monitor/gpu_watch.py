@@ -144,7 +144,7 @@ class GpuWatch:
         if seconds <= _SILENT_SECONDS:
             return known
         asked, problem = self._thread.asking or "the driver", f"no answer for {seconds:.0f} s"
-        self.problem = f"{asked}: {problem}; nothing else is queried meanwhile"
+        self.problem = f"{asked}: {problem}; nothing else can be queried meanwhile"
         number = asked.removeprefix("GPU ")
         if not number.isdecimal():
             return known

@@ -55,19 +55,19 @@ _SLOW = 10.0
 
 METRICS: tuple[Metric, ...] = (
     _gpu("memory_used_bytes", "bytes", "Memory in use.", "nvmlDeviceGetMemoryInfo_v2", hw="hw.gpu.memory.usage"),
-    _gpu("memory_total_bytes", "bytes", "Memory of the GPU.", "nvmlDeviceGetMemoryInfo_v2", hw="hw.gpu.memory.limit"),
+    _gpu("memory_total_bytes", "bytes", "Total GPU memory.", "nvmlDeviceGetMemoryInfo_v2", hw="hw.gpu.memory.limit"),
     _gpu("memory_reserved_bytes", "bytes", "Memory reserved by the driver.", "nvmlDeviceGetMemoryInfo_v2"),
     _gpu(
         "utilization_ratio",
         "ratio",
-        "Share of the last second, or less, in which a kernel ran.",
+        "Share of the last second, or less, during which a kernel ran.",
         "nvmlDeviceGetUtilizationRates",
         hw="hw.gpu.utilization",
     ),
     _gpu(
         "memory_utilization_ratio",
         "ratio",
-        "Share of time in which memory was accessed.",
+        "Share of time during which memory was accessed.",
         "nvmlDeviceGetUtilizationRates",
     ),
     _gpu(
@@ -81,7 +81,7 @@ METRICS: tuple[Metric, ...] = (
     _gpu(
         "memory_temperature_celsius",
         "celsius",
-        "Temperature of the memory.",
+        "Memory temperature.",
         "NVML_FI_DEV_MEMORY_TEMP",
         family="temperature_celsius",
         labels={"sensor": "memory"},
@@ -132,7 +132,7 @@ METRICS: tuple[Metric, ...] = (
     _gpu(
         "sm_clock_max_hertz",
         "hertz",
-        "Highest clock.",
+        "Maximum clock.",
         "nvmlDeviceGetMaxClockInfo",
         family="clock_max_hertz",
         labels={"clock": "sm"},
@@ -141,7 +141,7 @@ METRICS: tuple[Metric, ...] = (
     _gpu(
         "clocks_event_reasons",
         "",
-        "The reasons for the current clocks, a bit mask.",
+        "The reasons for the current clocks, as a bit mask.",
         "nvmlDeviceGetCurrentClocksEventReasons",
     ),
     _gpu(
@@ -188,7 +188,7 @@ METRICS: tuple[Metric, ...] = (
     _gpu(
         "pcie_replays_total",
         "",
-        "PCIe transfers that were repeated.",
+        "PCIe transfers that were retried.",
         "nvmlDeviceGetPcieReplayCounter",
         kind="counter",
         every_seconds=_SLOW,
@@ -197,7 +197,7 @@ METRICS: tuple[Metric, ...] = (
     _gpu(
         "pcie_width_max",
         "",
-        "PCIe lanes that the GPU and its slot have.",
+        "PCIe lanes that the GPU and its slot support.",
         "nvmlDeviceGetMaxPcieLinkWidth",
         every_seconds=_SLOW,
     ),
@@ -206,12 +206,12 @@ METRICS: tuple[Metric, ...] = (
     _gpu(
         "recovery_action",
         "",
-        "What NVML advises: 0 nothing, 1 reset the GPU, 2 reboot, 3 drain peers, 4 drain and reset.",
+        "The action that NVML recommends: 0 none, 1 reset the GPU, 2 reboot, 3 drain peers, 4 drain and reset.",
         "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION",
         every_seconds=_SLOW,
     ),
     Metric("host", "cpu_ratio", "ratio", "Share of all cores in use.", source="/proc/stat"),
-    Metric("host", "memory_used_bytes", "bytes", "Memory in use: total less available.", source="/proc/meminfo"),
+    Metric("host", "memory_used_bytes", "bytes", "Memory in use: total minus available.", source="/proc/meminfo"),
     Metric(
         "host",
         "memory_total_bytes",
@@ -221,7 +221,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("host", "swap_used_bytes", "bytes", "Swap in use.", source="/proc/meminfo", every_seconds=_SLOW),
     Metric("process", "resident_bytes", "bytes", "Resident memory of the script's processes.", source="/proc/PID/stat"),
-    Metric("process", "cpu_cores", "", "Cores that the script's processes keep busy.", source="/proc/PID/stat"),
+    Metric("process", "cpu_cores", "", "Cores kept busy by the script's processes.", source="/proc/PID/stat"),
     Metric(
         "process",
         "read_bytes_total",
@@ -231,11 +231,11 @@ METRICS: tuple[Metric, ...] = (
         source="/proc/PID/io",
         every_seconds=_SLOW,
     ),
-    Metric("training", "epoch", "", "The epoch, from 1.", source="Keras"),
-    Metric("training", "epochs", "", "Epochs of the current fit.", source="Keras"),
-    Metric("training", "step_of_epoch", "", "Steps done in this epoch.", source="Keras"),
-    Metric("training", "steps_per_epoch", "", "Steps of an epoch, where known.", source="Keras"),
-    Metric("training", "steps_total", "", "Steps done.", kind="counter", source="Keras"),
+    Metric("training", "epoch", "", "The current epoch, counted from 1.", source="Keras"),
+    Metric("training", "epochs", "", "Epochs in the current fit.", source="Keras"),
+    Metric("training", "step_of_epoch", "", "Steps completed in this epoch.", source="Keras"),
+    Metric("training", "steps_per_epoch", "", "Steps per epoch, if known.", source="Keras"),
+    Metric("training", "steps_total", "", "Steps completed.", kind="counter", source="Keras"),
     Metric(
         "training", "step_seconds_total", "seconds", "Time spent in steps.", kind="counter", source="time.monotonic"
     ),
@@ -256,8 +256,8 @@ METRICS: tuple[Metric, ...] = (
         source="the iterator's get_next",
     ),
     Metric("training", "examples_total", "", "Samples trained on.", kind="counter", source="Keras"),
-    Metric("training", "loss", "", "The loss that Keras shows: in most models the mean of the epoch.", source="Keras"),
-    Metric("training", "recent_loss", "", "The mean loss of the steps since the last reading.", source="Keras"),
+    Metric("training", "loss", "", "The loss that Keras shows: for most models, the epoch's mean.", source="Keras"),
+    Metric("training", "recent_loss", "", "The mean loss over the steps since the last reading.", source="Keras"),
     Metric("training", "not_finite_loss", "", "1 if the loss is NaN or infinite.", source="Keras"),
     Metric(
         "training",
@@ -270,18 +270,20 @@ METRICS: tuple[Metric, ...] = (
         "training",
         "allocator_in_use_bytes",
         "bytes",
-        "Memory that TensorFlow's tensors hold.",
+        "Memory held by TensorFlow's tensors.",
         source="TFE_GetMemoryInfo",
     ),
-    Metric("training", "allocator_peak_bytes", "bytes", "The most so far.", source="TFE_GetMemoryInfo"),
+    Metric("training", "allocator_peak_bytes", "bytes", "The peak so far.", source="TFE_GetMemoryInfo"),
     Metric(
         "training",
         "allocator_limit_bytes",
         "bytes",
         "Memory that TensorFlow may use.",
-        source="the pool limit of the device",
+        source="the device's pool limit",
     ),
-    Metric("training", "micro_batch", "", "Size of the micro-batches; absent while batches are whole.", source="oomph"),
+    Metric(
+        "training", "micro_batch", "", "Size of the micro-batches; absent if batches are not split.", source="oomph"
+    ),
 )
 """All metrics."""
 

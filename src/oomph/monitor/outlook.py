@@ -55,7 +55,7 @@ class Outlook:
         number = round(self.units)
         units = f" ({counted(number, self.unit, ',')})" if self.unit else ""
         after = "" if self.remaining is None or self.seconds < self.remaining else ", after this training ends"
-        return f"; it reaches the limit in {about(self.seconds)}{units}{after}"
+        return f" and will reach the limit in {about(self.seconds)}{units}{after}"
 
     @property
     def evidence(self) -> dict[str, Any]:

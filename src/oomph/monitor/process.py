@@ -38,7 +38,7 @@ class SamplerProcess:
         try:
             self._process = _start(run_dir, script_pid)
         except OSError as error:
-            self.problem = f"the sampler cannot be started: {error.strerror}"
+            self.problem = f"cannot start the sampler: {error.strerror}"
 
     @property
     def alive(self) -> bool:
@@ -54,7 +54,7 @@ class SamplerProcess:
         changes = from_documents([self._parse(line) for line in lines])
         if was_ended and self._process is not None:
             self._process.end()
-            self.problem = self.problem or "the sampler was ended: nothing more is measured"
+            self.problem = self.problem or "the sampler exited: nothing is being measured"
         return changes
 
     def findings(self) -> tuple[Finding, ...]:

@@ -147,10 +147,10 @@ def main(words: Sequence[str]) -> int:
     try:
         lock = _locked(run_dir)
     except BlockingIOError:
-        parent.tell_problem(f"another sampler is already at work in {run_dir}")
+        parent.tell_problem(f"another sampler is already running in {run_dir}")
         return 1
     except OSError as error:
-        parent.tell_problem(f"no samples can be kept in {run_dir}: {error.strerror}")
+        parent.tell_problem(f"cannot store samples in {run_dir}: {error.strerror}")
         return 1
     thread = GpuThread(Gpus())
     store = Store(run_dir)

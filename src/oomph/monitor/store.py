@@ -105,7 +105,7 @@ class Store:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(lock)
-            raise OSError(errno.EAGAIN, "another process writes them") from None
+            raise OSError(errno.EAGAIN, "another process is writing them") from None
         return lock
 
     def _flush(self) -> None:
@@ -114,7 +114,7 @@ class Store:
 
     def _fail(self, error: OSError) -> None:
         """Abandon the tail, which may end in an incomplete line. A later sample starts a new tail."""
-        self.problem = f"samples are not kept: {error.strerror or error}"
+        self.problem = f"samples are not stored: {error.strerror or error}"
         self._missed += 1
         self._release_tail()
 

@@ -64,10 +64,10 @@ def admitted(new: Any, old: Any = NOTHING) -> Any:
         old: the current value; a tuple represents all of its items.
     """
     if old is not NOTHING and new is not old and is_called(old):
-        raise RefusedError(f"a replacement for a {type(old).__name__}, which can be called")
+        raise RefusedError(f"a replacement for a {type(old).__name__}, which is callable")
     for part in _flat(new):
         if is_called(part) and not any(part is known for known in _flat(old)):
-            raise RefusedError(f"a {type(part).__name__}, which can be called: a checkpoint must not choose it")
+            raise RefusedError(f"a {type(part).__name__}, which is callable: a checkpoint must not choose it")
     if is_from_elsewhere():
         _refuse_of_elsewhere(new, old)
     return new
@@ -76,12 +76,12 @@ def admitted(new: Any, old: Any = NOTHING) -> Any:
 def _refuse_of_elsewhere(new: Any, old: Any) -> None:
     """Refuse any text that this process does not already hold there, and functions in a different order."""
     if not holds_all(old, new):
-        raise RefusedError("a text, from a checkpoint that was not written in this place")
+        raise RefusedError("text from a checkpoint that was not written here")
     own = {type(part) for part in _flat(new) if code.is_users(type(part).__module__)}
     if own and not own <= set(map(type, _flat(old))):
-        raise RefusedError("an object of another class, from a checkpoint that was not written in this place")
+        raise RefusedError("an object of a different class, from a checkpoint that was not written here")
     if type(old) is Among and any(map(is_called, _flat(new))):
-        raise RefusedError("a function in a container, from a checkpoint that was not written in this place")
+        raise RefusedError("a function in a container, from a checkpoint that was not written here")
 
 
 def may_lose(things: Iterable[Any]) -> bool:
@@ -203,7 +203,7 @@ class OwnTypes:
             self._known = {path_of(kind): kind for kind in (*_defined(), *self._met) if is_made_as_data(kind)}
         found = self._known.get(path) if type(path) is str else None
         if found is None:
-            raise CannotGiveBackError(f"{str(path)[:100]}, which is not one of the script's types of data")
+            raise CannotGiveBackError(f"{str(path)[:100]}, which is not one of the script's data types")
         return found
 
 

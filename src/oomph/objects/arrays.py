@@ -277,7 +277,7 @@ def _made(name: str, content: Value) -> Any:
     """Create a new table with this content. Raises CannotGiveBackError if that is impossible."""
     pandas = sys.modules.get("pandas")
     if pandas is None or content[0] == "large frame" or name not in ("DataFrame", "Series"):
-        raise CannotGiveBackError("a table of pandas")
+        raise CannotGiveBackError("a pandas table")
     _, index, names, *columns = content
     found = [_column(pandas, each) for each in columns]
     made_index, made_names = _made_index(pandas, index), _made_index(pandas, names)
@@ -293,7 +293,7 @@ def _made(name: str, content: Value) -> Any:
 def _column(pandas: Any, value: Value) -> Any:
     if value[0] == "items":
         if value[1] not in ("object", *_DTYPES):
-            raise CannotGiveBackError("a pandas table with an unknown type of column")
+            raise CannotGiveBackError("a pandas table with an unknown column type")
         return pandas.array(_items(value[2:]), dtype=value[1]) if value[1] != "object" else _objects(value[2:])
     if value[0] == "text":
         raise CannotGiveBackError("a pandas table that contains objects")

@@ -31,7 +31,7 @@ class Id(int):
     """A number that may be the `id` of an object, and would then differ in another process."""
 
 
-_LACKS = "it holds functions, and the checkpoint was not written in this place"
+_LACKS = "it contains functions, and the checkpoint was not written here"
 
 
 class Mapping(Kind):

@@ -242,7 +242,7 @@ def bring_to(
         now, wanted = dict(generator.gi_frame.f_locals), zip(content[1::2], content[2::2], strict=True)
         put_at(generator, content[0], {name: decode(held, now.get(name, NOTHING)) for name, held in wanted})
     elif receives(generator):
-        raise CannotGiveBackError("a generator that values are sent to", GENERATOR)
+        raise CannotGiveBackError("a generator that receives values through send()", GENERATOR)
     elif content != _ENDED and not _is_of_this_code(generator.gi_code, content):
         raise CannotGiveBackError("the state of a different generator")
     else:
@@ -275,7 +275,7 @@ def _run_forward(
             break
         if _holds(generator, content, graph, new):
             return
-    raise CannotGiveBackError("a generator that cannot be run to its saved position", GENERATOR)
+    raise CannotGiveBackError("a generator that cannot be advanced to its saved position", GENERATOR)
 
 
 def _holds(generator: Any, content: Value, graph: Any, new: Mapping[str, tuple[str, Value]]) -> bool:

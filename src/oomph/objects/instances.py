@@ -83,9 +83,11 @@ class Instance(Kind):
 
         gone = [name for name in now if name not in wanted]
         if any(is_called(now[name]) and not hides_nothing(kind, name) for name in gone):
-            raise CannotGiveBackError("it lacks a function, so that the method of its class would be called instead")
+            raise CannotGiveBackError(
+                "a function is missing from it, so the method of its class would be called instead"
+            )
         if not may_lose(now[name] for name in gone):
-            raise CannotGiveBackError("it lacks a function, in a checkpoint that was not written in this place")
+            raise CannotGiveBackError("a function is missing from it in a checkpoint that was not written here")
         for name in gone:
             self._remove(thing, name)
         put_each(wanted.items(), decode, now, put)

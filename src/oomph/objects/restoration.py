@@ -168,7 +168,7 @@ class Restoration:
             raise CannotGiveBackError("an array without a shape")
         self._copied[key] += 1
         if self._copied[key] > _MOST_COPIES:
-            raise CannotGiveBackError("many copies of one array")
+            raise CannotGiveBackError("too many copies of one array")
         flat = np.frombuffer(self._changes.arrays[key], values.dtype_of(dtype))
         # A file, or an iterator that fills its buffers, may grow between the fingerprint and the copy.
         return flat.copy() if len(shape) == 1 else flat.reshape(shape).copy("F" if order == "F" else "C")

@@ -127,7 +127,7 @@ def kind_of_tag(tag: str) -> Kind:
     known |= {kind.tag: kind for kind in map(instances.Attributed, filter(_may_have_attributes, _BY_CLASS.values()))}
     known |= {"array": arrays.NumberArray(), "object array": arrays.ObjectArray(), "tensor": arrays.Tensor()}
     if tag not in known:
-        raise ValueError(f"no kind of objects is called {tag}")
+        raise ValueError(f"unknown kind of object: {tag}")
     return known[tag]
 
 

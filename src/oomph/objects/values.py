@@ -107,13 +107,13 @@ def text_of(dtype: Any) -> str:
 def dtype_of(text: str) -> Any:
     """Convert text from `text_of` back to a NumPy dtype. Raises TypeError unless it describes numbers or text."""
     if type(text) is not str or not _DTYPE.fullmatch(text):
-        raise TypeError(f"no dtype: {str(text)[:40]}")
+        raise TypeError(f"not a dtype: {str(text)[:40]}")
     try:
         found = np.dtype(text)
     except TypeError:
         found = np.dtype(tf.as_dtype(text).as_numpy_dtype)
     if found.hasobject or found.names is not None:
-        raise TypeError(f"no dtype: {text}")
+        raise TypeError(f"not a dtype: {text}")
     return found
 
 
@@ -237,7 +237,7 @@ def decode(value: Value) -> Any:
 
 def _decode_type(path: str) -> Any:
     if path not in _TYPES_BY_PATH:
-        raise ValueError(f"{path} is not a type that a checkpoint may name")
+        raise ValueError(f"{path} is not a type that a checkpoint may refer to")
     return _TYPES_BY_PATH[path]
 
 
@@ -339,7 +339,7 @@ def decoded_numbers(value: Value) -> list[Any] | None:
         return None
     kind = dtype_of(value[1])
     if not is_of_tensorflow(kind):  # the items of this list are not admitted one by one
-        raise TypeError(f"no number: {value[1]}")
+        raise TypeError(f"not a numeric dtype: {value[1]}")
     array = np.frombuffer(value[2], kind)
     return list(array) if value[0] == "scalars" else list(array.tolist())
 

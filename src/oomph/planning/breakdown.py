@@ -103,7 +103,7 @@ def items(program: Program, prediction: Prediction, held: Held) -> tuple[Item, .
     left = prediction.peak.expected - held.total - sum(kinds.values())
     found = [*held.items(), *(Item(name, exactly(size), "estimated") for name, size in kinds.items() if size)]
     spread = Interval(0, max(0, left), max(0, left) + prediction.peak.high - prediction.peak.expected)
-    found.append(Item("scratch memory and slack of the allocator", spread, "estimated"))
+    found.append(Item("scratch memory and allocator slack", spread, "estimated"))
     return tuple(found)
 
 

@@ -43,7 +43,9 @@ def device_of(wanted: str | None, environ: Mapping[str, str], say: Say) -> dict[
         if wanted is None:
             return None
         why = f" ({problem})" if problem else ""
-        raise UsageError(f"--gpu auto finds no NVIDIA GPU here{why}: name one, or give its memory, such as 24GiB")
+        raise UsageError(
+            f"--gpu auto found no NVIDIA GPU here{why}: specify a GPU, or an amount of memory such as 24GiB"
+        )
     first = found[0]
     if any(gpu.total_bytes != first.total_bytes for gpu in found):
         say(f"the GPUs here differ: planning for the first, {first.name}")

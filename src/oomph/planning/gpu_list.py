@@ -144,10 +144,10 @@ def _unknown(text: str, wanted: str) -> str:
     amount = _AMOUNT.match(text.strip())
     is_bare = amount is not None and not amount["sign"] and not amount["unit"]
     if amount is None or (is_bare and float(amount["number"]) > _MOST_GIB):
-        return f"unknown GPU {text!r}{_nearest(wanted)}: name one, or give its memory, such as 24GiB"
+        return f"unknown GPU {text!r}{_nearest(wanted)}: specify a known GPU, or an amount of memory such as 24GiB"
     if is_bare and float(amount["number"]):
-        return f"no GPU is called {text}: for an amount of memory write {text.strip()}GiB"
-    return f"--gpu takes the name of a GPU or an amount of memory above 0, such as 24GiB, not {text}"
+        return f"{text} is not a GPU name: for an amount of memory, write {text.strip()}GiB"
+    return f"--gpu expects the name of a GPU or an amount of memory above 0, such as 24GiB, not {text}"
 
 
 def _nearest(wanted: str) -> str:

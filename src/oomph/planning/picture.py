@@ -171,7 +171,7 @@ def _body(plan: Plan, words: Sequence[str]) -> Iterator[str]:
         yield f"<h2>Memory through one step{first}</h2>"
         yield through_one_step(plan.timeline, plan.device)
     if plan.items:
-        yield "<h2>What the memory holds at the peak</h2>"
+        yield "<h2>What memory is used for at the peak</h2>"
         rows = ((item.name, *_bounds(item.size), item.basis) for item in plan.items)
         yield _table(("", "expected", "at least", "at most", "how it is known"), rows)
     if plan.layers:

@@ -39,8 +39,8 @@ class PlannedReplicas:
         share = self.share(batch)
         most = "" if batch == self.batch_of(share) else "at most "
         return (
-            f"Each of {self.count} replicas takes {most}{share:,} samples of the batch of {batch:,}; the sizes are "
-            "those of one replica, on its own device."
+            f"Each of {self.count} replicas gets {most}{share:,} samples of the batch of {batch:,}; the sizes are for "
+            "one replica, on its own device."
         )
 
 

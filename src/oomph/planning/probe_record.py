@@ -79,12 +79,12 @@ def as_document(record: ProbeRecord) -> dict[str, Any]:
 def record_of(document: object) -> ProbeRecord:
     """Read the record from a JSON document, which may come from anywhere. Raises ValueError for any other document."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise ValueError("not a record of this oomph")
+        raise ValueError("not a record from this version of oomph")
     points: Any = document.get("points")
     if not conforms(points, list[Mapping[str, int]]) or not 1 <= len(points) <= _MOST_POINTS:
         raise ValueError("no points")
     if not all(conforms(document.get(name), kind) for name, kind in _TYPES.items()):
-        raise ValueError("a field is missing, or of the wrong type")
+        raise ValueError("a field is missing or has the wrong type")
     if not all(set(point) == {"batch", "measured", "predicted"} and min(point.values()) > 0 for point in points):
         raise ValueError("a point is malformed")
     values = {name: document[name] for name in _TYPES}
@@ -114,6 +114,6 @@ def seen_in_words(found: ProbeEvidence | None) -> tuple[str, ...]:
     if found is None:
         return ()
     return (
-        f"The bounds include what {counted(found.trainings, 'training')} measured on this GPU took: "
-        f"{found.least:.2f} to {found.greatest:.2f} times what the simulation had predicted.",
+        f"The bounds include {counted(found.trainings, 'training run')} measured on this GPU, which used "
+        f"{found.least:.2f} to {found.greatest:.2f} times the memory that the simulation predicted.",
     )

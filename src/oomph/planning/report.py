@@ -79,22 +79,22 @@ def _verdict(plan: Plan) -> str:
     open_too = f" {_sentence(plan.why_open)}" if plan.why_open else ""
     if plan.device is None:
         return (
-            "Whether it fits is unknown: there is no NVIDIA GPU here. Name one: --gpu 'RTX 4090', or --gpu 24GiB."
-            f"{open_too}"
+            "Whether it fits is unknown: there is no NVIDIA GPU here. Specify one with --gpu 'RTX 4090' or --gpu "
+            f"24GiB.{open_too}"
         )
     on = _on(plan.device)
     if plan.max_batch is None:
         if _own_fits(plan) is Fitting.NO:
-            return f"The script's batch of {plan.batch:,} does not fit {on}.{open_too}"
+            return f"The script's batch of {plan.batch:,} does not fit on {on}.{open_too}"
         if _own_fits(plan) is Fitting.YES:
-            return f"The script's batch of {plan.batch:,} should fit {on}. The largest is unknown.{open_too}"
-        return f"Which batch fits is unknown on {on}: {plan.why_open or 'the notes say why'}."
+            return f"The script's batch of {plan.batch:,} should fit on {on}. The largest is unknown.{open_too}"
+        return f"It is unknown which batch fits on {on}: {plan.why_open or 'the notes explain why'}."
     if plan.max_batch == 0:
-        return f"No batch is sure to fit {on}."
+        return f"No batch is certain to fit on {on}."
     if len(plan.curve) == 1:
-        return f"The script's batch of {plan.batch:,} should fit {on}. The step can only be planned at that size."
+        return f"The script's batch of {plan.batch:,} should fit on {on}. The step can only be planned at that size."
     if plan.max_batch >= MOST:
-        return f"Every batch up to {MOST:,} should fit {on}; no larger one was tried."
+        return f"Every batch up to {MOST:,} should fit on {on}; larger ones were not tried."
     own = "" if plan.batch > plan.max_batch else f"; the script's batch of {plan.batch:,} should fit"
     own = own or f"; the script's batch of {plan.batch:,} does not fit"
     return f"The largest batch that should fit is {plan.max_batch:,}, on {on}{own}."
@@ -104,7 +104,8 @@ def _on(device: Device) -> str:
     """Describe the device and how much of its memory training may use."""
     if device.usable < device.memory:
         return (
-            f"{device.name}, where TensorFlow gets {in_three_digits(device.usable)} of {in_three_digits(device.memory)}"
+            f"{device.name}, where TensorFlow can use {in_three_digits(device.usable)} of "
+            f"{in_three_digits(device.memory)}"
         )
     return (
         f"{device.name} for TensorFlow alone" if device.is_gpu else f"{device.name} of {in_three_digits(device.usable)}"
@@ -173,7 +174,7 @@ def _known(item: Item) -> str:
 def _savers(savers: Sequence[Saver], width: int) -> Iterator[str]:
     if not savers:
         return
-    yield "to need less:"
+    yield "to use less memory:"
     for saver in savers:
         known = ", compiled" if saver.basis == "compiled" else ""
         size = "" if saver.peak is None else f": {_between(saver.peak)}{known}"

@@ -20,10 +20,10 @@ ACCURACY = {
     "used to develop it, half of the peaks were off by more than 2.4 %, none of 48 by more than 20 %. TensorFlow "
     "orders the operations of a step differently in each process, so the peaks differ by a few %, and for one known "
     "model threefold",
-    "probe": "real steps on the GPU itself, at the sizes that the notes name. On a fake GPU, whose kernels compute "
-    "nothing, fits of two small models without XLA and of one with it took up to 12 % more or less than "
-    "measured. This has not been tried on a real GPU yet",
-    "xla-gpu": "compiled by XLA for a GPU that was not there. It is not known yet how far off the estimates are",
+    "probe": "real steps on the GPU itself, at the sizes listed in the notes. On a fake GPU, whose kernels compute "
+    "nothing, fits of two small models without XLA and of one with it used up to 12 % more or less memory "
+    "than measured. This has not been tried on a real GPU yet",
+    "xla-gpu": "compiled by XLA for a GPU that was not present. It is not yet known how far off the estimates are",
 }
 """The error of each engine, as in docs/measurements.md."""
 _XLA_SAVES = 0.7
@@ -124,7 +124,7 @@ def why_open(verdict: FittingVerdict) -> str:
         return verdict.failed
     if verdict.is_hidden:
         is_gpu = verdict.device is None or verdict.device.is_gpu
-        who = "Keras compiles with XLA where it sees a GPU" if is_gpu else "this step is compiled with XLA"
+        who = "Keras compiles with XLA if it sees a GPU" if is_gpu else "this step is compiled with XLA"
         asked = f"{verdict.not_compiled}; to find out without it" if verdict.not_compiled else "to find out"
         return f"{who}, and XLA chooses the buffers itself; {asked}, {_WITHOUT_XLA}"
     return verdict.doubt
@@ -138,8 +138,9 @@ def room_for_xla(verdict: FittingVerdict, estimates: Sequence[Estimate]) -> str:
     largest = fitting[-1]
     times = verdict.device.usable // max(1, largest.peak.high)
     return (
-        f"A batch of {largest.batch:,} fits unless XLA takes more than {times:,} times the upper bound without XLA; "
-        f"the most ever seen is 1.6 times, and oomph says that a batch fits if there is room for {_XLA_ADDS} times."
+        f"A batch of {largest.batch:,} fits unless XLA uses more than {times:,} times the upper bound without XLA; the "
+        "highest factor seen so far is 1.6, and oomph reports that a batch fits if there is room for a factor of "
+        f"{_XLA_ADDS}."
     )
 
 
@@ -156,7 +157,8 @@ def notes(verdict: FittingVerdict, unknown: Sequence[str], estimates: Sequence[E
         )
     if verdict.device is not None and verdict.device.is_gpu and not verdict.device.is_card:
         said.append(
-            "An amount of memory is treated as what TensorFlow may use; a card of that size leaves 1 to 2.5 GiB less."
+            "An amount of memory is treated as fully available to TensorFlow; on a card of that size, 1 to 2.5 GiB "
+            "less is available."
         )
     said += [f"{text[0].upper()}{text[1:]}." for text in unknown[:_MOST_UNKNOWN]]
     if len(unknown) > _MOST_UNKNOWN:

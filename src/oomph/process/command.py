@@ -68,9 +68,9 @@ def parse_command(words: Sequence[str], verb: str = "run") -> Command:
     `verb` is the oomph command that the words were passed to, which that sentence mentions.
     """
     if list(words) == ["-m"]:
-        raise UsageError(f"name the module to {verb}: oomph {verb} -m package.train")
+        raise UsageError(f"specify the module to {verb}: oomph {verb} -m package.train")
     if not any(words) or list(words) == ["--"] or not words[0]:
-        raise UsageError(f"name the script to {verb}: oomph {verb} train.py")
+        raise UsageError(f"specify the script to {verb}: oomph {verb} train.py")
     command = Command(tuple(words))
     if command.form == "command":
         return _check_program(command)
@@ -162,7 +162,7 @@ def _check_script(words: Sequence[str], verb: str) -> None:
     if path.suffix == ".ipynb":
         made = shlex.quote(str(path.with_suffix(".py")))
         raise UsageError(
-            f"{script} is a notebook, and Python would execute none of its cells. Convert it to a script:"
+            f"{script} is a notebook, and Python would not run its cells. Convert it to a script:"
             f" jupyter nbconvert --to script {shlex.quote(script)}, then oomph {verb} {made}"
         )
     if path.suffix not in (".py", "") and not zipfile.is_zipfile(path) and b"\0" in _head(path):

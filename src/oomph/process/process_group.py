@@ -70,7 +70,7 @@ def why_it_stays(pid: int) -> str:
     status = _status(thread)
     tracer, state = status.get("TracerPid", "0"), status.get("State", "?")[:1]
     if tracer != "0":
-        return f"process {tracer} traces it, as a debugger does"
+        return f"process {tracer} is tracing it, as a debugger does"
     try:
         where = (thread / "wchan").read_text().strip("0\n")
     except OSError:
@@ -164,7 +164,7 @@ class ProcessGroup:
             while lives(self._leader):
                 if time.monotonic() >= until:
                     return False
-                ticking.tick("waiting for the processes to end")
+                ticking.tick("waiting for the processes to exit")
                 time.sleep(0.02)
         return True
 
@@ -177,10 +177,10 @@ class ProcessGroup:
         if waited > _SILENT_SECONDS and not self._told:
             self._told = True
             why = why_it_stays(self._leader)
-            say(f"waiting for the killed script to end: process {self._leader}, {why}")
+            say(f"waiting for the killed script to exit: process {self._leader}, {why}")
         if waited > self._patience.unkillable_seconds:
             why = why_it_stays(self._leader)
-            self.unkillable = f"process {self._leader} has not ended {waited:.0f} s after SIGKILL: {why}"
+            self.unkillable = f"process {self._leader} has not exited {waited:.0f} s after SIGKILL: {why}"
 
 
 class Terminal:

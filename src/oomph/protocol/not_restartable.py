@@ -22,8 +22,8 @@ _REFUSES = re.compile(r"^(?:if\b[^\n]*:\s*)?(?:raise (?!FileNotFoundError)|asser
 """Matches a line that ends the script on purpose. Any other failure after such a check is not a refusal."""
 _MENDS = (
     (re.compile(r"(?<!\.)\bmkdir\s*\(|\bos\.mkdir\s*\("), "write os.makedirs(..., exist_ok=True)"),
-    (re.compile(r"\bmakedirs\s*\(|\.mkdir\s*\("), "give it exist_ok=True"),
-    (re.compile(r"\bcopytree\s*\("), "give it dirs_exist_ok=True"),
+    (re.compile(r"\bmakedirs\s*\(|\.mkdir\s*\("), "pass exist_ok=True"),
+    (re.compile(r"\bcopytree\s*\("), "pass dirs_exist_ok=True"),
     (re.compile(r"\b(?:symlink|symlink_to|link|hardlink_to)\s*\("), "remove the old link first"),
     (re.compile(r"""\bopen\s*\([^\n]*["']\w*x\w*["']"""), 'open it with "w" instead of "x"'),
     (re.compile(r"\binput\s*\("), "take the answer from an option, not from input()"),

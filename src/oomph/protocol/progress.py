@@ -61,12 +61,12 @@ _WORDS = {
     Phase.STEP: "in a step",
     Phase.EPOCH_START: "at the start of an epoch",
     Phase.EPOCH_END: "at the end of an epoch",
-    Phase.VALIDATION_START: "at the start of a validation",
-    Phase.VALIDATION: "in a validation",
+    Phase.VALIDATION_START: "at the start of validation",
+    Phase.VALIDATION: "during validation",
     Phase.CHECKPOINT: "while writing a checkpoint",
     Phase.RESUMING: "while resuming",
     Phase.LOOP: "in the training loop",
-    Phase.RECOVERING: "while recovering from out of memory",
+    Phase.RECOVERING: "while recovering from an out-of-memory error",
 }
 
 _ONCE = frozenset((Phase.FIRST_STEP, Phase.EPOCH_START, Phase.EPOCH_END, Phase.VALIDATION_START))

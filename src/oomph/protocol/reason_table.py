@@ -21,7 +21,7 @@ _OWN_GENERATOR = (
 _AS_CLASS = "write the generator as a class with __iter__ and __next__ that keeps its state in attributes"
 _PLAIN = "numbers, text, lists, dicts, NumPy arrays or generators, or a tf.Variable"
 _ORDER = (
-    "draw the order of each epoch from its number alone, np.random.default_rng((seed, epoch)); "
+    "derive the order of each epoch from its number alone, np.random.default_rng((seed, epoch)); "
     "a keras.utils.PyDataset can do so in on_epoch_end"
 )
 TF_DATA = (
@@ -36,8 +36,8 @@ _MORE_CHECKPOINTS = "take checkpoints more often, with --checkpoint-every: the f
 _ROOM = "free disk space, or choose another folder with --run-dir"
 _SAME_VALUES = "make every start of the script use the same values; after an edit, use --start-over"
 GENERAL = (
-    f"keep what the training changes in {_PLAIN} of the model or of a callback, or give the callback get_state() and "
-    "set_state(state)"
+    f"keep anything that training changes in {_PLAIN} of the model or of a callback, or give the callback get_state()"
+    " and set_state(state)"
 )
 GENERATOR, THREADS, OPEN_FILE, DATA_ITERATOR, SHAPE, OTHER_VARIABLES, GONE, RECORDS, UNSEEN, TOO_LARGE = (
     "generator", "threads", "open-file", "data-iterator", "shape", "other-variables", "gone", "records", "unseen",
@@ -65,7 +65,7 @@ _OF_POSITIONS = {
     SHUFFLE_OVER: "nothing to change in the script: near the end of an epoch, after its shuffle, no position is saved",
     EARLIER_SHUFFLE: "let only one shuffle() draw a new order for each epoch, after cache() and any other; leave the "
     "others out, or give them reshuffle_each_iteration=False",
-    CACHE_FILE: "read the data once before the training, so that the cache file is complete",
+    CACHE_FILE: "read through the data once before training, so that the cache file is complete",
     TAKEN_AHEAD: "declare the length of the data: dataset.apply(tf.data.experimental.assert_cardinality(number))",
 }
 NORMALIZATION, DRAWS, SUMS = "batch-normalization", "draws", "sums"
@@ -73,7 +73,7 @@ NORMALIZATION, DRAWS, SUMS = "batch-normalization", "draws", "sums"
 _OF_COUPLINGS = {
     NORMALIZATION: f"replace BatchNormalization with LayerNormalization or GroupNormalization, or {FITTING}",
     DRAWS: _OWN_GENERATOR,
-    SUMS: "sum over samples in update_state of the metric, and divide in result",
+    SUMS: "sum over samples in the metric's update_state, and divide in result",
 }
 _PLACE = re.compile(r"(?P<place>[a-z]+)(?: \d+| of (?P<module>[^:]+):)?(?: (?P<name>[\w.]+))?")
 """Matches an object's name in the walk, such as "callback Own.counts", "layer 3 Mine.cache" or "global of __main__:
@@ -103,7 +103,7 @@ def _mend_object(where: str, what: str, trouble: str = "") -> str:
         case "state":
             return "keep it in numbers, lists, dicts or arrays, or give its class get_state() and set_state(state)"
         case "data":
-            return f"keep it in {_PLAIN} of the data set"
+            return f"keep it in {_PLAIN} of the dataset"
         case "class":
             return f"keep it in {_PLAIN}, or in an attribute of an object instead of the class {name}"
         case "global":
@@ -139,7 +139,7 @@ def _from(epoch: int, step: int) -> str:
 
 def _other_rate(rate: float, was: float, epoch: int, step: int = 0) -> str:
     at = _from(epoch, step) if step else f"after epoch {epoch}"
-    return f"the learning rate is {rate:g}, was {was:g}, {at}"
+    return f"the learning rate is {rate:g} instead of {was:g}, {at}"
 
 
 def _other_random(epoch: int, step: int = 0) -> str:
@@ -200,7 +200,7 @@ TABLE = {
     "method-failed": ReasonRow("{where}: {method} failed ({error})", "fix {method}(): it raised an error"),
     "state-not-saved": ReasonRow(
         "{where}: its state cannot be saved ({error})",
-        "return numbers, text, lists, tuples, dicts and arrays from get_state()",
+        "return only numbers, text, lists, tuples, dicts and arrays from get_state()",
     ),
     "not-in-first-state": ReasonRow(
         "{where}, which was not saved", "keep it in state= from the first start of the script"
@@ -210,12 +210,12 @@ TABLE = {
         'keep {name} in a dict, and the dict in state=: state=[..., kept], then kept["{name}"] = ...',
     ),
     "history": ReasonRow(
-        "{name} in the History ({error})", "put numbers, text, lists and arrays in the logs of a callback"
+        "{name} in the History ({error})", "put only numbers, text, lists and arrays in a callback's logs"
     ),
     "file-changed": ReasonRow("the file {path}, which it wrote, is {how}", "leave {path} as the fit wrote it"),
     "file-read": ReasonRow(
         "the file {path} is read, but has changed since the checkpoint",
-        "also keep what is read back from {path} in an attribute of the callback, and read that",
+        "also keep the data read back from {path} in an attribute of the callback, and use that",
     ),
     # Random numbers and the order of the data.
     "raced": ReasonRow(
@@ -224,12 +224,12 @@ TABLE = {
     ),
     "data-unseeded": ReasonRow(
         "random numbers of the data pipeline, which has no seed",
-        f"{_SEED}, or give the random operations of the pipeline a seed",
+        f"{_SEED}, or give the pipeline's random operations a seed",
     ),
     "order-unseeded": ReasonRow("the order of later epochs, which has no seed", _SEED),
     "draws-too-many": ReasonRow(
         "random numbers of the data pipeline: drawing them again takes too long",
-        "draw them from the number of the element: dataset.enumerate(), then tf.random.stateless_uniform with "
+        "derive them from the element's number: dataset.enumerate(), then tf.random.stateless_uniform with "
         "seed=(1, number)",
     ),
     "draws-of-kind": ReasonRow("random numbers of {kind} {where}", f"{_OWN_GENERATOR}, not with {{kind}}"),
@@ -244,12 +244,12 @@ TABLE = {
         "make shuffle() the last step that orders the data, after cache(), repeat() and concatenate()",
     ),
     "validation-too-long": ReasonRow(
-        "the order of the validation data: replaying them takes too long",
+        "the order of the validation data: replaying it takes too long",
         "validate on data without a shuffle",
     ),
     "validation-read-ahead": ReasonRow(
-        "the order of the validation data, which are read ahead while they repeat",
-        "make the validation data finite: leave repeat() out, or their shuffle",
+        "the order of the validation data, which is prefetched and repeats",
+        "make the validation data finite: leave out repeat(), or the shuffle",
     ),
     "position-not-saved": ReasonRow(
         lambda why, kind="", call="", also="": f"the position in the data cannot be saved: {why}", _mend_position
@@ -260,7 +260,7 @@ TABLE = {
     ),
     "begun-not-reached": ReasonRow("fit {number} was started by an earlier attempt, but not reached again", _SAME_FITS),
     "another-path": ReasonRow(
-        "the script reached {what} at {site} by a different path from before ({differences})", _SAME_FITS
+        "the script reached {what} at {site} by a different path this time ({differences})", _SAME_FITS
     ),
     # Effects of an option, the script or its surroundings on training.
     "precision": ReasonRow("in mixed_bfloat16", "leave --allow-bfloat16 out, or use a smaller batch size"),
@@ -273,12 +273,12 @@ TABLE = {
         "the script caught an out-of-memory error at {site}, outside a guarded step, and handled it itself",
         f"compute that in parts, with oomph.map_batches, or {FITTING}",
     ),
-    "left-out": ReasonRow(_left_out, "replace these records, or take them out of the data"),
+    "left-out": ReasonRow(_left_out, "replace these records, or remove them from the data"),
     "trusted": ReasonRow(
         "fit at {site}: not restored: {lost}", "leave --trust-finished-fits out, so that the fit trains again"
     ),
     "resumed-itself": ReasonRow(
-        "the script resumed by itself at epoch {epoch}",
+        "the script resumed on its own at epoch {epoch}",
         "leave resuming to oomph: begin at the first epoch, without loading your own checkpoint; oomph also "
         "restores random numbers and the position in the data",
     ),
@@ -287,18 +287,18 @@ TABLE = {
         f"{_SEED}, and make every start of the script build the same model and the same data",
     ),
     "generator-passed-on": ReasonRow(
-        "fit at {site} continues with a generator that a resumed fit has taken batches from",
-        "make a new generator for each fit",
+        "fit at {site} continues with a generator from which a resumed fit took batches",
+        "create a new generator for each fit",
     ),
     "data-advanced": ReasonRow(
-        "the data had advanced before it turned out that the fit must train again", "give each fit its own dataset"
+        "the data had advanced by the time it turned out that the fit must train again", "give each fit its own dataset"
     ),
     "appended-again": ReasonRow(
         "{site} appends to {path} a second time",
-        "collect the rows in the script, and write {path} as a whole at its end",
+        "collect the rows in the script, and write all of {path} at its end",
     ),
     "unrecorded": ReasonRow(
-        "nothing is recorded of an earlier attempt",
+        "there is no record of an earlier attempt",
         "keep the run directory intact: journal/ records what each attempt did",
     ),
     "asked-to-stop": ReasonRow(
@@ -321,11 +321,11 @@ TABLE = {
         "install the versions that oomph doctor asks for, or report the failure with the journal if it asks for none",
     ),
     "recompiled": ReasonRow(
-        "the model was recompiled within the fit",
+        "the model was recompiled during the fit",
         "call compile() before fit, and train after the change in a separate fit",
     ),
     "not-finite": ReasonRow(
-        "{name} is not finite", "end such a training with the callback keras.callbacks.TerminateOnNaN()"
+        "{name} is not finite", "stop such training with the callback keras.callbacks.TerminateOnNaN()"
     ),
     "not-written": ReasonRow("no checkpoint could be written: {error}", _ROOM),
     "no-checkpoint": ReasonRow(_no_checkpoint, _take_one_before),
@@ -333,14 +333,14 @@ TABLE = {
     "records-unwritten": ReasonRow("the records of the steps could not be written: {error}", _ROOM),
     "none-repeated": ReasonRow(
         "the compared steps match the original ones, but one fit resumed where it had stopped, with no step to compare",
-        "nothing to change in the script: a fit that resumes at the last step that it completed repeats none",
+        "nothing to change in the script: a fit that resumes at the last step that it completed has nothing to repeat",
     ),
     "no-records": ReasonRow("the repeated steps had left no record of their results", _MORE_CHECKPOINTS),
     "partly-compared": ReasonRow(lambda **known: f"{compared_part(**known)} compared, equal", _MORE_CHECKPOINTS),
     "other-batches": ReasonRow("the replayed batches differ, from batch {batch} on", _ORDER),
     "other-data": ReasonRow(
-        lambda epoch, step=1: f"the data or their order changed, {_from(epoch, step)}",
-        f"{_SEED}; leave deterministic = False out of the options of a tf.data.Dataset; {_ORDER}",
+        lambda epoch, step=1: f"the data or its order changed, {_from(epoch, step)}",
+        f"{_SEED}; leave deterministic = False out of a tf.data.Dataset's options; {_ORDER}",
     ),
     "other-rate": ReasonRow(
         _other_rate,
@@ -349,11 +349,11 @@ TABLE = {
     ),
     "other-random": ReasonRow(_other_random, f"{_SEED}; in code that draws its own random numbers, {_OWN_GENERATOR}"),
     "other-result": ReasonRow(
-        _other_result, f"{_DETERMINISM}; keep what the step reads in the model, as a tf.Variable"
+        _other_result, f"{_DETERMINISM}; keep anything the step reads in the model, as a tf.Variable"
     ),
     "other-state": ReasonRow(
         lambda epoch, final=False: f"the {'final ' if final else ''}state differs after epoch {epoch}",
-        "what callbacks do to the model must depend only on the epoch and on their own attributes, which oomph saves",
+        "callbacks must change the model based only on the epoch and on their own attributes, which oomph saves",
     ),
     "within-noise": ReasonRow(
         lambda noise: f"not bit for bit: within this training's own noise of {noise:.1g}",

@@ -64,8 +64,8 @@ UNGUARDED_KINDS = {
     "keras-2": UnguardedKind(
         "Keras 2", "use Keras 3: without TF_USE_LEGACY_KERAS and tf_keras, on TensorFlow 2.16 or newer"
     ),
-    "estimator": UnguardedKind("an estimator", "use model.fit of Keras 3, on TensorFlow 2.16 or newer"),
-    "tensorflow-1": UnguardedKind("an optimizer of TensorFlow 1", "use model.fit of Keras 3, or oomph.steps"),
+    "estimator": UnguardedKind("an estimator", "use model.fit in Keras 3, on TensorFlow 2.16 or newer"),
+    "tensorflow-1": UnguardedKind("a TensorFlow 1 optimizer", "use model.fit in Keras 3, or oomph.steps"),
     "jax": UnguardedKind("Keras on JAX", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
     "torch": UnguardedKind("Keras on PyTorch", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
 }
@@ -76,5 +76,5 @@ def unguarded_in_words(site: str, kind: str) -> str:
     """Explain where and why training is not guarded, what that means, and what to do about it."""
     known = UNGUARDED_KINDS.get(kind)
     if known is None:  # from a later oomph
-        return f"unguarded: the training at {site}, {SUPERVISED}"
+        return f"unguarded: training at {site}, {SUPERVISED}"
     return f"unguarded: {site} trains with {known.what}, {SUPERVISED}. To have it guarded, {known.instead}"

@@ -109,7 +109,7 @@ class Pipes:
 
     def __init__(self, fit: int) -> None:
         if not 1 <= fit <= MOST_FITS:
-            raise UsageError(f"--fit takes a number from 1 to {MOST_FITS}, not {fit}")
+            raise UsageError(f"--fit expects a number from 1 to {MOST_FITS}, not {fit}")
         self.report_fd, self._report_write_fd = os.pipe()
         self._turns_fd, self._turns_write_fd = os.pipe()
         os.set_blocking(self.report_fd, False)
@@ -175,7 +175,7 @@ class Channel:
         """
         fd = self._open(self.handover.turns, os.O_RDONLY | os.O_NONBLOCK)
         if fd is None:
-            _write_to_stderr("oomph: this process cannot reach oomph, which started it; it ends instead of training\n")
+            _write_to_stderr("oomph: this process cannot reach oomph, which started it; it exits instead of training\n")
             self._end_group()
         try:
             turn = os.read(fd, 1)

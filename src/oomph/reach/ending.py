@@ -18,8 +18,8 @@ _REFUSED = re.compile(r"\S{1,200}: error: |oomph: ")
 _OUT_OF_MEMORY = re.compile(r"[\w.]{0,200}(?:ResourceExhaustedError|MemoryError)\b")
 _ELSEWHERE = "use a machine with more memory, or a smaller model"
 _NONE_SEEN = (
-    "the script ended without a training: it never calls Keras' fit, train_on_batch or the step of a Keras optimizer"
-    "; a loop that assigns its weights itself would have run for real"
+    "the script exited without training: it never called Keras' fit, train_on_batch or a Keras optimizer's step; a "
+    "loop that assigns weights itself would have run for real"
 )
 _CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 _LONGEST = 300
@@ -47,10 +47,10 @@ def outcome(heard: Heard, returncode: int | None, output: bytes, request: ReachR
         return NotReached("unsupported", heard.unsupported, before)
     if heard.examining is not None:
         how = f"{ProcessEnd(returncode).predicate}{_of_memory(returncode)}" if returncode is not None else "ended"
-        reason = f"the process that was examined at {heard.examining.site} {how}"
+        reason = f"the process being examined at {heard.examining.site} {how}"
         return NotReached("examiner", reason, before, heard.progress)
     if returncode is None:
-        return NotReached("limit", f"the script has not reached {_goal(request)} in time", before)
+        return NotReached("limit", f"the script did not reach {_goal(request)} in time", before)
     return _before_the_training(heard, returncode, output, request)
 
 
@@ -58,18 +58,18 @@ def ran_out(heard: Heard, took: str, request: ReachRequest) -> NotReached:
     """Return the outcome for a script killed for using too much of the machine's memory; `took` states how much."""
     if heard.examining is not None:
         while_ = f" while {heard.progress}" if heard.progress else ""
-        reason = f"the process that was examined at {heard.examining.site} took {took}{while_}, and was ended"
+        reason = f"the process being examined at {heard.examining.site} used {took}{while_}, and was killed"
         return NotReached("examiner", reason, heard.trained, heard.progress)
     return NotReached(
-        "failed", f"the script took {took} before {_goal(request)}, and was ended; {_ELSEWHERE}", heard.trained
+        "failed", f"the script used {took} before {_goal(request)}, and was killed; {_ELSEWHERE}", heard.trained
     )
 
 
 def hidden(heard: Heard, process: str) -> NotReached:
     """Return the outcome for a script killed because `process`, one of its processes, uses TensorFlow without oomph."""
     reason = (
-        f"{process} uses TensorFlow where oomph cannot stop a training, and was ended: start it with the environment "
-        "of the script, and without Python's options -I, -E and -S"
+        f"{process} uses TensorFlow where oomph cannot stop training, and was killed: start it with the script's "
+        "environment, and without Python's options -I, -E and -S"
     )
     return NotReached("unsupported", reason, heard.trained)
 
@@ -79,10 +79,12 @@ def _before_the_training(heard: Heard, returncode: int, output: bytes, request: 
     if returncode != 0:
         return NotReached("failed", _why_it_failed(returncode, output, goal), before)
     if not heard.joined:
-        return NotReached("no training", "no Python was started that oomph could join", before)
+        return NotReached("no training", "the script did not start a Python process that oomph could join", before)
     if request.fit > 1 and before:
-        count = counted(len(before), "training")
-        return NotReached("no training", f"the script ended after {count}: there is no training {request.fit}", before)
+        count = counted(len(before), "training call")
+        return NotReached(
+            "no training", f"the script exited after {count}: there is no training call {request.fit}", before
+        )
     return NotReached("no training", _NONE_SEEN, before)
 
 
@@ -96,24 +98,24 @@ def _why_it_failed(returncode: int, output: bytes, goal: str) -> str:
     if _OUT_OF_MEMORY.match(said):
         what = said.partition(": ")[2]
         told = f": {what}" if what else ""
-        return f"the script ran out of the memory of this machine before {goal}{told}; {_ELSEWHERE}"
+        return f"the script ran out of this machine's memory before {goal}{told}; {_ELSEWHERE}"
     if said:
         return f"the script {ProcessEnd(returncode).predicate} before {goal}: {said}"
     if returncode == 1:  # `sys.exit("text")` prints the text
         last = _last_line(output)
-        return f"the script ended with exit(1) before {goal}{f'; its last line was: {last}' if last else ''}"
-    how = f"ended with exit({returncode})" if returncode > 0 else ProcessEnd(returncode).predicate
+        return f"the script ended with exit code 1 before {goal}{f'; its last line was: {last}' if last else ''}"
+    how = f"ended with exit code {returncode}" if returncode > 0 else ProcessEnd(returncode).predicate
     return f"the script {how} before {goal}{_of_memory(returncode)}"
 
 
 def _of_memory(returncode: int) -> str:
     """Return the likely cause of a SIGKILL that nothing in the script explains; empty for any other ending."""
     is_killed = returncode in (-signal.SIGKILL, 128 + signal.SIGKILL)
-    return f", as the kernel does when the memory of the machine has run out: if so, {_ELSEWHERE}" if is_killed else ""
+    return f", as happens when the machine runs out of memory: if so, {_ELSEWHERE}" if is_killed else ""
 
 
 def _goal(request: ReachRequest) -> str:
-    return "its first training" if request.fit == 1 else f"its training number {request.fit}"
+    return "its first training call" if request.fit == 1 else f"training call {request.fit}"
 
 
 def last_error(output: bytes) -> str:

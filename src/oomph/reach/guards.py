@@ -79,7 +79,7 @@ class MemoryGuard:
         held = _resident(self._pid)
         if held <= _ITS_SHARE * self._total:
             return ""
-        return f"{as_size(min(held, self._total))} of the {as_size(self._total)} of memory here"
+        return f"{as_size(min(held, self._total))} of this machine's {as_size(self._total)} of memory"
 
 
 def _resident(pid: int) -> int:

@@ -40,7 +40,7 @@ def in_words(site: str, lines: Collection[int]) -> str:
     last = f"{more} more" if more > 0 else named.pop()
     listed = f"{', '.join(named)} and {last}" if named else last
     which = f"the fit at line {listed}" if len(lines) == 1 else f"the {counted(len(lines), 'fit')} at lines {listed}"
-    return f"only the training at {site} was examined, not {which} (--fit N takes the Nth training)"
+    return f"only the training call at {site} was examined, not {which} (--fit N selects the Nth training call)"
 
 
 def _calls(node: ast.AST, known: Collection[int]) -> Iterator[ast.Call]:

@@ -100,9 +100,11 @@ class StartedScript:
         process_group.send(self.pid, signal.SIGKILL)
         left = end_own_strays(os.getpid())
         if left:
-            self.say(f"the script starts processes as fast as they are ended; process {left[0]} is still there: end it")
+            self.say(
+                f"the script starts processes as fast as oomph kills them; process {left[0]} is still running: kill it"
+            )
         if not process_group.ProcessGroup(self.pid, Patience()).end(_KILL_SECONDS):
-            self.say(f"process {self.pid} has survived SIGKILL: {process_group.why_it_stays(self.pid)}")
+            self.say(f"process {self.pid} survived SIGKILL: {process_group.why_it_stays(self.pid)}")
         self._pump.drain()
         if not self._voice.at_line_start:
             self._pump.show(b"\n")
@@ -168,7 +170,8 @@ class _Reaching:
             if len(self._heard.trained) > len(before.trained):
                 number, training = len(self._heard.trained), self._heard.trained[-1]
                 self._script.say(
-                    f"training {number} ({training.kind} at {training.site}) runs for real: --fit {self._request.fit}"
+                    f"training call {number} ({training.kind} at {training.site}) runs for real because of --fit "
+                    f"{self._request.fit}"
                 )
 
     def _is_over(self) -> bool:
@@ -190,7 +193,7 @@ class _Reaching:
 
     def _doing(self) -> str:
         if self._heard.examining is None:
-            return "waiting for the script to begin its training"
+            return "waiting for the script to start training"
         return self._heard.progress or f"examining {self._heard.examining.kind} at {self._heard.examining.site}"
 
 

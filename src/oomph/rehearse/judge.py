@@ -42,17 +42,17 @@ class Rehearsable:
 
 FAULTS = (
     Rehearsable(
-        "oom", "a step runs out of memory, and so does every micro-batch of more than half of its batch", "device-oom"
+        "oom", "a step runs out of memory, and so does every micro-batch larger than half the batch", "device-oom"
     ),
     Rehearsable("kill", "kill -9", "killed", Resumed),
     Rehearsable("abort", "abort, as after a failed check in CUDA code", "abort", Resumed),
     Rehearsable("hang", "a step never ends", "hang", Resumed),
     Rehearsable("nan", "a weight turns NaN", "", CheckpointSkipped),
     Rehearsable(
-        "corrupt-checkpoint", "a bit of the newest checkpoint flips, then kill -9", "killed", CheckpointRefused
+        "corrupt-checkpoint", "a bit in the newest checkpoint flips, then kill -9", "killed", CheckpointRefused
     ),
     Rehearsable("disk-full", "no further checkpoint can be written", "", CheckpointFailed),
-    Rehearsable("lost-gpu", "abort, and one GPU fewer afterwards", "abort", Resumed),
+    Rehearsable("lost-gpu", "abort, with one GPU fewer afterwards", "abort", Resumed),
 )
 NAMES = tuple(fault.name for fault in FAULTS)
 
@@ -150,22 +150,22 @@ def _survived(fault: Rehearsable, undisturbed: Rehearsed, run: Rehearsed) -> tup
     if not run.fired:
         return NOT_TRIED, "the script never reached a point where it could be injected"
     if run.exit_code is None:
-        return LOST, f"the run had not ended after {run.seconds:.0f} s: nothing ended the {fault.name}"
+        return LOST, f"the run had not finished after {run.seconds:.0f} s: nothing stopped the {fault.name}"
     if run.exit_code != 0:
         gave_up = run.summary.get("gave_up")
         return LOST, f"exit code {run.exit_code}" + (f": {gave_up}" if gave_up else "")
     if run.steps < undisturbed.steps:
-        return LOST, f"it ended after {run.steps} of {undisturbed.steps} steps"
+        return LOST, f"it stopped after {run.steps} of {undisturbed.steps} steps"
     loss = None if run.end is None else run.end.loss
     if (loss is not None and not math.isfinite(loss)) or _ended_not_finite(run):
         kept = f"the state of step {run.saved} is kept" if run.saved else "there was no earlier checkpoint"
-        return LOST, f"training continued with NaN, as Keras does (TerminateOnNaN ends it); {kept}"
+        return LOST, f"training continued with NaN, as is usual in Keras (TerminateOnNaN stops it); {kept}"
     if fault.fault and fault.fault not in (run.summary.get("faults") or {}):
-        return LOST, f"it finished, but never counted the fault {fault.fault}"
+        return LOST, f"it finished, but did not count the fault {fault.fault}"
     if fault.event and not any(isinstance(event.fact, fault.event) for event in run.events):
         if fault.event is Resumed:
             return LOST, "it finished, but trained again from the beginning"
-        return LOST, f"it finished, but without the event {fault.event.event} that shows how"
+        return LOST, f"it finished, but the journal lacks the event {fault.event.event} that would show how"
     return SURVIVED, ""
 
 

@@ -78,12 +78,12 @@ def rehearse(plan: RehearsalPlan, keep: str | None, say: Say) -> Report:
     chosen = _chosen(plan.faults)
     with work_folder(keep, "oomph-rehearsal-") as folder:
         faults = "1 fault, in one run" if len(chosen) == 1 else f"{len(chosen)} faults, one run each"
-        say(f"rehearsal: {faults}; first undisturbed")
+        say(f"rehearsal: {faults}; first, an undisturbed run")
         undisturbed = _run(plan, folder, Injection("", 0, plan.steps), plan.limit_seconds)
         _check(undisturbed, folder, plan.limit_seconds)
         at = plan.at if plan.at is not None else max(1, undisturbed.steps // 2)
         if at >= undisturbed.steps:
-            raise UsageError(f"--at {at}: the rehearsal takes {undisturbed.steps} steps only")
+            raise UsageError(f"--at {at}: the rehearsal runs only {undisturbed.steps} steps")
         say(f"rehearsal: undisturbed, {undisturbed.steps} steps in {undisturbed.seconds:.0f} s")
         record = read_record(folder / _UNDISTURBED)
         entropy = "" if record is None else record.entropy
@@ -105,7 +105,7 @@ def rehearse(plan: RehearsalPlan, keep: str | None, say: Say) -> Report:
 def _refused(undisturbed: Rehearsed, run: Rehearsed) -> str:
     """Return why the script cannot be started a second time, and how that was tested, or an empty string if it can."""
     came_to_its_end = last(undisturbed.events, RehearsalEnded) is None
-    where = " (tried after the script had finished: use fewer --steps to try it in mid-training)"
+    where = " (tried after the script had finished: use fewer --steps to try it mid-training)"
     return run.refused and run.refused + where * came_to_its_end
 
 
@@ -150,7 +150,9 @@ def _exit_code(child: Child, limit: float | None, name: str) -> int | None:
 
 def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
     if undisturbed.exit_code is None:
-        raise ExamineError(f"the script had not ended after {limit:.0f} s, even without a fault: give a longer --limit")
+        raise ExamineError(
+            f"the script had not finished after {limit:.0f} s, even without a fault: set a longer --limit"
+        )
     if undisturbed.exit_code != 0:
         ours, told = _what_was_said(folder / "undisturbed.log")
         if undisturbed.exit_code == UsageError.exit_code and not undisturbed.summary and ours:
@@ -158,7 +160,7 @@ def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
         last = "\n".join((told or ours)[-_LINES_OF_A_FAILURE:])
         raise ExamineError(f"the script fails without any fault, with exit code {undisturbed.exit_code}:\n{last}")
     if undisturbed.steps < 2:
-        raise ExamineError("the script has not taken two training steps that oomph could see")
+        raise ExamineError("oomph saw fewer than two training steps in the script")
 
 
 def _what_was_said(log: Path) -> tuple[list[str], list[str]]:

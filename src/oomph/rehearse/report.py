@@ -61,12 +61,12 @@ def _remarks(report: Report) -> Iterator[str]:
             yield f"{verdict.fault} ({what[verdict.fault]}): {verdict.reason}"
         elif verdict.at_risk:
             repeated = counted(verdict.at_risk, "more step")
-            yield f"{verdict.fault}: less is saved from this fault on, so a later kill would repeat up to {repeated}"
+            yield f"{verdict.fault}: after this fault, less is saved, so a later kill would repeat up to {repeated}"
     yield from _why_losses_differ(report.verdicts)
     yield from _label_lines(after_a_kill(report.verdicts))
     if report.left:
         what_is_left = ", ".join(report.left[:_MOST_LEFT]) + (", ..." if len(report.left) > _MOST_LEFT else "")
-        yield f"left here, where the script would create it again: {what_is_left}; remove it before the real run"
+        yield f"left behind by the script, which would create it again: {what_is_left}; remove it before the real run"
 
 
 def _why_losses_differ(verdicts: Sequence[FaultVerdict]) -> Iterator[str]:

@@ -149,7 +149,7 @@ class Preemption:
         """Report that Ctrl-C is waiting, and limit the wait. Runs in its own thread."""
         time.sleep(_SILENT_SECONDS)
         if self._waits_since(asked_at):
-            self._say(f"Ctrl-C: saving after this step, within {SECONDS_TO_SAVE:.0f} s; press it again to end at once")
+            self._say(f"Ctrl-C: saving after this step, within {SECONDS_TO_SAVE:.0f} s; press again to exit at once")
         time.sleep(SECONDS_TO_SAVE - _SILENT_SECONDS)
         if self._waits_since(asked_at):
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)

@@ -35,7 +35,7 @@ def begin(session: Session) -> None:
     try:
         _begin(session, session.run_dir)
     except Exception as error:
-        session.say(f"{type(error).__name__}: {error}; what the script creates is not recorded for a restart")
+        session.say(f"{type(error).__name__}: {error}; paths that the script creates are not recorded for a restart")
 
 
 def _begin(session: Session, run_dir: Path) -> None:

@@ -123,7 +123,7 @@ def _reached(handover: Handover) -> Path | None:
     try:
         pin(handover.path, handover.run_dir_is)
     except OSError as error:
-        say(f"{error.strerror}: the script runs without checkpoints")
+        say(f"{error.strerror}: running the script without checkpoints")
         return None
     return handover.path
 

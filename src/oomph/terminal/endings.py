@@ -47,8 +47,8 @@ class ProcessEnd(NamedTuple):
 
     @property
     def predicate(self) -> str:
-        """The words to put after the process's name: "ended with exit code 0", "was ended by SIGKILL"."""
-        return f"ended with {self.name}" if self.returncode >= 0 else f"was ended by {self.name}"
+        """The words to put after the process's name: "ended with exit code 0", "was killed by SIGKILL"."""
+        return f"ended with {self.name}" if self.returncode >= 0 else f"was killed by {self.name}"
 
     @property
     def in_full(self) -> str:
@@ -56,7 +56,7 @@ class ProcessEnd(NamedTuple):
         if self.returncode < 0:
             return f"ended by signal {_named(-self.returncode)}"
         number = self.returncode - _FIRST_SIGNAL_CODE
-        shell = f", a shell's word for signal {_named(number)}" if number in _SIGNALS else ""
+        shell = f", a shell's code for signal {_named(number)}" if number in _SIGNALS else ""
         return f"ended with exit code {self.returncode}{shell}"
 
 

@@ -58,7 +58,7 @@ def address(text: str) -> Address:
     elif ":" in host:
         raise UsageError(f"--serve={text}: put the IPv6 address in brackets, as in [::1]:9400")
     if colon and not host:
-        raise UsageError(f"--serve={text}: name the host before the colon, or leave the colon out for {LOOPBACK}")
+        raise UsageError(f"--serve={text}: put the host before the colon, or omit the colon for {LOOPBACK}")
     if not (port.isascii() and port.isdigit() and len(port) <= _LONGEST_PORT and int(port) <= _LAST_PORT):
         raise UsageError(f"--serve={text}: the port must be a number from 0 to {_LAST_PORT}; 0 chooses a free one")
     return Address(host or LOOPBACK, int(port))

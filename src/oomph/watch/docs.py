@@ -12,7 +12,7 @@ from oomph.watch.exposition import OWN
 _SCOPES: dict[Scope, str] = {
     "gpu": "Each GPU. Labels: `gpu` (its number), `uuid`.",
     "host": "The machine.",
-    "process": "The processes of the script together.",
+    "process": "All of the script's processes together.",
     "training": "Inside the training process.",
 }
 
@@ -27,9 +27,9 @@ def _lines() -> Iterator[str]:
     yield "Generated from `src/oomph/monitor/metrics.py` by `python -m oomph.watch.docs`.\n"
     yield "- *Prometheus*: the series of [`oomph watch --serve`](../how-to/watch-a-training.md)."
     yield "- *Key*: the name in samples and in `oomph watch --json`."
-    yield "- *Unit*: a base unit; a ratio goes from 0 to 1."
+    yield "- *Unit*: a base unit; a ratio ranges from 0 to 1."
     yield "- *OpenTelemetry*: the equivalent in the semantic conventions for hardware. oomph does not export it.\n"
-    yield "What cannot be measured is absent, never 0."
+    yield "Values that cannot be measured are absent, never 0."
     for scope, what in _SCOPES.items():
         yield f"\n## {scope}\n"
         yield f"{what}\n"

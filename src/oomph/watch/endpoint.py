@@ -155,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self._lines.left <= 0:
             self._answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _TEXT, "the request is too long\n")
         elif len(hosts) > 1 or not may_be_asked_for(hosts[0], self.server.address.host, socket.gethostname()):
-            self._answer(HTTPStatus.MISDIRECTED_REQUEST, _TEXT, "request the IP address or the name of this machine\n")
+            self._answer(HTTPStatus.MISDIRECTED_REQUEST, _TEXT, "use this machine's IP address or name\n")
         elif self.path.partition("?")[0] == "/metrics":
             self._answer(HTTPStatus.OK, CONTENT_TYPE, self.server.text())
         elif self.path == "/":

@@ -31,9 +31,9 @@ class Family(NamedTuple):
     kind: Kind
 
 
-BUILD_INFO = Family("oomph_build_info", "The version of oomph; always 1.", "gauge")
+BUILD_INFO = Family("oomph_build_info", "The oomph version; always 1.", "gauge")
 GPU_INFO = Family("oomph_gpu_info", "The name of each GPU; always 1.", "gauge")
-RESTARTS = Family("oomph_restarts_total", "How often oomph has restarted the script.", "counter")
+RESTARTS = Family("oomph_restarts_total", "How many times oomph has restarted the script.", "counter")
 ALERT_ACTIVE = Family("oomph_alert_active", "1 for each fault that the monitor currently finds.", "gauge")
 OWN = (BUILD_INFO, GPU_INFO, RESTARTS, ALERT_ACTIVE)
 """The families that are not in the table of metrics."""

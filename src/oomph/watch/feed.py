@@ -85,7 +85,7 @@ class Feed:
 
 def _silent(runs: Sequence[Run], now: float) -> dict[str, str]:
     silent = max((silence(now, run.samples) for run in runs if run.going_on), default=0.0)
-    return {"monitor": f"no sample from the run for {silent:.0f} s"} if silent else {}
+    return {"monitor": f"no samples from the run for {silent:.0f} s"} if silent else {}
 
 
 class MachineFeed:

@@ -30,7 +30,7 @@ def _lines(view: View, width: int) -> Iterator[str]:
             yield f"  {wording.pace(job)}"
         yield f"  {shown_line(job.run)}"
     if not view.jobs:
-        yield "no run of oomph in this folder"
+        yield "no oomph run in this folder"
     yield ""
     if view.gpus:
         yield from table([("GPU", "memory", "use", "temp", "power", "name"), *map(_gpu, view.gpus)], width)
@@ -43,7 +43,7 @@ def _lines(view: View, width: int) -> Iterator[str]:
     if view.processes:
         yield ""
         yield from table([("GPU", "pid", "memory", "process"), *map(_process, view.processes)], width)
-    yield from _incidents("found now", view.alerts)
+    yield from _incidents("current findings", view.alerts)
     yield from _incidents("what happened", view.past)
     for source, why in view.problems.items():
         yield ""

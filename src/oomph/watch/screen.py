@@ -174,7 +174,7 @@ def _footer(choice: ViewChoice) -> Text:
 def _jobs(jobs: Sequence[Job]) -> list[Text]:
     """Return the lines for the jobs: the requested run in full, and one line for each of the others."""
     if not jobs:
-        return [Text("no run of oomph in this folder", style="dim")]
+        return [Text("no oomph run in this folder", style="dim")]
     first, *others = jobs
     lines = [
         Text(wording.state(first), style="bold"),

@@ -107,7 +107,7 @@ def progress(job: Job) -> str:
         parts.append(f"{job.steps} steps")
     if job.eta_seconds is not None:
         parts.append(f"ETA {as_duration(job.eta_seconds)}")
-    return "  ".join(parts) or "no training has begun"
+    return "  ".join(parts) or "training has not started"
 
 
 def pace(job: Job) -> str:

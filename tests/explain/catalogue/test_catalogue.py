@@ -53,7 +53,7 @@ def test_pattern_groups_have_lowercase_names_joined_by_underscores(fault: Fault)
 
 
 @by_code
-def test_every_needed_signature_comes_earlier_on_the_same_page(fault: Fault) -> None:
+def test_required_signatures_come_earlier_on_the_same_page(fault: Fault) -> None:
     ids: set[str] = set()
     for signature in fault.signatures:
         assert ids.issuperset(signature.needs)
@@ -61,14 +61,14 @@ def test_every_needed_signature_comes_earlier_on_the_same_page(fault: Fault) -> 
 
 
 @by_code
-def test_unless_and_beside_name_signatures_on_the_same_page(fault: Fault) -> None:
+def test_unless_and_beside_refer_to_signatures_on_the_same_page(fault: Fault) -> None:
     ids = {signature.id for signature in fault.signatures}
     assert ids.issuperset(name for each in fault.signatures for name in (*each.unless, *each.beside))
 
 
 @by_code
 def test_no_pattern_has_nested_unbounded_repeats(fault: Fault) -> None:
-    """Nested unbounded repeats are what makes matching exponential."""
+    """Nested unbounded repeats make matching exponential."""
     for signature in fault.signatures:
         assert deepest_repeat(parser.parse(signature.pattern)) <= 1, signature.pattern
 

@@ -1,4 +1,4 @@
-"""The generated reference is that of the pages, which are read alike from their JSON."""
+"""The generated reference matches the pages, which read the same from their JSON."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_reference_page_contains_the_text_and_remedies_of_its_fault(fault: Fault
 
 
 def test_installed_json_front_matter_matches_the_pages() -> None:
-    """When this fails: .venv/bin/pip install --editable ."""
+    """If this fails: .venv/bin/pip install --editable ."""
     assert [
         fault.code for fault in load() if catalogue.made_front(fault.page) != catalogue.parse_front(fault.page)
     ] == []
@@ -83,7 +83,7 @@ def test_pages_are_readable_without_valid_json_front_matter(
 
 
 def test_diagnosis_loads_only_signatures_that_could_match_the_log() -> None:
-    """They are two thousand: reading all of them takes longer than the rest of a start."""
+    """There are two thousand: loading all of them would take longer than the rest of the startup."""
     counted = subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, check=True, timeout=60)
     assert 0 < int(counted.stdout) < 200
 

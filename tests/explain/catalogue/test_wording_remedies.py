@@ -1,4 +1,4 @@
-"""Every remedy of every page can be read, and its commands typed."""
+"""Every remedy on every page can be parsed, and its commands can be typed."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_every_system_gets_a_remedy(fault: Fault) -> None:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_linux_commands_have_valid_shell_syntax() -> None:
-    """`bash -n` reads them without running any."""
+    """`bash -n` parses the commands without running them."""
     typed = {
         remedy.filled(dict.fromkeys(fields(remedy.command), "value")).command
         for fault in load()
@@ -105,7 +105,7 @@ def test_linux_commands_have_valid_shell_syntax() -> None:
 
 def test_reference_shows_remedies_for_single_wordings_and_systems() -> None:
     text = documents(load())["CKP401-checkpoint-failure.md"]
-    assert "First of all, when the log says `unable to lock file` or `Unable to lock file`:" in text
+    assert "First, if the log says `unable to lock file` or `Unable to lock file`:" in text
     assert "HDF5_USE_FILE_LOCKING=FALSE" in text
     missing = find("driver-missing")
     assert missing is not None
@@ -120,7 +120,7 @@ def test_reference_shows_remedies_for_single_wordings_and_systems() -> None:
         (('text = "Use a smaller batch"', 'text = "Use a smaller batch"\nwhen = "now"'), "when"),
         (("confidence = 0.97", 'confidence = 0.97\n\n[[signatures.remedies]]\ntext = "Do."'), "without a full stop"),
         (("confidence = 0.97", 'confidence = 0.97\n\n[[signatures.remedies]]\nuse = "rest"'), "no shared remedy"),
-        (("\n[[remedies]]\n", '\n[[remedies]]\nwhere = ["linux"]\n'), "at least one remedy of the page"),
+        (("\n[[remedies]]\n", '\n[[remedies]]\nwhere = ["linux"]\n'), "at least one remedy on the page"),
     ],
 )
 def test_invalid_remedy_is_refused_with_the_reason(change: tuple[str, str], complaint: str) -> None:
@@ -134,7 +134,7 @@ def test_invalid_remedy_is_refused_with_the_reason(change: tuple[str, str], comp
 
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*/*.md")), ids=lambda path: path.stem)
 def test_each_remedy_appears_once_on_a_page(page: Path) -> None:
-    """A correction in one of several copies would be forgotten in the others."""
+    """If there were several copies, a correction to one would be forgotten in the others."""
     tables = tomllib.loads(split(page.read_text(encoding="utf-8"))[0])
     given = [*tables["remedies"], *(each for table in tables["signatures"] for each in table.get("remedies", ()))]
     written = [repr(each) for each in [*given, *tables.get("shared", {}).values()] if "use" not in each]

@@ -55,7 +55,7 @@ def test_xid_is_described_with_its_name_and_action() -> None:
 
 
 def test_xid_reference_matches_the_table() -> None:
-    """When this fails: python -m oomph.explain.catalogue.docs docs/reference/faults"""
+    """If this fails: python -m oomph.explain.catalogue.docs docs/reference/faults"""
     assert REFERENCE.read_text() == xid_table(catalogue().values())
 
 
@@ -90,7 +90,7 @@ def test_spreadsheet_in_nvidias_format_is_converted_to_the_xid_table(tmp_path: P
 
 
 def test_remedy_quotes_nvidias_action_for_an_xid() -> None:
-    """They are a whole clause of their own, such as "follow NVIDIA's procedure for it"."""
+    """Each action is a complete clause, such as "follow NVIDIA's procedure for it"."""
     found, *_ = diagnose_log(b"NVRM: Xid (PCI:0000:3b:00): 79, pid=1, name=python, GPU has fallen off the bus.\n")
     told = next(remedy.text for remedy in found.remedies if "NVIDIA's catalogue" in remedy.text)
     assert told == f"For Xid 79 of the GPU at 0000:3b:00, NVIDIA's catalogue says: {catalogue()[79].action}"

@@ -1,4 +1,4 @@
-"""A live exception is named as the traceback that Python would have printed of it."""
+"""A live exception gets the same diagnosis as the traceback Python would have printed for it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ FOLDERS = ("a b", "tensorflow/models", "keras/examples", "checkpoint/oom", "runf
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_live_exception_diagnosis_does_not_depend_on_the_folder(folder: str) -> None:
-    """The words of a path are words too: where two faults are equally likely, one word more decides."""
+    """Words in a path count as words, too: where two faults are equally likely, one more word decides."""
     for file, error in ERRORS:
         for cause in (None, EXHAUSTED("Out of memory while trying to allocate 1.02GiB."), KeyError("label")):
             action = raised_in(f"/home/user/{folder}/train.py", RuntimeError("while cleaning up"))

@@ -1,4 +1,4 @@
-"""The allocator's dump: what was free, in which pieces, and the file that TensorFlow writes of it."""
+"""The allocator's dump: how much was free, in which pieces, and the file that TensorFlow writes about it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def free(*megabytes: int) -> str:
 
 
 def test_last_chunk_of_a_memory_region_has_the_printed_size() -> None:
-    """It has no next one, which TensorFlow prints as 2**64 - 1."""
+    """The last chunk has no successor, which TensorFlow prints as 2**64 - 1."""
     last = f"I bfc_allocator.cc:1105] Free  at 7f3240238040 of size {3 << 20} next {2**64 - 1}\n"
     limit = "I bfc_allocator.cc:1119] Total size in pool: 14.00MiB memory_limit_: 18.00MiB\n"
     lines = read_log(io.BytesIO((REQUEST + last + limit + FAILURE).encode()), "", words())
@@ -76,7 +76,7 @@ def test_fragmentation_remedy_states_the_requested_and_free_memory() -> None:
 
 
 def test_memory_map_written_by_tensorflow_is_read() -> None:
-    """Written by TensorFlow 2.21 under a ceiling of 100 MB: five tensors of 16 MiB, and one of 80 MiB that failed."""
+    """Written by TensorFlow 2.21 with a 100 MB limit: five 16 MiB tensors, and one of 80 MiB that did not fit."""
     assert looks_like_dump(DUMP.read_bytes())
     (found,) = diagnose([read_dump(DUMP)])
     assert (found.name, found.captured["in_use"], found.captured["largest_free"]) == (
@@ -162,7 +162,7 @@ def test_memory_dump_is_assigned_to_the_failed_request(end: str) -> None:
     ],
     ids=["many requests in a line", "progress bar", "many denials"],
 )
-def test_repeated_requests_do_not_slow_condensing(line: str) -> None:
+def test_repeated_requests_do_not_slow_down_condensing(line: str) -> None:
     block = (line + "\n").encode() * 4
     started = time.process_time()
     assert condense(block).count(b"\n") == 4

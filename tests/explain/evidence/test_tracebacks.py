@@ -1,4 +1,4 @@
-"""The line of the user's own code in a traceback is never a line of oomph, wherever oomph is installed."""
+"""The user's own line in a traceback is never a line of oomph, wherever oomph is installed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from oomph.explain.evidence.tracebacks import place_in_script
         r"C:\work\oomph\hooks\intercept.py",
     ],
 )
-def test_frame_of_oomph_is_not_the_place_of_an_error(file: str) -> None:
+def test_oomph_frame_is_not_reported_as_the_error_location(file: str) -> None:
     assert place_in_script(f'  File "{file}", line 45, in give_up') == ""
 
 
 @pytest.mark.parametrize("file", ["/home/user/oomph/train.py", "/home/user/resume/training/leaving.py"])
-def test_frame_of_a_script_in_a_folder_of_such_a_name_is(file: str) -> None:
+def test_script_frame_in_a_folder_named_like_oomph_is_the_error_location(file: str) -> None:
     assert place_in_script(f'  File "{file}", line 45, in main') == f"{file}:45 in main"

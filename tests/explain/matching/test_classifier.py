@@ -1,4 +1,4 @@
-"""The faults that the words of a log suggest."""
+"""Faults suggested by the words in a log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sample(*lines: str) -> EvidenceSample:
     return kept
 
 
-def test_words_raise_the_share_of_some_faults_and_lower_others() -> None:
+def test_words_raise_the_share_of_some_faults_and_lower_that_of_others() -> None:
     learned = Classifier(LEARNED, load())
     exhausted, killed = learned.shares(["ResourceExhausted"]), learned.shares(["Killed"])
     assert exhausted.faults[0].name == "device-oom"
@@ -60,13 +60,13 @@ def test_classifier_shares_of_any_text_add_up_to_one(text: str) -> None:
     assert [page.confidence for page in shares.faults] == sorted((p.confidence for p in shares.faults), reverse=True)
 
 
-def test_damaged_line_of_the_word_table_is_ignored() -> None:
+def test_damaged_line_in_the_word_table_is_ignored() -> None:
     learned = Classifier("exhausted 3x OOM101=4\nkilled 200 OOM110\nepoch 100 sound=500\n", load())
     assert learned.shares(["exhausted, killed"]).words == 0
     assert learned.shares(["epoch"]).sound == 1
 
 
-def test_missing_word_table_gives_no_diagnosis_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_word_table_causes_neither_a_diagnosis_nor_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classifier, "TABLE", TABLE.with_name("none.txt"))
     trained.cache_clear()
     try:
@@ -84,7 +84,7 @@ def test_word_table_lines_have_a_word_and_weights_for_known_pages() -> None:
 
 
 def test_classifier_identifies_most_page_examples() -> None:
-    """No example is among the logs from which the words were learned."""
+    """None of the examples comes from the logs on which the classifier was trained."""
     shares = {fault.name: trained(load()).shares(fault.example.splitlines()) for fault in load()}
     first = [name for name, share in shares.items() if share.faults[0].name == name]
     near = [name for name, share in shares.items() if name in [page.name for page in share.faults[:3]]]
@@ -92,7 +92,7 @@ def test_classifier_identifies_most_page_examples() -> None:
     assert len(near) >= 0.93 * len(shares)
 
 
-def test_sample_keeps_the_beginning_and_the_end() -> None:
+def test_log_sample_keeps_the_beginning_and_the_end() -> None:
     kept = sample(*(f"line {number}" for number in range(10_000)))
     assert (kept.facts[0].line, kept.facts[199].line, kept.facts[200].line, kept.facts[-1].line) == (
         1,

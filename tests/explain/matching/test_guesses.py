@@ -1,4 +1,4 @@
-"""Guesses from the words of a log alone, and advice that another page lends."""
+"""Guesses based only on the words in a log, and advice borrowed from another page."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_log_wording_refines_the_guessed_pages_remedy() -> None:
     assert "login" not in guesses("no driver")._diagnosis(page).remedies[0].text
 
 
-def test_dependent_wording_gives_different_advice_alone() -> None:
+def test_wording_gives_different_advice_alone_than_with_related_evidence() -> None:
     keras = next(fault for fault in load() if fault.name == "keras-version-mismatch")
     line = of("Unrecognized keyword arguments passed to LSTM: {'batch_input_shape': (1, 1, 7)}")
     alone, in_company = (narrowed(keras, line, ids)[1] for ids in (frozenset[str](), frozenset({"reads-model"})))
@@ -53,7 +53,7 @@ def test_dependent_wording_gives_different_advice_alone() -> None:
     assert not any("Make keras.Input" in signature.advice for signature in in_company)
 
 
-def test_too_few_words_or_healthy_training_give_no_guess() -> None:
+def test_too_few_words_or_healthy_training_lead_to_no_guess() -> None:
     assert guesses("worker dead").out_of_silence(failed=True, set_aside=()) == []
     sound = ("Epoch 1/2", "313/313 [====] - 2s 6ms/step - loss: 0.31 - accuracy: 0.91 - val_loss: 0.29")
     assert guesses(*sound).out_of_silence(failed=True, set_aside=()) == []
@@ -75,12 +75,12 @@ def test_script_error_in_a_log_without_signs_of_training_stays_unrelated() -> No
     assert named(guesses(error).reconsidered([general("unrelated", error, 0.9)])) == ["unrelated"]
 
 
-def test_assertion_failure_of_the_program_stays_unrecognised() -> None:
+def test_assertion_failure_in_the_program_stays_unrecognised() -> None:
     error = "assertion failed: [Condition x < y did not hold element-wise:] labels out of range, num classes"
     assert named(guesses(error, PEER).reconsidered([general("unrecognised", error)])) == ["unrecognised"]
 
 
-def test_levelling_memory_readings_are_not_guessed_as_a_leak() -> None:
+def test_memory_readings_that_level_off_are_not_guessed_to_be_a_leak() -> None:
     steady = [f"epoch {n} memory in use: {min(1000 + 200 * n, 1400)} MiB" for n in range(9)]
     assert diagnose(of(*steady)) == ()
 
@@ -116,7 +116,7 @@ def test_advice_is_borrowed_from_another_page_with_matching_wording() -> None:
     assert "TFTrainer" in advice(ERROR)
 
 
-def test_advice_is_borrowed_from_a_specific_page_before_plain_errors() -> None:
+def test_advice_is_borrowed_from_a_specific_page_before_generic_errors() -> None:
     assert "moments" not in advice("TypeError: build() got an unexpected keyword argument 'zoom'")
     captured, signatures = borrowed(
         load(), (Evidence("log", "AttributeError: 'DataFrame' object has no attribute 'ix'", 1),), lambda _: frozenset()

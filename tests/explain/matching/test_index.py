@@ -1,4 +1,4 @@
-"""Signatures are filed under words, and the quick reading of a log finds what the slow one finds."""
+"""Signatures are indexed by words, and fast matching of a log finds the same as slow matching."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_indexed_reading_finds_the_same_faults_as_full_reading(path: Path) -> No
     assert found(True) == found(False)
 
 
-def test_long_log_is_read_at_twenty_megabytes_a_second() -> None:
+def test_long_log_is_read_at_twenty_megabytes_per_second() -> None:
     data = b"2024-01-01 10:00:00,123 INFO trainer: worker 12 did step 1234 in 0.123 s, loss 0.1234 lr 0.001\n" * 50_000
     diagnose([])
 
@@ -76,8 +76,8 @@ def spent(text: str) -> float:
     return time.process_time() - started
 
 
-def test_line_of_all_literals_is_read_in_linear_time() -> None:
-    """Each signature meets a text that is full of the words of every other one."""
+def test_line_containing_every_literal_is_read_in_linear_time() -> None:
+    """Each signature is matched against text full of every other signature's words."""
     pieces = [signature.literal for fault in load() for signature in fault.signatures if "log" in signature.sources]
     diagnose([])  # the catalogue is read once
     for start in range(0, len(pieces), 40):
@@ -109,8 +109,8 @@ def test_mixed_literals_are_read_in_linear_time(parts: list[str]) -> None:
 _MAY_GO_ON = re.compile(r"\\w|\(\?!|\[A-Za-z|\(\?:s\||s\?")
 
 
-def test_no_literal_is_indexed_under_a_word_that_may_continue() -> None:
-    """It is filed under a whole word: `hipError` would not be found in `hipErrorUnknown`."""
+def test_literal_is_never_indexed_under_a_word_that_may_continue() -> None:
+    """The index uses whole words: `hipError` would not be found in `hipErrorUnknown`."""
     dead = []
     for fault in load():
         for signature in fault.signatures:

@@ -1,4 +1,4 @@
-"""An error in words that no page knows is named after what it is most like, and never without a reason."""
+"""An error whose wording is on no page is diagnosed by similarity, and never without a reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def names(*lines: str) -> list[str]:
     return [found.name for found in diagnose(read_log(io.BytesIO("\n".join(lines).encode())))]
 
 
-def test_vocabulary_names_only_existing_pages() -> None:
+def test_vocabulary_refers_only_to_existing_pages() -> None:
     spoken_for = {name for weights in CLASSES.values() for name in weights}
     spoken_for |= {*WORDS, *COMMON_WORDS, *OPERATIONS, *PATHS, *AT_IMPORT}
     assert spoken_for <= {fault.name for fault in load()}
@@ -40,7 +40,7 @@ def test_tensorflow_error_is_recognised_by_the_nouns_in_its_message(line: str, e
     assert names(line)[0] == expected
 
 
-def test_assertion_failure_of_the_program_gets_no_guess() -> None:
+def test_assertion_failure_in_the_program_gets_no_guess() -> None:
     assert likely("InvalidArgumentError: assertion failed: [Condition x < y did not hold] shape") == ()
 
 

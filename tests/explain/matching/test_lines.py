@@ -1,4 +1,4 @@
-"""Kinds of lines in a log: of a training, of a failure, the last ones."""
+"""Kinds of log lines: training output, failures, and final lines."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ def test_progress_bar_updates_are_kept_as_one_line() -> None:
     ]
 
 
-def test_refused_save_of_an_iterator_is_no_failure_unless_the_script_raises_it() -> None:
-    """A checkpoint does without the position of such data."""
+def test_refused_iterator_save_is_not_a_failure_unless_the_script_raises_it() -> None:
+    """A checkpoint simply omits the position of such data."""
     start = "W0000 00:00:1795941674.854801   23746 "
     refused = "FAILED_PRECONDITION: RandomUniform is stateful."
     assert gets_by(f"{start}op_kernel.cc:1858] OP_REQUIRES failed at iterator_ops.cc:1120 : {refused}")
@@ -123,7 +123,7 @@ def test_refused_save_of_an_iterator_is_no_failure_unless_the_script_raises_it()
     assert not gets_by("tensorflow.python.framework.errors_impl.FailedPreconditionError: RandomUniform is stateful.")
 
 
-def test_log_with_a_refused_save_of_an_iterator_shows_no_fault() -> None:
+def test_log_with_a_refused_iterator_save_shows_no_fault() -> None:
     start, refused = "W0000 00:00:1795941674.854801   23746 ", "FAILED_PRECONDITION: RandomUniform is stateful."
     lines = [
         "Epoch 1/3",

@@ -1,4 +1,4 @@
-"""The remedies of a diagnosis: which, with which command, and with what its values explain."""
+"""A diagnosis's remedies: which ones apply, with which command, and what their values explain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last lines of `oomph run` are evidence in a log that has nothing else."""
+"""The last lines printed by `oomph run` count as evidence in a log that contains nothing else."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_text_points_to_the_run_directory() -> None:
     assert text.splitlines()[-1].startswith("Next: oomph explain runs/a  (")
 
 
-def test_every_fault_of_a_recovered_run_is_named() -> None:
+def test_every_fault_of_a_recovered_run_is_listed() -> None:
     lines = closing_lines({"device-oom": 2, "host-oom": 1, "unrelated": 1})
     found = {diagnosis.name: diagnosis for diagnosis in explained(lines) if diagnosis.evidence}
     assert {name: found[name].captured["seen_by_oomph"] for name in ("device-oom", "host-oom")} == {
@@ -68,13 +68,13 @@ def test_every_fault_of_a_recovered_run_is_named() -> None:
     assert not any(diagnosis.outlasted_oomph for diagnosis in found.values())
 
 
-def test_a_line_of_the_log_and_oomphs_own_line_lead_to_one_diagnosis() -> None:
+def test_log_line_and_oomphs_own_line_lead_to_a_single_diagnosis() -> None:
     report = "ResourceExhaustedError: OOM when allocating tensor with shape[32,512] and type float"
     first = explained([report, *closing_lines({"device-oom": 1})])[0]
     assert [fact.text[:8] for fact in first.evidence[:2]] == ["Resource", "oomph: w"]
 
 
-def test_run_directory_is_read_from_the_command_that_resumes() -> None:
+def test_run_directory_is_read_from_the_resume_command() -> None:
     again = "TF_X=0 oomph run --resume='my runs/a' gan.py"
     first = explained(closing_lines({"device-oom": 1}, again=again))[0]
     assert first.captured["run_directory"] == "my runs/a"
@@ -87,7 +87,7 @@ def test_run_without_a_directory_is_explained_without_one() -> None:
     assert "Next: oomph explain OOM101" in as_text([first], "log", width=200)
 
 
-def test_later_account_of_the_same_run_replaces_the_earlier_one_and_other_runs_stay() -> None:
+def test_later_account_replaces_an_earlier_one_only_for_the_same_run() -> None:
     same = [*closing_lines({"device-oom": 1}), *closing_lines({"device-oom": 2})]
     assert [len(explained(lines)[0].evidence) for lines in (same, [*same, *closing_lines({"device-oom": 5}, "b")])] == [
         1,
@@ -95,9 +95,9 @@ def test_later_account_of_the_same_run_replaces_the_earlier_one_and_other_runs_s
     ]
 
 
-def test_log_of_a_run_without_a_fault_names_none() -> None:
+def test_log_of_a_faultless_run_yields_no_fault() -> None:
     assert explained([STARTED, *closing_lines({})]) == []
-    assert explained([STARTED, "oomph: what happened  ended from outside once (oomph was ended too)"]) == []
+    assert explained([STARTED, "oomph: what happened  terminated from outside once (oomph was terminated too)"]) == []
 
 
 def test_lines_in_the_middle_of_a_long_log_are_found() -> None:

@@ -1,4 +1,4 @@
-"""The system that a log is from."""
+"""Detecting which system a log comes from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader of logs: constant memory, and nothing a log can hold raises."""
+"""The log reader uses constant memory, and nothing in a log makes it raise."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_utf_16_logs_without_a_byte_order_mark_are_read(encoding: str) -> None:
 
 @pytest.mark.parametrize("stray", [b"\xff\xfe", b"\xfe\xff"])
 @pytest.mark.parametrize("text", ["KeyError: 'x'\nand more", "Fehler: größer\nals der Speicher"])
-def test_two_stray_initial_bytes_hide_no_text(stray: bytes, text: str) -> None:
+def test_two_stray_initial_bytes_do_not_hide_any_text(stray: bytes, text: str) -> None:
     for encoding in ("utf-8", "latin-1"):
         (_, first), _ = texts(stray + text.encode(encoding) + b"\0" * 100)
         assert first[:6] == text[:6]
@@ -98,7 +98,7 @@ def test_runs_of_nul_bytes_in_a_log_are_ignored() -> None:
     assert texts(b"\0" * 300_000 + b"one\n" + b"\0" * 600_000 + b"two\n\0\0") == [(1, "one"), (2, "two")]
 
 
-def test_log_of_only_color_codes_has_no_text() -> None:
+def test_log_containing_only_color_codes_has_no_text() -> None:
     assert texts(b"\x1b[0m" * CHUNK_BYTES) == []
 
 
@@ -177,7 +177,7 @@ def test_evidence_has_its_source_and_line_number() -> None:
 @example(100_000, 1000, "\r")
 @settings(max_examples=20)
 def test_evidence_is_returned_in_log_order(count: int, apart: int, end: str) -> None:
-    """A progress bar is one line of many pieces, which may fill several blocks."""
+    """A progress bar is one line of many pieces, which may span several blocks."""
     text = "".join(f"{number} {'step' if number % apart else 'wanted'}{end}" for number in range(count))
     facts = read_log(io.BytesIO(text.encode()), "", Words(frozenset({b"wanted"}), frozenset({b"step"})))
     numbers = [int(fact.text.split()[0]) for fact in facts]

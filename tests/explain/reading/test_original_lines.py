@@ -1,4 +1,4 @@
-"""Lines as a program wrote them: without prefixes, joined records apart."""
+"""Lines as the program wrote them: prefixes removed, joined records split."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from oomph.explain.reading.original_lines import apart, from_json, without_prefi
         ("2026-01-01T00:00:00.123456789Z stderr F (main pid=4) [rank1]: ", "(main pid=4)"),
     ],
 )
-def test_line_prefix_is_removed_but_its_speaker_kept(raw: str, speaker: str) -> None:
+def test_line_prefix_is_removed_but_its_speaker_is_kept(raw: str, speaker: str) -> None:
     assert without_prefixes(f"{raw}ValueError: x") == ("ValueError: x", speaker)
 
 
@@ -71,7 +71,7 @@ def test_json_line_without_a_message_is_unchanged(text: str) -> None:
 
 
 @given(st.text(max_size=300))
-def test_removing_prefixes_adds_no_text(text: str) -> None:
+def test_removing_prefixes_never_adds_text(text: str) -> None:
     assert text.endswith(without_prefixes(text)[0])
 
 

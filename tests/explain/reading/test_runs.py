@@ -1,4 +1,4 @@
-"""A run directory as evidence: what is in it, what may be damaged in it, and how long it may be."""
+"""A run directory as evidence: its content, what may be damaged, and how large it may be."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_ten_thousand_attempts_are_read_in_linear_time(tmp_path: Path, monkeypat
 def test_hang_with_an_invalid_duration_is_reported_without_it(tmp_path: Path, seconds: object) -> None:
     Journal(tmp_path, 1, "supervisor").write(Hung(phase="step", seconds=seconds, limit_seconds=60.0))
     (fact,) = run.read_run(tmp_path)
-    assert fact.text == "no progress for ? s in step (limit 60 s); oomph ended the script"
+    assert fact.text == "no progress for ? s in step (limit 60 s); oomph stopped the script"
 
 
 def test_fifo_in_place_of_a_file_does_not_block_the_reader(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_fifo_in_place_of_a_file_does_not_block_the_reader(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("ending", "sources"), [({"preempted": "SIGTERM"}, []), ({"stopped": True}, []), ({}, ["exit"])]
 )
-def test_requested_kill_by_oomph_is_not_reported_as_a_kill(
+def test_kill_that_oomph_requested_is_not_reported_as_a_kill(
     tmp_path: Path, ending: dict[str, object], sources: list[str]
 ) -> None:
     journal = Journal(tmp_path, 1, "supervisor")
@@ -53,7 +53,7 @@ def test_requested_kill_by_oomph_is_not_reported_as_a_kill(
 
 
 def test_sparse_log_is_read_from_its_end(tmp_path: Path) -> None:
-    """Its end is read, as oomph keeps the end of what a script prints."""
+    """The end is read, just as oomph keeps the end of what a script prints."""
     log = tmp_path / "stderr" / "1.log"
     log.parent.mkdir()
     log.touch()
@@ -63,8 +63,8 @@ def test_sparse_log_is_read_from_its_end(tmp_path: Path) -> None:
     assert "ValueError" in str(list(run.read_run(tmp_path)))
 
 
-def test_refused_checkpoint_of_oomph_is_not_to_be_read_with_tensorflow(tmp_path: Path) -> None:
-    """It is no checkpoint of TensorFlow's, and oomph has already done what the page advises for those."""
+def test_tensorflow_is_not_suggested_for_reading_a_refused_oomph_checkpoint(tmp_path: Path) -> None:
+    """It is not a TensorFlow checkpoint, and oomph has already done what the page advises for those."""
     Journal(tmp_path, 1, "script").write(
         CheckpointRefused(name="step-000002", reason="tensors.bin does not match its checksum")
     )
@@ -74,7 +74,7 @@ def test_refused_checkpoint_of_oomph_is_not_to_be_read_with_tensorflow(tmp_path:
     assert not any("list_variables" in remedy.command or remedy.action for remedy in diagnosis.remedies)
 
 
-def test_checkpoint_that_could_not_be_written_needs_room(tmp_path: Path) -> None:
+def test_failed_checkpoint_write_suggests_checking_disk_space(tmp_path: Path) -> None:
     Journal(tmp_path, 1, "script").write(CheckpointFailed(reason="Read-only file system (checkpoint step-000002)"))
     diagnosis, *_ = diagnose(run.read_run(tmp_path))
     assert diagnosis.code == "CKP401"
@@ -94,13 +94,13 @@ def kept(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_complete_journal_lacks_nothing(tmp_path: Path) -> None:
+def test_complete_journal_is_not_reported_as_incomplete(tmp_path: Path) -> None:
     assert run.what_is_missing(kept(tmp_path), attempts=2) == ""
 
 
 @pytest.mark.parametrize("attempt", [1, 2])
 @pytest.mark.parametrize("state", ["missing", "empty"])
-def test_missing_or_emptied_file_of_the_journal_is_named(tmp_path: Path, attempt: int, state: str) -> None:
+def test_missing_or_emptied_journal_file_is_reported_by_name(tmp_path: Path, attempt: int, state: str) -> None:
     name = f"{attempt}-0-{'script' if attempt == 1 else 'supervisor'}.jsonl"
     path = kept(tmp_path) / "journal" / name
     path.unlink()
@@ -109,6 +109,6 @@ def test_missing_or_emptied_file_of_the_journal_is_named(tmp_path: Path, attempt
     assert run.what_is_missing(tmp_path) == f"the journal in {tmp_path} is incomplete: {name} is {state}"
 
 
-def test_attempts_that_only_run_json_counts_are_missed_in_one_short_sentence(tmp_path: Path) -> None:
+def test_missing_journals_of_counted_attempts_are_summarised_in_one_sentence(tmp_path: Path) -> None:
     names = ", ".join(f"{attempt}-0-supervisor.jsonl is missing" for attempt in (3, 4, 5))
     assert run.what_is_missing(kept(tmp_path), attempts=9).endswith(f" is incomplete: {names} and 4 more")

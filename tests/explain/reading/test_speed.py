@@ -1,4 +1,4 @@
-"""A log of many different failures takes at most 4.5 times as long as one of a training without any."""
+"""A log of many different failures takes at most 4.5 times as long as one from training without any."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def timed(log: bytes) -> float:
     return time.process_time() - started
 
 
-def test_mixed_failure_log_is_not_much_slower_than_a_healthy_one() -> None:
+def test_mixed_failure_log_is_not_much_slower_to_read_than_a_healthy_one() -> None:
     logs = [path.read_bytes() for path in sorted(LOGS.rglob("*.log"))]
     logs += [fault.example.encode() for fault in load()]
     mixed = b"".join(LINE * 50 + log + b"\n" for log in logs) * TIMES

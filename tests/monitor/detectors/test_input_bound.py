@@ -1,4 +1,4 @@
-"""A training that waits for its data is named, with the share of time; one that computes is not."""
+"""Training that waits for its data is reported with the share of time lost; training that computes is not."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def found(*parts):
     ("share", "severity"),
     [(0.0, None), (0.04, None), (0.06, "notice"), (0.19, "notice"), (0.21, "warning"), (0.9, "warning")],
 )
-def test_waiting_share_decides_the_severity(share, severity):
+def test_share_of_time_spent_waiting_determines_the_severity(share, severity):
     findings = found(samples(share))
     assert [finding.severity for finding in findings] == ([] if severity is None else [severity])
     if severity:
         (finding,) = findings
         assert finding.fault == "input-pipeline"
         assert finding.evidence["share"] == pytest.approx(share, abs=0.001)
-        assert f"{share:.0%} of the time" in finding.message
+        assert f"{share:.0%} of its time" in finding.message
 
 
 def test_message_states_the_time_lost_per_step():
     (finding,) = found(samples(0.5))
-    assert finding.message == "the training spends 50% of the time waiting for its data (50 ms of each 100 ms step)"
+    assert finding.message == "training spends 50% of its time waiting for data (50 ms of each 100 ms step)"
 
 
 def test_first_half_minute_is_not_evaluated():
@@ -65,13 +65,13 @@ def test_training_without_measured_waiting_is_not_evaluated():
 
 
 def test_restarted_script_is_judged_by_its_own_counters():
-    """The counters of another process begin at 0: the difference would be nonsense."""
+    """A new process's counters start at 0, so a difference from the old ones would be meaningless."""
     before = list(samples(0.5, seconds=25, begin=10000))
     after = [Sample(25 + s.time, training=s.training) for s in samples(0.0, seconds=60)]
     assert not found(before, after)
 
 
-def test_few_long_steps_are_not_enough_for_a_finding():
+def test_a_few_long_steps_are_not_enough_for_a_finding():
     slow = (
         Sample(float(n), training={"steps_total": n // 20, "step_seconds_total": n, "input_wait_seconds_total": n})
         for n in range(80)

@@ -1,4 +1,4 @@
-"""A jump of the loss is noticed; the noise of healthy trainings of many kinds is not."""
+"""A jump in the loss is detected, but noise in many kinds of healthy training is not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def found(curve):
 
 
 @pytest.mark.parametrize("kind", ["smooth", "lognormal", "warm_restarts"])
-def test_spike_in_a_healthy_curve_is_found(kind):
+def test_spike_in_a_healthy_curve_is_detected(kind):
     assert not found(healthy(kind, 1)[:700])
     (spike,) = found([*healthy(kind, 1)[:400], 1000.0, *healthy(kind, 1)[401:500]])
     assert "to 1000 and recovered" in spike
@@ -33,15 +33,15 @@ def test_loss_that_stays_high_is_reported_as_a_rise():
     assert "has risen" in rise
 
 
-def test_few_or_infinite_readings_are_not_evaluated():
+def test_too_few_or_infinite_readings_are_not_evaluated():
     assert not found([1.0] * 150 + [1000.0] + [1.0] * 30)
     assert not found([1.0] * 300 + [math.inf] + [1.0] * 50)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", HEALTHY)
-def test_healthy_curves_raise_no_alarm_and_most_spikes_are_found(kind):
-    """260 healthy curves of half an hour; some of them with a jump to five times the highest, and diverging."""
+def test_healthy_curves_raise_no_alarm_and_most_spikes_are_detected(kind):
+    """260 healthy half-hour curves; some also with a jump to five times the highest value, or diverging."""
     assert [seed for seed in _HELD_OUT if found(healthy(kind, seed))] == []
     assert sum(bool(found(with_spike(kind, seed, 5))) for seed in _HELD_OUT[:10]) >= 7
     assert all(found(diverging(kind, seed)) for seed in _HELD_OUT[:10])

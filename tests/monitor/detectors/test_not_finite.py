@@ -1,4 +1,4 @@
-"""NaN and infinity in the loss or the weights are told once."""
+"""NaN and infinity in the loss or the weights are reported once."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ def found(*trainings):
     return [f for n, training in enumerate(trainings) for f in detection.take(Sample(float(n), training=training)).told]
 
 
-def test_finite_values_cause_no_finding():
+def test_finite_values_do_not_cause_a_finding():
     assert not found({}, {"loss": 0.3, "not_finite_loss": 0.0, "not_finite_weights": 0.0})
 
 
-def test_non_finite_weights_with_a_finite_loss_are_found():
+def test_non_finite_weights_with_a_finite_loss_are_detected():
     at = {"loss": 0.25, "not_finite_loss": 0.0, "not_finite_weights": 1200.0, "epoch": 2.0, "step_of_epoch": 7.0}
     (finding,) = found(at, at)
     assert (finding.fault, finding.subject, finding.severity) == ("nan-loss", "weights", "critical")

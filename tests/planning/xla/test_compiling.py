@@ -1,4 +1,4 @@
-"""The compiling process, seen from its caller: it may answer, fail, hang or die. Children of the test play it."""
+"""The compiling process as its caller sees it: it may respond, fail, hang or die. The test's children play its part."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ def test_last_printed_sizes_are_returned(child) -> None:
     ("text", "why"),
     [
         ("import json; print(json.dumps({'problem': 'no such target'}))", "no such target"),
-        ("import os; os.kill(os.getpid(), 9)", "ended by SIGKILL"),
+        ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL"),
         ("import sys; sys.exit(3)", "exit code 3"),
         ("print('no JSON')", "returned no sizes|XLA's compiler"),
         ("print('[1]')", "returned no sizes"),
         ("print('{\"argument\": null}')", "returned no sizes"),
     ],
 )
-def test_missing_sizes_raise_an_error_with_the_reason(child, text: str, why: str) -> None:
+def test_missing_sizes_raise_an_error_that_gives_the_reason(child, text: str, why: str) -> None:
     child(text)
     with pytest.raises(NotCompiledError, match=why):
         compile_step(b"step", "target", 30, ROOM)
 
 
-def test_compiler_that_takes_too_long_is_ended(child, tmp_path: Path) -> None:
+def test_compiler_that_takes_too_long_is_stopped(child, tmp_path: Path) -> None:
     child(f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)")
     began = time.monotonic()
     with pytest.raises(NotCompiledError, match="did not finish within 3 s"):
@@ -105,7 +105,7 @@ def test_compiler_may_belong_to_another_python(child, tmp_path: Path, monkeypatc
     python.write_text(f'#!/bin/sh\n[ -z "$PYTHONPATH" ] && touch {tmp_path}/asked\nexec {sys.executable} "$@"\n')
     monkeypatch.setenv(compiling.PYTHON, str(python))
     monkeypatch.setenv("PYTHONPATH", "/of/the/script")
-    assert "names no program" in why_not()
+    assert "is not an executable program" in why_not()
     python.chmod(0o700)
     assert why_not() == ""
     child(f"print({json.dumps(SIZES)!r})")

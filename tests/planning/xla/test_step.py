@@ -35,7 +35,7 @@ def test_compiled_items_add_up_to_the_peak(batch: int) -> None:
     assert total == step(8, 32).peak(batch)
 
 
-def test_compiled_size_is_within_its_bounds_and_counts_nothing_twice() -> None:
+def test_compiled_size_is_within_its_bounds_without_double_counting() -> None:
     peak, total = step(8, 32).peak(32), compiled(32).total
     assert peak.low < total <= peak.expected < peak.high
     assert peak.expected == total + inputs(32)  # a batch that waits
@@ -58,7 +58,7 @@ def test_large_convolution_widens_the_bound_and_adds_cudnn() -> None:
     assert large.expected == small.expected
 
 
-def test_partial_step_keeps_full_workspaces() -> None:
+def test_step_on_a_partial_batch_keeps_full_size_workspaces() -> None:
     whole = step(8, 32, convolution=1)
     assert whole.peak_of_share(32, 1.0) == whole.peak(32)
     spaces = Interval(0, 64 * MIB, (64 + 512) * MIB)
@@ -68,7 +68,7 @@ def test_partial_step_keeps_full_workspaces() -> None:
     assert half.high - spaces.high == pytest.approx((most.high - spaces.high) / 2, abs=1)
 
 
-def test_each_item_names_its_basis() -> None:
+def test_each_item_states_its_basis() -> None:
     basis = {item.name: item.basis for item in step(8, convolution=1).items(8)}
     assert basis["weights"] == "counted"
     assert basis["buffers that XLA assigns"] == "compiled"

@@ -1,4 +1,4 @@
-"""The steps of a resumed training beside the witnesses of the same steps."""
+"""The steps of resumed training compared with earlier witnesses of the same steps."""
 
 from __future__ import annotations
 
@@ -74,19 +74,19 @@ def test_empty_witness_proves_nothing():
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"batch": 1}, "the data or their order changed, from epoch 2, step 3 on"),
+        ({"batch": 1}, "the data or its order changed, from epoch 2, step 3 on"),
         ({"result": 1}, "the same batch gives a different result, from epoch 2, step 3 on"),
         (
             {"result": 1, "loss": 2.0},
             "the same batch gives a different result (loss 2, was 1), from epoch 2, step 3 on",
         ),
-        ({"result": 1, "rate": 0.5}, "the learning rate is 0.5, was 0.25, from epoch 2, step 3 on"),
+        ({"result": 1, "rate": 0.5}, "the learning rate is 0.5 instead of 0.25, from epoch 2, step 3 on"),
         ({"result": 1, "random": 5}, "the random numbers differ, from epoch 2, step 3 on"),
         (
             {"batch": 1, "result": 1, "rate": 0.5},
-            "the data or their order changed, from epoch 2, step 3 on",
+            "the data or its order changed, from epoch 2, step 3 on",
         ),
-        ({"result": 1, "rate": 0.5, "random": 5}, "the learning rate is 0.5, was 0.25, from epoch 2, step 3 on"),
+        ({"result": 1, "rate": 0.5, "random": 5}, "the learning rate is 0.5 instead of 0.25, from epoch 2, step 3 on"),
     ],
 )
 def test_difference_is_described_by_its_first_cause_and_step(facts, words):
@@ -129,14 +129,14 @@ def test_difference_within_the_measured_noise_counts_as_equal():
     assert (found.steps, found.difference, found.noise) == (1, None, 1e-7)
 
 
-def test_accumulated_noise_excuses_no_larger_difference():
+def test_accumulated_noise_does_not_excuse_a_larger_difference():
     before = [step(n) for n in range(5)]
     drifting = [step(n, result=1, loss=1 + 9e-7 * (n + 1)) for n in range(5)]
     assert seen(*drifting, before=before, noise=1e-7).steps == 5
     assert seen(step(0, result=1, loss=1 + 2e-6), before=before, noise=1e-7).difference is not None
 
 
-def test_training_without_noise_allows_no_difference():
+def test_training_without_noise_tolerates_no_difference():
     assert seen(step(0, result=1, loss=1 + 1e-12), noise=0.0).difference is not None
 
 
@@ -160,7 +160,7 @@ def test_noise_is_measured_once_and_only_when_something_differs():
     assert (comparison.is_in_doubt, comparison.steps) == (False, 4)
 
 
-def test_state_bits_are_not_compared_where_steps_are_noisy():
+def test_state_bits_are_not_compared_if_steps_are_noisy():
     found = seen(step(0, result=1, loss=1 + 1e-7), end_of(0, result=1), noise=1e-6)
     assert found.difference is None
     assert found.epochs == 0
@@ -190,20 +190,20 @@ def reaching(*places: tuple[int, int], at=(0, 0)) -> Comparison:
     return comparison
 
 
-def test_epoch_shorter_than_before_shows_changed_data():
+def test_shorter_epoch_than_before_indicates_changed_data():
     shorter = reaching((0, 0), (0, 1), (1, 0))
-    assert str(shorter.difference) == "the data or their order changed, from epoch 1, step 3 on"
+    assert str(shorter.difference) == "the data or its order changed, from epoch 1, step 3 on"
     in_the_last = reaching((1, 0), (1, 1), at=(1, 0))
     in_the_last.ended(1, 2)
-    assert str(in_the_last.difference) == "the data or their order changed, from epoch 2, step 3 on"
+    assert str(in_the_last.difference) == "the data or its order changed, from epoch 2, step 3 on"
 
 
-def test_epoch_longer_than_before_shows_changed_data():
+def test_longer_epoch_than_before_indicates_changed_data():
     longer = reaching(*((0, number) for number in range(5)))
-    assert str(longer.difference) == "the data or their order changed, from epoch 1, step 5 on"
+    assert str(longer.difference) == "the data or its order changed, from epoch 1, step 5 on"
 
 
-def test_epoch_as_long_as_before_shows_no_difference():
+def test_epoch_of_the_same_length_shows_no_difference():
     same = reaching(*((0, number) for number in range(4)), *((1, number) for number in range(4)))
     same.ended(1, 4)
     assert same.difference is None

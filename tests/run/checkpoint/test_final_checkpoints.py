@@ -1,4 +1,4 @@
-"""End states of finished fits, and checkpoints that cannot be read: what is said of them, and when."""
+"""End states of finished fits and unreadable checkpoints: what is reported about them, and when."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_small_end_states_are_not_reported():
 def test_large_end_states_are_reported_at_each_doubling():
     states = FinalCheckpoints()
     said = [line for _ in range(40) if (line := states.add(50 << 20))]
-    assert [line.partition(" of the run")[0] for line in said] == [
+    assert [line.partition(" in the run")[0] for line in said] == [
         "the end states of 4 finished fits take 210 MB",
         "the end states of 8 finished fits take 419 MB",
         "the end states of 16 finished fits take 839 MB",
@@ -27,13 +27,13 @@ def test_large_end_states_are_reported_at_each_doubling():
     assert FinalCheckpoints().add(1 << 40), "a single one that is large"
 
 
-def test_replacement_for_a_damaged_checkpoint_is_named():
+def test_replacement_for_a_damaged_checkpoint_is_reported():
     (said,) = of_steps([("step-2", BROKEN)], "step-1")
     assert said == f"checkpoint step-2 ({BROKEN}) refused; using the previous one, step-1"
     assert of_steps([], "step-1") == of_steps([], None) == of_end_states([]) == []
 
 
-def test_fit_without_a_readable_checkpoint_is_reported_to_start_over():
+def test_fit_without_a_readable_checkpoint_is_reported_as_starting_over():
     one, begins = of_steps([("step-1", BROKEN)], None)
     assert one == f"the only checkpoint cannot be read: step-1 ({BROKEN})"
     both, again = of_steps([("step-2", BROKEN), ("step-1", BROKEN)], None)

@@ -36,7 +36,7 @@ def test_interval_in_seconds_ignores_cost(seconds, due):
 
 
 @pytest.mark.parametrize("rule", [CheckpointInterval(), CheckpointInterval(steps=1), CheckpointInterval(seconds=0.1)])
-def test_no_checkpoint_is_due_without_a_new_step(rule):
+def test_checkpoint_is_not_due_without_a_new_step(rule):
     assert not rule.due(0, seconds=1e9, cost=Cost())
 
 
@@ -59,14 +59,14 @@ def lost(between: float, cost: float, between_faults: float) -> float:
 
 
 @given(cost=st.floats(0.01, 100), ratio=st.floats(10, 1e5))
-def test_no_other_interval_loses_significantly_less(cost, ratio):
+def test_no_other_interval_loses_significantly_less_work(cost, ratio):
     between_faults = cost * ratio
     best = optimal_seconds(cost, between_faults)
     for other in (best * 0.5, best * 0.9, best * 1.1, best * 2):
         assert lost(best, cost, between_faults) <= lost(other, cost, between_faults) * (1 + 1e-3)
 
 
-def test_optimal_interval_follows_young_if_cheap_and_daly_if_costly():
+def test_optimal_interval_follows_young_when_cheap_and_daly_when_costly():
     assert optimal_seconds(0.001, 1e6) == pytest.approx(math.sqrt(2 * 0.001 * 1e6), rel=1e-3)
     assert optimal_seconds(20, 10) == 10
 
@@ -148,12 +148,12 @@ def test_checkpoints_stay_within_their_share_in_runs_of_any_length(duration, fir
 
 
 @pytest.mark.parametrize(("duration", "most"), [(30.0, 5.0), (120.0, 10.0), (3600.0, 12.0)])
-def test_kill_at_a_random_moment_loses_seconds_despite_a_slow_first_checkpoint(duration, most):
+def test_random_kill_loses_only_seconds_despite_a_slow_first_checkpoint(duration, most):
     moments, _ = simulated(duration, first=0.21, later=0.05)
     assert mean_loss(moments, duration) <= most
 
 
-def test_second_checkpoint_is_early_only_while_the_share_allows_it():
+def test_second_checkpoint_is_early_only_if_the_time_share_allows_it():
     assert CheckpointInterval().seconds_between(Cost(0.21, trained_seconds=5, spent_seconds=0.21, is_rough=True)) == 5
     assert (
         CheckpointInterval().seconds_between(Cost(1.0, trained_seconds=5, spent_seconds=1.0, is_rough=True))
@@ -162,8 +162,8 @@ def test_second_checkpoint_is_early_only_while_the_share_allows_it():
 
 
 @pytest.mark.parametrize("first", [0.7, 1.7, 2.5])
-def test_slow_first_checkpoint_does_not_delay_the_second_of_a_young_run(first):
-    """Saving what the first took beyond its share put the second off by 85 s and more."""
+def test_slow_first_checkpoint_does_not_delay_the_second_early_in_a_run(first):
+    """Recovering the time that the first took beyond its share used to delay the second by 85 s or more."""
     moments, spent = simulated(3600.0, first, later=0.3)
     assert moments[0] <= SHORTEST_SECONDS + first + 0.2
     assert moments[1] <= YOUNG_SECONDS + first + 0.5
@@ -172,7 +172,7 @@ def test_slow_first_checkpoint_does_not_delay_the_second_of_a_young_run(first):
 
 
 @pytest.mark.parametrize("end_state", [0.7, 1.9])
-def test_end_state_does_not_delay_the_next_trainings_first_checkpoint(end_state):
+def test_saving_an_end_state_does_not_delay_the_next_fits_first_checkpoint(end_state):
     cost = Cost(end_state, trained_seconds=12.0, spent_seconds=end_state, is_rough=True)
     assert CheckpointInterval().seconds_between(cost) <= EARLY_SECONDS
 
@@ -185,7 +185,7 @@ def test_next_checkpoint_waits_ten_times_as_long_as_the_last_one_took():
 
 @given(st.lists(st.sampled_from([0.05, 0.3, 3.0, 30.0]), min_size=1))
 def test_long_run_stays_within_its_share_despite_slow_checkpoints(stalls):
-    """Also where most are short and some long, so that the typical one says little."""
+    """Even if most checkpoints are fast and some slow, so that the typical cost says little."""
     now = saved_at = spent = 0.0
     seen: list[float] = []
     while now < 400_000:

@@ -1,4 +1,4 @@
-"""What may stand in a manifest."""
+"""What a manifest may contain."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def test_position_that_is_not_an_object_is_refused(position):
 
 
 @pytest.mark.parametrize("name", [name for name in META if not name.startswith("something")])
-def test_metadata_of_a_wrong_type_is_refused_by_name(name):
+def test_metadata_with_a_wrong_type_is_refused_by_name(name):
     assert meta_trouble({**META, name: object()}, 47).startswith(f"its {name} is invalid: ")
 
 
-def test_manifest_problem_is_described_in_one_short_line():
+def test_manifest_problem_is_described_on_one_short_line():
     assert len(meta_trouble({"callbacks": "x" * 10**6}, 0)) == 200
     assert len(position_trouble({"fit": "x" * 10**6})) == 200
 
@@ -93,8 +93,8 @@ def test_impossible_tensor_is_refused(change):
     assert tensors_trouble({"a": ENTRY}, 32) == tensors_trouble([5], 32) == "its tensors are not a table"
 
 
-def test_manifest_claiming_impossible_memory_is_refused():
-    """A tensor file may have holes: its size costs its author nothing."""
+def test_manifest_claiming_an_impossible_amount_of_memory_is_refused():
+    """A tensor file may be sparse, so a huge size costs its author nothing."""
     size = 9 << 30
     for under in ("object/", "data/", "file/", "own/"):
         entry = {**ENTRY, "name": f"{under}0", "dtype": "uint8", "shape": [size], "offset": 0, "nbytes": size}
@@ -121,8 +121,8 @@ def test_manifest_claiming_impossible_memory_is_refused():
         ({"moment": {"objects": None}, "objects": None, "opened": [], "files": []}, None),
     ],
 )
-def test_tensor_named_in_the_metadata_must_exist(meta, missing):
-    """Otherwise the fit would find out while it begins, and run without its guard."""
+def test_tensor_referenced_in_the_metadata_must_exist(meta, missing):
+    """Otherwise, the fit would notice only when it starts, and would run unguarded."""
     assert missing_tensor(meta, {"object/0", "data/0", "file/0"}) == missing
     assert missing_tensor(meta, {"object/0", "data/0", "file/0", missing}) is None
 

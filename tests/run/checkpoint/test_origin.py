@@ -1,4 +1,4 @@
-"""The key beside a run directory, and the seals that show which checkpoints were written there."""
+"""The key next to a run directory, and the seals that show which checkpoints were written there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oomph.checkpoint.origin import key_name, key_of
 from oomph.checkpoint.store import CheckpointStore
 
 
-def test_key_is_made_once_for_this_user_alone(tmp_path):
+def test_key_is_created_once_and_private_to_this_user(tmp_path):
     key = key_of(tmp_path / "run", "1")
     assert len(key) == 32
     assert key_of(tmp_path / "other", "1") == key
@@ -22,7 +22,7 @@ def test_key_is_made_once_for_this_user_alone(tmp_path):
 
 
 @pytest.mark.parametrize("harm", ["readable", "short", "empty", "link", "folder"])
-def test_key_that_others_may_know_fits_nothing(tmp_path, harm):
+def test_key_that_others_may_know_is_never_used(tmp_path, harm):
     before, path = key_of(tmp_path / "run", "1"), tmp_path / key_name()
     match harm:
         case "readable":
@@ -47,7 +47,7 @@ def test_key_that_others_may_know_fits_nothing(tmp_path, harm):
 
 
 @pytest.mark.parametrize("exists", [False, True])
-def test_file_system_without_modes_keeps_no_key(tmp_path, monkeypatch, exists):
+def test_no_key_is_kept_on_a_file_system_without_modes(tmp_path, monkeypatch, exists):
     if exists:
         key_of(tmp_path / "run", "1")
         (tmp_path / key_name()).chmod(0o644)
@@ -56,7 +56,7 @@ def test_file_system_without_modes_keeps_no_key(tmp_path, monkeypatch, exists):
     assert key_of(tmp_path / "run", "1") is None
 
 
-def test_folder_that_holds_no_key_is_left_alone(tmp_path, monkeypatch):
+def test_folder_without_a_key_is_left_alone(tmp_path, monkeypatch):
     def refuse(*arguments, **options):
         raise PermissionError
 
@@ -76,7 +76,7 @@ def write(writer: CheckpointWriter) -> None:
     writer.add("model/0", "float32", (1,), bytes(4))
 
 
-def test_only_checkpoints_sealed_with_the_key_are_of_this_place(tmp_path):
+def test_only_checkpoints_sealed_with_the_key_count_as_local(tmp_path):
     foreign: list[str] = []
     root, key = tmp_path / "checkpoints", bytes(range(32))
     assert saved_in(root, key, foreign) is not None

@@ -1,4 +1,4 @@
-"""Checkpoints on disk: written whole or not at all, and nothing damaged is ever used."""
+"""Checkpoints on disk: written completely or not at all, and never used when damaged."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def names(tmp_path) -> list[str]:
     return sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
 
 
-def test_folder_named_for_another_checkpoint_is_refused(tmp_path, store, refused):
+def test_folder_named_after_another_checkpoint_is_refused(tmp_path, store, refused):
     root = tmp_path / "checkpoints"
     save(store, 5)
     for fit in (0, 1):
@@ -69,10 +69,10 @@ def test_folder_named_for_another_checkpoint_is_refused(tmp_path, store, refused
     assert store.finished(0) is None
     (root / "kept").rename(root / "step-000002-fit0-epoch2-step0")
     assert store.latest_step(0).name == "step-000001-fit0-epoch0-step5"
-    assert [reason.rpartition(", ")[2] for _, reason in refused] == 3 * ["in a folder named for something else"]
+    assert [reason.rpartition(", ")[2] for _, reason in refused] == 3 * ["in a folder named after something else"]
 
 
-def test_folder_that_takes_the_name_of_the_run_directory_is_left_alone(tmp_path):
+def test_folder_that_takes_over_the_run_directorys_name_is_left_alone(tmp_path):
     run, other = tmp_path / "run", tmp_path / "other"
     run.mkdir()
     (other / "tmp-precious").mkdir(parents=True)
@@ -118,7 +118,7 @@ def test_last_two_checkpoints_are_kept(store, tmp_path):
     assert latest.position.steps == 5
 
 
-def test_last_written_checkpoint_is_newest_even_at_an_earlier_position(store):
+def test_last_written_checkpoint_is_the_newest_even_at_an_earlier_position(store):
     save(store, 9)
     save(store, 3)
     assert store.latest_step().position.step == 3
@@ -138,7 +138,7 @@ def test_checkpoint_numbers_continue_across_processes_and_refusals(store, tmp_pa
 
 
 def test_absurd_checkpoint_number_does_not_make_names_too_long(store, tmp_path):
-    """A planted checkpoint could have such a large number that the next name is too long to write."""
+    """A planted checkpoint could have a number so large that the next name would be too long to create."""
     save(store, 1)
     save(store, 2)
     folder = tmp_path / "checkpoints"
@@ -178,7 +178,7 @@ def test_each_fit_keeps_its_own_last_two_checkpoints(store, tmp_path):
     assert [name.partition("-fit")[2] for name in names(tmp_path)] == kept[:2], "those of another fit stay"
 
 
-def test_checkpoint_is_never_deleted_for_one_with_fewer_steps(store, tmp_path):
+def test_checkpoint_is_never_deleted_in_favour_of_one_with_fewer_steps(store, tmp_path):
     for step in (40, 50):
         save(store, step)
     for step in (1, 2, 3, 4):  # the fit has begun again
@@ -224,7 +224,7 @@ def test_previous_checkpoint_is_intact_and_from_the_same_fit(store, refused, tmp
     assert store.latest_step(0).name == newest.name
 
 
-def test_previous_checkpoint_is_found_across_a_new_number_of_digits(store):
+def test_previous_checkpoint_is_found_when_the_number_of_digits_changes(store):
     store._number = 999_998
     older, newer = save(store, 1), save(store, 2)
     assert (older.name[:11], newer.name[:12]) == ("step-999999", "step-1000000")
@@ -334,17 +334,17 @@ def test_checkpoint_format_starts_at_1(store, tmp_path):
 
 
 @pytest.mark.parametrize("schema", [0, 2, 99, "1", None])
-def test_checkpoint_of_another_format_is_refused_naming_both_formats(store, tmp_path, schema):
+def test_checkpoint_in_another_format_is_refused_naming_both_formats(store, tmp_path, schema):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps(manifest | {"schema": schema}))
     _reseal(folder)
-    with pytest.raises(CheckpointError, match=rf"format {schema}, this oomph \(.*\) reads format 1$"):
+    with pytest.raises(CheckpointError, match=rf"format {schema}, this version \(.*\) reads format 1$"):
         read_checkpoint(folder)
 
 
 @pytest.mark.parametrize("schema", [0, 2, 99])
-def test_checkpoint_of_another_format_stays_in_place(store, refused, tmp_path, schema):
+def test_checkpoint_in_another_format_stays_in_place(store, refused, tmp_path, schema):
     assert foreign_format(tmp_path / "checkpoints") is None
     folder = tmp_path / "checkpoints" / save(store, 1).name
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -398,7 +398,7 @@ def test_failed_save_keeps_older_checkpoints_and_leaves_no_trace(store, tmp_path
     assert store.latest_step().position.step == 3
 
 
-def test_unwritable_end_state_leaves_the_older_one(store):
+def test_older_end_state_is_kept_if_a_new_one_cannot_be_written(store):
     store.draft_finished(Position(0, 0, 0, 10)).complete(Meta(), write)
 
     def fail(writer: CheckpointWriter) -> None:
@@ -455,7 +455,7 @@ def test_only_the_last_two_refused_checkpoints_are_kept(store, tmp_path):
 
 @pytest.mark.parametrize("failure", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
 @pytest.mark.parametrize("failures", [1, 2, 99])
-def test_brief_file_system_read_failure_sets_no_checkpoint_aside(store, refused, monkeypatch, failure, failures):
+def test_brief_read_failure_does_not_set_a_checkpoint_aside(store, refused, monkeypatch, failure, failures):
     save(store, 1)
     name = save(store, 2).name
     left, read = [failures], checkpoint_module._digest
@@ -488,7 +488,7 @@ def test_checkpoint_is_saved_without_folder_flush_support(store, monkeypatch, fa
     assert store.latest_step().position.step == 1
 
 
-def test_failed_flush_leaves_nothing(store, tmp_path, monkeypatch):
+def test_failed_flush_leaves_nothing_behind(store, tmp_path, monkeypatch):
     def broken(fd):
         raise OSError(errno.EIO, "Input/output error")
 
@@ -549,7 +549,7 @@ def test_writer_killed_midway_leaves_no_partial_checkpoint(tmp_path, call):
 
 
 def test_checkpoint_with_a_file_missing_from_its_checksums_is_refused(store, refused, tmp_path):
-    """TensorFlow would read the parts of an iterator by their names."""
+    """TensorFlow would read the parts of an iterator by name."""
     saved = save(store, 1)
     (tmp_path / "checkpoints" / saved.name / "iterator.data-00000-of-00002").write_bytes(b"planted")
     assert store.latest_step() is None
@@ -601,7 +601,7 @@ def test_arrays_that_do_not_fit_in_memory_are_not_read(store, tmp_path, monkeypa
                 read_checkpoint(folder)
 
 
-def test_steps_are_counted_in_the_newest_readable_checkpoint_after_a_number(store, tmp_path):
+def test_steps_come_from_the_newest_readable_checkpoint_after_a_given_number(store, tmp_path):
     root = tmp_path / "checkpoints"
     assert (newest_number(root), steps_saved_after(root, 0)) == (0, 0)
     save(store, 3)
@@ -611,5 +611,5 @@ def test_steps_are_counted_in_the_newest_readable_checkpoint_after_a_number(stor
     assert [steps_saved_after(root, number) for number in (0, 1)] == [3, 0]
 
 
-def test_folder_that_does_not_exist_has_saved_nothing(tmp_path):
+def test_missing_folder_contains_no_saved_steps(tmp_path):
     assert (newest_number(tmp_path / "none"), steps_saved_after(tmp_path / "none", 0)) == (0, 0)

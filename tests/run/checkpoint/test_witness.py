@@ -1,4 +1,4 @@
-"""What steps leave behind survives the process that took them, and nothing half written is taken for a witness."""
+"""Witnesses survive the process that ran the steps, and a half-written one never counts."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_witness_with_a_flipped_bit_is_dropped(tmp_path, place):
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"no witness at all " * 1000, os.urandom(1 << 20)])
-def test_foreign_content_of_a_witness_file_is_ignored_and_overwritten(tmp_path, content):
+def test_foreign_content_in_a_witness_file_is_ignored_and_overwritten(tmp_path, content):
     path = tmp_path / "witness"
     path.write_bytes(content)
     board = WitnessBoard(tmp_path, 1)
@@ -86,7 +86,7 @@ def test_unwritable_board_raises_an_error(tmp_path):
         WitnessBoard(tmp_path / "missing", 1)
 
 
-def test_witness_file_is_readable_by_its_owner_only(tmp_path):
+def test_witness_file_is_readable_only_by_its_owner(tmp_path):
     WitnessBoard(tmp_path, 1)
     assert (tmp_path / "witness").stat().st_mode & 0o777 == 0o600
 

@@ -1,4 +1,4 @@
-"""Run directories that are not as they should be, and scripts that do not behave."""
+"""Malformed run directories and misbehaving scripts."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")
 LIMIT = 60
 
 
-def test_run_of_another_format_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_run_in_another_format_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"schema": 7, "oomph": "9.0"}))
-    with pytest.raises(RunDirectoryError, match=r"another oomph, in format 7; this one, .* reads format 1"):
+    with pytest.raises(RunDirectoryError, match=r"another version of oomph, in format 7; this one, .* reads format 1"):
         RunDirectory.reopen(tmp_path)
     (tmp_path / "run.json").write_text('{"schema": 1, "comm')
     with pytest.raises(RunDirectoryError, match=r"no readable run\.json"):
@@ -76,7 +76,7 @@ def test_fifo_in_a_run_directory_does_not_block_reading(tmp_path: Path) -> None:
     assert unreadable_lines(tmp_path) == 1
 
 
-def test_damaged_lines_of_a_journal_are_skipped_and_counted(tmp_path: Path) -> None:
+def test_damaged_journal_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     Journal(tmp_path, 1, "script").write(GpuMemoryHeld())
     (tmp_path / "journal" / "2-0-script.jsonl").write_text("[" * 100_000 + "\n")
     (tmp_path / "journal" / "3-0-script.jsonl").write_text('{"schema": "1", "event": "x"}\n')
@@ -88,12 +88,12 @@ def test_damaged_lines_of_a_journal_are_skipped_and_counted(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "snapshot", [5, "x", {"nvml": 5}, {"nvml": {"devices": 5}}, {"nvml": {"devices": [{"total_bytes": "x"}]}}]
 )
-def test_damaged_machine_snapshot_makes_no_claim_about_gpus(snapshot: object) -> None:
+def test_nothing_is_claimed_about_gpus_from_a_damaged_machine_snapshot(snapshot: object) -> None:
     assert other_gpus(snapshot, {"nvml": {"devices": [{"name": "T4", "total_bytes": 1}]}}) == ""
 
 
-def test_unlocked_lock_file_of_another_process_blocks_nothing(tmp_path: Path) -> None:
-    """What counts is the lock and not the number: it may belong to somebody else by now."""
+def test_another_processs_unlocked_lock_file_does_not_block_a_run(tmp_path: Path) -> None:
+    """What counts is the lock, not the pid, which may have been reused."""
     RunDirectory.create(tmp_path, RECORD).close()
     (tmp_path / "lock").write_text(f"{os.getppid()}\n")
     run = RunDirectory.reopen(tmp_path)
@@ -112,7 +112,7 @@ def test_file_system_without_locks_can_still_be_used(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.slow
-def test_journal_of_ten_thousand_restarts_is_read_and_replayed(tmp_path: Path) -> None:
+def test_journal_with_ten_thousand_restarts_is_read_and_replayed(tmp_path: Path) -> None:
     folder, ledger = tmp_path / "journal", Ledger()
     folder.mkdir()
     restarts = 10_000
@@ -139,7 +139,7 @@ def test_journal_of_ten_thousand_restarts_is_read_and_replayed(tmp_path: Path) -
     assert time.process_time() - began < 1  # what the supervisor does after each attempt
 
 
-def test_script_that_ignores_sigterm_is_killed_after_its_grace_time(work, monkeypatch) -> None:
+def test_script_that_ignores_sigterm_is_killed_after_its_grace_period(work, monkeypatch) -> None:
     from oomph.process.command import Command
     from oomph.process.process_group import Patience
     from oomph.run.supervisor import supervise
@@ -157,7 +157,7 @@ def test_script_that_ignores_sigterm_is_killed_after_its_grace_time(work, monkey
     assert time.monotonic() - began < 20
 
 
-def test_children_keeping_descriptors_open_do_not_delay_restart_or_end(work, alive) -> None:
+def test_children_keeping_descriptors_open_do_not_delay_a_restart_or_exit(work, alive) -> None:
     work.script(
         "import os, subprocess, sys\n"
         "child = subprocess.Popen(['sleep', '50'], close_fds=False,"
@@ -201,7 +201,7 @@ def test_run_whose_record_cannot_be_written_continues(work) -> None:
 
 
 def test_only_one_of_two_concurrent_starts_moves_a_finished_run(tmp_path: Path) -> None:
-    """Both have seen that it is finished; the later one must not move the new run of the other."""
+    """Both have seen that the run is finished; the later one must not move the new run of the earlier one."""
     finished = RunDirectory.create(tmp_path / "run", RECORD)
     finished.update(status="finished")
     finished.close()
@@ -229,7 +229,7 @@ def test_directory_moved_during_locking_is_refused(tmp_path: Path, monkeypatch) 
 
 
 def test_file_content_is_synced_before_it_replaces_the_old_file(tmp_path: Path, monkeypatch) -> None:
-    """Or the machine could lose its power between the two, and leave an empty run.json."""
+    """Otherwise, a power failure between the two could leave an empty run.json."""
     order = []
     sync, put = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda fd: order.append(os.readlink(f"/proc/self/fd/{fd}")) or sync(fd))
@@ -273,5 +273,5 @@ def test_run_with_a_missing_journal_is_not_reported_as_faultless(work, kind: str
         assert "run cannot be resumed: journal in it is a link, or not a file" in said
         return
     assert ended.returncode == 0
-    assert "nothing is recorded of 1 earlier attempt" in said
+    assert "there is no record of 1 earlier attempt" in said
     assert work.document("summary.json", folder)["unrecorded"] == 1

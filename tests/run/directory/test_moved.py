@@ -1,4 +1,4 @@
-"""Run directories of another machine, another boot, another oomph, and clocks that were set meanwhile."""
+"""Run directories from another machine, boot or oomph version, and clocks changed in the meantime."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def said(stderr: bytes) -> list[str]:
 # -- whose number it is -----------------------------------------------------------------------------------------------
 
 
-def test_process_is_identified_by_more_than_its_number() -> None:
+def test_process_is_identified_by_more_than_its_pid() -> None:
     here = ProcessIdentity.here()
     assert here.lives
     assert not here.elsewhere
@@ -49,7 +49,7 @@ def test_process_is_identified_by_more_than_its_number() -> None:
     assert str(other) == f"process {os.getpid()} on elsewhere"
 
 
-def test_ended_process_is_not_considered_alive() -> None:
+def test_exited_process_is_not_considered_alive() -> None:
     with subprocess.Popen(["sleep", "50"]) as child:
         there = ProcessIdentity.here(child.pid)
         assert there.lives
@@ -62,7 +62,7 @@ def test_malformed_text_is_not_a_process_identity(text: str) -> None:
     assert ProcessIdentity.from_text(text) is None
 
 
-def test_process_known_only_by_its_number_is_not_considered_alive() -> None:
+def test_process_known_only_by_its_pid_is_not_considered_alive() -> None:
     old = ProcessIdentity.from_text(f"{os.getpid()}\n")
     assert old is not None
     assert str(old) == f"process {os.getpid()}"
@@ -82,7 +82,7 @@ def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_second_oomph_on_a_machine_is_refused_even_without_locks(tmp_path, without_locks, capfd) -> None:
     RunDirectory.create(tmp_path / "run", RECORD).close()
-    assert "has no locks: make sure that no other machine uses" in capfd.readouterr().err
+    assert "has no locks: make sure no other machine uses" in capfd.readouterr().err
     with subprocess.Popen(["sleep", "50"]) as other:
         (tmp_path / "run" / "lock").write_text(ProcessIdentity.here(other.pid).to_text())
         with pytest.raises(RunDirectoryError, match=f"in use by another oomph run, process {other.pid}$"):
@@ -91,7 +91,7 @@ def test_second_oomph_on_a_machine_is_refused_even_without_locks(tmp_path, witho
     RunDirectory.reopen(tmp_path / "run").close()
 
 
-def test_other_machines_and_boots_block_nothing_without_locks(tmp_path, without_locks) -> None:
+def test_holder_from_another_machine_or_boot_does_not_block_without_locks(tmp_path, without_locks) -> None:
     RunDirectory.create(tmp_path / "run", RECORD).close()
     mine = ProcessIdentity.here(os.getppid())
     for stranger in (replace(mine, host="elsewhere"), replace(mine, boot="another"), replace(mine, began="1")):
@@ -99,11 +99,11 @@ def test_other_machines_and_boots_block_nothing_without_locks(tmp_path, without_
         RunDirectory.reopen(tmp_path / "run").close()
 
 
-def test_lock_holder_is_named_with_its_machine_and_state(tmp_path: Path) -> None:
+def test_lock_holder_is_reported_with_its_machine_and_state(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run", RECORD)
     for holder, words in (
         (replace(ProcessIdentity.here(), host="node-7"), f"another oomph run, process {os.getpid()} on node-7$"),
-        (replace(ProcessIdentity.here(), began="1"), "has ended, but the script that it started has not yet$"),
+        (replace(ProcessIdentity.here(), began="1"), "has exited, but the script that it started has not$"),
     ):
         (tmp_path / "run" / "lock").write_text(holder.to_text())
         with pytest.raises(RunDirectoryError, match=words):
@@ -130,7 +130,7 @@ def test_run_from_another_machine_resumes_here_and_says_so(work) -> None:
     assert json.loads((folder / "run.json").read_text())["host"] == process_identity.host()
 
 
-def test_changed_gpus_are_named() -> None:
+def test_changed_gpus_are_reported() -> None:
     def snapshot(*gpus: tuple[str, int]):
         return {"nvml": {"asked": True, "devices": [{"name": name, "total_bytes": size << 30} for name, size in gpus]}}
 
@@ -142,7 +142,7 @@ def test_changed_gpus_are_named() -> None:
     assert other_gpus(None, snapshot()) == other_gpus(snapshot(), None) == ""
 
 
-def test_gpu_excluded_on_another_machine_hides_no_gpu_here() -> None:
+def test_gpu_excluded_on_another_machine_does_not_hide_a_gpu_here() -> None:
     change = Change("exclude-gpu", "GPU-of-another-machine")
     here = (Gpu(0, "GPU-aa", "", 0), Gpu(1, "GPU-bb", "", 0))
     assert effects.environ_after([change], {}, here) == {}
@@ -153,14 +153,15 @@ def test_gpu_excluded_on_another_machine_hides_no_gpu_here() -> None:
 # -- another oomph ----------------------------------------------------------------------------------------------------
 
 
-def test_journal_of_another_format_is_refused_in_one_sentence(work) -> None:
+def test_journal_in_another_format_is_refused_in_one_sentence(work) -> None:
     work.script("raise SystemExit(1)")
     work.run("--run-dir=there", "train.py")
     (work.folder / "there" / "journal" / "2-0-script.jsonl").write_text('{"schema": 2, "event": "x"}\n{"sch')
     result = work.run("--resume=there", "train.py")
     assert result.returncode == 2
     assert said(result.stderr) == [
-        "oomph: there cannot be resumed: its journal was written by another oomph, in format 2; this one reads format 1"
+        "oomph: there cannot be resumed: its journal was written by another version of oomph, in format 2; this one "
+        "reads format 1"
     ]
 
 
@@ -194,7 +195,7 @@ def committed(steps, saved):
 
 @pytest.mark.parametrize("cut", [1, 40])
 def test_run_with_truncated_journals_resumes(work, cut, wait_until) -> None:
-    """The plug was pulled: the last line of each file is half there, and zeros may stand where the rest was to come."""
+    """After a power failure, the last line of each file is incomplete, and zeros may follow it."""
     work.script(
         TRAINING
         + "committed(12, 10)\nif handover.attempt == 1:\n    open('ready', 'w').write('x\\n'); time.sleep(50)\n"
@@ -220,7 +221,7 @@ oomph.journal.journal.time.time = lambda: real() + next(jumps)
 """
 
 
-def test_clock_jumps_change_neither_order_nor_totals(work) -> None:
+def test_clock_jumps_affect_neither_order_nor_totals(work) -> None:
     work.script(
         TRAINING + JUMPING + "committed(12 * handover.attempt, 10)\n"
         "journal.write(Recovered(fit=0, micro_batch=64 // handover.attempt, seconds=1.0))\n"
@@ -235,7 +236,7 @@ def test_clock_jumps_change_neither_order_nor_totals(work) -> None:
     assert 0 < summary["seconds"] < 60
 
 
-def test_lost_attempt_duration_is_limited_by_its_clock(tmp_path: Path) -> None:
+def test_duration_of_a_lost_attempt_is_limited_by_its_clock(tmp_path: Path) -> None:
     (tmp_path / "journal").mkdir()
     times = (1000.0, 1010.0, 3e8, 3e8 + 5, 2000.0, 2001.0)  # set forward by years, and back
     lines = [Event.named("x", {}, 1, 0, "script", number, at).to_json() for number, at in enumerate(times)]
@@ -245,7 +246,7 @@ def test_lost_attempt_duration_is_limited_by_its_clock(tmp_path: Path) -> None:
 
 
 def test_hang_detection_never_uses_the_time_of_day(monkeypatch) -> None:
-    """What decides on a hang never looks at the time of day."""
+    """Hang detection must not depend on the wall clock."""
     from oomph.run.hang.limits import Timings
     from oomph.run.hang.watch import Watch
 

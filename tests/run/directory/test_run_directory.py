@@ -17,7 +17,7 @@ from oomph.run.directory.run_directory import RunDirectory, RunRecord, read_reco
 RECORD = RunRecord(("train.py", "--epochs", "3"), sys.executable, "/here", "2026-11-21T07:00:39+0000")
 
 
-def test_new_run_writes_what_is_needed_to_find_it(tmp_path: Path) -> None:
+def test_new_run_records_what_is_needed_to_find_it(tmp_path: Path) -> None:
     RunDirectory.create(tmp_path / "run", RECORD).close()
     document = json.loads((tmp_path / "run" / "run.json").read_text())
     assert document["schema"] == 1
@@ -26,7 +26,7 @@ def test_new_run_writes_what_is_needed_to_find_it(tmp_path: Path) -> None:
     assert read_record(tmp_path / "run") == RECORD
 
 
-def test_default_directories_are_unique_within_one_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_directories_are_unique_even_within_one_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.strftime", lambda form: "20261121-070039")
     runs = [RunDirectory.create_default("train", RECORD) for _ in range(3)]
@@ -65,7 +65,7 @@ def test_run_name_is_turned_into_a_valid_file_name(
     run.close()
 
 
-def test_run_name_has_only_letters_of_the_file_systems_encoding(
+def test_run_name_uses_only_characters_the_file_system_can_encode(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -107,16 +107,16 @@ def test_second_run_in_the_same_directory_is_refused(tmp_path: Path, status: str
 
 def test_directory_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("1,2\n")
-    with pytest.raises(RunDirectoryError, match="not empty and not a run"):
+    with pytest.raises(RunDirectoryError, match="is not empty and is not an oomph run"):
         RunDirectory.create(tmp_path, RECORD)
-    with pytest.raises(RunDirectoryError, match="is not a run of oomph"):
+    with pytest.raises(RunDirectoryError, match="is not an oomph run"):
         RunDirectory.reopen(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv"]
 
 
 def test_absurd_number_of_attempts_is_refused() -> None:
     text = RECORD.to_json().replace('"attempts": 0', '"attempts": 2000000')
-    with pytest.raises(ValueError, match=r"attempts of .* are not a number from 0 to 1000000"):
+    with pytest.raises(ValueError, match=r"attempts in .* are not a number from 0 to 1000000"):
         RunRecord.from_json(text)
 
 

@@ -1,4 +1,4 @@
-"""The unfinished runs of a folder, newest first, and those that may be resumed."""
+"""The unfinished runs in a folder, newest first, and which of them may be resumed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def made(folder: Path, name: str, status: str, at: int, cwd: str = "") -> Stored
     return StoredRun(path, run.record)
 
 
-def test_unfinished_runs_of_a_folder_are_listed_newest_first(tmp_path: Path) -> None:
+def test_unfinished_runs_in_a_folder_are_listed_newest_first(tmp_path: Path) -> None:
     assert unfinished_runs(str(tmp_path)) == []
     failed = made(tmp_path, "1", "failed", 100)
     running = made(tmp_path, "0", "running", 200)
@@ -27,7 +27,7 @@ def test_unfinished_runs_of_a_folder_are_listed_newest_first(tmp_path: Path) -> 
     assert unfinished_runs(str(tmp_path)) == [running, failed]
 
 
-def test_untrusted_run_is_skipped_and_named_once(tmp_path: Path, capfd) -> None:
+def test_untrusted_run_is_skipped_and_reported_once(tmp_path: Path, capfd) -> None:
     mine, open_to_all = made(tmp_path, "0", "failed", 100), made(tmp_path, "1", "failed", 200)
     open_to_all.path.chmod(0o777)
     assert first_trusted(unfinished_runs(str(tmp_path))) == mine

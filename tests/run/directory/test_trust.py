@@ -1,4 +1,4 @@
-"""A run directory is trusted as a whole, looked at through one descriptor, and never another user's."""
+"""A run directory is trusted only as a whole, through a single descriptor, and never if another user owns it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_run_containing_a_link_is_not_trusted(tmp_path, part):
     assert why_not_trusted(run) == f"{part} in it is a link, or not a file"
 
 
-def test_other_files_of_the_script_do_not_affect_trust(tmp_path):
+def test_other_files_from_the_script_do_not_affect_trust(tmp_path):
     run = made(tmp_path / "run")
     (run / "latest").symlink_to("results")
     assert why_not_trusted(run) is None
@@ -89,7 +89,7 @@ def test_foreign_parent_folders_make_a_run_untrusted(tmp_path, monkeypatch, capf
         make_own_parents()
 
 
-def test_own_parent_folders_are_made_unwritable_for_others(tmp_path, monkeypatch):
+def test_own_parent_folders_are_made_unwritable_by_others(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = os.umask(0)
     try:
@@ -104,7 +104,7 @@ def test_own_parent_folders_are_made_unwritable_for_others(tmp_path, monkeypatch
 # -- the folder that was looked at is the one that is used -----------------------------------------------------------
 
 
-def test_folder_put_in_place_of_an_open_run_is_not_used(tmp_path):
+def test_folder_replacing_an_open_run_is_not_used(tmp_path):
     run, planted = made(tmp_path / "run"), made(tmp_path / "planted")
     replace_own(planted, "journal/1-0-script.jsonl", b"planted")
     opened = RunDirectory.reopen(run)
@@ -121,7 +121,7 @@ def test_folder_put_in_place_of_an_open_run_is_not_used(tmp_path):
     assert read_own(run, "journal/1-0-script.jsonl") == b"planted", "from then on it is a name like any other"
 
 
-def test_replaced_folder_is_refused_after_the_script_closed_the_descriptor(tmp_path):
+def test_replaced_folder_is_refused_after_the_script_closes_the_descriptor(tmp_path):
     run, planted = made(tmp_path / "run"), made(tmp_path / "planted")
     identity = pin(run)
     try:
@@ -167,7 +167,7 @@ def planted_folder(cwd: Path, kind: str, owner: int) -> None:
 @needs_root
 @pytest.mark.parametrize("user", ["root", "nobody"])
 @pytest.mark.parametrize("kind", ["0777", "1777", "a link", "unreadable"])
-def test_foreign_folder_is_reported_in_one_line_and_the_script_runs(tmp_path, kind, user):
+def test_foreign_folder_is_reported_on_one_line_and_the_script_runs(tmp_path, kind, user):
     if user == "nobody" and not _may_be_run_by_all(sys.executable):
         pytest.skip(reason="needs a Python in a folder that other users may read")
     cwd = Path("/tmp") / f"oomph-test-{os.getpid()}-{tmp_path.name[:40]}"

@@ -56,7 +56,7 @@ def test_process_tree_is_idle_only_if_it_does_nothing_at_all(started: int, activ
     assert watch.was_active(before, after) is active
 
 
-def test_ended_process_has_no_sample() -> None:
+def test_exited_process_has_no_sample() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait(30)
     assert watch.activity_of(process.pid) is None
@@ -99,7 +99,7 @@ Thread $4 (idle): \\"MainThread\\"
         ),
     ],
 )
-def test_hanging_line_is_named_from_py_spy_output(work, program):
+def test_hanging_line_is_identified_from_py_spy_output(work, program):
     work.script(SCRIPT)
     path = Path(work.folder / "bin" / "py-spy")
     path.parent.mkdir()

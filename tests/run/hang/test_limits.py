@@ -1,4 +1,4 @@
-"""The limit after which silence is a hang, from numbers alone; and the heartbeats behind the numbers."""
+"""The time after which silence counts as a hang, from numbers alone, and the heartbeats behind those numbers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_timings_of_one_fit_do_not_apply_to_another() -> None:
     assert not is_over(silence, limit(timings, silence, FLOOR))
 
 
-def test_slow_epoch_starts_and_fast_steps_do_not_affect_each_other() -> None:
+def test_slow_epoch_starts_and_fast_steps_are_judged_independently() -> None:
     timings = timed(Phase.EPOCH_START, 120, 118)
     assert not over(timings, Phase.EPOCH_START, 500)
     for _ in range(500):
@@ -79,7 +79,7 @@ def test_working_loop_gets_ten_minutes_but_an_idle_one_its_own_limit() -> None:
 
 @pytest.mark.parametrize("phase", [Phase.TRACING, Phase.FIRST_STEP, Phase.EPOCH_START, Phase.VALIDATION_START])
 def test_unpredictable_phases_get_ten_minutes_while_working(phase) -> None:
-    """Small functions were traced before, and now a large one is, on a busy machine."""
+    """Only small functions were traced before; now a large one is being traced on a busy machine."""
     timings = timed(phase, *[0.1] * 200)
     assert not over(timings, phase, 300, idle=5)
     assert over(timings, phase, 60, idle=60)
@@ -120,7 +120,7 @@ def pipe():
     os.close(opened.write_fd)
 
 
-def test_phase_changes_are_reported_and_beats_in_between_merged(pipe: Pipe, monkeypatch) -> None:
+def test_phase_changes_are_reported_and_heartbeats_between_them_merged(pipe: Pipe, monkeypatch) -> None:
     pulse, now = Pulse(pipe.write_fd), 0
     monkeypatch.setattr("oomph.script.pulse.time.monotonic_ns", lambda: now)
     pulse._told_ns = pulse._seen_ns = 0
@@ -134,7 +134,7 @@ def test_phase_changes_are_reported_and_beats_in_between_merged(pipe: Pipe, monk
     assert told == [(Phase.STEP, 2, 0), (Phase.STEP, 2, 40), (Phase.CHECKPOINT, 2, 5)]
 
 
-def test_pipe_that_is_not_read_loses_only_heartbeats(pipe: Pipe) -> None:
+def test_unread_pipe_loses_only_heartbeats(pipe: Pipe) -> None:
     pulse = Pulse(pipe.write_fd)
     for number in range(10_000):
         pulse.beat(Phase(number % 5))
@@ -143,7 +143,7 @@ def test_pipe_that_is_not_read_loses_only_heartbeats(pipe: Pipe) -> None:
     assert pipe.beats()[-1].phase is Phase.LOOP
 
 
-def test_forked_child_sends_no_heartbeat_for_its_parent(pipe: Pipe) -> None:
+def test_forked_child_does_not_send_heartbeats_for_its_parent(pipe: Pipe) -> None:
     pulse = Pulse(pipe.write_fd)
     pid = os.fork()
     if pid == 0:
@@ -181,8 +181,8 @@ def test_phase_duration_is_learned_only_after_a_normal_end(before: Phase, after:
     assert has_been_timed(before, after) is timed
 
 
-def test_hang_ended_by_a_signal_is_not_learned() -> None:
-    """SIGTERM ends a sleep: the step that goes on then has not taken as long as steps take."""
+def test_duration_of_a_hang_stopped_by_a_signal_is_not_learned() -> None:
+    """SIGTERM interrupts a sleep: the duration of the step that then continues is not typical."""
     timings = Timings()
     watch = Watch(timings, floor=0.5)
     pulse = Pulse(os.dup(watch.beat_fd))
@@ -205,7 +205,7 @@ def test_hang_ended_by_a_signal_is_not_learned() -> None:
 
 
 def test_suspended_supervisor_time_is_not_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After SIGSTOP or a sleep of the machine: the script could not run either."""
+    """After SIGSTOP or system sleep, during which the script could not run either."""
     watch = Watch(Timings(), floor=3.0)
     pulse = Pulse(os.dup(watch.beat_fd))
     watch.started()

@@ -1,4 +1,4 @@
-"""A function in a process of its own: its result, or what became of it."""
+"""A function in its own process: its result, or what happened to it."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_unpicklable_result_is_an_error():
     assert isinstance(outcome.error, TypeError)
 
 
-def test_function_is_ended_at_its_timeout_and_its_stack_is_shown():
+def test_function_is_stopped_at_its_timeout_and_its_stack_is_shown():
     started = time.monotonic()
     outcome = isolate(sleep_long, timeout=1.5)
     assert (outcome.ok, outcome.timed_out) == (False, True)
@@ -212,13 +212,13 @@ def test_function_that_ignores_sigterm_is_killed():
     assert isolate(ignore_sigterm, timeout=1.5).returncode == -signal.SIGKILL
 
 
-def test_child_processes_end_with_the_function(tmp_path):
+def test_child_processes_exit_with_the_function(tmp_path):
     pid = isolate(leave_a_child, (str(tmp_path / "pid"),), timeout=SECONDS).result()
     assert not is_alive(pid)
 
 
 @pytest.mark.parametrize("then", [None, interrupt, sleep_long])
-def test_daemon_in_its_own_session_ends_with_the_function(tmp_path, then):
+def test_daemon_in_its_own_session_exits_with_the_function(tmp_path, then):
     outcome = isolate(leave_a_daemon, (str(tmp_path / "pid"), then), timeout=1.2)
     assert (outcome.ok, outcome.timed_out) == (then is None, then is sleep_long)
     assert not is_alive(int((tmp_path / "pid").read_text()))
@@ -266,7 +266,7 @@ def test_function_can_be_isolated_from_a_thread():
     assert outcomes[0].result() == 3
 
 
-def test_unpicklable_arguments_are_refused_at_once():
+def test_unpicklable_arguments_are_refused_immediately():
     with pytest.raises(UsageError, match="add and its arguments cannot be pickled"):
         isolate(add, (threading.Lock(),))
 
@@ -321,7 +321,7 @@ def test_notebook_function_without_cloudpickle_is_refused_with_advice():
     assert "double is defined in a notebook: pip install cloudpickle" in done.stderr
 
 
-def test_ctrl_c_in_the_caller_ends_the_isolated_function(tmp_path):
+def test_ctrl_c_in_the_caller_stops_the_isolated_function(tmp_path):
     code = (
         f"import sys, time; sys.path[:0] = [{str(SOURCE)!r}, {str(Path(__file__).parent)!r}]\n"
         "import oomph, test_isolate\n"
@@ -372,8 +372,8 @@ def test_invalid_argument_is_refused_before_anything_starts(arguments, error, me
     assert "\n" not in str(raised.value)
 
 
-def test_isolate_returns_despite_an_endless_writer_on_its_stderr(tmp_path):
-    """Whoever reads our stderr is slow, so that there is always more of it; and who exits at once ends nobody."""
+def test_isolate_returns_despite_endless_output_on_its_stderr(tmp_path):
+    """Our stderr is read slowly, so there is always more; a function that exits at once stops no writer."""
     code = (
         "import os, signal, subprocess, sys, time, oomph\n"
         "def begin():\n"

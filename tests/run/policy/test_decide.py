@@ -43,7 +43,7 @@ def test_script_exit_code_is_passed_on(code: int) -> None:
 
 
 @pytest.mark.parametrize("signum", [1, 2, 13, 15])
-def test_intended_signal_ends_the_run_with_the_shells_exit_code(signum: int) -> None:
+def test_intended_signal_stops_the_run_with_the_shells_exit_code(signum: int) -> None:
     assert decide(Ending(-signum, "x"), Ledger()) == Finish(128 + signum)
 
 
@@ -63,7 +63,7 @@ def test_crash_leads_to_a_restart(signum: int) -> None:
         (Ending(-11, "crash"), Restart("crash")),
     ],
 )
-def test_ctrl_c_is_recognised_whatever_signal_ended_the_script(ending: Ending, expected: Action) -> None:
+def test_ctrl_c_is_recognised_whatever_signal_killed_the_script(ending: Ending, expected: Action) -> None:
     assert decide(replace(ending, interrupted=True), Ledger()) == expected
 
 
@@ -75,11 +75,11 @@ def test_signal_between_two_attempts_cancels_the_next_one(signum: int) -> None:
 
 
 @pytest.mark.parametrize(("signum", "code"), [(1, 129), (2, 130), (15, 75)])
-def test_sigterm_between_two_attempts_of_a_training_requeues_it(signum, code) -> None:
+def test_sigterm_between_two_attempts_requeues_a_training_run(signum, code) -> None:
     assert decide(Ending(-11, "crash", steps=5, called_off=signum), Ledger()).exit_code == code
 
 
-def test_repeated_fault_without_progress_is_given_up_after_the_budget() -> None:
+def test_run_gives_up_on_a_repeated_fault_once_the_budget_is_spent() -> None:
     actions = play([Ending(-9, "killed", steps=12)] * 10)
     assert [type(action) for action in actions] == [Restart] * MOST_SAME + [GiveUp]
     assert actions[-1] == GiveUp("killed 4 times without any progress in between", 93)
@@ -101,7 +101,7 @@ def test_repeated_steps_do_not_refill_the_budget() -> None:
     assert len(actions) == MOST_SAME + 1
 
 
-def test_unsaved_progress_is_eventually_given_up() -> None:
+def test_run_eventually_gives_up_if_progress_is_never_saved() -> None:
     actions = play(Ending(-9, "killed", steps=steps, saved=0) for steps in range(1, 100))
     assert isinstance(actions[-1], GiveUp)
     assert len(actions) == MOST_WITHOUT_CHECKPOINT + 1
@@ -124,7 +124,7 @@ def test_guard_requested_restart_happens_whatever_the_exit_code(returncode: int)
     assert decide(ending, Ledger()) == Restart("out of memory in the update")
 
 
-def test_run_whose_guard_gave_up_ends_with_93() -> None:
+def test_run_whose_guard_gave_up_exits_with_93() -> None:
     assert decide(Ending(1, "device-oom", gave_up="one sample does not fit"), Ledger()) == GiveUp(
         "one sample does not fit", 93
     )
@@ -196,7 +196,7 @@ def test_changes_stay_in_effect_after_progress() -> None:
     assert ledger.changes == (Change("no-xla"),)
 
 
-def test_broken_gpu_is_excluded_but_the_last_needs_another_machine() -> None:
+def test_broken_gpu_is_excluded_but_the_last_one_requires_another_machine() -> None:
     broken = Ending(-6, "hardware-fault", steps=5)
     conditions = Conditions(gpus=("GPU-a", "GPU-b"), broken_gpu="GPU-a")
     assert decide(broken, Ledger(), conditions) == Restart("hardware-fault", Change("exclude-gpu", "GPU-a"), 0)
@@ -212,13 +212,13 @@ def test_step_failing_twice_on_the_same_data_is_a_poison_step(fault: str) -> Non
     actions = play([ending] * 5)
     assert changes(actions) == [SAME]
     assert actions[-1] == GiveUp(
-        f"poison step: fit 1, epoch 2, step 6 ended by {fault} twice, on the same data; --skip-poison would leave its"
-        " batch out"
+        f"poison step: fit 1, epoch 2, step 6 failed with {fault} twice on the same data; --skip-poison would skip its"
+        " batch"
     )
 
 
 @pytest.mark.parametrize("fault", ["device-oom", "device-oom-fragmentation"])
-def test_step_out_of_memory_twice_is_reported_as_a_memory_shortage(fault: str) -> None:
+def test_step_that_runs_out_of_memory_twice_is_reported_as_a_memory_shortage(fault: str) -> None:
     ending = Ending(93, fault, steps=5, place=(0, 1, 5), same_data=True, restart_requested=fault)
     assert play([ending] * 5)[-1] == GiveUp(
         "fit 1, epoch 2, step 6 ran out of memory twice, with nothing left to change: it needs a smaller batch or more"
@@ -226,10 +226,13 @@ def test_step_out_of_memory_twice_is_reported_as_a_memory_shortage(fault: str) -
     )
 
 
-REFUSED = "its second optimizer needs what the first has updated; --allow-smaller-batch trains on smaller batches"
+REFUSED = (
+    "its second optimizer depends on weights that the first one updated; --allow-smaller-batch trains on smaller "
+    "batches"
+)
 
 
-def test_batch_that_may_not_be_split_gets_no_micro_batches() -> None:
+def test_batch_that_must_not_be_split_gets_no_micro_batches() -> None:
     ending = Ending(75, "device-oom", place=(0, 0, 0), same_data=True, restart_requested="device-oom")
     actions = play([ending] * 9, replace(GPU, refused=REFUSED))
     assert changes(actions) == [SAME, "allocator", "growth", "no-xla"], "other remedies are still tried"
@@ -239,8 +242,8 @@ def test_batch_that_may_not_be_split_gets_no_micro_batches() -> None:
     )
 
 
-def test_reason_of_giving_up_says_why_the_batch_was_not_split() -> None:
-    """On other data it is no poison step, and unchanged restarts are tried first."""
+def test_reason_for_giving_up_says_why_the_batch_was_not_split() -> None:
+    """With different data, it is not a poison step, and unchanged restarts are tried first."""
     (*_, last) = play([Ending(-6, "device-oom", steps=5)] * 9, replace(GPU, refused=REFUSED))
     assert last == GiveUp(f"device-oom 5 times without any progress in between; micro-batches are refused: {REFUSED}")
     (*_, last) = play([Ending(-6, "abort", steps=5)] * 9, replace(GPU, refused=REFUSED))
@@ -273,13 +276,13 @@ def test_different_data_or_faults_are_not_a_poison_step() -> None:
     assert changes(play(faults)) == [SAME] * 3
 
 
-def test_mathematical_change_needs_its_flag() -> None:
+def test_mathematical_change_requires_its_flag() -> None:
     endings = [Ending(-6, "device-oom", steps=5)] * 20
     assert "precision" not in changes(play(endings, GPU))
     assert changes(play(endings, GPU, allowed=("precision",)))[-1] == "precision"
 
 
-def test_preemption_is_requeued_and_not_restarted() -> None:
+def test_preempted_run_is_requeued_and_not_restarted() -> None:
     action = decide(Ending(75, "exit code 75", stopped=True, preempted="SIGTERM"), Ledger())
     assert action == Requeue("preempted by SIGTERM", 75)
 
@@ -287,7 +290,7 @@ def test_preemption_is_requeued_and_not_restarted() -> None:
 @pytest.mark.parametrize(
     "ending", [Ending(-15, "hang", hung=True), Ending(1, "illegal-memory-access", context_lost=True)]
 )
-def test_hang_and_lost_context_restart_whatever_the_exit_code(ending: Ending) -> None:
+def test_hang_and_lost_context_lead_to_a_restart_whatever_the_exit_code(ending: Ending) -> None:
     assert isinstance(decide(ending, Ledger()), Restart)
 
 
@@ -298,7 +301,7 @@ def test_xla_compile_failure_is_retried_once_without_xla() -> None:
     assert decide(replace(ending, not_compiled=False), Ledger(), GPU) == Finish(1)
 
 
-def test_fragmented_memory_gets_another_allocator_before_giving_up() -> None:
+def test_another_allocator_is_tried_on_fragmented_memory_before_giving_up() -> None:
     ending = Ending(1, "device-oom-fragmentation", gave_up="one sample does not fit", in_pieces=True)
     assert changes(actions := play([ending] * 9, GPU)) == [SAME, "allocator"]
     assert actions[-1] == GiveUp("one sample does not fit")
@@ -311,7 +314,7 @@ def test_restarts_are_limited_for_the_whole_run() -> None:
 
 
 @pytest.mark.parametrize("fault", LADDERS)
-def test_alternating_faults_are_eventually_given_up(fault: str) -> None:
+def test_run_eventually_gives_up_on_alternating_faults(fault: str) -> None:
     endings = [Ending(-6, name, steps=5) for name in (fault, "killed", "abort", "hang")] * 20
     assert not isinstance(play(endings, GPU)[-1], Restart)
 
@@ -331,7 +334,7 @@ _ENDINGS = st.builds(
 
 @given(st.lists(_ENDINGS, min_size=1, max_size=400))
 def test_every_run_ends_after_a_bounded_number_of_restarts(endings: list[Ending]) -> None:
-    """The last ending, repeated, comes to an end; and the pasts that led there never cost more than progress pays."""
+    """Repeating the last ending terminates, and what led there never costs more than progress pays for."""
     actions = play([*endings, *[endings[-1]] * 50], allowed=("skip-batch",))
     most = (len({e.steps for e in endings}) + 1) * MOST_SAME * 3 + 1
     assert not isinstance(actions[-1], Restart)
@@ -339,8 +342,8 @@ def test_every_run_ends_after_a_bounded_number_of_restarts(endings: list[Ending]
     assert len(actions) <= MOST_IN_ALL + 1
 
 
-def test_changes_of_the_mathematics_end_with_the_option_that_allowed_them() -> None:
-    """A journal may say that a batch is left out; only the options of this start decide whether it is."""
+def test_mathematical_changes_end_with_the_option_that_allowed_them() -> None:
+    """A journal may say that a batch is skipped, but only the options of the current start decide whether it is."""
     ledger = Ledger(changes=(Change("skip-batch", "fit 1, epoch 1, step 2"), Change("no-xla"), Change("precision")))
     assert [each.name for each in without_unasked(ledger, ()).changes] == ["no-xla"]
     assert without_unasked(ledger, OPT_IN) == ledger

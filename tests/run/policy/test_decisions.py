@@ -1,4 +1,4 @@
-"""A run's decisions, computed again from its journal."""
+"""A run's decisions, recomputed from its journal."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ def test_decision_that_differs_on_replay_is_reported() -> None:
     assert not decision.reproduced
     text = decisions.as_text([decision], "run")
     assert "give up with exit code 93: tired" in text
-    assert "this oomph would decide differently: start again, nothing changed" in text
+    assert "this version of oomph would decide differently: start again, nothing changed" in text
 
 
 def test_resumed_run_follows_recorded_decisions_despite_new_ladders(monkeypatch) -> None:
-    """An oomph that was upgraded has other ladders: what was not done is not counted as done."""
+    """An upgraded oomph has different ladders: changes that were not made must not count as made."""
     killed = (Ending(-6, "device-oom", steps=5), Conditions(xla=True, samples=64))
     events, actions = written([killed] * 3)
     before = decisions.ledger_of(events)
@@ -108,7 +108,7 @@ def test_skipped_changes_are_explained() -> None:
     assert "start again, with one change: without XLA" in text
 
 
-def test_interrupted_run_keeps_its_ledger_and_a_given_up_one_does_not() -> None:
+def test_interrupted_run_keeps_its_ledger_but_one_that_gave_up_does_not() -> None:
     killed = (Ending(-9, "killed", steps=5), Conditions())
     events, _ = written([killed] * 2)
     assert decisions.ledger_of(events).restarts == {"killed": 2}
@@ -137,7 +137,7 @@ def test_explain_shows_the_decisions_of_a_run(tmp_path: Path, capsys) -> None:
     assert main(["explain", __file__, "--decisions"]) == 3
 
 
-def test_restart_with_smaller_micro_batches_is_not_called_unchanged() -> None:
+def test_restart_with_smaller_micro_batches_is_not_described_as_unchanged() -> None:
     asked = Ending(75, "exit code 75", steps=1, saved=1, restart_requested="no room for a probe", micro_batch=8)
     events, _ = written([(asked, Conditions())])
     shown = decisions.as_text(decisions.replay(events), "RUN")
@@ -151,7 +151,7 @@ def test_resumed_finished_run_starts_with_an_empty_ledger() -> None:
     assert decisions.ledger_of(events) == Ledger()
 
 
-def test_partial_final_journal_line_corrupts_no_other_line(tmp_path: Path) -> None:
+def test_partial_final_journal_line_does_not_corrupt_other_lines(tmp_path: Path) -> None:
     first = Journal(tmp_path, 1, "supervisor")
     first.write(GpuMemoryHeld())
     first.close()

@@ -1,4 +1,4 @@
-"""The end of an attempt, where signals, hangs and exit codes could be taken for one another."""
+"""The end of an attempt, where signals, hangs and exit codes could be mistaken for one another."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ POOL = (Path(__file__).parents[2] / "logs/crash/cpu_pool.log").read_text()
 SAVED_AND_LEFT = Event.named("preempted", {"signal": "SIGTERM"})
 
 
-def test_hang_ended_by_our_own_sigterm_is_not_a_preemption() -> None:
-    """It then meets the next border between two steps, saves, and leaves with 75."""
+def test_hang_stopped_by_our_own_sigterm_is_not_a_preemption() -> None:
+    """The script then reaches the next step boundary, saves, and exits with 75."""
     trail = Trail(75, None, b"", stopped=False, events=[SAVED_AND_LEFT], progress=None, hung=True)
     names, ending = examine(trail, blind=True)
     assert (names[0].name, ending.preempted) == ("hang", "")
     assert isinstance(decide(ending, Ledger()), Restart)
 
 
-def test_scheduler_signal_takes_precedence_while_a_hang_is_ended() -> None:
+def test_scheduler_signal_takes_precedence_while_a_hang_is_being_stopped() -> None:
     trail = Trail(75, None, b"", stopped=True, events=[SAVED_AND_LEFT], progress=None, hung=True, asked="SIGTERM")
     assert isinstance(decide(examine(trail, blind=True)[1], Ledger()), Requeue)
 
@@ -35,7 +35,7 @@ def test_signal_sent_only_to_the_script_is_a_preemption() -> None:
     assert examine(trail, blind=True)[1].preempted == "SIGTERM"
 
 
-def test_preempted_script_that_saved_and_left_has_no_fault_whatever_it_had_written() -> None:
+def test_preempted_script_that_saved_and_exited_is_faultless_whatever_it_logged() -> None:
     said = (
         b"W0000 00:00:1795941747.628375   24629 local_rendezvous.cc:412] Local rendezvous is aborting with status: "
         b"INVALID_ARGUMENT: Incompatible shapes: [8] vs. [9]\n"
@@ -57,8 +57,8 @@ def test_kill_is_a_preemption_only_after_a_scheduler_signal() -> None:
     assert (names[0].name, ending.preempted) == ("killed", "")
 
 
-def test_crash_between_epochs_skips_no_batch() -> None:
-    """A callback ends the process twice: no batch is at fault."""
+def test_crash_between_epochs_does_not_skip_a_batch() -> None:
+    """A callback crashes the process twice, so no batch is at fault."""
     for is_over, place in ((True, "the end of epoch 2 of fit 1"), (False, "fit 1, epoch 2, step 11")):
         at = Progress(epoch=1, step=10, steps=20, fit=0, is_epoch_over=is_over)
         trail = Trail(-6, 0, b"", stopped=False, events=[Event.named("fit-started", {})], progress=at)
@@ -69,7 +69,7 @@ def test_crash_between_epochs_skips_no_batch() -> None:
         assert f"at {place}" in restart_line(ending, at, 2)
 
 
-def test_restart_line_names_the_smaller_micro_batch() -> None:
+def test_restart_line_states_the_smaller_micro_batch_size() -> None:
     asked = Event.named("restart-requested", {"fault": "device-oom", "reason": "out of memory", "micro_batch": 4})
     at = Progress(epoch=1, step=10, steps=20, saved=20, fit=0)
     _, ending = examine(Trail(1, None, b"", stopped=False, events=[asked], progress=at))
@@ -78,8 +78,8 @@ def test_restart_line_names_the_smaller_micro_batch() -> None:
     assert restart_line(ending, at, 2, smaller).endswith("from the last checkpoint, micro-batches of at most 2")
 
 
-def test_compiler_error_caught_by_the_script_is_not_its_end() -> None:
-    """TensorFlow has logged it; the script's own mistake comes later."""
+def test_caught_compiler_error_is_not_blamed_for_the_scripts_exit() -> None:
+    """TensorFlow logged the error; the script's own mistake comes later."""
     detected = "Detected unsupported operations when trying to compile graph __inference_f_8[] on XLA_GPU_JIT: AsString"
     log = f"2026-11-28 11:58:00 W tensorflow/core/framework/op_kernel.cc:1882] INVALID_ARGUMENT: {detected}\n".encode()
     for type_name, message in (("InvalidArgumentError", detected), ("ValueError", "my own mistake")):

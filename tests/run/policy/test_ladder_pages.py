@@ -1,4 +1,4 @@
-"""The page that explains the decisions names every fault and every rung as they are."""
+"""The page that explains the decisions lists every fault and every rung correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The number of samples to take at once, on devices whose memory follows a rule that the search does not know."""
+"""The number of samples to process at once, on devices whose memory follows a rule unknown to the search."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_batch_is_processed_whole_before_any_failure():
     assert MicroBatchSearch().after_fit(256, 100, 1000) == MicroBatchSearch()
 
 
-def test_failure_with_a_single_sample_is_hopeless():
+def test_failure_with_a_single_sample_is_final():
     assert MicroBatchSearch().after_failure(1).hopeless
     assert not MicroBatchSearch().after_failure(2).hopeless
     assert MicroBatchSearch().after_failure(2).micro_batch(2) == 1
@@ -83,7 +83,7 @@ def test_one_failure_suffices_with_linear_measured_memory(given):
 
 @settings(max_examples=500, deadline=None)
 @given(given=too_large(), held=st.floats(0, 0.5))
-def test_lasting_size_leaves_a_margin_of_memory(given, held):
+def test_lasting_size_leaves_a_memory_margin(given, held):
     device, batch = given
     pieces = device.map(batch)
     if pieces is None or len(pieces.points) < 2:
@@ -119,7 +119,7 @@ def test_two_failures_suffice_without_measurements(given):
 
 
 @given(given=too_large())
-def test_size_after_an_error_stating_the_need_fits(given):
+def test_size_chosen_from_the_need_stated_in_an_error_fits(given):
     device, batch = given
     device = Device(device.limit - device.constant, 0, device.each, names_its_need=True)
     pieces = device.map(batch)
@@ -183,7 +183,7 @@ def test_size_falls_after_a_late_failure_and_grows_again_below_the_failed_one():
 
 
 def test_size_is_halved_and_kept_after_an_unexpected_failure():
-    """A kernel that takes 20 MB at once from 64 samples on, as the gradient of a convolution does on the CPU."""
+    """A kernel that allocates 20 MB at once from 64 samples on, as a convolution's gradient does on the CPU."""
     pieces = MicroBatchSearch().after_failure(256, 60)
     for size, taken in ((2, 2), (16, 9)):
         pieces = pieces.after_fit(size, taken, 60)
@@ -194,7 +194,7 @@ def test_size_is_halved_and_kept_after_an_unexpected_failure():
         pieces = pieces.after_fit(44, 23, 60)
 
 
-def test_batch_parts_are_equal_and_as_few_as_possible():
+def test_batch_is_split_into_as_few_equal_parts_as_possible():
     assert MicroBatchSearch(failed=300, size=100).micro_batch(201) == 67
     assert MicroBatchSearch(failed=300, size=100).micro_batch(200) == 100
     assert MicroBatchSearch(failed=300, size=100).micro_batch(99) == 99

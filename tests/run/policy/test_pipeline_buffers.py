@@ -1,4 +1,4 @@
-"""Buffers of a data pipeline that are worth saving, and others."""
+"""Data pipeline buffers that are worth saving, and others that are not."""
 
 from __future__ import annotations
 

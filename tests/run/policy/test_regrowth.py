@@ -1,4 +1,4 @@
-"""Larger pieces are tried again: never soon, never often for nothing, and never more than the memory says."""
+"""Larger sizes are retried: never too soon, rarely in vain, and never beyond what memory allows."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def test_larger_size_is_never_tried_soon_after_a_failure(known, now, room):
 
 
 @given(known=known, room=rooms)
-def test_larger_size_is_tried_if_others_held_memory_or_room_has_grown(known, room):
+def test_larger_size_is_tried_if_others_held_memory_or_more_is_now_free(known, room):
     larger = known.larger(1e12, room)
     has_room = bool(known.room_bytes and room and room >= 1.25 * known.room_bytes)
     assert (larger is not None) == (known.others_hold or has_room)
 
 
 @given(size=st.integers(1, 1000), room=st.integers(1000, 10**9), factor=st.floats(1.3, 50))
-def test_larger_size_is_computed_from_the_new_room(size, room, factor):
+def test_larger_size_is_computed_from_the_memory_now_free(size, room, factor):
     larger = Regrowth(size, room, 0.0, 1.0).larger(60.0, int(room * factor))
     assert larger * room <= size * int(room * factor) < (larger + 1) * room
 
 
-def test_slightly_grown_room_does_not_justify_another_shape():
+def test_slightly_more_free_memory_does_not_justify_another_shape():
     assert Regrowth(8, 1000, 0.0, 1.0).larger(1e9, 1249) is None
     assert Regrowth(8, 1000, 0.0, 1.0).larger(1e9, 1250) == 10
 
 
-def test_trial_waits_a_hundred_times_a_failures_cost():
+def test_trial_waits_a_hundred_times_as_long_as_a_failure_costs():
     known = Regrowth(8, None, 0.0, cost=10.0, others_hold=True)
     assert known.larger(999.0, None) is None
     assert known.larger(1000.0, None) == 16

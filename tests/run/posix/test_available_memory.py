@@ -1,4 +1,4 @@
-"""The memory of the host that is left."""
+"""The host memory that is still available."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_real_machine_has_available_memory():
     assert (available_bytes() or 0) > 1 << 20
 
 
-def test_memory_limit_does_not_depend_on_its_use(root):
+def test_memory_limit_does_not_depend_on_current_usage(root):
     assert limit_bytes(root()) is None
     assert limit_bytes(root(limit="max\n")) is None
     assert limit_bytes(root(limit="4096\n", used="4000\n")) == 4096

@@ -1,4 +1,4 @@
-"""A child is heard within its limits, and ends with all that it has started, whatever it does."""
+"""A child's output is read within limits, and the child and everything it started exits, whatever it does."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_child_stderr_is_dropped_or_merged_into_its_output(tmp_path):
     assert finished(code, stderr=subprocess.STDOUT, cwd=tmp_path) == Finished(os.fsencode(tmp_path), 0)
 
 
-def test_child_is_ended_at_its_deadline():
+def test_child_is_stopped_at_its_deadline():
     began = time.monotonic()
     with pytest.raises(TimeoutError, match="nothing within 1 s"):
         finished("import time; time.sleep(60)", seconds=1)
@@ -73,7 +73,7 @@ def test_parent_waits_for_a_child_that_closes_its_output():
 
 
 @pytest.mark.parametrize("then", ["time.sleep(60)", "", "sys.exit(1)"])
-def test_grandchildren_end_with_the_child(then):
+def test_grandchildren_exit_with_the_child(then):
     with Child(python(STARTS_ANOTHER.format(then=then)), os.environ) as child:
         other = int(child.read(LIMIT))
         child.wait(0.5)
@@ -88,7 +88,7 @@ def test_endless_output_is_bounded_in_size_and_time(monkeypatch):
     assert time.monotonic() - began < 10
 
 
-def test_end_of_a_long_output_is_kept(monkeypatch):
+def test_end_of_long_output_is_kept(monkeypatch):
     monkeypatch.setattr(module, "KEPT_BYTES", 4)
     assert finished("print('x' * 200_000); print('end')") == Finished(b"end\n", 0)
 
@@ -136,7 +136,7 @@ def test_closed_descriptor_reads_as_empty():
 
 @pytest.mark.parametrize("own_session", [True, False])
 @pytest.mark.parametrize(("code", "died_of"), [(HEARS, signal.SIGTERM), (DEAF, signal.SIGKILL)])
-def test_child_is_asked_to_end_and_killed_after_the_grace_time(code, died_of, own_session):
+def test_child_is_asked_to_exit_and_killed_after_the_grace_period(code, died_of, own_session):
     child = Child(python(code), os.environ, own_session=own_session, grace_seconds=1.0)
     child.read(LIMIT)
     began = time.monotonic()
@@ -145,7 +145,7 @@ def test_child_is_asked_to_end_and_killed_after_the_grace_time(code, died_of, ow
     assert (time.monotonic() - began >= 1.0) == (died_of == signal.SIGKILL)
 
 
-def test_ended_child_keeps_its_exit_code():
+def test_exited_child_keeps_its_exit_code():
     with Child(python("raise SystemExit(7)"), os.environ, grace_seconds=1.0) as child:
         assert child.wait(LIMIT)
     assert child.returncode == 7
@@ -159,7 +159,7 @@ def test_child_pid_is_not_released_before_closing():
     assert not psutil.pid_exists(child.pid)
 
 
-def test_child_reaped_elsewhere_has_ended_and_is_not_signalled(monkeypatch):
+def test_child_reaped_elsewhere_counts_as_exited_and_is_not_signalled(monkeypatch):
     monkeypatch.setattr(os, "killpg", None)
     with Child(python("raise SystemExit(7)"), os.environ) as child:
         os.waitpid(child.pid, 0)
@@ -167,7 +167,7 @@ def test_child_reaped_elsewhere_has_ended_and_is_not_signalled(monkeypatch):
         assert child.returncode == 0
 
 
-def test_forked_parent_does_not_end_the_child():
+def test_fork_of_the_parent_does_not_stop_the_child():
     with Child(python(HEARS), os.environ) as child:
         child.read(LIMIT)
         fork = os.fork()
@@ -178,7 +178,7 @@ def test_forked_parent_does_not_end_the_child():
         assert not child.wait(0.2)
 
 
-def test_ctrl_c_inside_the_block_ends_the_child():
+def test_ctrl_c_inside_the_block_stops_the_child():
     def interrupted() -> None:
         with Child(python(HEARS), os.environ) as child:
             pids.append(child.pid)

@@ -1,4 +1,4 @@
-"""Limits of open files, low and high: where plain Python runs, so does `oomph run`."""
+"""Low and high limits on open files: `oomph run` works wherever plain Python does."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def test_script_runs_with_any_open_file_limit(work, count):
     assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout) == (3, b"out\n")
     said = [line for line in ours.stderr.splitlines() if line.startswith(b"oomph: ")]
     assert b"err" in ours.stderr.splitlines()
-    assert any(b"runs without oomph" in line for line in said) == (count < 32), ours.stderr
+    assert any(b"the script without oomph" in line for line in said) == (count < 32), ours.stderr
 
 
 @pytest.mark.skipif(HARD < 4096, reason="no process here may have as many files open")
 def test_stderr_is_read_even_with_descriptors_beyond_a_thousand(work):
-    """`select` knows no number from 1024 on: a script whose stderr nobody reads would wait for ever."""
+    """`select` does not support descriptors from 1024 on: a script whose stderr is not read would wait forever."""
 
     def crowded():
         resource.setrlimit(resource.RLIMIT_NOFILE, (4096, HARD))

@@ -1,4 +1,4 @@
-"""The end of a stream in a file: as much as was asked for, and no claim that a full disk does not keep."""
+"""The end of a stream in a file: as much as requested, and no false claims on a full disk."""
 
 from __future__ import annotations
 

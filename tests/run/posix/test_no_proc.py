@@ -1,4 +1,4 @@
-"""A machine, or a sandbox, without /proc: what plain Python runs is supervised all the same."""
+"""A machine or sandbox without /proc: whatever plain Python can run is still supervised."""
 
 from __future__ import annotations
 

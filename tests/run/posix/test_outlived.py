@@ -1,4 +1,4 @@
-"""Nothing of the script outlives a killed supervisor, whichever of what watches over it has been killed as well."""
+"""Nothing of the script outlives a killed supervisor, whichever of its watchers is killed as well."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def assert_all_end(wait_until, alive, pids):
     wait_until(lambda: not any(alive(pid) for pid in pids), seconds=5)
 
 
-def test_script_ends_when_supervisor_and_watchdog_are_killed_together(begin, wait_until, alive):
+def test_script_is_killed_when_supervisor_and_watchdog_are_killed_together(begin, wait_until, alive):
     process, watchdog, pids = begin()
     watchdog.suspend()  # it has no chance to do anything, however slowly it is killed
     process.kill()
@@ -56,13 +56,13 @@ def test_script_ends_when_supervisor_and_watchdog_are_killed_together(begin, wai
     assert_all_end(wait_until, alive, pids)
 
 
-def test_watchdog_ends_a_script_that_has_closed_every_descriptor(begin, wait_until, alive):
+def test_watchdog_kills_a_script_that_has_closed_every_descriptor(begin, wait_until, alive):
     process, _, pids = begin("os.closerange(3, 4096)")
     process.kill()
     assert_all_end(wait_until, alive, pids)
 
 
-def test_script_ends_when_watchdog_and_then_supervisor_are_killed(begin, wait_until, alive):
+def test_script_is_killed_when_watchdog_and_then_supervisor_are_killed(begin, wait_until, alive):
     process, watchdog, pids = begin()
     watchdog.kill()
     time.sleep(0.05)
@@ -81,14 +81,14 @@ def test_killing_only_the_watchdog_changes_nothing(begin, work, alive):
 
 
 def test_spawned_process_is_set_to_die_with_its_parent():
-    """The kernel's promise (prctl(2), PR_SET_PDEATHSIG) holds from before the first line of the script."""
+    """The kernel guarantees this (prctl(2), PR_SET_PDEATHSIG) before the first line of the script runs."""
     code = "import ctypes; n = ctypes.c_int(); ctypes.CDLL(None).prctl(2, ctypes.byref(n)); raise SystemExit(n.value)"
     process = spawn([sys.executable, "-S", "-c", code], os.environ, 2, [], lambda: None)
     assert process.wait(LIMIT) == signal.SIGKILL
 
 
 @pytest.mark.parametrize("dismissed", [False, True])
-def test_watchdog_ends_the_group_of_a_dead_supervisor_unless_dismissed(dismissed):
+def test_watchdog_kills_a_dead_supervisors_group_unless_dismissed(dismissed):
     group = subprocess.Popen(["sleep", "20"], preexec_fn=lambda: os.setpgid(0, 0))
     supervisor = os.fork()
     if not supervisor:
@@ -109,7 +109,7 @@ def test_watchdog_ends_the_group_of_a_dead_supervisor_unless_dismissed(dismissed
 
 
 @pytest.mark.parametrize("removed", [False, True])
-def test_removed_tripwire_ends_no_process(removed):
+def test_removed_tripwire_does_not_kill_the_process(removed):
     held_read, held = os.pipe()
     supervisor = os.fork()
     if not supervisor:

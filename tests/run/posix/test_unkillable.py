@@ -1,7 +1,7 @@
-"""Processes that SIGKILL does not end, as under a driver that hangs: waited for, but not for ever; nothing beside them.
+"""Processes that survive SIGKILL, as under a hanging driver: waited for, but not forever, and nothing runs alongside.
 
-A tracer that stops its tracee at the door (PTRACE_O_TRACEEXIT) makes a real one: the kernel does not let it go before
-the tracer says so, however often it is killed, and its files and locks stay open.
+A tracer that stops its tracee on exit (PTRACE_O_TRACEEXIT) makes a real one: however often it is killed, the kernel
+does not release it before the tracer says so, and its files and locks stay open.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ def test_unkillable_script_is_abandoned_and_not_restarted(work, let_go, monkeypa
     assert 3 < time.monotonic() - began < 20
     (tracer,) = work.wait_for("held")
     said = capfd.readouterr().err
-    assert "waiting for the killed script to end" in said, "progress, after two seconds"
-    assert f"3 s after SIGKILL: process {tracer} traces it" in said
-    assert "not started again while it may still write" in said
+    assert "waiting for the killed script to exit" in said, "progress, after two seconds"
+    assert f"3 s after SIGKILL: process {tracer} is tracing it" in said
+    assert "not restarting while it may still write" in said
     events = read_journal(work.folder / "run")
     assert [event.data["reason"] for event in events if event.name == "unkillable"]
     assert all(decision.reproduced for decision in decisions.replay(events))
@@ -110,7 +110,7 @@ def test_unkillable_script_is_abandoned_and_not_restarted(work, let_go, monkeypa
 
 
 def test_unkillable_process_behind_a_shell_prevents_the_next_attempt(work, let_go, monkeypatch):
-    """The shell has died, and could be started again; the Python behind it is the one that writes."""
+    """The shell has died and could be restarted, but the Python process behind it is the one that writes."""
     monkeypatch.chdir(work.folder)
     monkeypatch.setattr(supervise, "_SILENT_WAIT_SECONDS", 0.1)
     work.script(
@@ -181,8 +181,8 @@ def test_unkillable_isolated_process_does_not_block_the_caller(work, let_go, mon
     assert outcome.timed_out
     (tracer,) = work.wait_for("held")
     assert outcome.reason == (
-        "the function did not return within 3 s, and its process cannot be ended:"
-        f" process {tracer} traces it, as a debugger does"
+        "the function did not return within 3 s, and its process cannot be killed:"
+        f" process {tracer} is tracing it, as a debugger does"
     )
     let_go()
     _, left = psutil.wait_procs(psutil.Process().children(), timeout=SECONDS)  # nobody else will

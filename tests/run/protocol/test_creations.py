@@ -1,4 +1,4 @@
-"""Creations of a script: noticed as they happen, and recognised by an attempt that creates the same."""
+"""A script's creations: noticed as they happen, and recognised when a later attempt creates the same."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_folder_replaced_by_another_process_is_not_recreated(first):
         make(again())
 
 
-def test_folder_the_script_failed_to_create_is_not_its_own(first):
+def test_folder_the_script_failed_to_create_is_not_considered_its_own(first):
     with pytest.raises(FileNotFoundError):
         make(first, "no/out")
     first.on()
@@ -131,7 +131,7 @@ def test_folder_the_script_failed_to_create_is_not_its_own(first):
         make(again(), "no/out")
 
 
-def test_note_of_a_creation_survives_an_immediate_kill(first):
+def test_creation_note_survives_an_immediate_kill(first):
     make(first)  # and no event after it
     make(again())
 
@@ -233,7 +233,7 @@ def test_temporary_names_are_not_noted(first):
     assert again().earlier.kinds == frozenset()
 
 
-def test_opening_without_creating_exclusively_is_not_noted(first):
+def test_opening_a_file_without_exclusive_creation_is_not_noted(first):
     for flags in (os.O_RDONLY, os.O_CREAT | os.O_WRONLY, None):
         first.hook("open", ("log", "w", flags))
     first.hook("open", (3, "x", _NEW))
@@ -248,20 +248,20 @@ def test_audit_hook_never_raises(first, args):
         first.on()
 
 
-def test_forked_child_writes_no_notes(first):
+def test_forked_child_does_not_write_notes(first):
     first.creating._pid -= 1
     make(first)
     assert not list(Path("run").glob("created-*"))
 
 
-def test_notes_are_only_for_the_run_owner(first):
+def test_notes_are_accessible_only_to_the_run_owner(first):
     make(first)
     (notes,) = Path("run").iterdir()
     assert notes.name == "created-1.jsonl"
     assert stat.S_IMODE(notes.stat().st_mode) == 0o600
 
 
-def test_missing_run_directory_prevents_no_creation(first):
+def test_missing_run_directory_does_not_prevent_creation(first):
     os.rmdir("run")
     make(first)
     first.on()
@@ -335,7 +335,7 @@ def exact(monkeypatch):
 
 @pytest.mark.parametrize("ended", [False, True])
 def test_notes_do_not_match_an_older_or_later_file(tmp_path, exact, ended):
-    """Notes from elsewhere must not have a file of the user emptied, also if they know the number that it has."""
+    """Notes from elsewhere must not cause a user's file to be emptied, even if they contain its inode number."""
     older, later, own = (tmp_path / name for name in ("older", "later", "own"))
     older.touch()
     exact()
@@ -403,8 +403,8 @@ def test_notes_from_a_later_attempt_are_set_aside(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
-def test_notes_that_name_every_inode_match_no_file(tmp_path):
-    """Somebody who does not know the number of a file could name all that it may have."""
+def test_notes_listing_every_inode_do_not_match_any_file(tmp_path):
+    """An attacker who does not know a file's inode number could list every possible one."""
     notes = Notes(tmp_path, 1)
     precious = tmp_path / "precious"
     precious.touch()

@@ -1,4 +1,4 @@
-"""Unseeded draws are the same in every attempt of a run, and differ from those of any other run."""
+"""Unseeded draws are the same in every attempt of a run, and different in every other run."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def drawn(entropy: str, *statements: str, script: str = DRAWS) -> str:
     return ended.stdout
 
 
-def test_every_run_gets_a_different_entropy():
+def test_every_run_gets_different_entropy():
     assert fresh() != fresh()
     assert len(fresh()) == 32
     int(fresh(), 16)
 
 
-def test_attempts_of_a_run_draw_the_same_numbers_but_runs_differ():
+def test_attempts_of_a_run_draw_the_same_numbers_but_other_runs_do_not():
     first, second = "0" * 31 + "1", "f" * 32
     assert drawn(first) == drawn(first)
     assert drawn(first) != drawn(second)
     assert drawn("") != drawn(""), "no run, no help"
 
 
-def test_seeded_script_draws_as_under_plain_python():
+def test_seeded_script_draws_the_same_numbers_as_under_plain_python():
     seeds = ("random.seed(3)", "np.random.seed(4)")
     alone = "import random, numpy as np\nrandom.seed(3); np.random.seed(4)\nprint(random.random(), np.random.rand(3))"
     ours = SEEDED + "print(random.random(), np.random.rand(3))"
@@ -71,14 +71,14 @@ print(np.random.default_rng().random())
 
 
 def test_forked_processes_draw_different_numbers():
-    """Data-loading workers would otherwise all augment their images in the same way."""
+    """Otherwise, all data-loading workers would augment their images in the same way."""
     first, second = (drawn("a" * 32, script=FORKS).split() for _ in range(2))
     assert len(set(first)) == 4
     assert first[3] == second[3]
     assert not set(first[:3]) & set(second[:3])
 
 
-def test_string_hashes_are_equal_in_all_attempts_of_a_run():
+def test_string_hashes_are_the_same_in_every_attempt_of_a_run():
     script = "print(hash('oomph'), list({'a', 'b', 'c', 'd'}))"
     assert drawn("b" * 32, script=script) == drawn("b" * 32, script=script)
     assert len({drawn(number * 32, script=script) for number in "cdef"}) == 4

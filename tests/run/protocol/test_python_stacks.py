@@ -1,4 +1,4 @@
-"""Stacks of real processes that stand still: read, and the line named that holds them up."""
+"""Stacks of real, stalled processes are read, and the blocking line is reported."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def dump_of(tmp_path: Path, text: str, *arguments: str) -> str:
     ).stdout.partition("\n")[2]
 
 
-def test_innermost_script_line_is_named_with_its_waiting_call(tmp_path: Path) -> None:
+def test_innermost_script_line_is_reported_with_the_call_it_waits_in(tmp_path: Path) -> None:
     threads = parse(
         dump_of(
             tmp_path,
@@ -128,7 +128,7 @@ def test_main_thread_inside_tensorflow_blames_the_script_code() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "no stacks at all", "Current thread 0x1 (most recent call first):\n"])
-def test_missing_stacks_lead_to_no_claim(text: str) -> None:
+def test_nothing_is_claimed_without_stacks(text: str) -> None:
     threads = parse(text)
     assert blocking_line(threads, OURS) == ""
     assert not stands_in_machinery(threads)

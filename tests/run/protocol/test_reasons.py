@@ -1,4 +1,4 @@
-"""Reasons travel as codes; each has one sentence, and a remedy that says what to do."""
+"""Reasons are passed on as codes; each has one sentence and a remedy that says what to do."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ REASONS = [
     (lost("optimizer.seen"), "optimizer.seen (Strange)", "tf.Variable, as an attribute"),
     (lost("loss.seen"), "loss.seen (Strange)", "tf.Variable, as an attribute"),
     (lost("metric Mine.seen"), "metric Mine.seen (Strange)", "tf.Variable, as an attribute"),
-    (lost("data x.order"), "data x.order (Strange)", "of the data set"),
-    (lost("data.order"), "data.order (Strange)", "of the data set"),
+    (lost("data x.order"), "data x.order (Strange)", "of the dataset"),
+    (lost("data.order"), "data.order (Strange)", "of the dataset"),
     (lost("class Mine.calls"), "class Mine.calls (Strange)", "instead of the class Mine"),
     (lost("global of __main__: best"), "global of __main__: best (Strange)", "attribute of a callback"),
     (lost("state[1].seen"), "state[1].seen (Strange)", "give its class get_state()"),
@@ -83,7 +83,7 @@ REASONS = [
         "best, which the loop changes but state= does not contain",
         'kept["best"] = ...',
     ),
-    (because("history", name="loss", error="a lock"), "loss in the History (a lock)", "the logs of a callback"),
+    (because("history", name="loss", error="a lock"), "loss in the History (a lock)", "in a callback's logs"),
     (
         because("file-changed", path="a/best.h5", how="gone"),
         "the file a/best.h5, which it wrote, is gone",
@@ -123,13 +123,13 @@ REASONS = [
     (because("order-too-long"), "the order of the data: replaying earlier epochs takes too long", "shuffle() the last"),
     (
         because("validation-too-long"),
-        "the order of the validation data: replaying them takes too long",
+        "the order of the validation data: replaying it takes too long",
         "without a shuffle",
     ),
     (
         because("validation-read-ahead"),
-        "the order of the validation data, which are read ahead while they repeat",
-        "leave repeat() out",
+        "the order of the validation data, which is prefetched and repeats",
+        "leave out repeat()",
     ),
     (
         because("position-not-saved", why="PyFunc is stateful"),
@@ -154,7 +154,7 @@ REASONS = [
     (
         because("position-not-saved", why="a cache file is being written", kind=CACHE_FILE),
         "the position in the data cannot be saved: a cache file is being written",
-        "read the data once before the training",
+        "read through the data once before training",
     ),
     (
         because("position-not-saved", why="RandomStandardNormal is stateful"),
@@ -229,7 +229,7 @@ REASONS = [
     ),
     (
         because("resumed-itself", epoch=18),
-        "the script resumed by itself at epoch 18",
+        "the script resumed on its own at epoch 18",
         "leave resuming to oomph",
     ),
     (
@@ -244,7 +244,7 @@ REASONS = [
     ),
     (
         because("another-path", what="loop", site="a.py:3", differences="epochs: 2 → 5"),
-        "the script reached loop at a.py:3 by a different path from before (epochs: 2 → 5)",
+        "the script reached loop at a.py:3 by a different path this time (epochs: 2 → 5)",
         "the same fits in the same order",
     ),
     (
@@ -259,20 +259,20 @@ REASONS = [
     ),
     (
         because("generator-passed-on", site="train.py:9"),
-        "fit at train.py:9 continues with a generator that a resumed fit has taken batches from",
+        "fit at train.py:9 continues with a generator from which a resumed fit took batches",
         "a new generator for each fit",
     ),
     (
         because("data-advanced"),
-        "the data had advanced before it turned out that the fit must train again",
+        "the data had advanced by the time it turned out that the fit must train again",
         "its own dataset",
     ),
     (
         because("appended-again", site="train.py:45", path="results.csv"),
         "train.py:45 appends to results.csv a second time",
-        "write results.csv as a whole",
+        "write all of results.csv",
     ),
-    (because("unrecorded"), "nothing is recorded of an earlier attempt", "keep the run directory intact"),
+    (because("unrecorded"), "there is no record of an earlier attempt", "keep the run directory intact"),
     (
         because("asked-to-stop"),
         "the script was asked to stop, and may have trained less than it would have",
@@ -291,7 +291,7 @@ REASONS = [
     ),
     (because("unguarded", site="a.py:1"), "a.py:1 trains", "train with model.fit"),
     (because("guard-failed", error="no fit"), "the guard failed: no fit", "oomph doctor"),
-    (because("recompiled"), "the model was recompiled within the fit", "call compile() before fit"),
+    (because("recompiled"), "the model was recompiled during the fit", "call compile() before fit"),
     (because("not-finite", name="dense/kernel"), "dense/kernel is not finite", "TerminateOnNaN"),
     (because("not-written", error="full"), "no checkpoint could be written: full", "free disk space"),
     (because("no-checkpoint"), "no checkpoint had been taken", "--checkpoint-every 1m"),
@@ -323,10 +323,10 @@ REASONS = [
         "checkpoints more often",
     ),
     (because("other-batches", batch=3), "the replayed batches differ, from batch 3 on", "default_rng((seed, epoch))"),
-    (because("other-data", **AT), "the data or their order changed, from epoch 2, step 5 on", SEED),
+    (because("other-data", **AT), "the data or its order changed, from epoch 2, step 5 on", SEED),
     (
         because("other-rate", rate=0.1, was=0.01, **AT),
-        "the learning rate is 0.1, was 0.01, from epoch 2, step 5 on",
+        "the learning rate is 0.1 instead of 0.01, from epoch 2, step 5 on",
         "LearningRateScheduler",
     ),
     (because("other-random", **AT), "the random numbers differ, from epoch 2, step 5 on", "SeedGenerator"),
@@ -335,8 +335,8 @@ REASONS = [
         "the same batch gives a different result (loss 1, was 2), from epoch 2, step 5 on",
         "enable_op_determinism",
     ),
-    (because("other-state", epoch=2), "the state differs after epoch 2", "what callbacks do"),
-    (because("other-state", epoch=2, final=True), "the final state differs after epoch 2", "what callbacks do"),
+    (because("other-state", epoch=2), "the state differs after epoch 2", "callbacks must change"),
+    (because("other-state", epoch=2, final=True), "the final state differs after epoch 2", "callbacks must change"),
     (
         because("within-noise", noise=1e-7),
         "not bit for bit: within this training's own noise of 1e-07",
@@ -348,7 +348,7 @@ REASONS = [
         "replace BatchNormalization",
     ),
     (because("divided", reason="random numbers", coupling=DRAWS), "random numbers", "keep a generator in the model"),
-    (because("divided", reason="a metric", coupling=SUMS), "a metric", "sum over samples in update_state"),
+    (because("divided", reason="a metric", coupling=SUMS), "a metric", "sum over samples in the metric's update_state"),
     (because("divided", reason="a coupling"), "a coupling", "use a batch size that fits"),
     (
         because("later-coupling"),
@@ -377,7 +377,7 @@ def test_each_sentence_is_used_by_only_one_reason():
     assert len(shown) == len(set(shown))
 
 
-def test_object_at_an_unknown_place_gets_the_general_remedy():
+def test_object_at_an_unknown_location_gets_the_general_remedy():
     assert lost("something else").remedy == GENERAL
 
 
@@ -406,7 +406,7 @@ def test_damaged_or_unknown_reason_is_shown_as_its_raw_data(data):
         lambda one: st.lists(one) | st.dictionaries(st.text(), one),
     )
 )
-def test_arbitrary_journal_data_become_a_reason(data):
+def test_arbitrary_journal_data_becomes_a_reason(data):
     for reason in (reason_from(data), *reasons_from(data), reason_from({"code": "divided", "reason": data})):
         assert isinstance(str(reason), str)
         assert reason.remedy

@@ -1,4 +1,4 @@
-"""The attempts of a run: which steps each reached, and what stopped the newest."""
+"""A run's attempts: which steps each one reached, and what stopped the latest."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def closing(events: list[Event], code: int) -> list[str]:
     return account(summarise(events, code), "run", "again", stopped=stopped(events))
 
 
-def test_closing_line_names_what_stopped_the_run():
+def test_closing_line_says_what_stopped_the_run():
     assert closing(ended(1, 130, stopped=True, interrupted=True), 130)[0].startswith(
         "stopped by Ctrl-C (SIGINT), exit code 130, 9 steps, "
     )
@@ -73,7 +73,7 @@ def test_earlier_script_error_is_described_in_words():
     assert any(line.startswith("the end        stopped by Ctrl-C (SIGINT), exit code 130, ") for line in lines)
 
 
-def test_only_the_newest_attempt_is_reported_as_stopped():
+def test_only_the_latest_attempt_is_reported_as_stopped():
     assert (
         stopped([*ended(1, 130, stopped=True, interrupted=True), Event.named("attempt-started", {}, attempt=2)]) == ""
     )

@@ -1,4 +1,4 @@
-"""The monitor's findings in a run: begin, end and time of each, from journals new, old and cut off."""
+"""The monitor's findings in a run: start, end and duration of each, from new, old and truncated journals."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_finding_that_recurs_soon_continues_without_the_gap():
     assert (each.severity, each.message, each.since) == ("warning", "since 300", 300)
 
 
-def test_finding_that_recurs_later_is_a_second_one():
+def test_finding_that_recurs_later_counts_as_a_second_finding():
     assert spans(found(100), ended(200, until=140), found(2000), ended(2100, until=2005)) == [
         (100, 140, 40),
         (2000, 2005, 5),
@@ -70,7 +70,7 @@ def test_findings_of_different_kinds_or_attempts_stay_separate():
     ]
 
 
-def test_damaged_and_unmatched_events_cause_no_error():
+def test_damaged_and_unmatched_events_do_not_cause_an_error():
     assert findings_of([ended(5, until=4)]) == []
     assert spans(found(100), ended(200, until="nan")) == [(100, 200, 100)]  # type: ignore[arg-type]
     (each,) = findings_of([Event.named("finding", {"fault": 3, "severity": "loud"})])

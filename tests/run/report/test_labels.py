@@ -1,4 +1,4 @@
-"""The label of a run, from its events alone."""
+"""A run's label, from its events alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oomph.protocol.reasons import because
 from oomph.run.report.labels import MEANING, ORDER, STOPPED, Labelled, label_of, worst
 
 EQUAL = {"steps": 12, "covered": 12, "repeated": 12, "equal": True, "cause": ""}
-OTHER_DATA = {"steps": 1, "equal": False, "cause": "the data or their order changed, from epoch 2, step 5 on"}
+OTHER_DATA = {"steps": 1, "equal": False, "cause": "the data or its order changed, from epoch 2, step 5 on"}
 
 
 def happened(attempt: int, name: str, key: str = "a-0", role: str = "owner", **data: Any) -> Event:
@@ -77,7 +77,7 @@ def test_stopped_or_running_run_is_not_labelled_failed(code):
 @pytest.mark.parametrize(
     ("guard", "label"), [("exact", "exact"), ("approximate", "approximate"), ("smaller batches", "not-equal")]
 )
-def test_micro_batches_get_their_guards_label(guard, label):
+def test_fit_with_micro_batches_gets_its_guards_label(guard, label):
     began = happened(1, "fit-started", guard=guard)
     assert labels(began).label == "exact", "nothing was divided"
     assert labels(began, happened(1, "recovered", micro_batch=8)).label in (label, "exact")
@@ -86,14 +86,14 @@ def test_micro_batches_get_their_guards_label(guard, label):
                   Event.named("recovered", {"fit": 0, "micro_batch": 8}, attempt=1)).label == label  # fmt: skip
 
 
-def test_split_batches_are_named_as_the_reason():
+def test_split_batches_are_given_as_the_reason():
     divided = happened(1, "fit-finished", micro_batch=8, guard="smaller batches")
     assert labels(happened(1, "fit-started"), divided) == Labelled(
         "not-equal", ("a batch that did not fit was split into smaller batches, each with its own update",)
     )
 
 
-def test_generator_shared_with_a_resumed_fit_makes_the_next_not_equal():
+def test_generator_shared_with_a_resumed_fit_makes_the_next_fit_not_equal():
     told = happened(2, "passed-on", reason="fit at train.py:9 goes on with a generator")
     found = labels(killed(), resumed(), happened(2, "compared", **EQUAL), told)
     assert found == Labelled("not-equal", ("fit at train.py:9 goes on with a generator",))
@@ -126,23 +126,23 @@ def test_resumed_fit_is_unverified_until_a_step_was_compared():
 @pytest.mark.parametrize(
     ("compared", "label", "reasons"),
     [
-        ([], "not-equal", ("the script resumed by itself at epoch 18",)),
+        ([], "not-equal", ("the script resumed on its own at epoch 18",)),
         ([happened(2, "compared", **EQUAL, epochs=1)], "verified", ()),
-        ([happened(2, "compared", **EQUAL)], "not-equal", ("the script resumed by itself at epoch 18",)),
+        ([happened(2, "compared", **EQUAL)], "not-equal", ("the script resumed on its own at epoch 18",)),
         (
             [happened(2, "compared", **{**EQUAL, "covered": 3, "steps": 3}, epochs=1)],
             "not-equal",
-            ("the script resumed by itself at epoch 18",),
+            ("the script resumed on its own at epoch 18",),
         ),
         (
             [happened(2, "compared", **OTHER_DATA)],
             "not-equal",
-            ("the script resumed by itself at epoch 18", OTHER_DATA["cause"]),
+            ("the script resumed on its own at epoch 18", OTHER_DATA["cause"]),
         ),
     ],
 )
-def test_script_that_resumes_by_itself_is_not_labelled_started_over(compared, label, reasons) -> None:
-    reason = "the script resumed by itself at epoch 18"
+def test_self_resuming_script_is_not_labelled_started_over(compared, label, reasons) -> None:
+    reason = "the script resumed on its own at epoch 18"
     itself = [happened(2, "fit-started"), happened(2, "resumed-itself", steps=400, reason=reason)]
     assert labels(killed(), itself, compared) == (label, reasons)
 
@@ -151,7 +151,7 @@ def test_script_that_resumes_by_itself_is_not_labelled_started_over(compared, la
 @pytest.mark.parametrize(
     ("covered", "label"), [(3, "unverified"), (214, "unverified"), (215, "proved"), (280, "proved"), (286, "proved")]
 )
-def test_comparing_few_steps_of_a_long_repetition_does_not_verify_it(covered: int, label: str, kind: str) -> None:
+def test_comparing_only_a_few_of_many_repeated_steps_does_not_verify_them(covered: int, label: str, kind: str) -> None:
     begun = [happened(1, "fit-started"), happened(1, "attempt-ended", steps=686, saved=400)]
     compared = happened(2, "compared", steps=3, epochs=0, covered=covered, repeated=286, equal=True)
     proved = {"exact": "verified", "replayed": "replayed"}[kind]
@@ -159,7 +159,7 @@ def test_comparing_few_steps_of_a_long_repetition_does_not_verify_it(covered: in
     assert labels(begun, resumed(kind=kind), compared) == Labelled(proved if label == "proved" else label, reasons)
 
 
-def test_steps_without_a_witness_are_included_in_the_repeated_ones() -> None:
+def test_steps_without_a_witness_count_as_repeated() -> None:
     begun = [happened(1, "fit-started"), happened(1, "attempt-ended", steps=800, saved=400)]
     compared = happened(2, "compared", steps=100, covered=100, repeated=100, equal=True)
     assert labels(begun, resumed(), compared) == ("unverified", ("100 of 400 repeated steps compared, equal",))
@@ -183,7 +183,7 @@ def test_killed_attempt_is_compared_only_up_to_its_last_checkpoint() -> None:
     assert labels(begun, resumed(), early, later, again).label == "unverified"
 
 
-def test_attempt_without_traces_leaves_a_later_comparison_verified() -> None:
+def test_attempt_without_traces_does_not_undo_a_later_verification() -> None:
     nothing = [*resumed(), happened(2, "attempt-ended", steps=400, saved=400)]
     assert labels(killed(), nothing, resumed(attempt=3), happened(3, "compared", **EQUAL)).label == "verified"
     assert labels(killed(), nothing).label == "unverified"
@@ -199,7 +199,7 @@ def test_differing_results_are_labelled_not_equal_with_their_cause():
     assert found == Labelled("not-equal", (OTHER_DATA["cause"],))
 
 
-def test_known_losses_are_named_before_the_difference_they_caused():
+def test_known_losses_are_listed_before_the_difference_they_caused():
     found = labels(killed(), resumed(lost=["a list"]), happened(2, "compared", **OTHER_DATA))
     assert found == Labelled("not-equal", ("a list", OTHER_DATA["cause"]))
 
@@ -220,7 +220,7 @@ def test_restarted_epoch_is_not_equal():
     assert found == Labelled("not-equal", ("the interrupted epoch was restarted",))
 
 
-def test_comparison_of_another_fit_or_attempt_proves_nothing():
+def test_comparison_from_another_fit_or_attempt_proves_nothing():
     assert labels(killed(), resumed(), happened(2, "compared", "b-0", **EQUAL)).label == "unverified"
     assert labels(killed(), happened(1, "compared", **EQUAL), resumed()).label == "unverified"
     assert labels(killed(), resumed(), happened(2, "compared", role="worker-7", **EQUAL)).label == "unverified"
@@ -232,7 +232,7 @@ def test_run_gets_the_label_of_its_worst_attempt():
     assert labels(killed(), twice, happened(3, "compared", **EQUAL)).label == "verified"
 
 
-def test_fit_without_a_checkpoint_is_started_over_despite_equal_steps():
+def test_fit_without_a_checkpoint_counts_as_started_over_despite_equal_steps():
     assert labels(killed(), happened(2, "fit-started")).label == "started-over"
     assert labels(killed(), happened(2, "fit-started"), happened(2, "compared", **EQUAL)).label == "started-over"
 
@@ -263,7 +263,7 @@ def test_mathematical_change_is_not_equal_despite_equal_earlier_steps(change, la
 # -- several fits -----------------------------------------------------------------------------------------------------
 
 
-def test_fit_after_a_returned_one_gets_the_label_of_its_comparison():
+def test_fit_after_one_that_was_returned_gets_its_comparison_label():
     first, second = killed("a-0", "b-0", finished=("a-0",)), happened(2, "fit-started", "b-0")
     assert labels(first, returned(), second).label == "unverified"
     assert labels(first, returned(), second, happened(2, "compared", "b-0", **EQUAL)).label == "verified"
@@ -276,7 +276,7 @@ def test_run_killed_between_two_fits_is_unverified():
 
 
 def test_finished_fit_skipped_by_the_script_makes_the_next_one_not_equal():
-    """`if not os.path.exists(weights): fit; save`, then the real training: its random numbers are other ones."""
+    """`if not os.path.exists(weights): fit; save`, then the main training: its random numbers differ."""
     first = killed("a-0", finished=("a-0",))
     found = labels(first, happened(2, "fit-started", "b-0"))
     assert found == Labelled("not-equal", ("fit 1 was finished by an earlier attempt, but not reached again",))
@@ -287,7 +287,7 @@ def test_finished_fit_skipped_by_the_script_makes_the_next_one_not_equal():
 
 
 def test_interrupted_fit_never_reached_again_makes_the_run_not_equal():
-    """The call of fit was edited, say: it is another one now."""
+    """For example, the call to fit was edited, so it is a different fit now."""
     first = killed("a-0")
     why = ("fit 1 was started by an earlier attempt, but not reached again",)
     assert labels(first, happened(2, "fit-started", "b-0")) == Labelled("not-equal", why)
@@ -309,7 +309,7 @@ def test_run_killed_before_any_training_is_exact():
     assert labels(before, happened(2, "fit-started")).label == "exact"
 
 
-def test_finished_fit_trained_again_is_labelled_by_its_compared_steps():
+def test_retrained_finished_fit_is_labelled_by_its_compared_steps():
     again = [happened(2, "trains-again", reason="a file is gone"), happened(2, "fit-started")]
     assert labels(killed(), again).label == "unverified"
     assert labels(killed(), again, happened(2, "compared", **EQUAL)).label == "verified"
@@ -352,7 +352,7 @@ def test_fit_killed_before_its_first_step_keeps_earlier_comparisons():
 
 
 def test_checkpoint_after_an_edited_fit_counts_as_before_the_edit():
-    """The edit changes the key and the number of the fit."""
+    """The edit changes the fit's key and number."""
     first = [happened(1, "fit-started", "a-0", fit=0), happened(1, "fit-finished", "a-0", fit=0)]
     first.append(happened(1, "fit-started", "b-0", fit=1))
     goes_on = [happened(2, name, "b-0", fit=1, kind="exact") for name in ("fit-started", "resumed")]
@@ -365,12 +365,12 @@ def test_checkpoint_after_an_edited_fit_counts_as_before_the_edit():
 
 
 @pytest.mark.parametrize("name", ["trusted", "another-way"])
-def test_trusted_result_or_changed_course_of_the_script_is_not_equal(name):
+def test_trusted_result_or_changed_script_flow_is_not_equal(name):
     found = labels(killed(), returned(), happened(2, name, reason="why"))
     assert found == Labelled("not-equal", ("why",))
 
 
-def test_resumption_of_the_owner_does_not_cover_fits_of_other_processes():
+def test_owners_resume_does_not_cover_fits_in_other_processes():
     spawned = [happened(1, "fit-started", role="worker-7"), happened(2, "fit-started", role="worker-9")]
     assert (
         labels(killed("b-0"), spawned, resumed("b-0"), happened(2, "compared", "b-0", **EQUAL)).label == "started-over"
@@ -384,7 +384,7 @@ def test_resumption_of_the_owner_does_not_cover_fits_of_other_processes():
 
 
 @pytest.mark.parametrize(("restored", "label"), [(0, "started-over"), (10, "unverified")])
-def test_loop_alongside_a_fit_is_labelled_by_its_restoration(restored, label):
+def test_loop_alongside_a_fit_is_labelled_by_whether_it_was_restored(restored, label):
     loop = [
         Event.named("loop-seen", {"restored": 0, "guarded": True}, attempt=1),
         Event.named("attempt-ended", {"steps": 11}, attempt=1),
@@ -405,7 +405,7 @@ def test_run_without_events_is_exact():
     assert worst([]) == Labelled("exact")
 
 
-def test_reasons_of_inequality_are_listed_once_under_a_worse_label():
+def test_reasons_for_inequality_are_listed_once_under_a_worse_label():
     first, second = because("order-unseeded"), because("epoch-restarted")
     found = worst([Labelled("not-equal", (second, first)), Labelled("started-over"), Labelled("not-equal", (first,))])
     assert found == Labelled("started-over", (first, second)), "causes stand first"
@@ -431,13 +431,13 @@ def test_failed_resume_without_traces_does_not_affect_the_next_attempt():
     assert labels(killed(), saved, last).label == "started-over"
 
 
-def test_changes_are_named_before_objects_that_were_not_restored():
-    """The result line shows three reasons: the change must be among them."""
+def test_changes_are_listed_before_objects_that_were_not_restored():
+    """The result line shows three reasons, and the change must be one of them."""
     lost = [because("object", where=f"callback Own.{name}", what="Strange").as_data() for name in "abc"]
     lost += [because("order-unseeded").as_data(), because("epoch-restarted").as_data()]
     changed = (
         because("script-edited", name="train.py"),
-        because("variable-changed", name="RATE", how="has another value"),
+        because("variable-changed", name="RATE", how="has a different value"),
         because("value-changed", name="values of x", was="a", now="b"),
     )
     meant = [each.as_data() for each in reversed(changed)]
@@ -467,7 +467,7 @@ def test_fit_with_an_edited_call_is_recognised_by_its_number():
         happened(1, "interrupted", fit=0),
     ],
 )
-def test_script_that_ended_well_after_a_stop_request_is_not_exact(told: Event) -> None:
+def test_script_that_finished_after_a_stop_request_is_not_exact(told: Event) -> None:
     found = labels(happened(1, "fit-started", fit=0), told)
     assert found == ("not-equal", ("the script was asked to stop, and may have trained less than it would have",))
     went_on = [happened(2, "fit-started", fit=0), happened(2, "decided", action="finish", ending={})]
@@ -479,11 +479,11 @@ def test_script_that_ended_well_after_a_stop_request_is_not_exact(told: Event) -
 
 ENDED = happened(1, "attempt-ended", returncode=None, steps=0, saved=0)
 """What --resume writes of an attempt whose journal is gone."""
-REASON = ("nothing is recorded of an earlier attempt",)
+REASON = ("there is no record of an earlier attempt",)
 
 
 @pytest.mark.parametrize("before", [[ENDED], [], [happened(3, "attempt-ended")]])
-def test_training_after_an_attempt_without_a_journal_is_started_over(before):
+def test_training_after_an_attempt_without_a_journal_counts_as_started_over(before):
     attempt = max((event.attempt for event in before), default=1) + 1
     fit = [happened(attempt, "fit-started", guard="exact"), happened(attempt, "fit-finished")]
     assert labels(before, fit) == Labelled("started-over", REASON)
@@ -497,5 +497,5 @@ def test_fit_resumed_from_an_attempt_without_a_journal_is_unverified_at_best():
     assert lossy.label == "not-equal"
 
 
-def test_verified_resume_is_unaffected_by_the_killed_attempts_end():
+def test_verified_resume_is_unaffected_by_how_the_killed_attempt_ended():
     assert labels(killed(), resumed(), happened(2, "compared", **EQUAL)).label == "verified"

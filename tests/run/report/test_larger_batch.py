@@ -20,7 +20,7 @@ def fit(**data: Any) -> Event:
     return Event.named("fit-finished", known | data, attempt=1)
 
 
-def test_larger_batch_may_fill_the_room_next_to_kept_memory() -> None:
+def test_larger_batch_may_fill_the_space_next_to_kept_memory() -> None:
     found = larger_batch([fit()])
     assert found is not None
     assert found == LargerBatch(times=4.0, batch=64, samples=256, limit_bytes=1000 * MIB)
@@ -35,7 +35,7 @@ def test_suggested_batch_needs_at_most_nine_tenths_of_the_limit(kept: int, peak:
         assert kept + found.samples / 64 * (peak - kept) <= 0.9 * limit + 1e-6
 
 
-def test_largest_need_decides_and_differing_fits_name_no_batch() -> None:
+def test_largest_need_decides_and_no_batch_size_is_given_for_differing_fits() -> None:
     found = larger_batch([fit(), fit(batch_size=32, device_peak_bytes=400 * MIB)])
     assert found is not None
     assert (found.batch, found.samples, found.times) == (None, None, 2.67)
@@ -64,7 +64,7 @@ def test_suggested_batch_is_at_most_sixteen_times_the_current_one() -> None:
         [fit(kept_bytes=1000 * MIB, device_peak_bytes=1000 * MIB)],
     ],
 )  # fmt: skip
-def test_insufficient_measurements_suggest_no_larger_batch(fits: list[Event]) -> None:
+def test_larger_batch_is_not_suggested_without_enough_measurements(fits: list[Event]) -> None:
     assert larger_batch(fits) is None
 
 
@@ -76,12 +76,12 @@ def test_run_without_a_fault_suggests_a_larger_batch_that_should_fit() -> None:
     ]
 
 
-def test_run_with_a_fault_suggests_no_larger_batch() -> None:
+def test_run_with_a_fault_does_not_suggest_a_larger_batch() -> None:
     events = [fit(), Event.named("oom", {}, attempt=1), Event.named("recovered", {"micro_batch": 8}, attempt=1)]
     assert not [line for line in account(summarise(events, 0), "run") if "should fit" in line]
 
 
-def test_limit_of_the_device_is_shown_where_no_larger_batch_fits() -> None:
+def test_device_limit_is_shown_if_no_larger_batch_fits() -> None:
     ended = Event.named("attempt-ended", {"returncode": 0, "seconds": 9.0, "steps": 10}, attempt=1)
     full = fit(device_peak_bytes=1000 * MIB)
     summary = summarise([Event.named("fit-started", {"guard": "exact"}, attempt=1), full, ended], 0)

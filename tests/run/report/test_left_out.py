@@ -9,12 +9,12 @@ def _event(**data: object) -> Event:
     return Event.named("records-left-out", data, 1, 0, "script", 1, 0.0)
 
 
-def test_nothing_left_out_is_not_reported():
+def test_left_out_records_are_not_reported_if_there_are_none():
     assert left_out([]) is None
     assert left_out([Event.named("fit-started", {}, 1, 0, "script", 1, 0.0)]) is None
 
 
-def test_records_of_several_fits_are_named_once():
+def test_records_left_out_in_several_fits_are_listed_once():
     events = [_event(records=["a", "b"], complete=True), _event(records=["b", "c"], complete=True)]
     assert str(left_out(events)) == "left out 3 corrupt records: a, b, c"
 

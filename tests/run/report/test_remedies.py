@@ -1,4 +1,4 @@
-"""Remedies of labels, and the causes of labels that have no reasons of their own."""
+"""Remedies for labels, and causes of labels that have no reasons of their own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oomph.run.report.summary import improvement, summarise
 
 
 @given(st.text(), st.sampled_from(ORDER))
-def test_remedy_is_one_line_for_any_reason(reason, label):
+def test_remedy_is_a_single_line_for_any_reason(reason, label):
     for remedy in remedies(label, [because("in-words", text=reason)]):
         assert remedy.text
         assert "\n" not in remedy.text.replace(reason, "")
@@ -91,7 +91,7 @@ def not_saved(why: str, kind: str = "", name: str = "step-9") -> Event:
     return event("checkpoint", name=name, iterator=why, why=reason.as_data())
 
 
-def test_cause_of_replayed_batches_is_named_with_its_remedy():
+def test_cause_of_replayed_batches_is_reported_with_its_remedy():
     kept = [event("checkpoint", iterator="saved"), not_saved("the shuffle of this epoch is over", SHUFFLE_OVER)]
     assert causes("replayed", kept) == ()
     generator = not_saved("PyFunc is stateful")

@@ -1,4 +1,4 @@
-"""The story of a run: each fault once, where it struck, what was done, what it cost, and what would have saved it."""
+"""A run's story: each fault once, where it occurred, what was done, what it cost, and what would have saved it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_saving_is_shown_as_a_pastable_command():
 
 @pytest.mark.parametrize(("seconds", "count"), [(9.0, 0), (11.0, 1)])
 def test_checkpoints_at_the_interval_that_was_used_are_not_suggested(seconds, count):
-    """Five seconds are the shortest interval, and a kill costs at most one."""
+    """Five seconds is the shortest interval, and a kill costs at most one interval."""
     before = [event("fit-started", 0), event("attempt-ended", 0, returncode=-9, seconds=9.0, steps=50, saved=0)]
     again = [event("fit-started", 1), event("fit-finished", 1, steps=50, seconds=seconds)]
     assert [saving.command for saving in told([*before, *again]).savings] == [
@@ -112,7 +112,7 @@ def test_training_micro_batch_is_not_suggested_for_other_calls(elsewhere, is_tra
     assert fitted.startswith(f"The {42 if is_training else 21} s spent finding a micro-batch")
 
 
-def test_forged_times_too_large_to_add_suggest_no_saving():
+def test_no_saving_is_suggested_for_forged_times_too_large_to_add():
     long = event("fit-finished", 2, steps=1, seconds=1e308)
     assert told([*KILLED, event("fit-started", 2), long, *FINISHED]).savings == ()
 
@@ -142,7 +142,7 @@ def test_repeated_steps_after_a_forged_attempt_still_suggest_a_saving():
                 event("diagnosed", fault="unrelated", code="PYT001"),
                 decided("finish", exit_code=1, reason=""),
             ],
-            "unrelated", "ValueError: no", "left the end to the script",
+            "unrelated", "ValueError: no", "let the script exit",
         ),
         (
             [
@@ -154,13 +154,13 @@ def test_repeated_steps_after_a_forged_attempt_still_suggest_a_saving():
         ),
     ],
 )  # fmt: skip
-def test_attempt_end_is_named_as_in_the_journal(events, fault, shown, done):
+def test_ending_of_an_attempt_is_described_as_in_the_journal(events, fault, shown, done):
     (incident,) = told(events, 1).incidents
     assert (incident.fault, incident.shown_by) == (fault, shown)
     assert incident.done.startswith(done)
 
 
-def test_requested_end_is_not_a_fault():
+def test_requested_exit_is_not_a_fault():
     ended = [event("attempt-ended", returncode=-15, steps=9, saved=9), decided("requeue", ending={"stopped": True})]
     assert told(ended, 75).incidents == ()
 
@@ -186,7 +186,7 @@ def test_unfinished_run_has_no_result_in_its_story(code):
     assert "as if nothing had happened" not in as_text(story, "run", "", str, 80)
 
 
-def test_result_of_the_story_matches_the_closing_lines():
+def test_story_result_matches_the_closing_lines():
     events = [event("fit-started", fit=0, guard="exact"), event("attempt-ended", returncode=0, seconds=3.0, steps=5)]
     assert told(events).result == "exact: as if nothing had happened, within rounding"
     not_finite = [*events, event("checkpoint-skipped", reason="dense/kernel is not finite")]
@@ -235,7 +235,7 @@ def test_error_caught_by_the_script_is_not_the_cause_of_a_kill():
     assert told([CAUGHT, ended], 3).incidents == (), "nothing names it as the end"
 
 
-def test_uncaught_error_outside_a_guarded_step_is_the_cause_of_the_end():
+def test_uncaught_error_outside_a_guarded_step_is_the_cause_of_the_exit():
     ended = [event("attempt-ended", returncode=1, steps=5, saved=0), event("diagnosed", fault="device-oom")]
     (incident,) = told([CAUGHT, *ended], 1).incidents
     assert (incident.fault, incident.shown_by) == ("device-oom", OOM)
@@ -259,8 +259,8 @@ def skipped(**data: Any) -> Event:
         ([skipped(kept="the checkpoint of step 40")] * 100, "kept the checkpoint of step 40"),
         ([skipped(kept="no checkpoint: there was none yet")], "kept no checkpoint: there was none yet"),
         (
-            [skipped(kept="the checkpoint of step 40"), skipped(kept="the end state as it is")],
-            "kept the checkpoint of step 40, then the end state as it is",
+            [skipped(kept="the checkpoint of step 40"), skipped(kept="the end state unchanged")],
+            "kept the checkpoint of step 40, then the end state unchanged",
         ),
         ([skipped()], "took no checkpoint of it"),  # in a journal of an older oomph
     ],
@@ -323,17 +323,17 @@ def test_last_line_states_a_large_input_wait(shares, expected):
     assert expected in line
 
 
-def test_attempt_ended_together_with_oomph_is_an_incident():
+def test_attempt_killed_together_with_oomph_is_an_incident():
     cut_off = event("attempt-ended", returncode=None, seconds=9.0, steps=45, saved=40)
     (incident,) = told([event("attempt-started"), cut_off, *FINISHED]).incidents
     assert (incident.fault, incident.attempt, incident.cost) == (
-        "ended from outside",
+        "terminated from outside",
         1,
         "5 steps since the last checkpoint",
     )
     assert "kill -9" in incident.shown_by
     text = as_text(told([cut_off, *FINISHED]), "RUN", "", str, 80)
-    assert "1. ended from outside, attempt 1\n   shown by oomph was ended too, as by kill -9 of both" in text
+    assert "1. terminated from outside, attempt 1\n   shown by oomph was terminated too, perhaps by kill -9 of" in text
 
 
 def test_probes_that_ran_out_of_memory_are_counted_with_their_time():
@@ -374,7 +374,7 @@ def test_probes_that_ran_out_of_memory_before_a_restart_are_counted():
     assert incident.cost.endswith("3 out-of-memory errors")
 
 
-def test_checkpoint_that_was_still_being_written_shortens_the_cost_of_a_kill():
+def test_checkpoint_still_being_written_reduces_the_cost_of_a_kill():
     events = [
         event("fit-started", fit=0, guard="exact"),
         event("attempt-ended", returncode=-9, steps=60, saved=40, seconds=5.0),
@@ -391,7 +391,7 @@ BROKEN = "tensors.bin does not match its checksum"
 REFUSED = [event("checkpoint-refused", 2, name="step-000002", reason=BROKEN), event("fit-started", 2)]
 
 
-def test_steps_lost_to_a_damaged_checkpoint_are_counted_to_it():
+def test_steps_lost_to_a_damaged_checkpoint_are_attributed_to_it():
     story = told([*KILLED, *REFUSED, event("resumed", 2, name="step-000001", steps=20), *FINISHED])
     (incident,) = story.incidents
     assert incident.cost == f"25 steps, since checkpoint step-000002 ({BROKEN}) was refused"
@@ -404,19 +404,19 @@ def test_more_checkpoints_are_not_advised_when_only_a_damaged_one_cost_steps():
     assert told([*killed, *REFUSED, event("resumed", 2, name="step-000001", steps=20), *FINISHED]).savings == ()
 
 
-def test_training_that_starts_over_for_want_of_a_readable_checkpoint_says_so():
+def test_training_that_starts_over_without_a_readable_checkpoint_says_so():
     other = event("checkpoint-refused", 2, name="step-000001", reason=f"step-000001: {BROKEN}")
     (incident,) = told([*KILLED, other, *REFUSED, *FINISHED]).incidents
     assert incident.cost == (f"45 steps, since checkpoints step-000001 ({BROKEN}), step-000002 ({BROKEN}) were refused")
 
 
-def test_refused_checkpoint_has_a_line_in_the_account():
+def test_refused_checkpoint_gets_a_line_in_the_account():
     events = [*KILLED, *REFUSED, event("resumed", 2, name="step-000001", steps=20), *FINISHED]
     lines = account(summarise(events, 0), "runs/1")
     assert f"not usable     checkpoint step-000002 ({BROKEN})" in lines
 
 
-def test_checkpoint_that_a_second_try_restored_is_not_refused():
+def test_checkpoint_restored_on_a_second_try_is_not_reported_as_refused():
     events = [*KILLED, *REFUSED, event("resumed", 2, name="step-000002", steps=40), *FINISHED]
     assert summarise(events, 0).refused == ()
     (incident,) = told(events).incidents

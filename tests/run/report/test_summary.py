@@ -85,12 +85,12 @@ def test_recovery_by_a_new_process_costs_the_time_until_it_was_requested() -> No
     assert incident.cost == "54 s, 1 out-of-memory error"
 
 
-def test_restart_before_the_first_step_does_not_start_a_training_over() -> None:
+def test_restart_before_the_first_step_does_not_count_as_starting_over() -> None:
     assert summarise(restarted_by_request(), 0).exactness == "exact"
     assert summarise(restarted_by_request(after_steps=3), 0).exactness == "started-over"
 
 
-def test_suggested_command_says_which_variables_the_run_had() -> None:
+def test_suggested_command_shows_which_variables_the_run_had() -> None:
     read = happened(1, "environment-read", variables=["BATCH"])
     recovered = happened(1, "recovered", fit=0, epoch=0, step=0, batch=256, micro_batch=64, ooms=2, seconds=30.0)
     events = [*undisturbed()[:2], read, recovered, *undisturbed()[2:]]
@@ -116,7 +116,7 @@ def test_peak_memory_is_not_shown_for_a_fit_alongside_another_training(name: str
 
 
 def test_probe_inside_a_step_that_runs_out_of_memory_counts_once() -> None:
-    """A process that begins with micro-batches probes before it computes."""
+    """A process that starts with micro-batches probes before it computes."""
     probes = [happened(1, "probe-failed", seconds=10.0)._replace(time=time) for time in (62.9, 73.3)]
     inside = happened(1, "oom", seconds=62.5, phase="compute")._replace(time=113.9)
     assert summarise([*undisturbed(), *probes, inside], 93).seconds_recovering == 62.5
@@ -125,7 +125,7 @@ def test_probe_inside_a_step_that_runs_out_of_memory_counts_once() -> None:
 
 
 def test_unrecovered_out_of_memory_errors_count_as_lost_time() -> None:
-    """The seconds of an error are those since its step began."""
+    """The seconds of an error are counted from the start of its step."""
     failed = [happened(1, "oom", seconds=seconds, phase="compute") for seconds in (11.0, 12.0)]
     recovered = [*failed, happened(1, "recovered", seconds=13.0, micro_batch=8)]
     assert summarise([*undisturbed(), *recovered], 0).seconds_recovering == 13
@@ -175,7 +175,7 @@ def test_out_of_memory_error_caught_by_the_script_makes_the_run_not_equal() -> N
     )
 
 
-def test_repeated_fit_is_counted_even_before_a_returned_one() -> None:
+def test_repeated_fit_is_counted_even_before_one_that_was_returned() -> None:
     begun = [happened(1, "fit-started", fit=0), happened(1, "fit-finished", fit=0, reached=54, too_dear=True)]
     begun += [happened(1, "fit-started", fit=1), happened(1, "fit-finished", fit=1, reached=63)]
     begun.append(happened(1, "attempt-ended", returncode=-9, steps=63, saved=63))
@@ -198,7 +198,7 @@ def test_repeated_steps_are_those_between_the_checkpoint_and_the_kill() -> None:
 
 
 def test_fully_compared_steps_are_not_reported_as_unrecorded() -> None:
-    """The fit that was repeated matches; the other one resumed at its last step, so it is unverified."""
+    """The repeated fit matches; the other one resumed at its last step, so it is unverified."""
     begun = [happened(1, "fit-started", fit=0, key="a"), happened(1, "fit-finished", fit=0, key="a", too_dear=True)]
     begun += [happened(1, "fit-started", fit=1, key="b"), happened(1, "attempt-ended", steps=60, saved=60)]
     again = [happened(2, "fit-started", fit=0, key="a")]
@@ -233,10 +233,10 @@ def test_label_is_reported_with_its_reasons_in_text_and_document() -> None:
     assert json.loads(summary.to_json())["exactness_reasons"] == ["attribute best of callback Own"]
     ended = summarise([*killed_once(kind=None), lost], 0)
     rows = account(ended, "runs/x")
-    assert "the result     not equal to an undisturbed training; attribute best of callback Own" in rows
+    assert "the result     not equal to undisturbed training; attribute best of callback Own" in rows
 
 
-def test_text_shows_the_first_reasons_and_the_document_all() -> None:
+def test_text_shows_only_the_first_reasons_but_the_document_shows_all() -> None:
     lost = happened(2, "resumed", fit=0, steps=400, kind="exact", lost=["a", "b", "c", "d"])
     summary = summarise([*killed_once(kind=None), lost], 0)
     (row,) = [row for row in account(summary, None) if row.startswith("the result")]
@@ -268,7 +268,7 @@ def test_split_batches_outside_training_are_reported_without_a_micro_batch_size(
     oom = [happened(1, "oom", during="predict"), happened(1, "recovered", during="predict", micro_batch=8, seconds=2.0)]
     summary = summarise([*undisturbed(), *oom], 0)
     assert (summary.recoveries, summary.micro_batch) == (1, None)
-    assert "what was done  batches of evaluate, predict or map_batches in smaller parts" in account(summary, None)
+    assert "what was done  split batches in evaluate, predict or map_batches" in account(summary, None)
 
 
 def test_unfinished_run_gets_no_result_line() -> None:
@@ -281,7 +281,7 @@ def test_unfinished_run_gets_no_result_line() -> None:
     assert any(row.startswith("the end        the script failed with its own error, exit code 1") for row in rows)
 
 
-def test_batches_split_into_separate_updates_are_never_called_micro_batches() -> None:
+def test_batches_split_into_separate_updates_are_not_called_micro_batches() -> None:
     divided = happened(1, "recovered", fit=0, micro_batch=8, seconds=11.0)
     for code in (0, 1, 93):
         text = "\n".join(account(summarise([*killed_once(guard="smaller batches"), divided], code), "runs/x"))
@@ -289,10 +289,10 @@ def test_batches_split_into_separate_updates_are_never_called_micro_batches() ->
         assert "the same global batch" not in text
 
 
-def test_run_ended_by_sigusr2_states_which_signals_save() -> None:
+def test_run_killed_by_sigusr2_states_which_signals_trigger_a_save() -> None:
     summary = summarise([happened(1, "attempt-ended", returncode=-12, seconds=3.0)], 140)
     (line,) = account(summary, "runs/x", returncode=-12)
-    assert line == "ended with exit code 140: SIGUSR2 ended it; oomph saves on SIGTERM and SIGUSR1, 3 s"
+    assert line == "ended with exit code 140: SIGUSR2 stopped it; oomph saves on SIGTERM and SIGUSR1, 3 s"
 
 
 def test_exit_code_140_of_a_script_is_not_attributed_to_a_signal() -> None:
@@ -300,7 +300,7 @@ def test_exit_code_140_of_a_script_is_not_attributed_to_a_signal() -> None:
     assert account(summary, "runs/x", returncode=140) == ["ended with exit code 140, 3 s"]
 
 
-def test_stopped_run_states_how_many_steps_are_not_saved() -> None:
+def test_stopped_run_states_how_many_steps_are_unsaved() -> None:
     events = [
         happened(1, "fit-started", fit=0, guard="exact"),
         happened(1, "checkpoint", seconds=0.1, bytes=10),
@@ -319,7 +319,7 @@ def test_stopped_run_states_how_many_steps_are_not_saved() -> None:
         (None, "no checkpoint was taken, so there is nothing to resume from"),
     ],
 )
-def test_stopped_run_with_a_fault_reports_how_many_steps_are_not_saved(saved: int | None, told: str) -> None:
+def test_stopped_run_with_a_fault_reports_how_many_steps_are_unsaved(saved: int | None, told: str) -> None:
     checkpoint = [happened(2, "checkpoint", seconds=0.1, bytes=10)] * (saved is not None)
     stopped = happened(2, "attempt-ended", seconds=3.0, steps=500, saved=saved or 0)
     rows = account(summarise([*killed_once()[:-1], *checkpoint, stopped], 130), "runs/x", "again")
@@ -329,7 +329,7 @@ def test_stopped_run_with_a_fault_reports_how_many_steps_are_not_saved(saved: in
 
 
 def test_steps_of_an_earlier_attempt_are_not_counted_as_lost_by_a_stop() -> None:
-    """Its own line has said that 405 of 405 steps are saved."""
+    """The attempt's own line already reported that 405 of 405 steps are saved."""
     checkpoint = happened(2, "checkpoint", seconds=0.1, bytes=10)
     stopped = happened(2, "attempt-ended", seconds=3.0, steps=405, saved=405)
     summary = summarise([*killed_once()[:-1], checkpoint, stopped], 75)
@@ -371,12 +371,12 @@ def test_script_error_is_summarised_in_a_single_line() -> None:
     assert len(account(summary, "runs/x")) == 1
 
 
-def test_run_that_finished_after_giving_up_is_not_reported_as_given_up() -> None:
+def test_run_that_finished_after_giving_up_is_not_reported_as_having_given_up() -> None:
     events = [happened(1, "decided", action="give-up", reason="x"), happened(2, "decided", action="finish")]
     assert summarise(events, 0).gave_up == ""
 
 
-def test_run_given_up_states_the_reason() -> None:
+def test_run_that_gave_up_states_the_reason() -> None:
     events = [*killed_once(), happened(2, "decided", action="give-up", reason="killed 4 times")]
     assert "killed 4 times" in "\n".join(account(summarise(events, 93), None))
 
@@ -441,8 +441,8 @@ def test_failed_checkpoints_are_reported_in_the_single_line() -> None:
     assert "1 checkpoint could not be written" in line
 
 
-def test_forged_attempt_number_is_not_counted_up_to():
-    """Counting one by one up to it would take all the memory there is."""
+def test_forged_attempt_number_does_not_cause_a_huge_count():
+    """Counting up to it one by one would exhaust the memory."""
     events = [*undisturbed(), happened(10**18, "attempt-started")]
     assert summarise(events, 0).unrecorded == 10**18 - 2
 
@@ -474,8 +474,8 @@ def test_resume_after_an_external_kill_is_not_counted_as_a_restart() -> None:
     assert (summary.attempts, summary.restarts, summary.resumes, summary.cut_off) == (2, 0, 1, 1)
     lines = account(summary, "run")
     assert lines[:3] == [
-        "what happened  ended from outside once (oomph was ended too)",
-        "what was done  started again by --resume once",
+        "what happened  terminated from outside once (oomph was terminated too)",
+        "what was done  started again with --resume once",
         "what it cost   2 of 40 steps repeated",
     ]
 
@@ -486,7 +486,7 @@ def test_restarts_and_resumes_are_counted_separately() -> None:
     summary = summarise([*cut_off_and_resumed(), *killed, *again, *finished(3)], 0)
     assert (summary.attempts, summary.restarts, summary.resumes) == (3, 1, 1)
     (done,) = [line for line in account(summary, "run") if line.startswith("what was done")]
-    assert done == "what was done  1 restart, started again by --resume once"
+    assert done == "what was done  1 restart, started again with --resume once"
 
 
 @pytest.mark.parametrize(("reached", "repeated"), [(0, 0), (30, 0), (31, 1), (32, 2)])
@@ -530,7 +530,7 @@ def test_missing_records_are_not_mentioned_if_no_step_was_repeated() -> None:
     assert unknown.startswith(f"{restored}, but too few"), "nobody knows how many were repeated"
 
 
-def test_replayed_result_names_the_operation_and_the_change_that_improves_it() -> None:
+def test_replayed_result_names_the_operation_and_the_change_that_helps() -> None:
     why = because("position-not-saved", why="RandomUniform is stateful").as_data()
     stateful = happened(1, "checkpoint", bytes=9, seconds=0.1, iterator="RandomUniform is stateful", why=why)
     compared = happened(2, "compared", fit=0, steps=12, covered=12, repeated=12, equal=True)
@@ -564,14 +564,14 @@ def restarted(kinds: tuple[str, ...] = ("exact",), by_user: bool = False) -> lis
 
 
 @pytest.mark.parametrize(("kinds", "seconds"), [(("exact",), 15.0), (("finished", "exact"), 16.0), ((), 11.0)])
-def test_restart_costs_the_time_from_the_death_to_the_first_new_step(kinds: tuple[str, ...], seconds: float) -> None:
+def test_restart_cost_is_the_time_from_the_crash_to_the_first_new_step(kinds: tuple[str, ...], seconds: float) -> None:
     summary = summarise(restarted(kinds), 0)
     assert summary.seconds_restarting == seconds
     (row,) = [row for row in account(summary, None) if row.startswith("what it cost")]
     assert row.endswith(f"of 500 steps repeated, {seconds:.0f} s restarting")
 
 
-def test_time_until_the_user_resumed_the_run_is_not_a_cost_of_restarts() -> None:
+def test_time_until_the_user_resumes_the_run_is_not_a_restart_cost() -> None:
     summary = summarise(restarted(by_user=True), 0)
     assert summary.seconds_restarting == 0
     assert not any("restarting" in row for row in account(summary, None))

@@ -1,4 +1,4 @@
-"""The end of a run names what was only supervised, and does not call it free of faults."""
+"""The end of a run mentions what was only supervised, and does not call it faultless."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_custom_loop_alongside_a_guarded_training_is_labelled(beside: Event) -> 
     assert second.startswith(f"unguarded: {reason}, {SUPERVISED}. To have it guarded, make the loop at train.py:9 ")
 
 
-def test_run_with_a_fault_names_the_unguarded_loop_once_with_advice() -> None:
+def test_run_with_a_fault_mentions_the_unguarded_loop_once_with_advice() -> None:
     seen = event("loop-seen", site="train.py:9")
     killed = event("attempt-ended", returncode=-9, seconds=9.0, steps=45, saved=40)
     again = event("decided", action="restart", reason="killed", change=None, ending={})
@@ -77,7 +77,7 @@ def test_run_with_a_fault_names_the_unguarded_loop_once_with_advice() -> None:
         assert ("; also: " in text) is bool(more)
 
 
-def test_run_without_a_fault_names_the_unguarded_loop_in_its_second_line() -> None:
+def test_run_without_a_fault_mentions_the_unguarded_loop_on_its_second_line() -> None:
     events = [STARTED, FIT, event("loop-seen", site="train.py:9"), event("attempt-ended", seconds=9.0, steps=45)]
     said = unguarded(events, guard=True, loaded=True)
     first, second = account(summarise(events, 0), "runs/x", unguarded=said)
@@ -94,7 +94,7 @@ def test_steps_outside_a_fit_are_reported_as_recovered_but_not_resumed(beside: S
     assert "oomph.steps(" in said
 
 
-def test_outside_steps_lost_in_a_restart_make_the_run_unguarded() -> None:
+def test_steps_outside_a_fit_lost_in_a_restart_make_the_run_unguarded() -> None:
     why = ("train.py:7 trains outside a resumable fit",)
     assert worded(label_of([STARTED, OUTSIDE], 0)) == (UNGUARDED, why)
     assert label_of([STARTED, FIT, OUTSIDE], 0).label == "exact", "nothing was lost"
@@ -103,7 +103,7 @@ def test_outside_steps_lost_in_a_restart_make_the_run_unguarded() -> None:
     assert label_of([STARTED, FIT, *again], 0).label == "exact", "the first attempt had not come to it"
 
 
-def test_failed_guard_is_reported_with_advice_at_the_end() -> None:
+def test_guard_failure_is_reported_with_advice_at_the_end() -> None:
     said = unguarded([STARTED, event("guard-failed", reason="no TensorFlowTrainer.fit")], guard=True, loaded=True)
     assert said.startswith("unguarded: the guard failed: no TensorFlowTrainer.fit, ")
     assert said.endswith(
@@ -155,7 +155,7 @@ def test_command_without_python_gets_no_advice_about_python() -> None:
     assert "its Python" not in said
 
 
-def test_report_names_unknowns_if_the_script_recorded_nothing() -> None:
+def test_report_admits_unknowns_if_the_script_recorded_nothing() -> None:
     said = unguarded([], guard=True, loaded=True, recorded=False)
     assert said == UNKNOWN
     (line,) = account(summarise([event("attempt-ended", seconds=9.0)], 0), None, unguarded=said)

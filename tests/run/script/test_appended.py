@@ -1,4 +1,4 @@
-"""What a script appends to its files between its fits."""
+"""What a script appends to its files between fits."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_log_files_are_not_reported_as_repeated_appends(attempt, tmp_path):
         assert told == []
 
 
-def test_missing_run_directory_does_not_disturb_appends(tmp_path, script):
+def test_missing_run_directory_does_not_affect_appends(tmp_path, script):
     told = []
     files = OpenedFiles(tmp_path / "gone", Appends(tmp_path / "gone", 2, lambda *each: told.append(each)))
     script["rows"](tmp_path / "results.csv", 1)

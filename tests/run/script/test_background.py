@@ -1,4 +1,4 @@
-"""Work beside the training."""
+"""Work in the background of training."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_background_error_is_returned_as_the_outcome():
     assert background.take(wait=True).error is None
 
 
-def test_second_background_work_is_refused_while_one_runs():
+def test_second_background_task_is_refused_while_one_is_running():
     background: Background[None] = Background()
     background.start(lambda: None)
     with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""Scripts that close every descriptor they find, as daemons do, and have their own files under those numbers."""
+"""Scripts that close every descriptor, as daemons do, and then reuse those numbers for their own files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_oomph_writes_nothing_into_files_that_reuse_its_descriptors(work, ending):
+def test_oomph_never_writes_into_files_that_reuse_its_descriptors(work, ending):
     work.script(SCRIPT.format(ENDINGS[ending]))
     ended = work.run("train.py")
     files = sorted(work.folder.glob("own-*"))
@@ -39,7 +39,7 @@ def test_oomph_writes_nothing_into_files_that_reuse_its_descriptors(work, ending
         assert event.data["message"] == "of the script"
 
 
-def test_journal_continues_after_the_script_closed_its_descriptor(tmp_path):
+def test_journal_continues_after_the_script_closes_its_descriptor(tmp_path):
     journal = Journal(tmp_path, 1, "script")
     journal.write(GpuMemoryHeld())
     own = journal._descriptor.fd

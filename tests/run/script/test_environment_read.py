@@ -74,7 +74,7 @@ def test_values_are_kept_as_digests_but_secrets_not_at_all(read):
     assert read("os.environ['MY_API_KEY']", GIVEN | {"MY_API_KEY": "another"})[0]["MY_API_KEY"] == "set"
 
 
-def test_missing_variable_error_has_no_oomph_frames(read):
+def test_missing_variable_error_shows_no_oomph_frames(read):
     assert read("""
 import traceback
 try:
@@ -85,7 +85,7 @@ except KeyError as error:
 """)[0] == {"MISSING": None}
 
 
-def test_variables_that_choose_the_arithmetic_belong_to_the_training_though_nobody_reads_them(monkeypatch):
+def test_variables_that_affect_arithmetic_are_recorded_even_if_never_read(monkeypatch):
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     found = environment_read.of_training()

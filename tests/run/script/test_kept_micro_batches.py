@@ -1,4 +1,4 @@
-"""What is kept of micro-batches: by name, guesses told from what has fitted, and never in the way."""
+"""Stored micro-batch sizes: by name, guesses separate from sizes that fit, and never an obstacle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_kept_micro_batch_is_found_under_every_name(tmp_path):
     assert known.of(["fit 7"]) is None
 
 
-def test_guess_that_fitted_becomes_a_known_size(tmp_path):
+def test_guessed_size_that_fits_becomes_a_known_size(tmp_path):
     known = MicroBatches(tmp_path)
     known.keep(["fit 0", "a-model"], Start(4, guessed=True))
     known.keep(["fit 0"], Start(24))

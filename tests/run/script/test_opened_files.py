@@ -1,4 +1,4 @@
-"""The files that a script opens while it trains, and those that are put back."""
+"""The files that a script opens during training, and those that are restored."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def arranged(files, path, before="one\n", now="one\ntwo\n", copied=True):
 
 
 def test_restoring_a_file_keeps_its_mode_and_neighbouring_files(files, tmp_path):
-    """Others may write to a folder of logs: a link there would lead to any file of the user's."""
+    """Others may be able to write to a log folder: a link there could point to any of the user's files."""
     other, log = tmp_path / "other", tmp_path / "log.csv"
     other.write_text("precious")
     (tmp_path / "log.csv.oomph").symlink_to(other)
@@ -78,7 +78,7 @@ def test_files_opened_for_writing_are_noted_during_a_fit(files, tmp_path, monkey
 
 
 def test_file_moved_into_place_is_noted_as_written(files, tmp_path):
-    """Scripts write JSON in this way so that no reader sees half a file."""
+    """Scripts write JSON this way so that readers never see a partial file."""
     target, later = tmp_path / "state.json", tmp_path / "later.json"
     lost = arranged(files, target)
     files.begin()
@@ -141,7 +141,7 @@ def test_file_is_restored_only_once(files, tmp_path):
     assert path.read_text() == "three\n"
 
 
-def test_file_replaced_by_the_script_meanwhile_is_kept(files, tmp_path):
+def test_file_replaced_by_the_script_in_the_meantime_is_kept(files, tmp_path):
     path = tmp_path / "best.bin"
     arranged(files, path)
     other = tmp_path / "new"
@@ -180,7 +180,7 @@ def test_unchanged_file_is_not_restored(files, tmp_path):
     assert path.stat().st_ino == inode
 
 
-def test_newer_state_of_a_file_replaces_the_one_waiting_to_be_restored(files, tmp_path):
+def test_newer_file_state_replaces_the_one_waiting_to_be_restored(files, tmp_path):
     path = tmp_path / "log.csv"
     arranged(files, path)
     files.put_back_when_opened({str(path): state_of(path, copied=False)}, pytest.fail)
@@ -233,7 +233,7 @@ def test_log_file_read_by_the_script_is_reported_but_not_restored(files, tmp_pat
 
 
 def test_files_in_proc_are_not_read(monkeypatch):
-    """It says that it is empty, and has no end."""
+    """Such a file reports a size of 0 and never ends."""
     monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(str(path)))
     assert not FileState("/proc/self/pagemap", (0, 1), b"").holds_now()
     assert not FileState("/proc/self/environ", (0, 1), b"x").holds_now()
@@ -265,14 +265,14 @@ def found_after_restoring(files, path, mode):
 
 @pytest.mark.parametrize("name", ["log.csv", "state.pkl", "helpers.py", "Makefile", "best.keras"])
 @pytest.mark.parametrize("mode", ["r", "a"])
-def test_file_of_the_script_is_restored(files, tmp_path, name, mode):
+def test_script_file_is_restored(files, tmp_path, name, mode):
     assert found_after_restoring(files, tmp_path / name, mode) == ("ours", [])
 
 
 @pytest.mark.usefixtures("_from_elsewhere")
 @pytest.mark.parametrize("name", ["log.csv", "state.pkl", "helpers.py"])
 @pytest.mark.parametrize("mode", ["r", "a"])
-def test_checkpoint_of_elsewhere_restores_no_file(files, tmp_path, name, mode):
+def test_checkpoint_from_elsewhere_does_not_restore_files(files, tmp_path, name, mode):
     assert found_after_restoring(files, tmp_path / name, mode) == ("mine", [str(tmp_path / name)])
 
 
@@ -282,7 +282,7 @@ def test_hidden_files_are_left_alone(files, tmp_path, monkeypatch, name):
     assert found_after_restoring(files, tmp_path / name, "r") == ("mine", [str(tmp_path / name)])
 
 
-def test_links_and_files_of_the_python_installation_are_left_alone(tmp_path, monkeypatch):
+def test_links_and_python_installation_files_are_left_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
     (tmp_path / "link").symlink_to(tmp_path / "log.csv")
     assert may_be_restored(str(tmp_path / "log.csv"))
@@ -290,8 +290,8 @@ def test_links_and_files_of_the_python_installation_are_left_alone(tmp_path, mon
     assert not may_be_restored(str(tmp_path / "venv/lib/cache.json"))
 
 
-def test_unrelated_file_named_in_a_checkpoint_is_left_alone(files, tmp_path, monkeypatch):
-    """The script reads its data: a checkpoint has no say in them."""
+def test_unrelated_file_listed_in_a_checkpoint_is_left_alone(files, tmp_path, monkeypatch):
+    """It is the script's data, which a checkpoint must not change."""
     monkeypatch.setattr("oomph.script.opened_files._TICK_NS", 0)
     data, other = tmp_path / "data.csv", tmp_path / "log.csv"
     data.write_text("mine")
@@ -308,7 +308,7 @@ def test_unrelated_file_named_in_a_checkpoint_is_left_alone(files, tmp_path, mon
 
 
 def test_file_replaced_since_the_checkpoint_is_restored(files, tmp_path):
-    """As `os.replace` puts it there."""
+    """The file was replaced with `os.replace`."""
     path, lost = tmp_path / "state.json", []
     path.write_text("one")
     state = state_of(path)

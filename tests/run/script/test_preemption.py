@@ -1,4 +1,4 @@
-"""Ctrl-C while a fit runs: real signals to a real process, which saves first, but never waits long."""
+"""Ctrl-C during a fit: real signals to a real process, which saves first but never waits long."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def test_ctrl_c_raises_keyboard_interrupt_after_the_step():
     assert ended(script) == (INTERRUPTED, "a step goes on SIGINT\ncaught '' True\n")
 
 
-def test_ctrl_c_is_raised_at_once_if_everything_is_saved():
+def test_ctrl_c_is_raised_immediately_if_everything_is_saved():
     assert ended("unsaved[0] = False\npress()\nprint('went on')") == (INTERRUPTED, "")
 
 
 @pytest.mark.parametrize("again", ["press()", "press(signal.SIGTERM)"])
-def test_second_ctrl_c_ends_the_script_at_once(again: str):
-    """The supervisor passes the second one on as SIGTERM."""
+def test_second_ctrl_c_stops_the_script_immediately(again: str):
+    """The supervisor forwards the second one as SIGTERM."""
     script = f"""
         began = time.monotonic()
         press()
@@ -83,7 +83,7 @@ def test_repeated_signals_count_as_one():
     assert ended("press(); press(); press(signal.SIGUSR1)\nprint(asked.asked)\nos._exit(0)") == (0, "SIGINT\n")
 
 
-def test_ctrl_c_in_a_long_step_is_raised_after_an_announced_limit():
+def test_ctrl_c_during_a_long_step_is_raised_after_an_announced_limit():
     script = """
         press()
         began = time.monotonic()
@@ -93,7 +93,7 @@ def test_ctrl_c_in_a_long_step_is_raised_after_an_announced_limit():
             print(1.3 < time.monotonic() - began < 5, asked.is_hurried)
             raise
     """
-    said = "Ctrl-C: saving after this step, within 2 s; press it again to end at once\n"
+    said = "Ctrl-C: saving after this step, within 2 s; press again to exit at once\n"
     assert ended(script) == (INTERRUPTED, f"{said}True True\n")
 
 
@@ -117,7 +117,7 @@ def test_ctrl_c_already_raised_is_not_raised_again_before_the_next_fit():
     assert ended(script) == (0, "the next fit waits SIGINT\n")
 
 
-def test_child_of_the_script_is_interrupted_only_together_with_the_script():
+def test_child_process_is_interrupted_only_together_with_the_script():
     script = """
         import subprocess
         own = "import time\\nprint('up', flush=True)\\ntry: time.sleep(20)\\nexcept KeyboardInterrupt: print('end')"
@@ -135,7 +135,7 @@ def test_child_of_the_script_is_interrupted_only_together_with_the_script():
     assert ended(script) == (INTERRUPTED, "None\nend\n")
 
 
-def test_forked_child_is_interrupted_at_once():
+def test_forked_child_is_interrupted_immediately():
     script = """
         pid = os.fork()
         if not pid:
@@ -151,7 +151,7 @@ def test_forked_child_is_interrupted_at_once():
 
 
 @pytest.mark.parametrize("own", ["signal.SIG_IGN", "lambda *_: print('own')"])
-def test_signal_handler_of_the_script_and_nohup_are_respected(own: str):
+def test_script_signal_handlers_and_nohup_are_respected(own: str):
     script = f"""
         asked.disarm()
         own = {own}

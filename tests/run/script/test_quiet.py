@@ -1,4 +1,4 @@
-"""Warnings that are ignored for a moment, and logging that stays as the script has configured it."""
+"""Warnings that are ignored for a moment, and logging that stays as the script configured it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def heard():
         yield heard
 
 
-def test_a_warning_shown_before_is_not_shown_again(heard):
+def test_warning_that_was_already_shown_is_not_shown_again(heard):
     for _ in range(3):
         warn()
         with without_warnings():
@@ -35,7 +35,7 @@ def test_a_warning_shown_before_is_not_shown_again(heard):
     assert len(heard) == 1
 
 
-def test_an_ignored_warning_is_shown_the_first_time_it_is_not_ignored(heard):
+def test_ignored_warning_is_shown_once_it_is_no_longer_ignored(heard):
     with without_warnings():
         warn()
     assert heard == []
@@ -50,7 +50,7 @@ def test_other_categories_are_still_shown(heard):
     assert [each.category for each in heard] == [UserWarning]
 
 
-def test_filters_are_as_before_even_after_an_error(heard):
+def test_warning_filters_are_restored_even_after_an_error(heard):
     filters = warnings.filters
     with pytest.raises(UserWarning), without_warnings():
         fail_by_warning()
@@ -59,14 +59,14 @@ def test_filters_are_as_before_even_after_an_error(heard):
     assert len(heard) == 1
 
 
-def test_logging_that_was_not_configured_is_not_afterwards(monkeypatch):
+def test_unconfigured_logging_stays_unconfigured(monkeypatch):
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     with without_configuring_logging():
         logging.basicConfig()
     assert logging.getLogger().handlers == []
 
 
-def test_what_the_script_has_configured_stays(monkeypatch):
+def test_script_logging_configuration_is_preserved(monkeypatch):
     own = logging.StreamHandler(sys.stderr)
     monkeypatch.setattr(logging.getLogger(), "handlers", [own])
     with without_configuring_logging():

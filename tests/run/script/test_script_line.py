@@ -1,4 +1,4 @@
-"""What of a traceback belongs to the script."""
+"""Which part of a traceback belongs to the script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts that plain Python cannot start twice, killed by a real kill -9: helped, or named with line and mend."""
+"""Scripts that plain Python cannot start twice, killed by a real kill -9: helped, or reported with line and fix."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ IMPOSSIBLE = {
     "made by a shell": (
         'subprocess.run(["mkdir", "out"], check=False)\n'
         'if os.path.exists("killed"): shutil.copytree("data", "out")',
-        "give it dirs_exist_ok=True",
+        "pass dirs_exist_ok=True",
     ),
     "rename": (
         'os.makedirs("tmp")\nopen("tmp/a", "w").close()\nos.rename("tmp", "out")',
@@ -222,7 +222,7 @@ def test_first_start_error_is_not_blamed_on_a_restart(work):
         assert b"second time" not in ended.stderr
 
 
-def test_run_resumes_after_the_script_was_corrected(work):
+def test_run_resumes_after_the_script_is_corrected(work):
     body = 'if os.path.exists("out"):\n    raise RuntimeError("out exists")\nos.mkdir("out")'
     work.script(f"{_HEAD}{body}\n{_TRAINS}\n{_KILLED_ONCE}")
     assert work.run("train.py").returncode == 93
@@ -262,7 +262,7 @@ STOPPED = {
         ({"type": "SystemExit", "message": "1", "source": "sys.exit(1)"}, True, False),
     ],
 )
-def test_facts_decide_whether_a_script_cannot_be_restarted(change, further, is_named):
+def test_recorded_facts_decide_whether_a_script_can_be_restarted(change, further, is_named):
     assert bool(why_not_restartable(StoppedAt(**{**STOPPED, **change}), "", further)) is is_named
 
 
@@ -283,7 +283,7 @@ def test_line_that_refuses_a_restart_is_distinguished_from_a_failing_one(source,
     assert refuses(source, before) is refusing
 
 
-def test_error_at_an_unknown_place_is_judged_by_its_message(tmp_path):
+def test_error_at_an_unknown_location_is_judged_by_its_message(tmp_path):
     assert why_not_restartable(StoppedAt(), "error: the folder already exists", True).startswith("the script cannot be")
     assert why_not_restartable(StoppedAt(), "Killed", True) == ""
 
@@ -295,7 +295,7 @@ def trail(**changes):
     return Trail(**{**facts, "went_further": True, "events": [Event(StoppedAt(**STOPPED))], **changes})
 
 
-def test_requested_end_is_not_a_refusal():
+def test_requested_exit_is_not_a_refusal():
     assert examine(trail())[1].gave_up
     assert examine(trail())[0][0].code == find(NAME).code
     for changes in ({"stopped": True}, {"hung": True}, {"again": False}, {"returncode": -9}, {"returncode": 0}):

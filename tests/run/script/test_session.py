@@ -1,4 +1,4 @@
-"""A process's part in a run, tried out in processes of its own."""
+"""A process's role in a run, tested in separate processes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_script_that_execs_itself_remains_the_owner(start, tmp_path):
     assert len(named(tmp_path, "uncaught-exception")) == 1
 
 
-def test_consecutive_pythons_own_the_run_in_turn(tmp_path, start):
+def test_consecutive_python_processes_own_the_run_in_turn(tmp_path, start):
     start("pass")
     start("pass")
     assert [event.role for event in named(tmp_path, "process-started")] == ["script", "script"]
@@ -139,7 +139,7 @@ def test_lock_is_not_inherited_by_children(start, tmp_path):
     assert sorted(result.stdout.split()) == ["1", "True"]
 
 
-def test_session_of_the_owner_is_joined_only_once(start, tmp_path):
+def test_owners_session_is_joined_only_once(start, tmp_path):
     script = """
         import os, sys
         from oomph.protocol.handover import Handover

@@ -1,4 +1,4 @@
-"""The files that a script consists of."""
+"""The files that make up a script."""
 
 from __future__ import annotations
 

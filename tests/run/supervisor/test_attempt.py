@@ -1,4 +1,4 @@
-"""One attempt: what the script sees and what is seen of it, compared with a plain start."""
+"""One attempt: what the script sees and what is seen of it, compared with running it without oomph."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def test_module_and_command_behave_as_under_plain_python(work):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1, signal.SIGPIPE, signal.SIGQUIT])
-def test_non_crash_signal_gives_the_shells_exit_code(work, signum):
+def test_non_crash_signal_leads_to_the_shells_exit_code(work, signum):
     work.script(f"import os, signal; signal.signal({signum:d}, 0); os.kill(os.getpid(), {signum:d})")
     assert work.run("train.py").returncode == 128 + signum
 
 
-def test_large_stdout_is_identical_and_not_slowed(work):
+def test_large_stdout_is_identical_and_not_slowed_down(work):
     megabytes = 200
     work.script(
         f"import sys, hashlib\nblock = bytes(range(256)) * 4096\n"
@@ -96,7 +96,7 @@ def test_large_stdout_is_identical_and_not_slowed(work):
     assert digests[0] == digests[1]
 
 
-def test_stderr_is_passed_on_at_once_and_its_end_is_kept(work):
+def test_stderr_is_forwarded_immediately_and_its_end_is_kept(work):
     work.script(
         "import sys, time\nsys.stderr.write('first')\nsys.stderr.flush()\nsys.stdin.read(1)\n"
         "for i in range(300000): sys.stderr.write('%07d\\n' % i)\n"
@@ -117,7 +117,7 @@ def test_stderr_is_passed_on_at_once_and_its_end_is_kept(work):
     assert whole.endswith(log)
 
 
-def test_closed_reader_of_stderr_does_not_end_the_script(work):
+def test_closing_the_stderr_reader_does_not_stop_the_script(work):
     work.script("import sys\nfor i in range(100000): sys.stderr.write('words\\n')\nprint('end')")
     process = work.start("train.py")
     process.stderr.close()
@@ -126,7 +126,7 @@ def test_closed_reader_of_stderr_does_not_end_the_script(work):
     assert process.returncode == 0
 
 
-def test_script_end_is_noticed_even_if_a_child_holds_stderr(work):
+def test_script_exit_is_noticed_even_if_a_child_holds_stderr(work):
     work.script(
         "import subprocess, sys\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(50)'], stdout=subprocess.DEVNULL)\n"
@@ -143,7 +143,7 @@ def test_script_end_is_noticed_even_if_a_child_holds_stderr(work):
     assert b"end\n" in (work.folder / "errors").read_bytes()
 
 
-def test_child_stderr_is_passed_on_after_the_script_ends(work):
+def test_child_stderr_is_forwarded_after_the_script_exits(work):
     work.script(
         "import subprocess, sys\n"
         "subprocess.Popen([sys.executable, '-c', "
@@ -154,7 +154,7 @@ def test_child_stderr_is_passed_on_after_the_script_ends(work):
     assert result.stderr.endswith(b"late\n")
 
 
-def test_script_end_is_noticed_within_two_seconds(work):
+def test_script_exit_is_noticed_within_two_seconds(work):
     work.script("import time; open('ended', 'w').write('%r\\n' % time.time())")
     process = work.start("train.py")
     process.communicate(timeout=LIMIT)
@@ -341,12 +341,12 @@ def test_oom_kill_counter_is_found_in_both_cgroup_versions(tmp_path: Path, membe
     assert oom_kills(tmp_path) == 2
 
 
-def test_missing_oom_kill_counter_gives_none(tmp_path: Path) -> None:
+def test_missing_oom_kill_counter_returns_none(tmp_path: Path) -> None:
     assert oom_kills(tmp_path) is None
 
 
 def test_resource_limits_match_plain_python(work):
-    """Core dumps among them: whoever wants them of a crash has set the limit."""
+    """Including core dumps: users who want one after a crash set the limit themselves."""
     work.script(
         "import resource as r\nprint({n: r.getrlimit(getattr(r, n)) for n in dir(r) if n.startswith('RLIMIT_')})"
     )

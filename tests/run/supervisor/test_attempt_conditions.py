@@ -1,4 +1,4 @@
-"""The machine around an attempt: the kernel's log, NVML, and the possible changes."""
+"""The machine during an attempt: the kernel log, NVML, and the possible changes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_setting_a_checkpoint_aside_twice_causes_no_error(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["refused-step-000002-fit0"]
 
 
-def test_conditions_are_derived_from_the_events_of_the_script(tmp_path: Path) -> None:
+def test_conditions_are_derived_from_the_scripts_events(tmp_path: Path) -> None:
     for number in (1, 2):
         (tmp_path / "checkpoints" / f"step-00000{number}-fit0-epoch0-step{number}").mkdir(parents=True)
     name = "step-000002-fit0-epoch0-step2"
@@ -142,7 +142,7 @@ WHOLE = {"batch": 64, "micro_batch": 64, "fit": 0}
         ([("probed", REFUSED), ("oom", WHOLE), ("recovered", {**WHOLE, "micro_batch": 16})], ""),
     ],
 )
-def test_refused_split_of_the_failed_step_is_known(events: list[tuple[str, dict[str, Any]]], expected: str) -> None:
+def test_refused_split_of_the_failed_step_is_detected(events: list[tuple[str, dict[str, Any]]], expected: str) -> None:
     machine = Machine({"CUDA_VISIBLE_DEVICES": ""})
     there = conditions(machine, "", [Event.named(name, data) for name, data in events], None, 75)
     machine.close()
@@ -169,7 +169,9 @@ def test_segmentation_fault_in_onednn_disables_it() -> None:
         ({"TF_FORCE_GPU_ALLOW_GROWTH": "false"}, []),
     ],
 )
-def test_user_environment_counts_as_changes_in_effect(environ: dict[str, str], expected: list[str]) -> None:
+def test_settings_in_the_users_environment_count_as_changes_in_effect(
+    environ: dict[str, str], expected: list[str]
+) -> None:
     machine = Machine({"CUDA_VISIBLE_DEVICES": "", **environ})
     there = conditions(machine, "", [], None, -11)
     half = conditions(machine, "", [Event.named("fit-started", {"precision": "float16"})], None, -11)
@@ -186,7 +188,7 @@ def in_python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_child_reaped_by_the_kernel_causes_no_error() -> None:
-    """Who starts oomph may ignore SIGCHLD; then no child is there to be waited for, or killed."""
+    """The process that starts oomph may ignore SIGCHLD; then there is no child left to wait for or to kill."""
     code = (
         "import signal, time; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
         "from oomph.gpu.memory_in_use import PendingReading\n"

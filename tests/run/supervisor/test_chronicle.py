@@ -25,7 +25,7 @@ from oomph.run.supervisor.settings import MachineAtStart
         (3600.0, {"stopped": True}, False),
     ],
 )
-def test_script_interrupted_at_once_is_not_reported_as_unguarded(tmp_path, seconds, ending, guarded):
+def test_script_interrupted_immediately_is_not_reported_as_unguarded(tmp_path, seconds, ending, guarded):
     chronicle = Chronicle(tmp_path, 0)
     chronicle.write(AttemptEnded(returncode=-2, seconds=seconds))
     chronicle.write(Decided(action="finish", ending=ending))
@@ -39,7 +39,7 @@ def test_owner_file_shows_that_oomph_was_loaded(tmp_path):
 
 @pytest.mark.parametrize(("limit", "peak"), [(9_000.0, 7_000), (None, None)])
 def test_lost_attempt_keeps_its_measurements(tmp_path, limit, peak):
-    """The memory of a CPU without a limit is no device's own."""
+    """Memory of a CPU without a limit is not device memory."""
     board = TrainingBoard(tmp_path)
     values = {"step_seconds_total": 10.0, "input_wait_seconds_total": 1.0, "allocator_peak_bytes": 7_000.0}
     for key, value in (values | ({} if limit is None else {"allocator_limit_bytes": limit})).items():
@@ -72,7 +72,7 @@ def saved(chronicle: Chronicle) -> int:
 
 
 def test_checkpoint_newer_than_the_board_counts_as_saved(tmp_path):
-    """The process was killed after it had named the checkpoint, and before it could tell the board."""
+    """The process was killed after it gave the checkpoint its final name and before it updated the board."""
     chronicle = begun(tmp_path, 0)
     ProgressBoard(tmp_path, 1).write(fit=0, epoch=1, step=1, steps=5, saved=1)
     save(tmp_path, 1)
@@ -82,7 +82,7 @@ def test_checkpoint_newer_than_the_board_counts_as_saved(tmp_path):
 
 
 def test_checkpoint_of_an_earlier_attempt_does_not_count_as_saved(tmp_path):
-    """With --start-over it is left where it is, but the new training does not build on it."""
+    """--start-over leaves it in place, but the new training does not build on it."""
     save(tmp_path, 4)
     chronicle = begun(tmp_path, 1)
     ProgressBoard(tmp_path, 2).write(fit=0, epoch=1, step=1, steps=5, saved=0)
@@ -91,7 +91,7 @@ def test_checkpoint_of_an_earlier_attempt_does_not_count_as_saved(tmp_path):
     assert saved(chronicle) == 2
 
 
-def test_checkpoint_with_more_steps_than_were_done_does_not_count_as_saved(tmp_path):
+def test_checkpoint_with_more_steps_than_were_run_does_not_count_as_saved(tmp_path):
     chronicle = begun(tmp_path, 0)
     ProgressBoard(tmp_path, 1).write(fit=0, epoch=1, step=1, steps=5, saved=1)
     save(tmp_path, 6)

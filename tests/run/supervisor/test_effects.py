@@ -1,4 +1,4 @@
-"""Changes that a decision asked for come from a journal, which may be anybody's."""
+"""Changes requested by a decision come from a journal, which anyone may have written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from oomph.run.policy.ladder import Change, change_of
 from oomph.run.supervisor.effects import most_samples, set_aside
 
 
-def test_checkpoint_is_set_aside_by_its_name(tmp_path):
+def test_checkpoint_is_set_aside_by_name(tmp_path):
     (tmp_path / "checkpoints/step-1").mkdir(parents=True)
     set_aside(tmp_path / "checkpoints", "step-1")
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["refused-step-1"]

@@ -76,13 +76,13 @@ def test_report_in_a_real_log_is_released_before_the_traceback():
 
 
 @pytest.mark.parametrize("line", OWN)
-def test_unrelated_line_passes_at_once(line):
+def test_unrelated_line_passes_immediately(line):
     held = HeldBack()
     assert taken(held, line) + held.stop_waiting()[0] == line
     assert held.lines == 0
 
 
-def test_text_without_a_newline_passes_at_once():
+def test_text_without_a_newline_passes_immediately():
     held = HeldBack()
     assert taken(held, b"\r 3/100 loss 0.5") == b"\r 3/100 loss 0.5"
     assert taken(held, b"I") == b"", "a native line may begin like this"
@@ -123,7 +123,7 @@ def test_every_byte_is_passed_on_or_held_in_order(lines, size):
     assert sorted(passed + kept) == sorted(data)
 
 
-def test_enormous_report_takes_limited_memory_and_loses_no_line():
+def test_enormous_report_takes_limited_memory_and_loses_no_lines():
     held, size, shown = HeldBack(), 0, 0
     for _ in range(400):
         out, kept = held.take(DUMP[0] * 1000)
@@ -151,7 +151,7 @@ def test_final_error_lines_are_shown_after_the_report_that_explains_them(line):
     assert taken(HeldBack(), *DUMP, line) == b"".join(DUMP) + line
 
 
-def test_progress_bar_after_a_report_is_shown_at_once():
+def test_progress_bar_after_a_report_is_shown_immediately():
     held = HeldBack()
     assert taken(held, DUMP[0], b"\r 3/100 loss 0.5", b"\r 4/100 loss 0.4") == b"\r 3/100 loss 0.5\r 4/100 loss 0.4"
     assert not held.waits

@@ -118,9 +118,9 @@ def test_folder_with_a_main_module_is_run_as_a_script(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "name the script"),
-        (["-m"], "name the module to run: oomph run -m package.train"),
-        (["--"], "name the script"),
+        ([], "specify the script"),
+        (["-m"], "specify the module to run: oomph run -m package.train"),
+        (["--"], "specify the script"),
         (["missing.py"], "no such script: missing.py"),
         (["-"], "standard input"),
         (["--", "no-such-program-here"], "no such command"),
@@ -155,7 +155,7 @@ def test_python_running_oomph_is_the_default() -> None:
     assert said == []
 
 
-def test_file_that_is_no_python_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_file_that_is_not_a_python_is_refused_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "python").write_text("#!/bin/sh\n")
     for path, why in ((tmp_path / "python", "exists, but is not executable"), (tmp_path, "is a folder, not a Python")):
         with pytest.raises(UsageError) as refused:
@@ -186,7 +186,7 @@ def test_oomph_without_tensorflow_announces_the_active_environment_once(
     assert len(said) == 1
 
 
-def test_python_named_in_a_command_line_is_not_replaced(tmp_path: Path, monkeypatch) -> None:
+def test_python_specified_on_the_command_line_is_not_replaced(tmp_path: Path, monkeypatch) -> None:
     active = python_with_everything(tmp_path / "active")
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "active"))
     monkeypatch.setattr(interpreter, "has_itself", lambda name: False)
@@ -236,7 +236,7 @@ def test_python_with_the_missing_module_is_suggested_with_a_command(
     assert "--python" in advise("tensorflow", "/usr/bin/python3", parse_command(["train.py"]))
 
 
-def test_python_of_a_command_is_the_one_that_first_ran_the_script() -> None:
+def test_python_used_for_a_command_is_the_one_that_first_ran_the_script() -> None:
     def started(role: str, python: str) -> Event:
         return Event.named("process-started", {"python": python}, role=role)
 
@@ -266,7 +266,7 @@ def test_python_already_in_use_is_not_a_candidate(tmp_path: Path) -> None:
         "sh -c 'python3 - < train.py'",
     ],
 )
-def test_command_naming_what_python_runs_is_accepted(line):
+def test_command_that_says_what_python_runs_is_accepted(line):
     assert parse_command(["--", *shlex.split(line)]).form == "command"
 
 

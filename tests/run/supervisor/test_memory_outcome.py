@@ -1,4 +1,4 @@
-"""The outcome of a running attempt's out-of-memory errors, from what its processes append to their journals."""
+"""How a running attempt's out-of-memory errors turned out, from what its processes append to their journals."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_partial_lines_links_and_pipes_cause_no_errors(tmp_path):
     assert memory.now() is OutOfMemoryOutcome.RECOVERING
 
 
-def test_missing_journal_gives_an_unknown_outcome(tmp_path):
+def test_missing_journal_yields_an_unknown_outcome(tmp_path):
     memory = MemoryOutcome(tmp_path / "missing", 1)
     memory.begin()
     assert memory.now() is OutOfMemoryOutcome.UNKNOWN

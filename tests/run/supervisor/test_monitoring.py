@@ -1,4 +1,4 @@
-"""Findings of an attempt's sampler are recorded and reported; without a sampler the run goes on."""
+"""The sampler's findings during an attempt are recorded and reported; without a sampler, the run continues."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def begun(monkeypatch, tmp_path):
     )
 
 
-def test_every_finding_is_recorded_and_reported_including_the_last(begun):
+def test_every_finding_including_the_last_is_recorded_and_reported(begun):
     watching, started, events, said = begun
     for _ in range(3):
         watching.attend(41)
@@ -83,10 +83,10 @@ def test_recurring_or_ended_finding_is_recorded_silently(begun):
 def test_cause_of_missing_samples_is_reported_once(begun):
     watching, started, _, said = begun
     watching.attend(41)
-    for problem in ("samples are not kept: the disk is full", "", "samples are not kept: the disk is full"):
+    for problem in ("samples are not stored: the disk is full", "", "samples are not stored: the disk is full"):
         started[0].problem = problem
         watching.attend(41)
-    assert said[1:] == ["monitor: samples are not kept: the disk is full"]
+    assert said[1:] == ["monitor: samples are not stored: the disk is full"]
 
 
 def test_fragmentation_in_an_allocator_report_is_reported_once(begun):
@@ -104,7 +104,7 @@ def test_fragmentation_in_an_allocator_report_is_reported_once(begun):
     ]
 
 
-def test_run_without_a_directory_starts_no_sampler(begun):
+def test_run_without_a_directory_does_not_start_a_sampler(begun):
     _, started, _, _ = begun
     watching = Monitoring(None, lambda name, **data: None, Voice())
     watching.attend(41)
@@ -112,14 +112,14 @@ def test_run_without_a_directory_starts_no_sampler(begun):
     assert started == []
 
 
-def test_short_script_starts_no_sampler(monkeypatch, tmp_path):
+def test_short_script_does_not_start_a_sampler(monkeypatch, tmp_path):
     monkeypatch.setattr(monitoring, "SamplerProcess", lambda *of: pytest.fail("started"))
     watching = Monitoring(tmp_path, lambda name, **data: None, Voice())
     watching.attend(41)
     watching.close()
 
 
-def test_finding_without_a_remedy_gets_its_pages_first():
+def test_finding_without_a_remedy_gets_its_pages_first_remedy():
     text = in_words(Finding("memory-leak", "device memory", "12 MiB an epoch"))
     assert text.startswith("device memory: 12 MiB an epoch (memory-leak, OOM104). ")
     assert "{" not in text

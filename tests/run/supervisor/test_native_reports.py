@@ -1,4 +1,4 @@
-"""A report of a failed allocation is kept where the step was recovered, and shown in every other case: none is lost."""
+"""A report of a failed allocation is stored if the step recovered, and shown otherwise: none is lost."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_output_of_a_script_without_keras_keeps_its_order(script):
     assert script.reports.end() == b""
 
 
-def test_recovered_step_report_is_kept_in_a_file_named_once(script):
+def test_recovered_step_report_is_kept_in_a_file_mentioned_only_once(script):
     for _ in range(2):
         assert script.runs_out() + script.recovers() == b""
     assert script.reports.end() == b""
@@ -127,7 +127,7 @@ def test_report_is_shown_when_the_guard_gives_up(script):
     assert script.told == script.read == []
 
 
-def test_report_of_an_unguarded_error_is_shown_at_once(script):
+def test_report_of_an_unguarded_error_is_shown_immediately(script):
     script.turn(REPORT)
     script.journal.write(Oom(phase="elsewhere"))
     assert script.turn() == REPORT
@@ -163,7 +163,7 @@ def test_earlier_recovery_does_not_hide_a_later_report(script):
     assert script.reports.end() == REPORT, "SIGKILL"
 
 
-def test_native_abort_after_a_recovery_is_shown_at_once(script):
+def test_native_abort_after_a_recovery_is_shown_immediately(script):
     assert script.runs_out() + script.recovers() == b""
     assert script.turn(REPORT + FATAL) == REPORT + FATAL
     assert script.reports.end() == b""
@@ -187,7 +187,7 @@ def test_recovery_in_one_process_does_not_hide_anothers_report(script):
     assert script.reports.end() == REPORT
 
 
-def test_remainder_of_a_report_read_after_its_recovery_is_kept_with_it(script):
+def test_rest_of_a_report_read_after_its_recovery_is_kept_with_it(script):
     script.turn(REPORT[:100])
     script.journal.write(Oom(phase="compute"))
     script.journal.write(Recovered())
@@ -196,7 +196,7 @@ def test_remainder_of_a_report_read_after_its_recovery_is_kept_with_it(script):
 
 
 def test_report_read_long_after_its_recovery_is_kept(script):
-    """A busy machine: the supervisor gets its turn when the error has been recovered from."""
+    """On a busy machine, the supervisor gets to run only after the script has recovered from the error."""
     script.turns(30)
     script.journal.write(Oom(phase="compute"))
     script.journal.write(Recovered())
@@ -204,14 +204,14 @@ def test_report_read_long_after_its_recovery_is_kept(script):
     assert script.told == [len(DUMP)]
 
 
-def test_report_of_an_unhandled_error_is_shown_after_a_moment(script):
+def test_report_of_an_unhandled_error_is_shown_after_a_short_delay(script):
     script.phase = Phase.OWN_CODE
     script.turn()
     assert script.turns(0.4, b"") + script.turn(REPORT) + script.turns(0.3) == b""
     assert script.turns(0.5) == REPORT
 
 
-def test_second_report_in_a_recovered_step_is_shown_after_ten_more_seconds(script):
+def test_second_report_in_a_recovered_step_is_shown_ten_seconds_later(script):
     assert script.turn(REPORT) + script.turns(10) == b""
     assert script.runs_out() + script.recovers() == b""
     script.turn(REPORT)
@@ -219,7 +219,7 @@ def test_second_report_in_a_recovered_step_is_shown_after_ten_more_seconds(scrip
 
 
 def test_report_is_held_during_a_long_search_without_a_phase(script):
-    """`model.predict`: every try of a smaller size waits ten seconds for memory."""
+    """In `model.predict`, each attempt with a smaller size waits ten seconds for memory."""
     script.phase = Phase.OWN_CODE
     shown = script.turn()
     for _ in range(5):
@@ -270,7 +270,7 @@ def test_report_read_in_small_pieces_is_held(script):
         assert script.turn(REPORT[at : at + 20], seconds=0.04) == b""
 
 
-def test_unreadable_journal_holds_back_no_output(script, monkeypatch):
+def test_unreadable_journal_does_not_hold_back_output(script, monkeypatch):
     def fails(memory):
         raise MemoryError
 
@@ -280,7 +280,7 @@ def test_unreadable_journal_holds_back_no_output(script, monkeypatch):
     assert script.reports.end() == REPORT
 
 
-def test_leftover_process_output_is_shown_after_the_end(script):
+def test_output_of_a_leftover_process_is_shown_after_the_end(script):
     script.turn(REPORT)
     script.journal.write(RestartRequested(fault="device-oom"))
     assert script.reports.end() == b""

@@ -1,4 +1,4 @@
-"""`oomph run` as a whole: of the script's stderr nothing is lost and nothing is stuck while reports are held back."""
+"""A whole `oomph run`: nothing in the script's stderr is lost or gets stuck while reports are held back."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def test_report_interrupted_by_a_kill_is_shown(guarded):
     assert len(own(ours.stderr)) == 2001
 
 
-def test_leftover_process_output_is_shown_before_a_restart(guarded):
-    """The worker writes while the supervisor ends the group: after it has seen the end of the script."""
+def test_output_of_a_leftover_process_is_shown_before_a_restart(guarded):
+    """The worker writes while the supervisor stops the group, after the supervisor has seen the script exit."""
     ours = guarded(
         "if FIRST:\n"
         "    ready, tell = os.pipe()\n"
@@ -121,7 +121,7 @@ def test_output_during_a_held_report_passes_in_order(work, guarded):
 
 
 def test_report_is_shown_even_if_the_script_prints_without_pauses_or_newlines(work):
-    """No guard takes the report up, and stderr always has something to read."""
+    """No guard handles the report, and stderr always has something to read."""
     work.script(GUARD + "\n    beat(Phase.OWN_CODE); say(REPORT)\n    while True: say(b'\\r1234')")
     process = work.start("train.py")
     end, until = b"", time.monotonic() + LIMIT / 3

@@ -1,4 +1,4 @@
-"""The standard input of a script's second attempt."""
+"""Standard input in a script's second attempt."""
 
 from __future__ import annotations
 

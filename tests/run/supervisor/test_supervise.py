@@ -1,4 +1,4 @@
-"""Whole runs of `oomph run`: crashes, restarts, signals, and what is left behind."""
+"""Entire `oomph run` invocations: crashes, restarts, signals, and what is left behind."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def named(run_dir: Path, name: str):
     return [event for event in read_journal(run_dir) if event.name == name]
 
 
-def test_faultless_run_prints_one_line_at_the_start_and_the_end(work):
+def test_faultless_run_prints_one_line_at_the_start_and_one_at_the_end(work):
     work.script("print('hello')")
     result = work.run("train.py")
     said = lines(result.stderr)
@@ -84,7 +84,7 @@ def test_command_is_recorded_with_its_python(work):
         assert [event.data["python"] for event in named(run_dir, "attempt-started")] == [python]
 
 
-def test_script_failing_by_its_own_error_is_not_restarted(work):
+def test_script_that_fails_with_its_own_error_is_not_restarted(work):
     work.script("open('count', 'a').write('x'); raise ValueError('its own')")
     assert work.run("train.py").returncode == 1
     assert (work.folder / "count").read_text() == "x"
@@ -111,7 +111,7 @@ def test_crashed_script_is_restarted_and_completes(work, signum):
     assert again.data["returncode"] == 0
 
 
-def test_repeated_crashes_without_progress_give_up_with_exit_code_93(work):
+def test_repeated_crashes_without_progress_exit_with_code_93(work):
     work.script(_TRAINING + "open('count', 'a').write('x')\ncommitted(12)\nkilled()")
     result = work.run("train.py")
     assert result.returncode == 93
@@ -130,7 +130,7 @@ def test_progress_refills_the_budget(work):
     assert work.document("summary.json")["attempts"] == 8
 
 
-def test_a_script_that_crashes_before_any_training_is_tried_twice(work):
+def test_script_that_crashes_before_any_training_is_tried_twice(work):
     work.script("import os; open('count', 'a').write('x'); os.abort()")
     assert work.run("train.py").returncode == 93
     assert (work.folder / "count").read_text() == "xx"
@@ -153,7 +153,7 @@ def test_guard_requested_restart_happens_for_any_exit_code(work):
     assert work.document("summary.json")["faults"] == {"device-oom": 1}
 
 
-def test_a_guard_that_gave_up_ends_the_run_with_93(work):
+def test_run_exits_with_93_after_the_guard_gives_up(work):
     work.script(
         _TRAINING + "committed(5)\njournal.write(GaveUp(fault='device-oom', reason='one sample does not fit'))\n"
         "if sys.argv[1:]: sys.exit(0)\nraise MemoryError('OOM')"
@@ -165,13 +165,13 @@ def test_a_guard_that_gave_up_ends_the_run_with_93(work):
     assert work.run("train.py", "caught").returncode == 0  # the user's own code caught it: it stays theirs
 
 
-def test_a_crash_behind_a_shell_is_recognised(work):
+def test_crash_behind_a_shell_is_recognised(work):
     work.script(_TRAINING + "committed(5)\nif handover.attempt == 1: killed(signal.SIGSEGV)\nprint('end')")
     result = work.run("--", "sh", "-c", f"{sys.executable} train.py; exit $?")
     assert (result.returncode, result.stdout) == (0, b"end\n")
 
 
-def test_workers_of_a_crashed_script_are_ended_before_the_restart(work, alive):
+def test_workers_of_a_crashed_script_are_stopped_before_the_restart(work, alive):
     work.script(
         _TRAINING + "import subprocess\ncommitted(5)\n"
         "if handover.attempt == 1:\n"
@@ -198,7 +198,7 @@ def test_the_first_ctrl_c_is_handled_by_the_script(work):
     assert (out, process.returncode) == (b"saved\n", 5)
 
 
-def test_unhandled_ctrl_c_ends_the_script_like_plain_python(work):
+def test_unhandled_ctrl_c_stops_the_script_as_in_plain_python(work):
     work.script("import time; f = open('ready', 'w'); f.write('x\\n'); f.close(); time.sleep(50)")
     process = work.start("train.py")
     work.wait_for("ready")
@@ -210,7 +210,7 @@ def test_unhandled_ctrl_c_ends_the_script_like_plain_python(work):
 
 
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGKILL)])
-def test_second_signal_ends_a_script_that_ignores_the_first(work, signum, code):
+def test_second_signal_stops_a_script_that_ignores_the_first(work, signum, code):
     work.script(
         f"import signal, time\nsignal.signal({signum:d}, signal.SIG_IGN)\n"
         "f = open('ready', 'w'); f.write('x\\n'); f.close()\n"
@@ -245,7 +245,7 @@ def test_a_third_ctrl_c_kills_the_script_without_a_restart(work):
 
 @pytest.mark.parametrize("presses", [1, 2])
 def test_ctrl_c_during_training_reaches_the_saving_process_before_its_workers(work, presses):
-    """A worker that dies at once would leave the step without its data."""
+    """A worker that died at once would leave the step without data."""
     work.script("import os, time\nopen(f'up{os.getpid()}', 'w').close()\ntime.sleep(50)", "worker.py")
     work.script(
         "import glob, os, signal, subprocess, sys, time\nfrom oomph.script import session\n"
@@ -267,7 +267,7 @@ def test_ctrl_c_during_training_reaches_the_saving_process_before_its_workers(wo
     assert (out, process.returncode) == ((b"None\n2\n", 5) if presses == 1 else (b"15\n", 5))
 
 
-def test_sigterm_is_passed_on_and_ends_the_run(work):
+def test_sigterm_is_forwarded_and_stops_the_run(work):
     work.script("import time; f = open('ready', 'w'); f.write('x\\n'); f.close(); time.sleep(50)")
     process = work.start("train.py")
     work.wait_for("ready")
@@ -307,14 +307,14 @@ def test_other_signals_reach_the_script(work, signum):
 
 
 @pytest.mark.parametrize(("end", "is_told"), [("os.kill(os.getpid(), signal.SIGUSR2)", True), ("sys.exit(140)", False)])
-def test_only_a_script_ended_by_sigusr2_gets_the_signal_hint(work, end, is_told):
+def test_only_a_script_killed_by_sigusr2_gets_the_signal_hint(work, end, is_told):
     work.script(f"import os, signal, sys\n{end}")
     result = work.run("train.py")
     assert result.returncode == 140
-    assert ("SIGUSR2 ended it; oomph saves on SIGTERM and SIGUSR1" in result.stderr.decode()) is is_told
+    assert ("SIGUSR2 stopped it; oomph saves on SIGTERM and SIGUSR1" in result.stderr.decode()) is is_told
 
 
-def test_a_killed_supervisor_leaves_no_process_and_no_lock(work, wait_until, alive):
+def test_killed_supervisor_leaves_neither_a_process_nor_a_lock(work, wait_until, alive):
     work.script(
         _TRAINING + "import subprocess\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(50)'])\ncommitted(7, 5)\n"
@@ -376,11 +376,11 @@ def test_resuming_from_a_mistyped_directory_is_an_error(work):
     assert not parent.exists()
 
 
-def test_two_directories_for_one_run_are_an_error(work):
+def test_giving_two_directories_for_one_run_is_an_error(work):
     work.script("print('once')")
     result = work.run("--run-dir", "here", "--resume=there", "train.py")
     assert (result.returncode, result.stdout) == (2, b"")
-    assert lines(result.stderr) == ["oomph: --run-dir=here and --resume=there are different: a run has one directory"]
+    assert lines(result.stderr) == ["oomph: --run-dir=here and --resume=there differ: a run has only one directory"]
     assert not (work.folder / "here").exists()
     same = work.run("--run-dir", "./here", f"--resume={work.folder / 'here'}", "train.py")
     assert (same.returncode, same.stdout) == (0, b"once\n")
@@ -430,7 +430,7 @@ def test_resume_with_other_arguments_suggests_the_old_command(work):
     again = f"oomph run --resume={old.relative_to(work.folder)} --micro-batch=2 train.py --epochs 3"
     assert lines(result.stderr)[:2] == [
         "oomph: nothing to resume: this is a new run",
-        f"oomph: an unfinished run was started with other arguments; to resume it: {again}",
+        f"oomph: an unfinished run was started with different arguments; to resume it: {again}",
     ]
     assert work.run(*shlex.split(again)[2:]).stdout == b"['--epochs', '3']\n"
     resumed = work.run(f"--resume={old}", "train.py", "--epochs", "5")
@@ -501,7 +501,7 @@ def test_missing_tensorflow_suggests_the_active_environments_python(work):
     assert lines(result.stderr)[-1].endswith(f"oomph run --python {other} train.py")
 
 
-def test_a_script_that_oomph_cannot_enter_is_reported_as_unguarded(work):
+def test_script_that_does_not_load_oomph_is_reported_as_unguarded(work):
     work.script("print('alone')")
     result = work.run("--", sys.executable, "-I", "train.py")
     assert (result.returncode, result.stdout) == (0, b"alone\n")
@@ -551,7 +551,7 @@ def test_removing_the_run_directory_keeps_the_scripts_exit_code(work):
     assert b"Traceback" not in result.stderr
 
 
-def test_the_supervisor_keeps_no_defunct_child(work):
+def test_supervisor_leaves_no_defunct_children(work):
     work.script(
         "import os, time, psutil\ntime.sleep(1)\n"
         "print(sorted({one.status() for one in psutil.Process(os.getppid()).children()} & {'zombie'}))"
@@ -559,7 +559,7 @@ def test_the_supervisor_keeps_no_defunct_child(work):
     assert work.run("train.py").stdout == b"[]\n"
 
 
-def test_no_process_is_left_after_a_run(work):
+def test_no_process_remains_after_a_run(work):
     work.script("import os; print(os.getpgrp())")
     result = work.run("train.py")
     group = int(result.stdout)
@@ -571,9 +571,9 @@ def test_no_process_is_left_after_a_run(work):
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1])
 def test_stop_signal_reaches_a_shell_that_outlives_the_training(work, signum):
-    """The process that could save is gone, and its number may be another's.
+    """The process that could save is gone, and its pid may have been reused.
 
-    A child that the shell has just forked can lose the signal before it runs `sleep`: it must not hold our pipe open.
+    A child that the shell has just forked can miss the signal before it runs `sleep`: it must not hold our pipe open.
     """
     work.script(
         "import os, time\nfrom oomph.script import session\nfrom oomph.protocol.progress import Power\n"

@@ -1,4 +1,4 @@
-"""oomph.guard looks for optimizers and metrics among all objects: those of others are left in peace."""
+"""oomph.guard searches all objects for optimizers and metrics without disturbing objects of other libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""oomph.testing: a test lets a training run out of memory, and sees that it comes to the same."""
+"""oomph.testing: a test makes training run out of memory and checks that the result is the same."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_micro_batches_stay_within_the_injected_limit():
     assert max(Watched.fitted) <= 8
 
 
-def test_an_injector_refusing_every_size_raises_tensorflows_own_error():
+def test_injector_refusing_every_size_raises_tensorflows_own_error():
     class Nothing(oomph.testing.Injector):
         def refuses_full_batch(self, samples):
             return True

@@ -1,4 +1,4 @@
-"""map_batches with errors that look like TensorFlow's: what is yielded, what is called, what goes on untouched."""
+"""map_batches with errors that look like TensorFlow's: what it yields, what it calls, what it passes through."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_single_sample_that_does_not_fit_raises_the_users_error(capfd):
         tf.errors.InternalError(None, None, "CUBLAS_STATUS_ALLOC_FAILED"),  # disguised, with plenty of memory left
     ],
 )
-def test_other_errors_are_raised_unchanged_at_once(error, capfd):
+def test_other_errors_are_raised_unchanged_and_immediately(error, capfd):
     calls = []
 
     def fn(batch):
@@ -182,13 +182,13 @@ def test_a_result_dropped_by_the_caller_is_freed_before_the_next_call():
 @pytest.mark.parametrize(
     ("size", "error"), [(0, ValueError), (-3, ValueError), (2.0, TypeError), ("4", TypeError), (True, TypeError)]
 )
-def test_an_invalid_batch_size_is_refused_at_once(size, error):
+def test_invalid_batch_size_is_refused_immediately(size, error):
     with pytest.raises(error, match="batch_size must be"):
         oomph.map_batches(print, [1], size)
     assert list(oomph.map_batches(lambda batch: 1, [1], np.int64(4))) == [1]
 
 
-def test_a_noncallable_function_is_refused_at_once():
+def test_noncallable_function_is_refused_immediately():
     with pytest.raises(TypeError, match="fn must be callable, not int"):
         oomph.map_batches(3, [1], 4)
     with pytest.raises(ValueError, match="first dimension"):

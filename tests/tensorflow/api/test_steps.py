@@ -1,4 +1,4 @@
-"""`oomph.steps`: the loop that it stands for, what it refuses, and the parts that a resumed one is made of."""
+"""`oomph.steps`: the loop it stands for, what it refuses, and the parts that make up a resumed one."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def test_epochs_may_be_a_range_zero_or_none():
     assert (steps.epoch, steps.step) == (3, 0)
 
 
-def test_a_loop_may_be_run_again():
+def test_loop_may_be_run_more_than_once():
     steps = oomph.steps(["a", "b"], 2, state=[[]])
     assert places(steps) == places(steps) == TWO_EPOCHS
 
 
-def test_tf_dataset_end_is_known_without_reading_ahead():
+def test_end_of_a_tf_dataset_is_known_without_reading_ahead():
     taken = []
     dataset = tf.data.Dataset.range(4).batch(2)
     steps = oomph.steps(dataset, state=[[]])
@@ -101,7 +101,7 @@ def test_on_epoch_end_of_a_py_dataset_is_called():
     assert [(*batch, steps.ends_epoch) for batch in steps] == [(0, 0, False), (1, 0, True), (0, 1, False), (1, 1, True)]
 
 
-def test_errors_from_the_data_and_the_loop_body_reach_the_script_unchanged():
+def test_errors_in_the_data_and_the_loop_body_reach_the_script_unchanged():
     def broken():
         yield 1
         raise OSError("gone")
@@ -125,7 +125,7 @@ def test_errors_from_the_data_and_the_loop_body_reach_the_script_unchanged():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_invalid_arguments_are_refused_at_once(error, match, arguments):
+def test_invalid_arguments_are_refused_immediately(error, match, arguments):
     with pytest.raises(error, match=match):
         oomph.steps(*arguments, state=[[]])
 
@@ -133,14 +133,14 @@ def test_invalid_arguments_are_refused_at_once(error, match, arguments):
 @pytest.mark.parametrize(
     ("state", "match"),
     [
-        (None, "state=None: list what the loop changes"),
+        (None, "state=None: list the objects that the loop changes"),
         ([], "state is empty"),
         ({}, "state is empty"),
-        ([[], 3.5], r"state\[1\] \(float\) cannot change in place"),
-        ({"w": tf.constant(1)}, r"state\['w'\] \(EagerTensor\) cannot change in place"),
+        ([[], 3.5], r"state\[1\] \(float\) cannot be changed in place"),
+        ({"w": tf.constant(1)}, r"state\['w'\] \(EagerTensor\) cannot be changed in place"),
         ([np.random], r"state\[0\] \(module\) cannot be saved"),
         ([iter([1])], r"state\[0\] \(list_iterator\) cannot be saved"),
-        (7, r"state \(int\) cannot change in place"),
+        (7, r"state \(int\) cannot be changed in place"),
     ],
     ids=["None", "list", "dict", "float", "tensor", "module", "iterator", "int"],
 )
@@ -149,7 +149,7 @@ def test_state_that_cannot_be_saved_is_refused_by_name(state, match):
         oomph.steps([1], state=state)
 
 
-def test_steps_imports_no_tensorflow():
+def test_steps_does_not_import_tensorflow():
     code = (
         "import sys, oomph\nassert list(oomph.steps([1, 2], 2, state=[[]])) == [1, 2, 1, 2]\n"
         "assert not {'tensorflow', 'keras', 'numpy'} & set(sys.modules)"
@@ -183,7 +183,7 @@ class Telling:
         assert (state["array"] == np.arange(3) * self.value).all()
 
 
-def test_objects_that_report_their_state_get_it_back():
+def test_objects_that_report_their_state_have_it_restored():
     def objects(*values):
         roots = roots_of([Telling(value) for value in values])
         return roots, LoopObjects(roots, LoopVariables([]), None, [])
@@ -224,7 +224,7 @@ def variables_of(*things):
     ],
     ids=["two arguments", "Sequential", "layer"],
 )
-def test_variables_built_in_the_first_step_are_built_before_they_are_restored(make, call):
+def test_variables_created_in_the_first_step_are_created_before_being_restored(make, call):
     model, optimizer = make(), keras.optimizers.Adam()
     ours = variables_of(model, optimizer)
     call(model)
@@ -241,7 +241,7 @@ def test_variables_built_in_the_first_step_are_built_before_they_are_restored(ma
     assert theirs.finite == ours.finite != frozenset()
 
 
-def test_variables_that_cannot_be_recreated_are_named():
+def test_variables_that_cannot_be_recreated_are_reported_by_name():
     class Late(tf.Module):
         pass
 
@@ -274,7 +274,7 @@ def test_batch_digest_covers_everything_in_the_batch():
     digest_of(object())
 
 
-def test_digests_exceeding_their_share_of_time_are_skipped_unless_requested():
+def test_digests_exceeding_their_time_share_are_skipped_unless_requested():
     digests = Digests(share=1e-9)
     assert digests.of(np.ones(3), wanted=True)
     assert digests.of(np.ones(3), wanted=False) == 0
@@ -363,7 +363,7 @@ def test_user_objects_and_globals_assigned_by_functions_are_reported(tmp_path):
     assert names["run"]() == ["averages", "count"]
 
 
-def test_functions_using_random_kernels_with_hidden_counters_are_named():
+def test_functions_using_random_kernels_with_hidden_counters_are_reported():
     @tf.function
     def noisy():
         return tf.random.normal([2])

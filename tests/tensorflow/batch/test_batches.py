@@ -1,4 +1,4 @@
-"""Batches of every structure are sliced without losing a sample; arrays that a step does not take stay in Python."""
+"""Batches of any structure are sliced without losing a sample; arrays that a step does not accept stay in Python."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def test_array_parts_and_samples_match_tensors():
         np.testing.assert_array_equal(ours[0], theirs[0])
 
 
-def test_a_failed_call_leaves_no_reference_to_its_arguments():
-    """TensorFlow takes its frames out of the traceback, and they hold the tensors."""
+def test_failed_call_keeps_no_references_to_its_arguments():
+    """TensorFlow removes its frames from the traceback, and those frames hold the tensors."""
 
     @tf.function
     def failing(x):

@@ -1,4 +1,4 @@
-"""A batch of several replicas is taken apart and put together again; oomph works outside the script's scope."""
+"""A batch for several replicas is taken apart and reassembled; oomph works outside the script's scope."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_cuts_cover_every_replica_sample_exactly_once(sizes, parts):
     assert [stop - first for first, stop in (place[int(np.argmax(sizes))] for place in taken)] == parts
 
 
-def test_a_replica_with_fewer_samples_contributes_to_every_part():
-    """One that ran out of samples before the others would average over none."""
+def test_replica_with_fewer_samples_contributes_to_every_part():
+    """A replica that ran out of samples early would average over none."""
     shares = [cuts([16, 8], start, 4) for start in (0, 4, 8, 12)]
     assert shares == [[(0, 4), (0, 2)], [(4, 8), (2, 4)], [(8, 12), (4, 6)], [(12, 16), (6, 8)]]
 

@@ -1,4 +1,4 @@
-"""Samples from every kind of source, in batches: none lost, none twice, in order, read once."""
+"""Samples from any source, in batches: none lost, none repeated, in order, each read once."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ def test_generator_is_read_only_as_far_as_needed():
 
 
 @pytest.mark.parametrize("wrong", [(X, Y[:9]), {"x": X, "y": np.float32(1)}, np.float32(1), (), (X, 3.0)])
-def test_arrays_with_different_sample_counts_are_refused_at_once(wrong):
+def test_arrays_with_different_sample_counts_are_refused_immediately(wrong):
     with pytest.raises(ValueError, match="first dimension"):
         in_batches(wrong, 4)
 
 
 @pytest.mark.parametrize("wrong", [3, None, "text", b"bytes", object()])
-def test_data_without_samples_is_refused_at_once(wrong):
+def test_data_without_samples_is_refused_immediately(wrong):
     with pytest.raises(TypeError, match=type(wrong).__name__):
         in_batches(wrong, 4)
 

@@ -1,4 +1,4 @@
-"""Sparse gradients of micro-batches become those of the batch, however their tables are looked up."""
+"""Sparse gradients of micro-batches become those of the batch, however the tables are looked up."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_shared_lookup_that_differs_between_parts_is_an_error():
         joined.keep(slices([0], [1]))
 
 
-def test_empty_lookups_join_to_no_slices():
+def test_joining_empty_lookups_yields_no_slices():
     joined = JoinedSlices([Piece(SAMPLES), Piece(SAME, 0)])
     for _ in range(2):
         joined.keep(slices([], []), tf.constant([0, 0], tf.int64))
@@ -210,7 +210,7 @@ def made(way, optimizer, **compiled):
         ),  # "both": see the next test
     ],
 )
-def test_embedding_tables_train_as_in_keras_with_every_lookup(as_keras, way, eagerly):
+def test_embedding_tables_train_as_in_keras_with_every_kind_of_lookup(as_keras, way, eagerly):
     make = made(way, lambda: keras.optimizers.Adam(0.1, global_clipnorm=0.1), run_eagerly=eagerly)
     as_keras(make, (TEXT, Y), SIZES, probe=True)
 
@@ -218,7 +218,7 @@ def test_embedding_tables_train_as_in_keras_with_every_lookup(as_keras, way, eag
 @pytest.mark.usefixtures("float64")
 def test_an_eager_step_with_two_lookups_of_unknown_size_is_refused(guarded):
     ours = guarded(made("both", keras.optimizers.Adam, run_eagerly=True)(), (TEXT, Y))
-    assert "an eager step looks up one table in several ways" in ours.find().failure
+    assert "an eager step looks up the same table in several ways" in ours.find().failure
 
 
 CLIPPINGS = ({}, {"clipnorm": 0.05}, {"clipvalue": 0.001}, {"global_clipnorm": 0.05})

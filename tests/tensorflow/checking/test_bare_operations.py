@@ -1,4 +1,4 @@
-"""The operations, which are no layers, that inputs pass before any weights."""
+"""The operations, other than layers, that inputs pass through before any weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples may differ in training mode although moving statistics hide the input in inference mode."""
+"""Outputs may differ between samples in training mode even if moving statistics hide the input at inference."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def model(scale: float, trainable: bool = True, dropout: float = 0.0) -> keras.M
         (model(0.0, dropout=0.5), False),  # noise is no difference between samples
     ],
 )
-def test_layers_with_differing_output_for_equal_samples_are_found(built, expected):
+def test_layers_with_different_outputs_for_equal_samples_are_found(built, expected):
     assert np.ptp(np.asarray(built(X, training=False)), axis=0).max() < 1e-6
     assert differ_in_training(built, X) == expected
     assert not any("call" in vars(layer) for layer in built.layers)
 
 
-def test_a_failing_model_is_not_reported_as_differing():
+def test_failing_model_is_not_reported_as_differing():
     assert not differ_in_training(model(1e-9), X[:, :3])

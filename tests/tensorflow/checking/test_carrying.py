@@ -1,4 +1,4 @@
-"""The check judges the position in the data, and a batch that does not fit, as a run would treat them."""
+"""The check judges the data position, and a batch that does not fit, as a run would treat them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def drawn(**seed):
             "(tf.random.uniform is stateful)",
             "instead of tf.random.uniform, with seed=",
         ),
-        (in_any_order, PARTLY, "deterministic = False", "leave that option out"),
+        (in_any_order, PARTLY, "deterministic = False", "remove that option"),
         (in_python, PARTLY, "PyFunc is stateful", "without a Python generator"),
     ],
 )
@@ -77,7 +77,7 @@ def test_pipeline_position_report_gives_reason_and_remedy(small_model, make, sta
     assert (found.state, why in found.text, better in found.better) == (state, True, True), found
 
 
-def test_unrepeatable_draws_get_the_reason_of_the_label(small_model):
+def test_unrepeatable_draws_are_given_the_same_reason_as_the_label(small_model):
     model, reason = small_model(), because("data-unseeded")
     try:
         tf.random.set_seed(None)
@@ -103,12 +103,14 @@ def judged_out_of_memory(model, x, y):
     return next(each for each in carried if each.what == "out of memory")
 
 
-def test_rounding_of_long_sums_is_not_reported_as_a_coupling_of_samples():
+def test_rounding_in_long_sums_is_not_reported_as_coupled_samples():
     keras.utils.set_random_seed(1)
     model, (x, y) = normalized_images_with_a_small_gradient()
     found = judged_out_of_memory(model, x, y)
     assert found.state == PARTLY, found
-    assert found.text == "micro-batches give about the same update: BatchNormalization sees each micro-batch alone"
+    assert (
+        found.text == "micro-batches give about the same update: BatchNormalization sees only one micro-batch at a time"
+    )
 
 
 def of_pairs(y_true, y_pred):
@@ -139,7 +141,7 @@ class Adding(keras.layers.Layer):
 
 @pytest.mark.parametrize("last", [keras.layers.Identity, Adding, lambda: keras.layers.Lambda(clipped)])
 @pytest.mark.parametrize("loss", [of_pairs, of_neighbours])
-def test_weak_coupling_that_few_samples_or_another_order_do_not_show_is_reported(loss, last):
+def test_weak_coupling_missed_with_few_samples_or_another_order_is_reported(loss, last):
     keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1), last()])
     model.compile("sgd", loss)

@@ -1,4 +1,4 @@
-"""Draws that happen once, while TensorFlow traces: found in the code of the user's functions."""
+"""Draws that happen only once, during tracing, are found in the code of the user's functions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def closes_over(generator):
         (lambda x: x * np.random.rand(), "np.random.rand"),
     ],
 )
-def test_a_traced_python_draw_is_reported_as_written(function, written):
+def test_traced_python_draw_is_reported_as_it_is_written(function, written):
     assert drawn_in(function) == written
 
 

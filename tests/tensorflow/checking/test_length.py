@@ -1,4 +1,4 @@
-"""The length of a pipeline that leaves out what fails is that of the one that does not."""
+"""A pipeline that skips failing elements has the same length as one that does not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_dataset_length_is_known_despite_ignore_errors(shape):
     assert length(guarded, {ignoring}) == int(plain.cardinality())
 
 
-def test_a_length_unknown_to_tensorflow_stays_unknown():
+def test_length_unknown_to_tensorflow_stays_unknown():
     ignoring = NUMBERS.ignore_errors()
     for data in (ignoring.filter(lambda x: x > 3), ignoring.interleave(lambda x: tf.data.Dataset.range(x)).batch(2)):
         assert length(data, {ignoring}) == tf.data.UNKNOWN_CARDINALITY

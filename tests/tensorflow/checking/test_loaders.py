@@ -1,4 +1,4 @@
-"""Everything that Keras' `fit` takes is read by `check`, or named as not looked at; nothing else is called empty."""
+"""`check` reads everything that Keras' `fit` accepts or reports it as unread; only empty data is called empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts of a custom loop: its loss objects, their arguments, and a difference that broadcasts."""
+"""Facts about a custom loop: its loss objects, their arguments, and a difference that broadcasts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_student_teacher_loss_is_not_reported_as_swapped(calls):
     assert not facts(teacher, calls).model.swapped_loss
 
 
-def test_output_with_two_losses_is_assigned_neither(calls):
+def test_output_with_two_losses_is_not_assigned_either_of_them(calls):
     made = model("sigmoid")
     keras.losses.BinaryCrossentropy()(Y, made(X))
     keras.losses.MeanSquaredError()(Y, made(X))

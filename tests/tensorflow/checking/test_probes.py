@@ -1,4 +1,4 @@
-"""Probes of a model, its losses and its data, without a step."""
+"""Probes of a model, its losses and its data that do not run a step."""
 
 from __future__ import annotations
 
@@ -140,12 +140,12 @@ def turns_every_image(image, mask):
     ("function", "alone"),
     [(flips_the_image, True), (flips_both, False), (brightens, False), (turns_every_image, False)],
 )
-def test_images_that_move_without_their_masks_are_found(function, alone):
+def test_images_transformed_without_their_masks_are_found(function, alone):
     dataset = tf.data.Dataset.from_tensor_slices((IMAGES, MASKS)).map(function)
     assert moves_inputs_alone(dataset) is alone
 
 
-def test_flipping_images_without_their_class_labels_is_fine():
+def test_flipping_images_without_their_class_labels_is_accepted():
     dataset = tf.data.Dataset.from_tensor_slices((IMAGES, np.zeros(8))).map(flips_the_image)
     assert not moves_inputs_alone(dataset)
 

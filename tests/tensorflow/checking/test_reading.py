@@ -1,4 +1,4 @@
-"""The amount of data that is read, and the part of it that is kept."""
+"""How much of the data is read, and how much of that is kept."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def test_reading_stops_exactly_at_its_batch_limit():
     assert next(source)[1][0] == 3
 
 
-def test_data_ending_before_the_limit_is_marked_as_complete():
+def test_data_that_ends_before_the_limit_is_marked_as_complete():
     assert read(batches(2), USUAL).is_whole
 
 
-def test_a_full_reading_counts_everything_but_keeps_only_a_sample():
+def test_full_read_counts_everything_but_keeps_only_a_sample():
     found = read(batches(50), replace(FULL, size=200))
     assert found.is_whole
     assert found.batches == 50
@@ -39,7 +39,7 @@ def test_a_full_reading_counts_everything_but_keeps_only_a_sample():
     assert looked.data.of("y")[0].sample is not None
 
 
-def test_a_full_reading_of_a_dataset_sees_its_last_label():
+def test_full_read_of_a_dataset_sees_its_last_label():
     import tensorflow as tf
 
     dataset = tf.data.Dataset.from_tensor_slices((np.zeros((400, 3), "float32"), np.arange(400) // 100)).batch(10)
@@ -50,7 +50,7 @@ def test_a_full_reading_of_a_dataset_sees_its_last_label():
     assert look_at(dataset, limits=replace(USUAL, size=1000)).data.of("y")[0].sample.maximum == 0
 
 
-def test_a_full_reading_of_arrays_sees_every_row():
+def test_full_read_of_arrays_sees_every_row():
     x = np.zeros((5000, 4), "float32")
     x[4321, 2] = np.nan
     part = look_at(x, np.zeros(5000), limits=replace(FULL, size=1000)).data.of("x")[0]

@@ -1,4 +1,4 @@
-"""A trial traces a step with the sizes that the data declare: fixed ones as fixed, open ones as open."""
+"""A trial traces a step with the sizes the data declares: fixed sizes as fixed, open ones as open."""
 
 from __future__ import annotations
 
@@ -56,24 +56,24 @@ def test_a_batch_size_fixed_by_drop_remainder_is_static(jit_compile):
     )  # three times (500 * 4 + 4) numbers, and counts
 
 
-def test_open_batch_size_is_not_static():
+def test_unspecified_batch_size_is_not_static():
     model, arguments = SizeAsFloat(), given(drops=False)
     model.compile("adam")
-    assert held_line(model).startswith("weights, without the slots of the optimizer, take")
+    assert held_line(model).startswith("weights, excluding the optimizer's slots, take")
     trial = training_facts(model, "fit", arguments, "train.py:1").trial
     assert trial is not None
     assert "out_type" in trial.failed  # as it fails in fit
 
 
-def test_the_memory_line_includes_a_custom_loops_optimizer_once_built():
+def test_memory_line_includes_a_custom_loops_optimizer_once_it_is_built():
     model, optimizer = SizeAsFloat(), keras.optimizers.Adam()
     model(np.zeros((8, 500), np.float32))
-    assert held_line(model, optimizer).startswith("weights, without the slots of the optimizer, take")
+    assert held_line(model, optimizer).startswith("weights, excluding the optimizer's slots, take")
     optimizer.build(model.trainable_variables)
     assert held_line(model, optimizer).startswith("weights and optimizer take")
 
 
-def test_check_gives_the_same_reason_against_micro_batches_as_a_run():
+def test_check_and_run_give_the_same_reason_against_micro_batches():
     class Centred(keras.Sequential):
         def call(self, x):
             found = super().call(x)
@@ -91,4 +91,4 @@ def test_check_gives_the_same_reason_against_micro_batches_as_a_run():
 
 def test_the_memory_line_of_an_uncompiled_model_covers_only_the_weights():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(512)])
-    assert held_line(model).startswith("weights, without the slots of the optimizer, take 10 KiB;")
+    assert held_line(model).startswith("weights, excluding the optimizer's slots, take 10 KiB;")

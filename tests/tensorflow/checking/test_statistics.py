@@ -80,7 +80,7 @@ def test_feature_close_to_the_target_does_not_reveal_it():
     assert features.like_target == ()
 
 
-def test_duplicate_rows_are_equal_in_every_part():
+def test_rows_count_as_duplicates_only_if_equal_in_every_part():
     x, y = np.array([[1, 2], [1, 2], [3, 4], [1, 2]]), np.array([0, 0, 1, 1])
     assert same_rows({"x": x, "y": y})[0] == 1
     assert same_rows({"x": x})[0] == 2
@@ -99,7 +99,7 @@ def test_batch_totals_match_the_whole_array(array, batch):
         assert {name: getattr(merged, name) for name in OF_TOTALS} == {n: getattr(whole, n) for n in OF_TOTALS}
 
 
-def test_a_feature_is_constant_only_if_constant_in_all_merged_data():
+def test_feature_is_constant_only_if_it_is_constant_in_all_merged_data():
     array = np.zeros((10, 2), "float32")
     array[9, 1] = 1
     head = sample_of(array[:5])

@@ -1,4 +1,4 @@
-"""The wait of steps for their data, and the changes of a pipeline that are tried."""
+"""How long steps wait for their data, and the pipeline changes that are tried."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def lines(dataset, epochs=1):
     return [attempt.line for attempt in attempts_for(linear(dataset), known(dataset), epochs)]
 
 
-def test_slow_map_is_named_as_the_main_cause_of_input_wait():
+def test_slow_map_is_reported_as_the_main_cause_of_input_wait():
     dataset = ROWS.map(slowly).batch(8)
     waiting = measure(dataset, known(dataset), trainer())
     assert waiting is not None
@@ -77,7 +77,7 @@ def test_pipeline_changes_worth_trying_are_proposed(dataset, expected):
     assert all(part in line for part, line in zip(expected, found, strict=True))
 
 
-def test_a_map_using_the_whole_element_is_not_moved_behind_the_batch():
+def test_map_that_uses_the_whole_element_is_not_moved_after_batching():
     x = tf.data.Dataset.from_tensor_slices(
         (np.random.default_rng(0).normal(size=(64, 4)).astype("float32"), np.zeros(64))
     )
@@ -92,7 +92,7 @@ def values(dataset):
     return [float(x[0]) for x, _ in dataset]
 
 
-def test_a_rebuilt_pipeline_gives_the_same_values():
+def test_rebuilt_pipeline_yields_the_same_values():
     dataset = ROWS.shuffle(240, seed=1).map(doubled).take(100).skip(3).repeat(2)
     again = rebuilt(linear(dataset), {1: lambda before: before.shuffle(240, seed=1)})
     assert values(again) == values(dataset)

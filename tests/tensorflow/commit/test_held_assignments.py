@@ -1,4 +1,4 @@
-"""The assignments of a step are held back until all that they need was computed, and nothing else is changed."""
+"""A step's assignments are held back until everything they need is computed, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def failing(value, good):
         return tf.identity(value)
 
 
-def test_held_back_assignments_give_equal_values_and_one_commit_per_step(commits):
+def test_held_back_assignments_yield_equal_values_and_one_commit_per_step(commits):
     a, b = tf.Variable([1.0, 2.0]), tf.Variable(3.0)
 
     @tf.function
@@ -38,7 +38,7 @@ def test_held_back_assignments_give_equal_values_and_one_commit_per_step(commits
 
 
 @pytest.mark.parametrize("place", range(3))
-def test_nothing_is_assigned_when_any_value_cannot_be_computed(commits, place):
+def test_nothing_is_assigned_if_any_value_cannot_be_computed(commits, place):
     variables = [tf.Variable(float(n)) for n in range(3)]
 
     @tf.function
@@ -58,7 +58,7 @@ def test_nothing_is_assigned_when_any_value_cannot_be_computed(commits, place):
 
 
 def test_the_commit_is_counted_before_any_variable_is_assigned(commits):
-    """A step that fails between two assignments has to show that something may have been assigned."""
+    """A step that fails between two assignments must show that something may have been assigned."""
     variables = [tf.Variable(float(n)) for n in range(3)]
 
     @tf.function
@@ -185,7 +185,7 @@ def test_held_back_updates_of_every_optimizer_are_bit_identical_to_keras(commits
 
 
 @pytest.mark.parametrize("options", [{}, {"global_clipnorm": 1.0, "weight_decay": 0.1}, {"use_ema": True}])
-def test_one_by_one_assignment_gives_equal_values_with_fewer_at_once(options):
+def test_one_by_one_assignment_gives_equal_values_with_fewer_held_at_once(options):
     def trained(how):
         variables = [tf.Variable(tf.fill([4], float(n))) for n in range(1, 4)]
         optimizer = keras.optimizers.Adam(0.1, **options)

@@ -1,4 +1,4 @@
-"""Batch and small state are held in the graph until the step is over."""
+"""The batch and small state are held in the graph until the step is over."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_successful_step_leaves_nothing_behind(guarded, counter):
     assert int(counter) == 2
 
 
-def test_a_failed_step_leaves_its_batch_and_can_be_rolled_back(guarded, counter):
+def test_failed_step_leaves_its_batch_behind_and_can_be_rolled_back(guarded, counter):
     step, hold = guarded
     iterator = batches(1, -1, 1)
     step(iterator)
@@ -64,7 +64,7 @@ def test_a_failed_step_leaves_its_batch_and_can_be_rolled_back(guarded, counter)
     assert int(counter) == 2
 
 
-def test_reaching_the_end_of_the_data_holds_no_batch_and_counts_no_step(guarded, counter):
+def test_end_of_the_data_neither_holds_a_batch_nor_counts_a_step(guarded, counter):
     step, hold = guarded
     iterator = batches(1)
     step(iterator)

@@ -1,4 +1,4 @@
-"""The guarded step on whole batches is Keras' own to the last bit, with one step in an execution or several."""
+"""On whole batches, the guarded step is bit-identical to Keras', with one or several steps per execution."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_ten_batches_train_bit_identically_to_keras(guard, watch, steps, data, o
     ],
 )
 def test_other_batch_sizes_train_bit_identically_to_keras(guard, steps, jit, before):
-    """Keras traces the second size for any size. A trace for that size alone is optimized, and rounds, differently."""
+    """Keras traces the second size for all sizes. A trace for one size is optimized, and rounds, differently."""
     x, y = np.random.default_rng(5).normal(size=(2, 192, 4)).astype("float32")
     y = y[:, :1]
 
@@ -123,7 +123,7 @@ def step_of(made, can_go_back=True):
     return whole, iterator
 
 
-def test_a_step_failing_before_its_commit_returns_its_batch_unchanged(memory, needs):
+def test_step_that_fails_before_its_commit_returns_its_batch_unchanged(memory, needs):
     made = model(needs())
     whole, iterator = step_of(made)
     whole.run(iterator)
@@ -142,7 +142,7 @@ def test_a_step_failing_before_its_commit_returns_its_batch_unchanged(memory, ne
 
 @pytest.mark.parametrize("can_go_back", [True, False])
 def test_only_first_steps_hold_back_assignments_without_a_memory_limit(memory, needs, monkeypatch, can_go_back):
-    """Such a failure is rare, and holding every value costs time. Without checkpoints it is held all the same."""
+    """Such a failure is rare, and holding every value costs time. Without checkpoints, values are held anyway."""
     monkeypatch.setattr(FullBatchStep, "_is_limited", lambda step: False)
     monkeypatch.setattr(full_batch_step, "_PAYS_AFTER", 0)
     made = model(needs())
@@ -174,7 +174,7 @@ def test_the_original_step_is_kept_when_a_lighter_one_cannot_be_built(memory, ne
 
 
 @pytest.mark.parametrize("failing", [1, 2, 5, 6])
-def test_steps_before_the_failure_in_one_execution_are_kept(memory, needs, failing):
+def test_steps_before_a_failure_in_the_same_execution_are_kept(memory, needs, failing):
     made = model(needs(), steps_per_execution=3)
     whole, iterator = step_of(made)
     memory.fail_at = failing
@@ -188,7 +188,7 @@ def test_steps_before_the_failure_in_one_execution_are_kept(memory, needs, faili
 
 
 @pytest.mark.parametrize("failing", [1, 2])
-def test_a_failure_within_an_execution_leaves_later_batches_in_the_iterator(memory, needs, failing, monkeypatch):
+def test_failure_during_an_execution_leaves_later_batches_in_the_iterator(memory, needs, failing, monkeypatch):
     take = memory.take
 
     def slowly(samples):
@@ -231,7 +231,7 @@ def test_update_values_are_computed_before_the_first_variable_is_written(memory)
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_failure_within_the_commit_is_reported_as_a_commit_failure(memory):
+def test_failure_during_the_commit_is_reported_as_a_commit_failure(memory):
     made, whole, iterator = failing_update(memory, before=False)
     before = values(made)
     assert whole.run(iterator).phase == "commit"

@@ -1,4 +1,4 @@
-"""Training on through out-of-memory errors, as a layer raises them: the weights are those of undisturbed training."""
+"""Training continues through out-of-memory errors raised by a layer, with the same weights as without errors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize("options", [{}, {"run_eagerly": True}, {"steps_per_execution": 3}])
-def test_guarded_step_divides_from_the_first_step(guard, watch, memory, needs, options):
+def test_guarded_step_is_divided_from_the_first_step_on(guard, watch, memory, needs, options):
     dropout = partial(keras.layers.Dropout, seed=5)
     expected = trained(model(needs(), dropout(0.3), **options))
     made = model(needs(), dropout(0.3), **options)
@@ -100,7 +100,7 @@ def test_callbacks_see_a_divided_step_as_one_step(guard, memory, needs):
 
 
 def test_traced_batch_sizes_are_not_retraced(guard, watch, memory, needs):
-    """Neither by the ragged batch at the end of each epoch, nor by a second fit."""
+    """Neither the partial batch at the end of each epoch nor a second fit causes a retrace."""
     traced = []
 
     class Notes(keras.layers.Layer):
@@ -129,7 +129,7 @@ def test_traced_batch_sizes_are_not_retraced(guard, watch, memory, needs):
         (10, {"steps_per_execution": 3}),
     ],
 )
-def test_a_step_failing_at_any_point_is_recovered_exactly(guard, watch, memory, needs, failing, options):
+def test_step_that_fails_at_any_point_is_recovered_exactly(guard, watch, memory, needs, failing, options):
     expected = undisturbed()
     made = model(needs(), **options)
     guard(made)
@@ -212,7 +212,7 @@ def test_failing_smaller_batch_shrinks_without_repeating_samples(guard, watch, m
     assert int(made.optimizer.iterations.numpy()) == 2 + len(memory.seen) - 1
 
 
-def test_a_step_judged_by_a_probe_is_probed_again_during_training(guard, watch, memory, needs):
+def test_step_judged_by_a_probe_is_probed_again_during_training(guard, watch, memory, needs):
     class CentredIfLarge(keras.layers.Layer):
         def call(self, x):
             return x - keras.ops.relu(keras.ops.mean(keras.ops.abs(x)) - 1000.0)
@@ -238,7 +238,7 @@ def test_a_new_process_is_requested_when_the_first_probe_runs_out_of_memory(guar
     made = with_loss(sum_of_squares, model(needs()))
     guard(made, *choice)
     memory.room = 1
-    with pytest.raises(RuntimeError, match="compute: micro-batches are refused: there is no memory for a probe"):
+    with pytest.raises(RuntimeError, match="compute: micro-batches are refused: too little memory is left for a probe"):
         trained(made)
     assert (watch.suggested, watch.verdicts) == (Start(1, guessed=True), [])
 
@@ -250,12 +250,14 @@ def test_step_is_refused_if_a_new_process_cannot_fit_a_probe(guard, watch, memor
     made = with_loss(sum_of_squares, model(needs()))
     guard(made).begin_with(Start(1))
     memory.room = 1
-    with pytest.raises(RuntimeError, match=r"micro-batches are refused: custom loss .*there was no memory for a probe"):
+    with pytest.raises(
+        RuntimeError, match=r"micro-batches are refused: custom loss .*there was not enough memory for a probe"
+    ):
         trained(made)
     assert watch.suggested is None
 
 
-def test_a_later_probe_running_out_of_memory_does_not_change_the_training(guard, watch, memory, needs, monkeypatch):
+def test_later_probe_running_out_of_memory_does_not_affect_training(guard, watch, memory, needs, monkeypatch):
     def sum_of_squares(y, p):
         return 0.05 * tf.reduce_sum((y - p) ** 2)
 
@@ -279,12 +281,14 @@ def test_a_later_probe_running_out_of_memory_does_not_change_the_training(guard,
     assert watch.verdicts == ["exact"]
 
 
-def test_a_single_sample_that_does_not_fit_ends_the_training(guard, watch, memory, needs):
-    """In this process it need not be the batch alone; in one that has tried nothing else it is."""
+def test_training_stops_if_a_single_sample_does_not_fit(guard, watch, memory, needs):
+    """In this process, the batch may not be the only cause; in one that has tried nothing else, it is."""
     made = model(needs())
     guard(made, "allow")
     memory.room = 0
-    with pytest.raises(RuntimeError, match="micro-batches are refused: there is no memory for a probe on top of"):
+    with pytest.raises(
+        RuntimeError, match="micro-batches are refused: too little memory is left for a probe after the full batch"
+    ):
         trained(made)
     assert watch.suggested == Start(1, guessed=True)
     made = model(needs())
@@ -292,11 +296,11 @@ def test_a_single_sample_that_does_not_fit_ends_the_training(guard, watch, memor
     with pytest.raises(RuntimeError, match="compute: one sample does not fit"):
         trained(made)
     assert watch.suggested is None
-    assert watch.verdicts == ["approximate: custom layer Needs, and there was no memory for a probe"]
+    assert watch.verdicts == ["approximate: custom layer Needs, and there was not enough memory for a probe"]
     assert int(made.optimizer.iterations.numpy()) == 0
 
 
-def test_single_sample_memory_is_reported_in_a_fitting_unit(guard, watch, memory, needs, monkeypatch):
+def test_single_sample_memory_is_reported_in_a_suitable_unit(guard, watch, memory, needs, monkeypatch):
     monkeypatch.setenv("TF_CPU_ALLOCATOR_USE_BFC", "1")
     monkeypatch.setenv("TF_CPU_BFC_MEM_LIMIT_IN_MB", "60")
     made = model(needs())
@@ -310,7 +314,7 @@ def test_single_sample_memory_is_reported_in_a_fitting_unit(guard, watch, memory
     ("peak", "told"),
     [
         ((60 << 20) - 200, "of which up to 60 MiB was in use (1 KiB by weights and optimizer slots)"),
-        (10 << 20, "at most 10 MiB was in use, and the rest is in smaller pieces or held by others"),
+        (10 << 20, "at most 10 MiB was in use; the rest is fragmented or held by other processes"),
     ],
 )
 def test_out_of_memory_with_apparently_enough_device_memory_is_explained(
@@ -325,8 +329,8 @@ def test_out_of_memory_with_apparently_enough_device_memory_is_explained(
         trained(made)
 
 
-def test_a_failure_in_the_input_phase_names_the_micro_batch_size(guard, watch, monkeypatch):
-    """Where the data are computed on the device, smaller micro-batches leave them more of it."""
+def test_failure_in_the_input_phase_mentions_the_micro_batch_size(guard, watch, monkeypatch):
+    """If the data is computed on the device, smaller micro-batches leave more memory for it."""
     made = model()
     guard(made).begin_with(Start(5))
     monkeypatch.setattr(guarded_step, "attempt", lambda *_, **options: attempt(run_out_of_memory, **options))
@@ -347,8 +351,8 @@ def test_new_process_starts_small_and_grows_as_memory_allows(guard, watch, memor
     assert 4 < max(memory.seen) <= 16
 
 
-def test_update_out_of_memory_suggests_smaller_parts(guard, watch, memory, needs):
-    """Such parts have fitted. Larger ones would only leave the update less."""
+def test_out_of_memory_in_the_update_suggests_smaller_parts(guard, watch, memory, needs):
+    """Parts of the current size fit. Larger ones would only leave less memory for the update."""
     made = model(needs())
     step = guard(made)
     memory.room = 17
@@ -363,7 +367,7 @@ def test_update_out_of_memory_suggests_smaller_parts(guard, watch, memory, needs
     assert watch.suggested == Start(watch.failures[-1][2] // 2, guessed=False)
 
 
-def test_update_out_of_memory_suggests_no_parts_where_they_are_refused(guard, watch, needs):
+def test_out_of_memory_in_the_update_does_not_suggest_parts_if_refused(guard, watch, needs):
     made = model(needs(), Centred())
     step = guard(made)
     step.begin_with(Start(7))
@@ -391,7 +395,7 @@ class Forward(keras.layers.Layer):
 
 
 @pytest.mark.parametrize(("batch", "in_parts"), [(95, True), (24, False)])
-def test_evaluation_is_divided_at_once_if_training_did_not_fit(
+def test_evaluation_is_divided_immediately_if_training_did_not_fit(
     guard, guard_evaluation, watch, memory, needs, batch, in_parts
 ):
     made = model(needs(), forward := Forward())

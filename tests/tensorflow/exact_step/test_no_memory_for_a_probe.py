@@ -1,4 +1,4 @@
-"""No training of `make exactness` is called exact without a comparison: here each probe runs out of memory."""
+"""Nothing in `make exactness` is called exact without a comparison: here, every probe runs out of memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A probe tells steps whose samples stand alone from those that look at each other, by numbers and not by names."""
+"""A probe tells steps with independent samples from those with coupled ones, by numbers rather than by names."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def find(guarded):
         lambda: model(run_eagerly=True),
     ],
 )
-def test_independent_samples_are_found_equal(find, make):
+def test_independent_samples_give_equal_results(find, make):
     finding = find(make())
     assert (finding.samples, finding.equal, finding.conclusive) == (N, True, True)
     assert max(finding.gradients, finding.state, finding.returned) < 1e-12 < finding.tolerance == 1e-10
@@ -106,14 +106,14 @@ def test_samples_that_depend_on_each_other_change_the_gradients(find, make):
     assert not finding.equal
 
 
-def test_state_that_counts_samples_is_named(find):
+def test_state_that_counts_samples_is_reported_by_name(find):
     finding = find(model(Counts()))
     assert finding.gradients < 1e-12
     assert finding.state == pytest.approx(1 - (14 * 14 + 6 * 6) / N / N)  # the parts' mean, by their shares
     assert finding.worst.endswith("/seen")
 
 
-def test_non_additive_metric_is_named_in_the_finding(find):
+def test_finding_mentions_the_non_additive_metric(find):
     finding = find(model(weighted_metrics=[RootOfMean(name="root")]))
     assert finding.gradients < 1e-12 < finding.tolerance < finding.state
     assert finding.worst.startswith("metric root/")
@@ -124,14 +124,14 @@ def test_a_probe_with_zero_gradients_is_inconclusive(find):
     assert (finding.gradients, finding.conclusive) == (0.0, False)
 
 
-def test_samples_coupled_by_the_loss_are_found_despite_batch_normalization(find):
+def test_samples_coupled_by_the_loss_are_detected_despite_batch_normalization(find):
     alone = find(model(keras.layers.BatchNormalization(), loss=rows))
     assert (alone.normalises, alone.equal, alone.conclusive) == (True, True, True)
     both = find(model(keras.layers.BatchNormalization(), loss=contrastive))
     assert (both.normalises, both.equal) == (True, False)
 
 
-def test_hidden_random_state_is_found_before_anything_runs(find):
+def test_hidden_random_state_is_detected_before_anything_runs(find):
     class Noise(keras.layers.Layer):
         def call(self, x):
             return x + tf.random.normal(tf.shape(x), dtype=tf.float64)
@@ -139,7 +139,7 @@ def test_hidden_random_state_is_found_before_anything_runs(find):
     assert find(model(Noise())) == ProbeFinding(0, conclusive=False, hidden_draws=True)
 
 
-def test_a_step_failing_on_a_part_of_the_batch_makes_the_probe_inconclusive(find):
+def test_step_that_fails_on_part_of_the_batch_makes_the_probe_inconclusive(find):
     class Picky(keras.layers.Layer):
         def call(self, x):
             with tf.control_dependencies([tf.debugging.assert_equal(tf.shape(x)[0], N, "only twenty")]):
@@ -151,20 +151,20 @@ def test_a_step_failing_on_a_part_of_the_batch_makes_the_probe_inconclusive(find
 
 
 @pytest.mark.parametrize(("size", "samples"), [(1, 0), (2, 2), (3, 3), (64, 64), (70, 64), (10000, 78), (100000, 256)])
-def test_number_of_probed_samples_follows_the_batch_size(find, size, samples):
+def test_number_of_probed_samples_depends_on_the_batch_size(find, size, samples):
     finding = find(model(), (np.resize(X, (size, 4)), np.resize(Y, (size, 1))))
     assert (finding.samples, finding.conclusive) == (samples, samples > 0)
 
 
 @pytest.mark.parametrize(("policy", "tolerance"), [("float32", 1e-4), ("mixed_float16", 0.05), ("mixed_bfloat16", 0.1)])
-def test_probe_tolerance_follows_the_coarsest_type(guarded, policy, tolerance):
+def test_probe_tolerance_depends_on_the_coarsest_type(guarded, policy, tolerance):
     keras.backend.set_floatx("float32")
     keras.config.set_dtype_policy(policy)
     finding = guarded(model(loss=rows, auto_scale_loss=False), (X.astype("float32"), Y.astype("float32"))).find()
     assert (finding.tolerance, finding.equal) == (tolerance, True)
 
 
-def test_four_samples_are_probed_when_memory_allows_no_more(find, memory, needs):
+def test_four_samples_are_probed_if_memory_allows_no_more(find, memory, needs):
     made = model(needs())
     memory.room = 13
     finding = find(made)
@@ -184,7 +184,7 @@ def test_nonfinite_gradients_in_one_part_are_judged_unequal(find):
     assert judge(Promise(EXACT), finding, Choice()).refused
 
 
-def test_a_loss_term_zero_on_all_probed_samples_makes_the_probe_inconclusive(find):
+def test_loss_term_that_is_zero_for_every_probed_sample_is_inconclusive(find):
     class Rare(keras.layers.Layer):
         def call(self, x):
             self.add_loss(keras.ops.sum(keras.ops.relu(x - 50.0)))
@@ -207,7 +207,7 @@ def keras_model_of(*layers):
     ("of_batch", "adds_up"), [(keras.ops.mean, True), (keras.ops.sum, True), (keras.ops.std, False)]
 )
 @pytest.mark.parametrize("eagerly", [False, True])
-def test_returned_number_that_is_neither_mean_nor_sum_is_found(find, of_batch, adds_up, eagerly):
+def test_returned_number_that_is_neither_mean_nor_sum_is_detected(find, of_batch, adds_up, eagerly):
     class Returns(keras.Sequential):
         def train_step(self, data):
             return {**super().train_step(data), "own": of_batch(data[0] ** 2)}

@@ -1,4 +1,4 @@
-"""Gradients computed twice: nothing changes by it, and what differs by more than rounding is found."""
+"""Gradients computed twice: this changes nothing, and any difference beyond rounding is detected."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def rechecked(small_model, guard):
     ],
     ids=str,
 )
-def test_rechecking_leaves_the_training_unchanged(small_model, rechecked, compiled):
+def test_rechecking_does_not_affect_training(small_model, rechecked, compiled):
     def layers():
         return [keras.layers.Dense(6), keras.layers.BatchNormalization(), keras.layers.Dropout(0.5, seed=3)]
 
@@ -73,8 +73,8 @@ def test_rechecking_leaves_the_training_unchanged(small_model, rechecked, compil
 
 
 @pytest.mark.parametrize(("wrong", "third"), [((2,), "the second"), ((3,), "the first"), ((2, 3), "neither")])
-def test_a_wrong_gradient_is_found_with_its_device(rechecked, wrong, third):
-    """Step 1 is computation 1; before step 2 come two that are compared, and a third when they differ."""
+def test_wrong_gradient_is_detected_and_its_device_identified(rechecked, wrong, third):
+    """Step 1 is computation 1; two more are compared before step 2, followed by a third if they differ."""
     device = Device(*wrong) if third != "neither" else Device(2, by=1.5)
     if third == "neither":
         device.factor = iter(np.float32([1.0, 1.5, 1.0, 0.7, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])).__next__
@@ -92,7 +92,7 @@ def test_rounding_is_not_reported_as_a_fault(rechecked):
     assert (found, len(clean)) == ([], 3)
 
 
-def test_nan_is_a_difference_only_if_recomputation_has_none(rechecked):
+def test_nan_is_a_difference_only_if_recomputation_yields_none(rechecked):
     _, _, found, _ = rechecked(keras.layers.Dense(3), Device(3, by=np.nan).layer())
     assert [one.difference for one in found] == [np.inf]
     _, _, found, clean = rechecked(keras.layers.Dense(3), Device(2, 3, by=np.nan).layer())
@@ -128,7 +128,7 @@ def test_a_step_with_unrestorable_random_draws_is_not_rechecked(rechecked):
     assert "cannot be restored" in recheck.impossible
 
 
-def test_a_recheck_without_memory_is_skipped_and_training_continues(rechecked, needs, memory):
+def test_recheck_is_skipped_without_enough_memory_and_training_continues(rechecked, needs, memory):
     memory.fail_at = 2
     _, recheck, found, clean = rechecked(keras.layers.Dense(3), needs())
     assert (found, recheck.done, len(clean)) == ([], 2, 2)

@@ -1,4 +1,4 @@
-"""SizeSearch: what it takes from failures, what it goes on with, and when it takes more again."""
+"""SizeSearch: what it learns from failures, which size it continues with, and when it grows again."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def taken(search, memory, batch):
 
 
 @pytest.mark.parametrize(("begin", "batch"), [(1, 128), (4, 128), (4, 2), (1, 1)])
-def test_a_guessed_size_grows_until_the_memory_is_used(memory, clock, begin, batch):
+def test_guessed_size_grows_until_the_memory_is_used_up(memory, clock, begin, batch):
     search = SizeSearch()
     search.begin(Start(begin, guessed=True))
     assert not search.is_whole
@@ -108,7 +108,7 @@ def test_nothing_is_divided_before_a_failure():
     assert search.is_whole
 
 
-def test_after_one_failure_a_size_that_fits_is_found_and_kept(memory, clock):
+def test_size_that_fits_is_found_after_one_failure_and_kept(memory, clock):
     search = SizeSearch()
     first = taken(search, memory, 200)
     assert first[0] == 200
@@ -131,7 +131,7 @@ def test_only_sizes_that_are_likely_to_fit_are_probed(memory, clock):
 
 
 def test_a_smaller_size_is_chosen_when_memory_gaps_are_expected(memory, clock):
-    """Free memory in pieces too small does not show in what others have taken: a piece that fails costs minutes."""
+    """Fragments that are too small do not show in what others hold, and a part that fails costs minutes."""
     without, search = SizeSearch(), SizeSearch()
     search.learn(FAILED, 400, 1.0)
     taken(without, memory, 400)
@@ -142,13 +142,13 @@ def test_a_smaller_size_is_chosen_when_memory_gaps_are_expected(memory, clock):
     assert search.known == MicroBatchSearch(gaps=True)
 
 
-def test_extra_memory_for_the_parts_reduces_the_room(memory, clock):
+def test_extra_memory_for_the_parts_reduces_the_available_space(memory, clock):
     search = SizeSearch()
     search.learn(FAILED, 200, 1.0, extra_bytes=300)
     assert search.room_bytes == 600
 
 
-def test_memory_need_stated_by_xla_gives_the_size_at_once(memory, clock):
+def test_size_follows_immediately_from_the_memory_need_that_xla_states(memory, clock):
     search, memory.peak = SizeSearch(), 150
     oom = DeviceOutOfMemory("line", 1950, whole_step=True)
     search.learn(Failed(oom, ERROR, "compute"), 200, 1.0)
@@ -156,7 +156,7 @@ def test_memory_need_stated_by_xla_gives_the_size_at_once(memory, clock):
     assert search.room_bytes == 900
 
 
-def test_half_of_a_refused_request_is_room_if_others_hold_memory(memory, clock):
+def test_half_of_a_refused_request_counts_as_free_if_others_hold_memory(memory, clock):
     search, memory.peak = SizeSearch(), 400
     search.learn(FAILED, 200, 1.0)  # 256 bytes were asked for, and 600 should have been free
     assert search.room_bytes == 400 + 256 // 2 - 100
@@ -164,7 +164,7 @@ def test_half_of_a_refused_request_is_room_if_others_hold_memory(memory, clock):
 
 
 def test_a_cpu_pool_is_treated_as_fragmented(memory, clock):
-    """The first tensor of a step may be refused, so that the peak says nothing of what there is."""
+    """A step's first tensor may already fail to allocate, so the peak does not tell how much memory there is."""
     search, memory.peak, memory.device = SizeSearch(), 110, "CPU:0"
     search.learn(FAILED, 200, 1.0)
     assert search.room_bytes == 900
@@ -173,7 +173,7 @@ def test_a_cpu_pool_is_treated_as_fragmented(memory, clock):
     assert 0.4 * 90 <= search.chosen <= 0.75 * 0.7 * 90, "as where a step leaves gaps"
 
 
-def test_no_size_is_left_when_a_single_sample_does_not_fit(memory, clock):
+def test_no_size_remains_if_a_single_sample_does_not_fit(memory, clock):
     search = SizeSearch()
     search.learn(FAILED, 1, 1.0)
     assert search.next_size(64) is None
@@ -202,7 +202,7 @@ def settled(memory, clock, batch=200):
     return search
 
 
-def test_whole_batches_return_when_memory_is_free_again(memory, clock):
+def test_whole_batches_are_used_again_once_memory_is_free(memory, clock):
     search = settled(memory, clock)
     memory.limit_bytes = 10_000
     clock.now += 59
@@ -237,7 +237,7 @@ def test_memory_is_checked_only_every_few_seconds(memory, clock):
     assert search.is_whole
 
 
-def test_failed_larger_size_trial_is_undone_and_delays_the_next_one(memory, clock):
+def test_failed_trial_of_a_larger_size_is_undone_and_delays_the_next_one(memory, clock):
     search = settled(memory, clock)
     search._regrowth = Regrowth(search.chosen, None, clock.now, 1.0, others_hold=True)
     good = search.chosen

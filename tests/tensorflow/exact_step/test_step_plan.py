@@ -66,7 +66,7 @@ def test_new_process_enlarges_parts_only_after_a_full_batch_failed():
     assert after(Action.WHOLE, failed(INPUT), size=None).begin is None
 
 
-def test_new_process_begins_with_no_micro_batch_where_they_are_refused():
+def test_new_process_starts_without_micro_batches_where_they_are_refused():
     plan = after(Action.WHOLE, failed(COMMIT), may_be_split=False)
     assert (plan.action, plan.reason, plan.begin) == (Action.RESTART, "out of memory in the commit phase", None)
 
@@ -84,7 +84,7 @@ def test_the_batch_is_split_when_the_verdict_allows_it(kind, then, before):
     assert after(Action.PROBE, Promise(kind), before).action is then
 
 
-def test_an_unsplittable_batch_is_tried_whole_unless_it_has_already_failed():
+def test_unsplittable_batch_is_tried_whole_unless_it_has_already_failed():
     refused = Promise(REFUSED, "coupled")
     assert after(Action.PROBE, refused).action is Action.WHOLE
     plan = after(Action.PROBE, refused, failed(), fresh=FRESH)
@@ -92,10 +92,10 @@ def test_an_unsplittable_batch_is_tried_whole_unless_it_has_already_failed():
 
 
 @pytest.mark.parametrize(("action", "result"), [(Action.PROBE, Promise(EXACT)), (Action.DIVIDED, failed())])
-def test_plan_restarts_when_no_single_sample_fits(action, result):
+def test_plan_restarts_if_not_even_one_sample_fits(action, result):
     plan = after(action, result, failed(), next_size=None, fresh=FRESH, need=": it needs 4 GiB")
     assert (plan.action, plan.begin) == (Action.RESTART, FRESH)
-    assert plan.reason == "one sample does not fit on top of what the full batch left allocated"
+    assert plan.reason == "not even one sample fits in the memory left after the full batch failed"
     plan = after(action, result, failed(), next_size=None, need=": it needs 4 GiB")
     assert (plan.action, plan.begin, plan.reason) == (Action.RESTART, None, "one sample does not fit: it needs 4 GiB")
     plan = after(action, result, failed(), next_size=None, need=": it needs 4 GiB", fitted=True)

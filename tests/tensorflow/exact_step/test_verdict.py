@@ -1,4 +1,4 @@
-"""What a probe's finding means: pure, a table."""
+"""What a probe's finding means: a pure function, tested as a table."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ def test_infinite_differences_are_described_in_words(finding):
         (KNOWN, EQUAL, ""),
     ],
 )
-def test_reason_names_the_cause_and_any_option_to_accept_it(promise, finding, reason):
+def test_reason_gives_the_cause_and_any_option_that_accepts_it(promise, finding, reason):
     assert judge(promise, finding, Choice("allow")).reason == reason
     if reason:
         assert judge(promise, finding, Choice()).reason == f"{reason}; --inexact=allow accepts that"
 
 
 @pytest.mark.parametrize("smaller_batch", [None, False])
-def test_a_step_failing_on_parts_is_refused_without_suggesting_options(smaller_batch):
+def test_step_that_fails_on_parts_is_refused_without_suggesting_options(smaller_batch):
     reason = "the step fails on part of a batch (shapes)"
     refused = judge(KNOWN, FAILS, Choice(smaller_batch=smaller_batch)).reason
     assert refused.startswith(f"{reason}; if the step hard-codes a batch size")
@@ -101,7 +101,7 @@ def test_a_step_failing_on_parts_is_refused_without_suggesting_options(smaller_b
     assert judge(KNOWN, FAILS, Choice(smaller_batch=True)) == Promise(SMALLER, reason)
 
 
-def test_unavoidable_refusal_suggests_no_option():
+def test_unavoidable_refusal_does_not_suggest_options():
     assert judge(KNOWN, OBSTACLE, Choice()) == Promise(REFUSED, OBSTACLE.obstacle)
     assert "--inexact" not in judge(KNOWN, NORMALISES, Choice("refuse")).reason
 
@@ -118,7 +118,7 @@ def test_a_refused_batch_becomes_smaller_batches_when_allowed():
             assert after == before
 
 
-def test_returned_number_that_is_not_a_mean_is_the_verdicts_reason():
+def test_verdict_gives_a_returned_non_mean_number_as_its_reason():
     assert judge(KNOWN, RETURNED, Choice()).reason == "a number that the step returns is not a mean over samples"
 
 
@@ -130,7 +130,7 @@ def test_a_more_permissive_choice_never_weakens_the_promise():
         assert ranks == sorted(ranks)
 
 
-def test_only_batch_normalizations_whose_statistics_the_step_writes_are_found(small_model):
+def test_only_batch_normalizations_whose_statistics_are_updated_are_found(small_model):
     moving, frozen = keras.layers.BatchNormalization(), keras.layers.BatchNormalization(trainable=False)
     model = small_model(moving, frozen)
     assert batch_normalizations(model, SmallState([Slot.of(v.value) for v in moving.variables])) == [moving]

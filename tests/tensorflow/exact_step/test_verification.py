@@ -1,4 +1,4 @@
-"""Steps run twice, in plain Keras and under the guard: what differs is held against what a step changes."""
+"""Steps run both in plain Keras and under the guard: differences are judged relative to the step's changes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_equal_values_are_reported_without_a_difference(made):
 
 @pytest.mark.parametrize("step", [1.0, 1e-3])
 def test_a_difference_is_measured_relative_to_the_steps_change(made, step):
-    """The same figure is rounding beside a large update, and is none beside a small one."""
+    """The same difference is rounding next to a large update, but not next to a small one."""
     found = verified(made, np.float32(1 + step), np.float32(1 + step + 1e-5))
     assert found.weights == pytest.approx(1e-5, rel=0.05)
     assert found.of_change == pytest.approx(1e-5 / max(step, 1e-3 * (1 + step)), rel=0.05)
@@ -60,7 +60,7 @@ def test_a_difference_is_measured_relative_to_the_steps_change(made, step):
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [(1.5, np.nan), (np.nan, 1.5), (1.5, np.inf), (-np.inf, np.inf)])
-def test_a_value_finite_in_only_one_result_is_a_difference(made, theirs, ours):
+def test_value_that_is_finite_in_only_one_result_is_a_difference(made, theirs, ours):
     found = verified(made, np.float32(theirs), np.float32(ours), steps=2)
     assert found.weights == found.of_change == float("inf")
     assert "more than rounding" in verified_in_words(found)
@@ -111,7 +111,7 @@ def test_a_step_that_fails_in_plain_keras_is_not_reported_as_compared(made):
     assert verified_in_words(found) == f"no step was compared with plain Keras; {OUT_OF_MEMORY}"
 
 
-def test_rounding_tolerance_follows_the_coarsest_layer_type(small_model):
+def test_rounding_tolerance_depends_on_the_coarsest_layer_type(small_model):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2), keras.layers.Dense(1, dtype="mixed_float16")])
     model.compile("sgd", "mse")
     assert (verified(model, 1.5, 1.5).type, verified(model, 1.5, 1.5).rounding) == ("float16", 0.05)

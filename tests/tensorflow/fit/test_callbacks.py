@@ -1,4 +1,4 @@
-"""Keras' own callbacks go on where they were; the user's are left alone."""
+"""Keras' own callbacks continue from where they were; the user's are left alone."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_early_stopping_resumes_with_its_wait_count_and_best_weights(saved):
 
 
 def test_more_than_ten_best_weights_are_restored_in_order(saved):
-    """Their names are numbers, and as words 10 comes before 2."""
+    """Their names are numbers, and 10 sorts before 2 as text."""
     old = keras.callbacks.EarlyStopping(restore_best_weights=True)
     old.best_weights = [np.float32(number) for number in range(23)]
     new = keras.callbacks.EarlyStopping(restore_best_weights=True)
@@ -83,7 +83,7 @@ def test_custom_callbacks_are_left_alone(saved):
     assert (new.count, hasattr(new, "best_weights")) == (0, False)
 
 
-def test_edited_callback_list_restores_each_callbacks_state(saved):
+def test_each_callbacks_state_is_restored_after_the_list_is_edited(saved):
     def made(*waits):
         found = [keras.callbacks.EarlyStopping() for _ in waits]
         for callback, wait in zip(found, waits, strict=True):
@@ -165,7 +165,7 @@ def test_a_restored_history_keeps_every_value_and_its_type(tmp_path):
     old.epoch = [0, 1]
     old.history = {"loss": [np.float32(0.5), float("nan")], 7: [image, image[0]], "lr": tf.constant([1.0]), "o": [{1}]}
     checkpoint, document, lost = history_in_a_checkpoint(tmp_path, old)
-    assert [*map(str, lost)] == ["o in the History (set is neither a number, text, list, tuple, dict nor an array)"]
+    assert [*map(str, lost)] == ["o in the History (set is not a number, text, list, tuple, dict or array)"]
     assert len(document) < 1000
     callbacks.restore_history(new, checkpoint)
     assert (new.epoch, list(new.history)) == ([0, 1], ["loss", 7, "lr"])
@@ -185,7 +185,7 @@ def history_in_a_checkpoint(tmp_path, history):
     return checkpoint, json.dumps(checkpoint.meta.history), lost
 
 
-def test_a_resumed_csv_logger_appends_and_writes_no_second_header(tmp_path, saved):
+def test_resumed_csv_logger_appends_without_a_second_header(tmp_path, saved):
     def logger(path="log.csv"):
         made = keras.callbacks.CSVLogger(str(tmp_path / path))
         made.set_model(keras.Sequential())
@@ -207,7 +207,7 @@ def test_a_resumed_csv_logger_appends_and_writes_no_second_header(tmp_path, save
     assert [row[:5] for row in rows] == ["0,1.0", "1,0.5"]
 
 
-def test_csv_lines_for_epochs_to_repeat_are_dropped(tmp_path):
+def test_csv_lines_for_epochs_that_will_be_repeated_are_dropped(tmp_path):
     log = tmp_path / "log.csv"
     log.write_bytes(b"epoch,loss\r\n0,1.0\r\n1,0.5\r\n2,0.4\r\n")
     callbacks.continue_logs([keras.callbacks.CSVLogger(str(log))], 1, {})
@@ -216,7 +216,7 @@ def test_csv_lines_for_epochs_to_repeat_are_dropped(tmp_path):
 
 
 def test_csv_lines_from_another_run_are_kept(tmp_path):
-    """Whatever a checkpoint says of its epoch, and of what the file held."""
+    """Whatever a checkpoint says about its epoch and the file's content."""
     log = tmp_path / "log.csv"
     before = b"epoch,loss\n0,9\n1,8\n2,7\n"
     planted = FileState(str(log), (1, 1), b"", (1, 2), time.time_ns())

@@ -1,4 +1,4 @@
-"""Event files of earlier attempts: what will be logged again goes, whatever else is in the folder stays."""
+"""Event files of earlier attempts: events that will be logged again are dropped, and everything else is kept."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_events_after_the_checkpoint_and_a_torn_record_are_dropped(board, tmp_pa
 
 
 def test_file_times_do_not_affect_which_events_are_dropped(board, tmp_path):
-    """The time of a file is a few milliseconds behind, whole seconds on some disks, and a server's own over NFS."""
+    """File times lag by milliseconds, are whole seconds on some disks, and are the server's own over NFS."""
     taken_at = a_dead_attempt(board, tmp_path / "run")
     (path,) = Path(board.log_dir).glob("train/*")
     os.utime(path, (taken_at - 1, taken_at - 1))
@@ -107,7 +107,7 @@ def test_files_of_this_attempt_and_other_processes_are_left_alone(board, tmp_pat
 
 
 def test_open_event_file_with_a_dead_attempts_pid_is_left_alone(board, tmp_path):
-    """In a container every attempt may have the same pid; what is written on after a rename is lost."""
+    """In a container, every attempt may have the same pid, and anything written after a rename is lost."""
     journal(tmp_path / "run", 1, os.getpid())
     a_dead_attempt(board, tmp_path / "run")
     (dead,) = Path(board.log_dir).glob("train/*")
@@ -120,7 +120,7 @@ def test_open_event_file_with_a_dead_attempts_pid_is_left_alone(board, tmp_path)
 
 
 def test_forged_journal_does_not_change_older_event_files(board, tmp_path):
-    """A run directory from elsewhere may name every process that there can be."""
+    """A run directory from elsewhere may list every possible process."""
     run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     a_dead_attempt(board, elsewhere)
     time.sleep(0.05)
@@ -132,7 +132,7 @@ def test_forged_journal_does_not_change_older_event_files(board, tmp_path):
     assert path.read_bytes() == before
 
 
-def test_event_files_of_a_later_training_are_left_unchanged(board, tmp_path, monkeypatch):
+def test_event_files_from_a_later_training_run_are_left_unchanged(board, tmp_path, monkeypatch):
     monkeypatch.setattr(callbacks, "_LATEST_NS", 0)
     journal(tmp_path / "run", 1, 4711).write(FitStarted(fit=0))
     time.sleep(0.05)
@@ -143,7 +143,7 @@ def test_event_files_of_a_later_training_are_left_unchanged(board, tmp_path, mon
     assert path.read_bytes() == before
 
 
-def test_a_link_to_a_file_is_left_alone(board, tmp_path):
+def test_link_to_a_file_is_left_alone(board, tmp_path):
     a_dead_attempt(board, tmp_path / "run")
     (dead,) = Path(board.log_dir).glob("train/*")
     dead.rename(tmp_path / "kept")
@@ -154,7 +154,7 @@ def test_a_link_to_a_file_is_left_alone(board, tmp_path):
     assert (tmp_path / "kept").read_bytes() == before
 
 
-def test_an_unreadable_event_file_leaves_no_temporary_file(board, tmp_path):
+def test_unreadable_event_file_does_not_leave_a_temporary_file(board, tmp_path):
     a_dead_attempt(board, tmp_path / "run")
     (dead,) = Path(board.log_dir).glob("train/*")
     content = bytearray(dead.read_bytes())

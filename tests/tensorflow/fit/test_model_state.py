@@ -1,4 +1,4 @@
-"""What is trained of a model may change within a fit; a resumed fit finds the same layers trained."""
+"""Which layers are trainable may change within a fit; a resumed fit trains the same layers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_trainable_layer_within_a_frozen_one_is_restored(small_model):
     ]
 
 
-def test_trainable_flags_change_only_if_the_checkpoint_fits_the_model(small_model):
+def test_trainable_flags_change_only_if_the_checkpoint_matches_the_model(small_model):
     model = frozen_head(small_model)
     for kept in (None, {}, {"layers": [True]}, {"layers": [True, True, False, True]}, "x"):
         restore_changes(model, kept)

@@ -1,4 +1,4 @@
-"""Steps leave witnesses, and those of a resumed fit are held against them."""
+"""Steps leave witnesses, against which a resumed fit's steps are compared."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_differing_state_is_reported_at_the_end_of_its_epoch(attempt):
     assert str(reason_from(fit.notes[-1].cause)) == "the state differs after epoch 1"
 
 
-def test_the_end_of_a_fit_records_a_fingerprint_of_its_state(attempt, tmp_path):
+def test_fingerprint_of_the_state_is_recorded_at_the_end_of_a_fit(attempt, tmp_path):
     _, proof = attempt()
     proof._is_affordable = lambda: True
     proof.end(2, 3)
@@ -123,7 +123,7 @@ def test_a_state_too_slow_to_fingerprint_is_skipped(attempt, tmp_path):
     assert WitnessBoard(tmp_path, 9).before == []
 
 
-def test_every_step_records_its_loss_but_only_some_their_random_state(attempt, tmp_path):
+def test_every_step_records_its_loss_but_only_some_record_random_state(attempt, tmp_path):
     _, proof = attempt()
     for number in range(6):
         proof.step(0, number, taken(number))
@@ -151,7 +151,7 @@ def test_proof_without_a_board_does_nothing(small_model):
     assert (fit.notes, proof.last_state, EPOCH) == ([], 0, 2)
 
 
-def test_unwritable_witnesses_are_recorded_in_the_journal(tmp_path: Path) -> None:
+def test_failure_to_write_witnesses_is_recorded_in_the_journal(tmp_path: Path) -> None:
     (tmp_path / "witness").mkdir()
     journal = Journal(tmp_path, 1, "script")
     session = SimpleNamespace(
@@ -178,7 +178,7 @@ def test_unwritable_witnesses_are_recorded_in_the_journal(tmp_path: Path) -> Non
             Coverage(3, 0, 3, 286),
             False,
             False,
-            "unverified: 3 of 286 repeated steps gave the same results; what comes after them was not compared",
+            "unverified: 3 of 286 repeated steps gave the same results; the steps after them were not compared",
         ),
     ],
 )
@@ -188,7 +188,7 @@ def test_repeated_steps_are_announced_with_the_expected_result(
     assert _repeated(coverage, 0.0, is_lost, is_replayed) == words
 
 
-def test_repeated_steps_on_a_gpu_are_compared_by_samples(attempt, monkeypatch):
+def test_only_a_sample_of_repeated_steps_is_compared_on_a_gpu(attempt, monkeypatch):
     def steps(proof, last):
         proof._on_host = False
         for number in range(last):

@@ -1,4 +1,4 @@
-"""Files that a script names after the time have another name at each start."""
+"""Files that a script names after the current time have a different name at each start."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def test_unrelated_files_and_unchanged_names_are_not_matched_as_renamed(paths: l
     assert new_names(paths, [pattern]) == {}
 
 
-def test_indistinguishable_names_are_all_reported():
+def test_all_indistinguishable_names_are_reported():
     paths = ["/a/log-20260102-030405.csv", "/a/log-20260102-030406.csv"]
     assert new_names(paths, ["/a/log-20260103-030405.csv"]) == {"/a/log-20260103-030405.csv": paths}
 
 
-def test_a_relative_new_name_is_made_absolute():
+def test_relative_new_name_is_made_absolute():
     assert new_names(["log-20260102.csv"], ["log-20260103.csv"]) == {
         os.path.abspath("log-20260103.csv"): ["log-20260102.csv"]
     }

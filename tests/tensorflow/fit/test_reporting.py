@@ -1,4 +1,4 @@
-"""Reports of a fit: its announcement, its batch size and memory, and a resume by the script itself."""
+"""Reports on a fit: its announcement, its batch size and memory, and a resume done by the script itself."""
 
 from __future__ import annotations
 
@@ -69,16 +69,16 @@ def told(monkeypatch):
 
 def test_memory_shortage_for_a_held_back_update_is_reported(told):
     _, held = told(step=Unheld())
-    assert held.startswith("too little of the device's memory is free to hold back the update of a step: ")
+    assert held.startswith("too little device memory is free to defer a step's update: ")
 
 
-def test_first_five_and_differently_guarded_fits_are_announced(told):
+def test_first_five_fits_and_those_guarded_differently_are_announced(told):
     sites = [f"train.py:{number}" for number in range(8)]
     usual = Promise(TO_BE_PROBED, "custom loss huber")
     assert [told(site, usual) for site in sites[:5]] == [
         [f"guarding fit at {site} (probed before a batch is divided: custom loss huber)"] for site in sites[:5]
     ]
-    more = ["guarding further fits in the same ways; only a fit that is guarded differently is announced"]
+    more = ["guarding further fits in the same way; only fits that are guarded differently are announced"]
     assert [told(site, usual) for site in sites] == [[]] * 5 + [more, [], []]
     (other,) = told("train.py:9", Promise(RESTART_ONLY, "custom make_train_function"))
     assert other == "guarding fit at train.py:9 (restart only: custom make_train_function)"
@@ -161,7 +161,7 @@ def test_a_cpu_without_a_memory_limit_reports_no_device_memory(monkeypatch: pyte
     }  # fmt: skip
 
 
-def test_memory_taken_counts_weights_and_optimizer_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_in_use_includes_weights_and_optimizer_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CPU_ALLOCATOR_USE_BFC", "1")
     monkeypatch.setenv("TF_CPU_BFC_MEM_LIMIT_IN_MB", "64")
     monkeypatch.setattr("oomph.resume.fit.reporting.peak_bytes_of_device", lambda: 9_000)

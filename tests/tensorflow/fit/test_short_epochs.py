@@ -1,4 +1,4 @@
-"""Epochs in which the data ran out, and what `oomph check` foretells of them: the same steps as Keras takes."""
+"""Epochs in which the data ran out, and what `oomph check` predicts: the same number of steps as Keras runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The iterators over validation data, made again in a resumed fit."""
+"""Iterators over validation data, recreated in a resumed fit."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def caught_up(validation, checkpoint, trained_on):
 
 
 @pytest.mark.parametrize("epochs", [0, 1, 3])
-def test_next_validation_order_matches_an_undisturbed_run(epochs):
+def test_next_validation_order_matches_an_uninterrupted_run(epochs):
     expected = [order(dataset) for dataset in [shuffled()] for _ in range(epochs + 1)][-1]
     dataset = shuffled()
     caught_up(*made(dataset, *([epoch + 1, 1] for epoch in range(epochs))), trained_on=epochs)
     assert order(dataset) == expected
 
 
-def test_shuffle_after_a_cache_resumes_in_the_undisturbed_order():
+def test_shuffle_after_a_cache_resumes_in_the_uninterrupted_order():
     def data():
         return shuffled().cache().shuffle(16)
 

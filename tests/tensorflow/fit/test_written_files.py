@@ -1,4 +1,4 @@
-"""Files that callbacks have written are part of what a fit has brought about."""
+"""Files that callbacks write are part of a fit's result."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_small_missing_or_changed_file_is_restored(finished, best, harm):
 
 @pytest.mark.parametrize("content", [b"\x80\x04K\x01.", bytes(range(256))])
 def test_missing_file_with_unsafe_content_is_only_reported(finished, best, content):
-    """So the fit trains again, and writes it."""
+    """The fit then trains again and writes the file."""
     best.write_bytes(content)
     checkpoint = finished([keeps(best)])
     assert written_files.changed_since(checkpoint) == []
@@ -76,7 +76,7 @@ def test_missing_file_with_unsafe_content_is_only_reported(finished, best, conte
 
 
 def test_a_file_that_a_callback_only_reads_is_left_alone(finished, best, tmp_path, monkeypatch):
-    """A checkpoint from elsewhere says that the fit wrote it."""
+    """A checkpoint from elsewhere claims that the fit wrote it."""
     monkeypatch.setattr("oomph.script.opened_files._TICK_NS", 0)
     labels = tmp_path / "pretrained.weights.h5"
     labels.write_bytes(b"mine")
@@ -86,13 +86,13 @@ def test_a_file_that_a_callback_only_reads_is_left_alone(finished, best, tmp_pat
     for planted in ([], origin, [labels.stat().st_ino, origin[1] + 1]):
         checkpoint.meta.files[0] |= {"path": str(labels), "origin": planted}
         assert [*map(str, written_files.changed_since(checkpoint))] == [
-            f"the file {labels}, which it wrote, is another one"
+            f"the file {labels}, which it wrote, is a different one"
         ]
         put_back(checkpoint, [keeps(labels)])
         assert labels.read_bytes() == b"mine"
 
 
-def test_kernel_file_named_in_a_checkpoint_counts_as_changed_unread(finished, best):
+def test_kernel_file_listed_in_a_checkpoint_counts_as_changed_without_a_read(finished, best):
     checkpoint = finished([keeps(best)])
     checkpoint.meta.files[0] |= {"path": "/proc/self/pagemap", "size": 0}
     assert written_files.changed_since(checkpoint) != []
@@ -109,7 +109,9 @@ def test_a_missing_folder_is_recreated(finished, tmp_path):
     assert path.read_bytes() == b"best"
 
 
-@pytest.mark.parametrize(("harm", "word"), [(os.unlink, "gone"), (lambda path: path.write_bytes(b"x"), "another one")])
+@pytest.mark.parametrize(
+    ("harm", "word"), [(os.unlink, "gone"), (lambda path: path.write_bytes(b"x"), "a different one")]
+)
 def test_a_missing_or_changed_file_too_large_to_copy_is_reported(finished, best, monkeypatch, harm, word):
     monkeypatch.setattr(written_files, "_MOST_COPIED", 3)
     checkpoint = finished([keeps(best)])
@@ -119,7 +121,7 @@ def test_a_missing_or_changed_file_too_large_to_copy_is_reported(finished, best,
 
 
 def test_a_checkpoint_cannot_choose_a_file_to_write(finished, best, tmp_path):
-    """Only where a callback of this process writes is anything written."""
+    """Only files that a callback of this process writes are ever written."""
     checkpoint = finished([keeps(best)])
     best.unlink()
     put_back(checkpoint, [keeps(tmp_path / "other.weights.h5")])
@@ -144,7 +146,7 @@ def test_files_matching_a_callbacks_pattern_are_restored(finished, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["{}", "{epoch}", "{name}: {value:.3f}", "{a}_{b}"])
-def test_text_of_placeholders_alone_names_no_file(finished, best, tmp_path, monkeypatch, text):
+def test_text_consisting_only_of_placeholders_is_not_a_file_name(finished, best, tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
     callback = keeps(tmp_path / "other.weights.h5")
     callback.text = text
@@ -189,7 +191,7 @@ class Odd(keras.callbacks.Callback):
         raise RuntimeError(name)
 
 
-def test_attributes_not_naming_a_regular_file_are_ignored(finished, tmp_path):
+def test_attributes_that_do_not_refer_to_a_regular_file_are_ignored(finished, tmp_path):
     odd = Odd()
     odd.folder, odd.fifo = str(tmp_path), str(tmp_path / "fifo")
     os.mkfifo(tmp_path / "fifo")
@@ -200,7 +202,7 @@ def test_attributes_not_naming_a_regular_file_are_ignored(finished, tmp_path):
     assert time.monotonic() - started < 5
 
 
-def test_an_older_or_malformed_checkpoint_reports_no_changed_files(finished, best):
+def test_older_or_malformed_checkpoint_does_not_report_changed_files(finished, best):
     checkpoint = finished([keeps(best)])
     for files in ([], [5, None, {"path": 3}, {}, "x"], ()):
         odd = replace(checkpoint, meta=replace(checkpoint.meta, files=files))
@@ -249,7 +251,7 @@ def test_files_are_restored_under_their_callbacks_current_names(of_old, tmp_path
 def test_an_unrelated_file_with_the_new_name_is_not_overwritten(of_old, tmp_path):
     other = tmp_path / f"log-{NEW}.csv"
     other.write_bytes(b"of another training")
-    assert str(changed(of_old, named_after(tmp_path, NEW))[-1]).endswith(f"log-{NEW}.csv now")
+    assert str(changed(of_old, named_after(tmp_path, NEW))[-1]).endswith(f"log-{NEW}.csv")
     put_back(of_old, named_after(tmp_path, NEW))
     assert other.read_bytes() == b"of another training"
 
@@ -264,13 +266,13 @@ def test_large_renamed_file_is_restored_from_its_old_path(finished, tmp_path, mo
     assert (tmp_path / f"log-{NEW}.csv").read_bytes() == b"epoch,loss"
     monkeypatch.setattr(written_files, "_MOST_READ", 3)  # nothing vouches for the content
     (tmp_path / f"log-{NEW}.csv").unlink()
-    assert str(changed(checkpoint, callbacks)[-1]).endswith(f"log-{NEW}.csv now")
+    assert str(changed(checkpoint, callbacks)[-1]).endswith(f"log-{NEW}.csv")
     put_back(checkpoint, callbacks)
     assert not (tmp_path / f"log-{NEW}.csv").exists()
 
 
 def test_renaming_does_not_let_a_checkpoint_choose_a_file(of_old, tmp_path):
-    """A forged path has a new name only below a callback of this process, and a file is copied only by its digest."""
+    """A forged path is renamed only below this process's callbacks; files are copied only by their digest."""
     secret = tmp_path / f"log-{OLD}.csv"
     secret.write_bytes(b"a secret that the checkpoint does not hold")
     for entry in of_old.meta.files:
@@ -294,7 +296,7 @@ def test_programs_settings_and_pickles_are_not_written_under_a_new_name(finished
     assert not (tmp_path / name.format(NEW)).exists()
 
 
-def test_refused_content_gets_no_new_name_and_is_reported(finished, tmp_path):
+def test_refused_content_is_not_renamed_and_is_reported(finished, tmp_path):
     (tmp_path / f"log-{OLD}.csv").write_bytes(b"\x80\x04K\x01.")
     checkpoint = finished([keras.callbacks.CSVLogger(str(tmp_path / f"log-{OLD}.csv"))])
     callbacks = [keras.callbacks.CSVLogger(str(tmp_path / f"log-{NEW}.csv"))]

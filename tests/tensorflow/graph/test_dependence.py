@@ -1,4 +1,4 @@
-"""Losses that are divided by what they count are divided by the count of the whole batch."""
+"""Losses divided by a count are divided by the whole batch's count."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ LOSSES |= {"of a loss": over_valid_of_a_loss, "mean of a loss": mean_of_a_loss, 
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_loss_divided_by_a_count_trains_in_parts_as_a_whole(as_keras, name):
+def test_loss_divided_by_a_count_trains_the_same_in_parts_as_whole(as_keras, name):
     def make():
         model = keras.Sequential([keras.Input((LENGTH, 3)), keras.layers.Dense(4)])
         loss = Loss() if name == "class" else LOSSES[name]
@@ -123,7 +123,7 @@ EACH = {
 
 @pytest.mark.parametrize("name", EACH)
 def test_per_entry_losses_are_exact_in_a_custom_train_step(as_keras, name):
-    """Masked language models and training on several devices are written so; the metric gets each entry, too."""
+    """As in masked language models and multi-device training; the metric also receives each entry."""
 
     class Own(keras.Sequential):
         def train_step(self, data):
@@ -149,7 +149,7 @@ def test_per_entry_losses_are_exact_in_a_custom_train_step(as_keras, name):
     as_keras(make, (X, Y), SIZES, probe=True)
 
 
-def test_a_loss_divided_by_a_weight_dependent_value_stays_refused(guarded):
+def test_loss_divided_by_a_weight_dependent_value_is_still_refused(guarded):
     def coupled(y, p):
         return tf.reduce_sum(entries(y, p)) / tf.reduce_sum(p**2)
 

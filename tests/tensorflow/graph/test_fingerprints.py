@@ -1,4 +1,4 @@
-"""Fingerprints: equal for equal bits, other for any other bit or order, in little time whatever the size."""
+"""Fingerprints: the same for equal bits, different for any other bits or order, and fast at any size."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_an_empty_list_of_tensors_has_a_fingerprint():
     assert fingerprints.as_number(fingerprints.none()) == 0
 
 
-def test_joined_fingerprints_depend_on_order():
+def test_joined_fingerprints_depend_on_their_order():
     one, other = (fingerprints.of_tensors([tf.constant([n])]) for n in (1, 2))
     assert fingerprints.as_number(fingerprints.joined(one, other)) != fingerprints.as_number(
         fingerprints.joined(other, one)
@@ -118,7 +118,7 @@ def test_object_array_is_fingerprinted_by_its_plain_values():
     ],
     ids=["contiguous", "broadcast", "strided"],
 )
-def test_a_very_large_array_is_fingerprinted_by_samples(array):
+def test_very_large_array_is_fingerprinted_by_sampling(array):
     started = time.monotonic()
     assert fingerprints.of_array(array) == fingerprints.of_array(array)
     assert time.monotonic() - started < 5

@@ -1,4 +1,4 @@
-"""The variables that a traced function writes, and copies of it, operation by operation, in other graphs."""
+"""The variables that a traced function writes, and copying the function into other graphs, op by op."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def concrete(function, *specs):
     return tf.function(function).get_concrete_function(*specs)
 
 
-def test_an_inlined_copy_computes_the_same_without_a_call():
+def test_inlined_copy_computes_the_same_result_without_a_call():
     weight = tf.Variable([[2.0], [3.0]])
     traced = concrete(lambda x: tf.matmul(x, weight) + 1, tf.TensorSpec([None, 2]))
 
@@ -156,7 +156,7 @@ def test_a_keras_variable_resolves_to_its_tensorflow_variable():
     np.testing.assert_array_equal(np.asarray(variable), [1, 2, 3])
 
 
-def test_a_snapshot_keeps_the_values_through_later_writes():
+def test_snapshot_keeps_its_values_despite_later_writes():
     variables = [tf.Variable([1.0, 2.0]), tf.Variable(3, dtype=tf.int64)]
     state = SmallState([Slot.of(v) for v in variables])
     before = state.snapshot()

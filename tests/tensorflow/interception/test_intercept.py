@@ -1,4 +1,4 @@
-"""Where a fit begins under guard: whatever goes wrong there, nothing of it stays behind."""
+"""The start of a guarded fit: whatever goes wrong there, nothing is left behind."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def beats():
 
 
 @pytest.mark.parametrize(("error", "raised"), [(ValueError("ours"), False), (SystemExit(93), True)])
-def test_fit_that_fails_to_start_leaves_no_handler_or_callback(small_model, monkeypatch, beats, error, raised):
-    """A phase without steps would be taken for a hang, and a handler that nobody asks would swallow SIGTERM."""
+def test_fit_that_fails_to_start_leaves_no_handler_or_callback_behind(small_model, monkeypatch, beats, error, raised):
+    """A phase without steps would look like a hang, and a handler nobody checks would swallow SIGTERM."""
 
     def fail(fits, fit):
         raise error

@@ -1,4 +1,4 @@
-"""predict in parts: every sample once and in order, and nothing where outputs are not those of single samples."""
+"""predict in parts: each sample once and in order, and no division if outputs depend on other samples."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ def test_a_later_predict_call_starts_with_the_size_already_found(watch):
 @pytest.mark.parametrize(
     ("outputs", "reason"),
     [
-        (lambda x: tf.reduce_sum(x, axis=0), "it does not return one output for each sample"),
-        (tf.reduce_sum, "it does not return one output for each sample"),
-        (lambda x: (x, tf.ones((3,))), "it does not return one output for each sample"),
-        (lambda x: x - tf.reduce_mean(x, axis=0), "the outputs of a sample depend on its neighbours"),
-        (lambda x: tf.sort(x, axis=0)[::-1], "the outputs of a sample depend on its neighbours"),
-        (lambda x: x * share_of_large(x), "the outputs of a sample depend on its neighbours"),
+        (lambda x: tf.reduce_sum(x, axis=0), "it does not return one output per sample"),
+        (tf.reduce_sum, "it does not return one output per sample"),
+        (lambda x: (x, tf.ones((3,))), "it does not return one output per sample"),
+        (lambda x: x - tf.reduce_mean(x, axis=0), "a sample's outputs depend on its neighbours"),
+        (lambda x: tf.sort(x, axis=0)[::-1], "a sample's outputs depend on its neighbours"),
+        (lambda x: x * share_of_large(x), "a sample's outputs depend on its neighbours"),
         (lambda x: only_large(x), "predict fails on part of a batch (only large batches)"),
     ],
 )
@@ -183,25 +183,25 @@ def coupled(x):
 
 @pytest.mark.parametrize("promise", [UNKNOWN, Promise(EXACT)], ids=["unknown", "exact by construction"])
 def test_verdict_says_that_a_probe_did_not_fit_in_memory(watch, promise):
-    """The first error is the batch's own, the next are those of the probe: with few samples, and with two."""
+    """The first error is from the batch itself, the next ones from the probe: a few samples, then two."""
     plain = Full(3, coupled if promise is UNKNOWN else lambda x: 2 * x)
     predict = GuardedPredict(plain, ONE, watch, promise)
     if promise is UNKNOWN:
         with pytest.raises(tf.errors.ResourceExhaustedError):
             predict([batch()])
-        reason = "custom layer Mine, and there was no memory for a probe"
+        reason = "custom layer Mine, and there was not enough memory for a probe"
         assert [(verdict.kind, verdict.reason) for verdict in watch.verdicts] == [("refused", reason)]
     else:
         np.testing.assert_array_equal(predict([batch()]), 2 * X)
-        reason = "each sample is treated independently, but there was no memory for a probe"
+        reason = "each sample is treated independently, but there was not enough memory for a probe"
         assert [(verdict.kind, verdict.reason) for verdict in watch.verdicts] == [("approximate", reason)]
 
 
-def test_a_probe_of_two_samples_suffices_when_memory_allows_no_more(watch):
+def test_probe_of_two_samples_suffices_if_memory_allows_no_more(watch):
     predict = GuardedPredict(Full(2, coupled), ONE, watch, UNKNOWN)
     with pytest.raises(tf.errors.ResourceExhaustedError):
         predict([batch()])
-    assert watch.verdicts[0].reason == "the outputs of a sample depend on its neighbours"
+    assert watch.verdicts[0].reason == "a sample's outputs depend on its neighbours"
 
 
 def test_dividing_dependent_samples_is_reported_as_approximate(watch):

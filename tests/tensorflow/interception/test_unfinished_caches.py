@@ -1,4 +1,4 @@
-"""What a killed attempt has left of a cache in a file."""
+"""Cache file parts that a killed attempt left behind."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_unfinished_cache_parts_of_this_run_are_removed_and_rewritten(watched, t
     assert os.path.exists(f"{name}.index")
 
 
-def test_a_cache_still_written_by_a_running_process_is_left_alone(watched, tmp_path):
+def test_cache_still_being_written_by_a_running_process_is_left_alone(watched, tmp_path):
     removed, name = watched(2), left(tmp_path, *PARTS)
     with open(f"{name}_1.data-00000-of-00001.tempstate1", "a"):
         tf.data.Dataset.range(3).cache(name)
@@ -73,7 +73,7 @@ def test_unlocked_cache_parts_and_links_are_left_alone(watched, tmp_path):
     assert removed == []
 
 
-def test_a_backdated_run_directory_removes_no_older_cache(watched, tmp_path):
+def test_backdated_run_directory_does_not_remove_older_caches(watched, tmp_path):
     name = left(tmp_path, *PARTS)
     time.sleep(0.05)
     os.utime(tmp_path / "owner-1", (0, 0))
@@ -89,7 +89,7 @@ def test_cache_parts_older_than_the_run_are_left_alone(watched, tmp_path):
     assert removed == []
 
 
-def test_first_attempt_or_complete_cache_removes_nothing(watched, tmp_path):
+def test_nothing_is_removed_on_the_first_attempt_or_from_a_complete_cache(watched, tmp_path):
     removed, name = watched(1), left(tmp_path, "train_0.lockfile")
     tf.data.Dataset.range(3).cache(name)
     watched(2)
@@ -100,7 +100,7 @@ def test_first_attempt_or_complete_cache_removes_nothing(watched, tmp_path):
     assert removed == []
 
 
-def test_a_pipeline_is_recognised_as_writing_its_cache_file_until_complete(tmp_path):
+def test_pipeline_counts_as_writing_its_cache_file_until_it_is_complete(tmp_path):
     name = str(tmp_path / "train")
     dataset = tf.data.Dataset.range(3).cache(name).batch(2)
     assert datasets.writes_cache_file(dataset)

@@ -1,4 +1,4 @@
-"""Averages of weights, target networks, clipped weights: assigned once, from what the whole batch has updated."""
+"""Weight averages, target networks and clipped weights are assigned once, from what the whole batch updated."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Tells(Network):
         *(pytest.param(cls, True, marks=pytest.mark.slow) for cls in (Target, Added, Clips)),
     ],
 )
-def test_three_divided_steps_match_three_whole_ones(guarded, cls, jit_compile):
+def test_three_divided_steps_match_three_undivided_ones(guarded, cls, jit_compile):
     def made():
         keras.utils.set_random_seed(0)
         return cls(jit_compile=jit_compile)
@@ -168,7 +168,7 @@ def test_reported_counter_advances_once_per_divided_step(guarded):
     assert (float(ours.model.counter.numpy()), logs["count"]) == (3.0, 3.0)
 
 
-def test_no_part_assigns_a_variable_before_the_commit(guarded):
+def test_parts_do_not_assign_variables_before_the_commit(guarded):
     keras.utils.set_random_seed(0)
     ours = guarded(Averaged(), (X, Y))
     before = [weight.numpy().copy() for weight in ours.model.copy.weights]

@@ -1,6 +1,6 @@
-"""What is called exact without a probe: each layer, loss and metric of the list, in parts and by Keras itself.
+"""Everything called exact without a probe: each listed layer, loss and metric, in parts and in plain Keras.
 
-Many are put into one model, side by side, since a model takes a second to trace; a failure names the variable.
+Many are put side by side into one model, since tracing a model takes a second; a failure names the variable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is promised for a model, and the reason when it is less than exact."""
+"""What is promised for a model, and the reason if it is less than exact."""
 
 from __future__ import annotations
 

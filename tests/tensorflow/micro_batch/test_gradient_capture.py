@@ -1,4 +1,4 @@
-"""What a step does with its optimizers: gradients are added up and applied once, or a reason says why not."""
+"""How a step uses its optimizers: gradients are summed and applied once, or a reason says why not."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_two_optimizers_each_apply_their_gradients_once(guarded, eagerly):
     plain, ours = make(), guarded(make(), (X, Y))
     if eagerly:  # there, what comes second may depend on what came first, for all that can be seen
         ours.take(SIZES, commit=False)
-        assert ours.divided.micro_step.reason == "its second optimizer needs what the first has updated"
+        assert ours.divided.micro_step.reason == "its second optimizer depends on weights that the first one updated"
         return
     for _ in range(3):
         plain.train_on_batch(X, Y)
@@ -111,14 +111,14 @@ def test_two_optimizers_each_apply_their_gradients_once(guarded, eagerly):
 @pytest.mark.parametrize(
     ("cls", "reason"),
     [
-        (Late, "its second optimizer needs what the first has updated"),
+        (Late, "its second optimizer depends on weights that the first one updated"),
         (ReadsAfter, "the step uses the weights after their update"),
         (Never, NEVER_APPLIED),
         (Reads, ""),
     ],
 )
 @pytest.mark.parametrize("eagerly", [False, True])
-def test_the_reason_for_not_dividing_a_step_is_found_by_tracing_it(guarded, cls, reason, eagerly):
+def test_reason_for_not_dividing_a_step_is_found_by_tracing_it(guarded, cls, reason, eagerly):
     ours = guarded(cls.made(run_eagerly=eagerly), (X, Y))
     ours.divided.micro_step.trace(ours.batch)
     assert ours.divided.micro_step.reason == reason
@@ -136,7 +136,7 @@ def test_nothing_is_assigned_before_the_commit(guarded):
     assert any(np.any(value != variable.numpy()) for value, variable in zip(before, variables, strict=True))
 
 
-def test_part_share_scales_its_loss_or_otherwise_its_gradients():
+def test_each_parts_share_scales_its_loss_or_else_its_gradients():
     scaling, plain = keras.optimizers.SGD(loss_scale_factor=8), keras.optimizers.SGD()
     applied = GradientCapture(MicroBatchSlice.of(0, 1, 4))
     variable = keras.Variable(np.ones(2))
@@ -172,7 +172,7 @@ def test_gradient_clipping_applies_to_the_sum_of_the_parts(as_keras, clip):
 
 @pytest.mark.parametrize("largest", [1.0, 1e200], ids=["finite", "infinite in one part"])
 def test_loss_scaling_is_adjusted_once_per_step_from_the_summed_gradients(as_keras, largest):
-    """A gradient that is infinite in one part skips the whole update and halves the scale, once."""
+    """An infinite gradient in one part skips the whole update and halves the scale once."""
 
     def make():
         model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
@@ -221,7 +221,7 @@ def test_sparse_gradients_with_distinct_rows_stay_distinct_for_the_batch(as_kera
 
 @pytest.mark.parametrize("eagerly", [False, True])
 def test_keras_calls_in_other_threads_are_unaffected_by_a_divided_step(guarded, eagerly):
-    """A data set of the user's own draws and counts in a thread while the step is taken in parts."""
+    """A user's own dataset draws and counts in a thread while the step runs in parts."""
     seen, plain = [], {}
 
     def work():

@@ -1,4 +1,4 @@
-"""The gradients of micro-batches are added up: dense ones in place, sparse ones side by side."""
+"""The gradients of micro-batches are accumulated: dense ones in place, sparse ones side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The losses of the parts of a batch add up to the loss of the batch, whatever Keras divides by."""
+"""The losses of a batch's parts add up to the loss of the batch, whatever Keras divides by."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REDUCTIONS = ["sum_over_batch_size", "sum", "none", "mean_with_sample_weight"]
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_every_loss_reduction_gives_the_update_of_the_whole_batch(as_keras, linear, reduction, weighted):
+def test_every_loss_reduction_yields_the_update_of_the_whole_batch(as_keras, linear, reduction, weighted):
     make = linear(keras.losses.MeanSquaredError(reduction=reduction))
     batch = (numbers(N, 3), numbers(N, 2), *([weights()] if weighted else []))
     as_keras(make, batch, SIZES)
@@ -68,7 +68,7 @@ def test_masked_sequences_are_divided_by_the_valid_entries_of_the_batch(as_keras
     as_keras(make, (words, numbers(N, 4, 1), *([heavy] if weighted else [])), SIZES)
 
 
-def test_part_without_a_valid_entry_or_weight_adds_nothing(as_keras, linear):
+def test_part_without_a_valid_entry_or_weight_contributes_nothing(as_keras, linear):
     heavy = weights()
     heavy[:5] = 0
     loss = keras.losses.MeanSquaredError(reduction="mean_with_sample_weight")
@@ -151,7 +151,7 @@ def test_only_loss_divisors_depending_on_the_data_are_collected(reduction, maske
     assert [float(divisor) for divisor in losses.divisors] == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_part_as_large_as_the_batch_leaves_the_loss_unchanged():
+def test_part_as_large_as_the_batch_leaves_the_loss_unchanged():
     losses, values = MicroBatchLosses(MicroBatchSlice.of(0, 4, 4, [7.0], [1.0])), tf.constant(numbers(4, 1))
     loss = keras.losses.MeanSquaredError(reduction="mean_with_sample_weight")
     heavy = tf.constant([1.0, 4.0, 2.0, 0.0], tf.float64)

@@ -1,4 +1,4 @@
-"""The metrics and the logs of a step in parts are those of the whole batch, whatever kind of metric."""
+"""The metrics and logs of a step in parts match those of the whole batch, for every kind of metric."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ class Summing(keras.Sequential):
         return {**logs, "sum": keras.ops.sum(data[0]), "mean": keras.ops.mean(data[0])}
 
 
-def test_returned_sum_is_added_up_but_a_mean_is_not(as_keras):
+def test_returned_sums_are_added_up_but_means_are_not(as_keras):
     def make():
         return compiled(Summing([keras.Input((3,)), keras.layers.Dense(1)]))
 

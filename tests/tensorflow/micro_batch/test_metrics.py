@@ -1,4 +1,4 @@
-"""Which metrics add up over samples by themselves, and what the others hand over."""
+"""Which metrics add up over samples on their own, and what the others hand over."""
 
 from __future__ import annotations
 

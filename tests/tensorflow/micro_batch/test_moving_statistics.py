@@ -1,4 +1,4 @@
-"""The state that a step moves is moved once, as the whole batch moves it."""
+"""Moving state is updated once per step, as the whole batch would update it."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def moved(values, sizes, metrics=()):
     return variable.numpy().tolist()
 
 
-def test_floats_are_averaged_by_the_share_of_each_part():
+def test_floats_are_averaged_weighted_by_the_share_of_each_part():
     assert moved([tf.constant([1.0, 4.0]), tf.constant([5.0, 0.0])], [3, 1]) == [2.0, 3.0]
 
 
 @pytest.mark.parametrize("value", [0.1, 1e300, 3.3333333333333335, -0.0])
-def test_a_value_equal_in_all_parts_is_kept_bit_for_bit(value):
+def test_value_that_is_equal_in_all_parts_is_kept_bit_for_bit(value):
     assert moved([tf.constant(value, tf.float64)] * 3, [5, 3, 2]) == value
 
 

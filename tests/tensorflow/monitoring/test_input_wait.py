@@ -1,4 +1,4 @@
-"""The wait for input is measured where the batch is fetched, however it is fetched, and changes nothing."""
+"""The input wait is measured where the batch is fetched, however it is fetched, without changing anything."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Slow(keras.utils.PyDataset):
 
 @pytest.mark.parametrize("kind", ["PyDataset", "generator"])
 def test_input_wait_is_measured_for_python_data(small_model, numbers, measured, kind):
-    """TensorFlow makes a batch ahead of them, so the wait for it is shorter by what the step takes."""
+    """TensorFlow prefetches one batch of such data, which shortens the wait by the duration of the step."""
     slow = Slow(numbers)
     data = slow if kind == "PyDataset" else (slow[number] for number in range(BATCHES))
     small_model().fit(data, steps_per_epoch=BATCHES, verbose=0, shuffle=False, callbacks=[measured])
@@ -122,14 +122,14 @@ def test_input_wait_ignores_reads_by_other_threads_and_after_stopping(wait, data
     assert wait.read() == before
 
 
-def test_a_pipeline_error_is_raised_unchanged(wait):
+def test_pipeline_error_is_raised_unchanged(wait):
     data = tf.data.Dataset.from_tensors([1.0]).map(lambda x: tf.debugging.check_numerics(x / 0.0, "not finite"))
     with pytest.raises(tf.errors.InvalidArgumentError):
         next(iter(data))
     assert list(tf.data.Dataset.range(2).as_numpy_iterator()) == [0, 1]
 
 
-def test_counted_wait_excludes_waiting_during_pauses(wait):
+def test_counted_wait_excludes_time_spent_in_pauses(wait):
     counted = CountedWait(wait)
     wait.add(5.0)
     counted.leave_out_what_came()
@@ -157,8 +157,8 @@ def test_counted_wait_excludes_waiting_during_pauses(wait):
     ],
     ids=str,
 )
-def test_measuring_input_wait_leaves_weights_identical(dataset, measured, compiled):
-    """The step draws random numbers, whose seeds depend on what is traced before them."""
+def test_measuring_input_wait_does_not_change_the_weights(dataset, measured, compiled):
+    """The step draws random numbers, whose seeds depend on what was traced before them."""
 
     class Noise(keras.layers.Layer):
         def call(self, x):
@@ -180,7 +180,7 @@ def test_measuring_input_wait_leaves_weights_identical(dataset, measured, compil
 
 @pytest.mark.slow
 def test_input_wait_is_measured_with_two_replicas(tmp_path):
-    """A process of its own, since devices cannot be divided once they are in use."""
+    """Runs in a separate process, since devices cannot be split once they are in use."""
     script = """
         import sys, time
         from pathlib import Path
@@ -229,8 +229,8 @@ def listened():
     return wait, tf.function(lambda: next(numbers))
 
 
-def test_no_timestamp_is_taken_under_deterministic_operations(deterministic):
-    """TensorFlow refuses to run a timestamp then: a script that trains plainly must train here."""
+def test_timestamps_are_not_taken_under_deterministic_operations(deterministic):
+    """TensorFlow refuses to run a timestamp then, but a script that trains in plain Keras must train here."""
     deterministic()
     wait, fetch = listened()
     assert [int(fetch()) for _ in range(3)] == [0, 1, 2]
@@ -246,7 +246,7 @@ def test_functions_traced_earlier_still_run_under_deterministic_operations(deter
     wait.stop()
 
 
-def test_failed_input_wait_measurement_loses_no_batch(monkeypatch):
+def test_failed_input_wait_measurement_does_not_lose_a_batch(monkeypatch):
     monkeypatch.setattr(input_wait, "_time", lambda: 1 / 0)
     wait, fetch = listened()
     assert [int(fetch()) for _ in range(3)] == [0, 1, 2]

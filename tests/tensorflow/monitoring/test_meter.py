@@ -1,4 +1,4 @@
-"""A meter leaves its readings on the board, and never disturbs a training."""
+"""A meter writes its readings to the board and never disturbs training."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_unmeasured_input_wait_is_left_off_the_board(meter, clock, board):
     assert "input_wait_seconds_total" not in board()
 
 
-def test_the_board_is_not_written_at_every_step(meter, clock, board):
+def test_board_is_not_written_at_every_step(meter, clock, board):
     meter.count()
     before = board()
     clock.now += 0.5
@@ -94,13 +94,13 @@ def test_the_board_is_not_written_at_every_step(meter, clock, board):
     assert board() == before
 
 
-def test_a_failing_meter_reports_once_and_lets_training_continue(meter, clock, told, monkeypatch):
+def test_failing_meter_is_reported_once_and_training_continues(meter, clock, told, monkeypatch):
     monkeypatch.setattr(meter, "_write", lambda values: 1 / 0)
     for _ in range(3):
         clock.now += 5
         meter.count()
         meter.end_epoch()
-    assert told == ["ZeroDivisionError: division by zero; the training is no longer measured"]
+    assert told == ["ZeroDivisionError: division by zero; training is no longer being measured"]
 
 
 def test_a_forked_process_does_not_write_to_its_parents_board(meter, clock, board, monkeypatch):
@@ -174,7 +174,7 @@ def test_metrics_of_a_fit_are_measured(small_model, numbers, measured):
 
 
 def test_nan_weights_with_a_finite_loss_are_counted(small_model, numbers, measured):
-    """A ReLU makes 0 of NaN, so the loss stays finite, and nothing but the weights shows it."""
+    """A ReLU turns NaN into 0, so the loss stays finite, and only the weights reveal the NaN."""
     x, y = numbers
     model = small_model(keras.layers.Dense(8, activation=lambda x: tf.where(x > 0, x, 0.0)), optimizer="sgd")
     kernel = model.layers[0].kernel
@@ -195,7 +195,7 @@ def test_a_nan_loss_is_counted(small_model, numbers, measured):
 
 @pytest.mark.alone
 def test_counting_a_step_takes_less_than_ten_microseconds(tmp_path):
-    """Beside what the traced measurement of the wait takes (benchmarks/monitor_cost.py)."""
+    """In addition to the cost of measuring the wait in the traced step (benchmarks/monitor_cost.py)."""
     meter = Meter(TrainingBoard(tmp_path), print)
     meter.begin()
     meter.begin_epoch(0)
@@ -224,7 +224,7 @@ def test_model_without_variables_has_no_nonfinite_weights():
     assert not_finite([]) == 0
 
 
-def test_slow_weight_checks_are_made_less_often(monkeypatch):
+def test_slow_weight_checks_are_run_less_often(monkeypatch):
     now = [0.0]
 
     def slow(_):

@@ -1,4 +1,4 @@
-"""`oomph.Monitor`: what it finds is said once and passed on; nothing of it disturbs the fit."""
+"""`oomph.Monitor`: its findings are reported once and passed on, and the fit is not disturbed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def server():
         thread.join()
 
 
-def test_monitor_reports_findings_of_a_fit_and_removes_itself(small_model, numbers, said, tmp_path):
+def test_monitor_reports_findings_in_a_fit_and_removes_itself(small_model, numbers, said, tmp_path):
     alerted, model = [], small_model()
     monitor = oomph.Monitor(tmp_path / "kept", alert=alerted.append)
     model.fit(*numbers, batch_size=8, verbose=0, callbacks=[monitor])
@@ -104,7 +104,8 @@ def test_an_uncreatable_monitor_folder_is_reported_and_training_continues(small_
     (tmp_path / "file").write_text("")
     small_model().fit(*numbers, verbose=0, callbacks=[oomph.Monitor(tmp_path / "file" / "in it")])
     assert said == [
-        f"Monitor: NotADirectoryError: [Errno 20] Not a directory: '{tmp_path}/file/in it'; the training is not watched"
+        f"Monitor: NotADirectoryError: [Errno 20] Not a directory: '{tmp_path}/file/in it'; "
+        "training is not being watched"
     ]
 
 
@@ -120,7 +121,7 @@ def test_monitor_within_a_guarded_run_does_not_watch_separately(small_model, num
 
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "hooks.example/x", "ftp://example.org/x", "https://"])
-def test_invalid_webhook_address_is_refused_at_once(address):
+def test_invalid_webhook_address_is_refused_immediately(address):
     with pytest.raises(ValueError, match="https://"):
         oomph.Monitor(webhook=address)
 
@@ -153,8 +154,8 @@ def test_a_failing_alert_is_reported_once_without_the_webhook_address(server, sa
     for _ in range(2):
         alerts.take(FOUND)
     assert said == [
-        "alert raised RuntimeError: no mail; the training continues",
-        "the webhook at 127.0.0.1 could not be reached: it answers 404",
+        "alert raised RuntimeError: no mail; training continues",
+        "the webhook at 127.0.0.1 failed: it returned HTTP 404",
     ]
 
 
@@ -210,4 +211,4 @@ def test_full_disk_stops_tensorboard_metrics_but_not_alerts(said, tmp_path, monk
     attendant = Attendant(tmp_path, Sampler(None, None), Alerts(said.append, True, None, None), Full(), said.append)
     attendant.begin()
     attendant.end()
-    assert [line.partition(":")[0] for line in said] == ["weights", "no more metrics are written for TensorBoard"]
+    assert [line.partition(":")[0] for line in said] == ["weights", "metrics are no longer written for TensorBoard"]

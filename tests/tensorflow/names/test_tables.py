@@ -1,4 +1,4 @@
-"""The private names that oomph relies on: the installed Keras and TensorFlow have each of them."""
+"""The private names that oomph relies on: the installed Keras and TensorFlow have all of them."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_a_missing_name_disables_only_the_features_that_need_it(row, monkeypatch
 
 
 @pytest.mark.parametrize("cls", [Global, Attribute])
-def test_names_in_a_missing_module_are_reported_as_not_existing(cls):
+def test_names_in_a_missing_module_are_reported_as_nonexistent(cls):
     assert not cls("keras.src.trainers.gone", "anything", Feature.GUARD).exists()
     assert not cls("gone.altogether", "anything", Feature.GUARD).exists()
 
 
-def test_a_replaced_name_is_not_reported_missing():
+def test_replaced_name_is_not_reported_as_missing():
     module = "keras.src.trainers.epoch_iterator"
     assert Attribute(module, "_of_an_older_keras", Feature.RESUME, beside="_of_an_even_older_keras").exists()
     assert not Attribute(module, "_of_an_older_keras", Feature.RESUME, beside="EpochIterator").exists()
@@ -82,7 +82,7 @@ def test_an_attribute_is_found_under_its_alias(row, alias):
 
 
 @pytest.mark.parametrize(("row", "alias"), ATTRIBUTES, ids=lambda value: getattr(value, "name", value))
-def test_attribute_with_several_names_is_read_by_its_first(row, alias):
+def test_attribute_with_several_names_is_read_by_its_first_name(row, alias):
     holder = holding(**{alias: 1, row.name: 2})
     assert (row.of(holder), row.get(holder), row.name_on(holder)) == (2, 2, row.name)
     row.put(holder, 3)
@@ -119,7 +119,7 @@ def test_every_feature_has_a_row_and_a_description():
         assert feature.meaning
 
 
-def test_no_name_is_missing_from_the_installed_versions():
+def test_no_names_are_missing_from_the_installed_versions():
     assert support.missing() == ()
 
 
@@ -149,7 +149,7 @@ def _private_names_of(path: Path) -> set[str]:
         "reach/live",
     ],
 )
-def test_private_names_are_spelled_only_in_the_name_tables(room):
+def test_private_names_appear_only_in_the_name_tables(room):
     names = {name for row in PRIVATE for name in row.names if name.startswith("_") and name != "__version__"}
     for path in sorted((Path(oomph.__file__).parent / room).rglob("*.py")):
         if path.parent.name != "names":
@@ -157,7 +157,7 @@ def test_private_names_are_spelled_only_in_the_name_tables(room):
 
 
 def test_every_public_name_that_is_imported_exists():
-    """Types say nothing of Keras and TensorFlow, and an import within a function is met only when that runs."""
+    """Type checking does not cover Keras and TensorFlow, and a function's imports run only when it is called."""
     folder = Path(oomph.__file__).parent
     found = {
         (node.module, name.name)

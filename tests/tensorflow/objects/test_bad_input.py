@@ -1,4 +1,4 @@
-"""Objects that do not want to be looked at: bounded in time and size, in nobody's way, none of their code is run."""
+"""Uncooperative objects: bounded in time and size, never an obstacle, and none of their code runs."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_other_attributes_are_restored_despite_an_unusual_object(name):
 
 
 def test_values_are_restored_alongside_a_new_lock():
-    """A lock or the like that is made on the way is made by the new process as well."""
+    """The new process creates its own locks and similar objects along the way."""
     global GLOBAL_LOCK, GLOBAL_COUNT
 
     def make():
@@ -340,7 +340,7 @@ def test_the_walk_over_objects_stops_at_its_time_limit():
     assert graph.unseen
 
 
-def test_objects_left_out_at_the_time_limit_are_named():
+def test_objects_skipped_at_the_time_limit_are_reported_by_name():
     things = [Holder([n]) for n in range(10_000)]
     before = Picture.of([("root", things)], seconds=60)
     now = Picture.of([("root", things)], before, seconds=0)
@@ -363,7 +363,7 @@ def test_gigabyte_array_is_neither_read_nor_copied(array):
     assert left < 200 << 20
 
 
-def test_large_numbers_and_long_texts_are_examined_quickly():
+def test_large_numbers_and_long_strings_are_examined_quickly():
     spent, _, _ = looked_at(Holder([1 << 1_000_000, "x" * (1 << 24), b"x" * (1 << 24)]))
     assert spent < 10
 
@@ -430,7 +430,7 @@ def test_objects_changed_by_another_thread_do_not_break_the_walk():
         {"changed": {"a": ["int", "x"]}, "new": {}, "lost": []},
     ],
 )
-def test_a_malformed_document_is_a_value_error(document):
+def test_malformed_document_raises_value_error(document):
     with pytest.raises(ValueError, match=r".+"):
         Changes.from_json(document, {})
 
@@ -458,7 +458,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("value", HOSTILE, ids=str)
-def test_foreign_checkpoint_cannot_run_code_or_break_the_fit(value):
+def test_foreign_checkpoint_can_neither_run_code_nor_break_the_fit(value):
     holder = Holder([1])
     picture = Picture.of([("root", holder)])
     name = picture.contents["root"][0]

@@ -26,7 +26,7 @@ def test_only_descriptors_open_for_writing_are_recognised(tmp_path) -> None:
     assert not is_open_for_writing(writing)
 
 
-def test_a_counter_is_restored_but_the_open_descriptor_is_kept(tmp_path) -> None:
+def test_counter_is_restored_but_the_open_descriptor_is_kept(tmp_path) -> None:
     fd = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
     try:
         log, kind = Log(fd, written=0), instances.Instance()

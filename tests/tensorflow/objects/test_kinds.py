@@ -1,4 +1,4 @@
-"""Every kind of object: what changed in it comes back in a new process, in the objects that are there."""
+"""Every kind of object: its changes are restored in a new process, in the objects that exist there."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ CALLED = {
 
 
 @pytest.mark.parametrize("name", CALLED)
-def test_a_checkpoint_cannot_choose_a_callable_but_restores_its_siblings(resume, name):
+def test_checkpoint_cannot_choose_a_callable_but_its_siblings_are_restored(resume, name):
     before, after = CALLED[name]
 
     def change(holder):
@@ -425,7 +425,7 @@ def test_million_numpy_numbers_are_saved_compactly(resume):
     assert found.resumed.a == found.killed.a
 
 
-def test_a_new_array_is_restored_with_its_memory_order(resume):
+def test_new_array_is_restored_with_its_memory_order(resume):
     def put(holder):
         holder.a = [np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.arange(6.0).reshape(2, 3), np.array(1.5)]
 
@@ -508,7 +508,7 @@ def test_opaque_python_iterators_are_reported_as_lost(resume, make):
 
 
 @pytest.mark.parametrize("make", [lambda: tf.queue.FIFOQueue(10, [tf.float32])])
-def test_an_opaque_object_is_reported_as_lost_by_name(resume, make):
+def test_opaque_object_is_reported_by_name_as_lost(resume, make):
     found = resume(lambda: Holder(make()), do(lambda queue: queue.enqueue(1.0)))
     assert found.lost
     assert "FIFOQueue" in found.lost[0]
@@ -651,7 +651,7 @@ def test_closure_variables_are_restored_from_wrapped_functions(resume, wrapped):
     assert found.resumed.value[0].__closure__[1].cell_contents == [1, 2, 3, 4]
 
 
-def test_bound_methods_object_is_restored(resume):
+def test_object_of_a_bound_method_is_restored(resume):
     def make():
         entry = Entry(0, [])
         return Holder(entry.items.append)
@@ -720,7 +720,7 @@ def wandering():
         yield random.SystemRandom().random()
 
 
-def test_system_randomness_generator_is_moved_or_reported_as_lost(resume):
+def test_generator_using_system_randomness_is_moved_or_reported_as_lost(resume):
     def draws():
         while True:
             number = random.SystemRandom().random()
@@ -779,8 +779,8 @@ def test_any_nested_value_is_restored(resume, before, after):
     assert bare(found.resumed.value) == bare(after)
 
 
-def test_a_librarys_database_cache_is_not_restored(resume):
-    """A tuner's study continues in its database. Restoring an old cache would hide the newer trials."""
+def test_library_database_cache_is_not_restored(resume):
+    """A tuner's study continues in its database. Restoring an old cache would hide newer trials."""
     cached = type("_CachedStorage", (), {"__module__": "optuna.storages._cached_storage"})
     in_memory = type("InMemoryStorage", (), {"__module__": "optuna.storages._in_memory"})
 

@@ -1,4 +1,4 @@
-"""Objects of Keras and TensorFlow in the user's own: their variables, seeds, functions and positions."""
+"""Keras and TensorFlow objects inside the user's own: their variables, seeds, functions and positions."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def counting_function():
     return tf.function(function)
 
 
-def test_an_iterator_whose_state_grows_while_examined_is_restored(resume, monkeypatch):
+def test_iterator_whose_state_grows_during_examination_is_restored(resume, monkeypatch):
     saved, looks = DatasetIterator.array, []
 
     def take_three(holder):
@@ -165,7 +165,7 @@ def test_each_library_objects_state_is_restored(resume, name):
         assert shown(found.resumed.value) != shown(make())
 
 
-def test_late_built_optimizer_slots_are_restored(resume):
+def test_optimizer_slots_built_late_are_restored(resume):
     def make():
         variable = tf.Variable([1.0, 2.0])
         return Holder([variable, keras.optimizers.Adam(0.1)])
@@ -196,7 +196,7 @@ def test_objects_held_by_mapped_dataset_functions_are_found(resume):
 
 
 def test_a_function_called_in_a_graph_does_not_count_as_changed(resume):
-    """A trace of `tf.numpy_function` keeps what it made of the function as the function's attribute."""
+    """Tracing `tf.numpy_function` stores what it builds from the function as an attribute of that function."""
 
     def make():
         def called(x):

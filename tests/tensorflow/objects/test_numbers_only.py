@@ -1,4 +1,4 @@
-"""Objects and files in a process that has used a checkpoint of elsewhere: numbers only."""
+"""Objects and files in a process that used a checkpoint from elsewhere: only numbers are restored."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def _from_elsewhere(monkeypatch):
 
 @pytest.mark.parametrize("new", ["a word", b"bytes", (1, "a word"), np.array(["a word"])])
 @pytest.mark.parametrize("old", [NOTHING, "before", Among(("before", 1))], ids=["nothing", "text", "list"])
-def test_new_texts_are_refused(new, old):
-    with pytest.raises(RefusedError, match="a text, from a checkpoint"):
+def test_new_strings_are_refused(new, old):
+    with pytest.raises(RefusedError, match="text from a checkpoint"):
         admitted(new, old)
 
 
-def test_numbers_and_texts_of_this_process_are_admitted():
+def test_numbers_and_strings_from_this_process_are_accepted():
     for new, old in ((1.5, 2), ("before", "before"), (("a", 2), Among(("a", "b"))), (None, "before"), ("", "before")):
         assert admitted(new, old) == new
 
 
-def test_functions_stay_where_they_are(resume):
+def test_functions_cannot_be_moved_or_removed(resume):
     with pytest.raises(RefusedError, match="in a container"):
         admitted(print, Among((print, max)))
     for make, change in (
@@ -37,7 +37,7 @@ def test_functions_stay_where_they_are(resume):
     ):
         restored = resume(make, change)
         assert list(restored.resumed) == list(make())
-        assert "was not written in this place" in restored.lost[0]
+        assert "was not written here" in restored.lost[0]
 
 
 class Keep:
@@ -53,5 +53,5 @@ class Remove:
 def test_object_of_another_class_is_refused():
     assert isinstance(admitted(Keep(), Keep()), Keep)
     for old in (Keep(), NOTHING, Among((1, Keep()))):
-        with pytest.raises(RefusedError, match="of another class"):
+        with pytest.raises(RefusedError, match="of a different class"):
             admitted(Remove(), old)

@@ -1,4 +1,4 @@
-"""Tables of pandas: what a callback has collected in one is there again after a restart."""
+"""pandas tables: what a callback collects in one is there again after a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint whose author wants more than a resumed training: nothing that it says is run, called, or written to."""
+"""A checkpoint by an attacker: nothing it contains is run, called, or used as a path to write to."""
 
 from __future__ import annotations
 
@@ -324,7 +324,7 @@ def test_a_checkpoint_cannot_set_attributes_defining_class_behaviour(name):
 
 
 @pytest.mark.parametrize("kind", ["Runner", "Hashed", "Iterated", "nowhere", "Mine", "Watching"])
-def test_objects_that_run_code_by_themselves_are_not_created(kind):
+def test_objects_that_run_code_on_their_own_are_not_created(kind):
     callback = script()
     numbers = key_of(picture(callback), callback.held["numbers"])
     new = {"new": ("instance", (f"{__name__}:{kind}", "command", "touch ran"))}
@@ -351,7 +351,7 @@ def test_types_outside_the_script_are_not_created(path):
 
 @pytest.mark.parametrize("tag", ["variable", "tensor", "tensorflow random", "array"])
 def test_numeric_objects_are_created_only_from_numbers(tag):
-    """`tf.Variable` calls a function that it is given."""
+    """`tf.Variable` calls any function that it is given."""
     callback = script()
     numbers = key_of(picture(callback), callback.held["numbers"])
     for content in (DANGER, ("ref", key_of(picture(callback), callback.held["iterated"])), ("list", 1), 5, "x"):
@@ -364,8 +364,8 @@ def test_numeric_objects_are_created_only_from_numbers(tag):
 
 @pytest.mark.parametrize("is_of_elsewhere", [False, True])
 @pytest.mark.parametrize("holder", ["words", "tensor", "table", "frame", "objects", "numbers", "buffer", "bytes"])
-def test_only_a_checkpoint_of_this_place_brings_texts(monkeypatch, holder, is_of_elsewhere):
-    """The script may open or run the texts that it keeps in any of them."""
+def test_only_a_local_checkpoint_restores_strings(monkeypatch, holder, is_of_elsewhere):
+    """The script may open or run any of the strings it stores."""
     pandas = pytest.importorskip("pandas")
     callback, other = script(), script()
     for each in (callback, other):
@@ -389,7 +389,7 @@ def test_only_a_checkpoint_of_this_place_brings_texts(monkeypatch, holder, is_of
     assert (lost != []) is is_of_elsewhere, lost
 
 
-def test_packed_list_of_texts_is_refused():
+def test_packed_list_of_strings_is_refused():
     callback = script()
     texts = np.array([b"/etc/passwd", b"touch x"]).tobytes()
     listed = key_of(picture(callback), callback.held["numbers"])
@@ -397,11 +397,11 @@ def test_packed_list_of_texts_is_refused():
     assert callback.held["numbers"] == [1, 2, 3]
 
 
-def test_function_of_an_instance_is_not_removed_where_its_class_has_another():
+def test_instance_function_is_not_removed_if_its_class_defines_another():
     callback = script()
     callback.on_epoch_end = lambda epoch, logs=None: None
     held = picture(callback).contents["callback"][0]
-    assert "lacks a function" in restored(callback, {"callback": (held, "seen", 5)})[0]
+    assert "a function is missing from it" in restored(callback, {"callback": (held, "seen", 5)})[0]
     assert "on_epoch_end" in vars(callback)
 
 
@@ -409,8 +409,8 @@ def test_function_of_an_instance_is_not_removed_where_its_class_has_another():
 
 
 @pytest.mark.parametrize("place", [625, 10**6, -1, 2**31])
-def test_a_position_beyond_a_random_generators_buffer_is_refused(place):
-    """NumPy does not check it, and would read the memory behind the buffer."""
+def test_position_beyond_a_random_generators_buffer_is_refused(place):
+    """NumPy does not check the position and would read memory beyond the buffer."""
     callback = script()
     callback.held["twister"] = np.random.Generator(np.random.MT19937(1))
     callback.held["philox"] = np.random.Generator(np.random.Philox(1))
@@ -458,7 +458,7 @@ def test_content_with_a_false_declared_size_is_refused(name, content):
         assert restored(callback, {key: content}, arrays={key: bytes(24)}) != []
 
 
-def test_a_changed_pointer_is_reported_as_lost_by_name():
+def test_changed_pointer_is_reported_by_name_as_lost():
     callback = script()
     before = picture(callback)
     callback.held["address"].value = 5
@@ -694,7 +694,7 @@ def test_unaltered_document_is_fully_restored():
 
 @QUICK
 @given(st.data())
-def test_restoring_random_content_runs_no_code(data):
+def test_restoring_random_content_does_not_run_code(data):
     check_anything(data)
 
 
@@ -704,7 +704,7 @@ TABLES = pytest.mark.parametrize("table", ["changed", "new"])
 @TABLES
 @QUICK
 @given(data=st.data())
-def test_restoring_a_document_with_one_change_runs_no_code(data, table):
+def test_restoring_a_document_with_one_change_does_not_run_code(data, table):
     check_mutation(data, table)
 
 
@@ -712,7 +712,7 @@ def test_restoring_a_document_with_one_change_runs_no_code(data, table):
 @pytest.mark.timeout(900)
 @settings(QUICK, max_examples=10_000)
 @given(st.data())
-def test_restoring_ten_thousand_random_contents_runs_no_code(data):
+def test_restoring_ten_thousand_random_contents_does_not_run_code(data):
     check_anything(data)
 
 
@@ -721,12 +721,12 @@ def test_restoring_ten_thousand_random_contents_runs_no_code(data):
 @TABLES
 @LONG
 @given(data=st.data())
-def test_restoring_five_thousand_documents_with_one_change_runs_no_code(data, table):
+def test_restoring_five_thousand_altered_documents_does_not_run_code(data, table):
     check_mutation(data, table)
 
 
 def test_a_checkpoint_cannot_make_many_copies_of_one_array():
-    """A few bytes in a manifest name an array of megabytes: a list of them would fill the memory."""
+    """A few bytes in a manifest refer to megabytes of array: a list of such references would fill the memory."""
     callback = script()
     key = key_of(picture(callback), callback.held["numbers"])
     many = (None, *[("large", "f", "<f8", (1000,))] * 700)
@@ -735,7 +735,7 @@ def test_a_checkpoint_cannot_make_many_copies_of_one_array():
     assert callback.held["numbers"] == [1, 2, 3]
 
 
-def test_long_bytes_cannot_be_shared_by_two_objects():
+def test_long_byte_strings_cannot_be_shared_by_two_objects():
     new = {f"n{number}": ["bytearray", ["apart", 0]] for number in range(2)}
     with pytest.raises(ValueError, match="missing"):
         Changes.from_json({"changed": {}, "new": new, "lost": []}, {}, [b"a" * 1000])

@@ -1,4 +1,4 @@
-"""Objects of Python's standard library that do not show what they hold, and files that the user's code holds open."""
+"""Standard library objects that hide their content, and files that the user's code keeps open."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_changed_in_memory_database_is_reported_as_lost(make):
     assert len(lost) == 1
 
 
-def test_a_database_in_a_file_is_not_treated_as_training_state(tmp_path):
+def test_file_based_database_is_not_treated_as_training_state(tmp_path):
     def write(connection):
         connection.execute("insert into seen values (1)")
         connection.commit()
@@ -129,7 +129,7 @@ def test_buffered_writes_are_flushed_before_they_are_recorded(tmp_path):
         assert (tmp_path / "log.txt").read_text() == "in the buffer"
 
 
-def test_open_file_is_read_on_from_its_position(tmp_path):
+def test_reading_an_open_file_continues_at_its_position(tmp_path):
     (tmp_path / "data.bin").write_bytes(b"abcdef")
     with open(tmp_path / "data.bin", "rb") as first, open(tmp_path / "data.bin", "rb") as second:
         picture = Picture.of([("callback", Log(first))])
@@ -139,7 +139,7 @@ def test_open_file_is_read_on_from_its_position(tmp_path):
         assert second.read() == b"ef"
 
 
-def test_a_log_too_large_to_keep_is_reported_as_lost(tmp_path, monkeypatch):
+def test_log_that_is_too_large_to_keep_is_reported_as_lost(tmp_path, monkeypatch):
     monkeypatch.setattr("oomph.objects.standard_kinds._LARGEST_FILE", 3)
     found, lost = resumed(tmp_path, "w", "", "1234\n")
     assert (found, len(lost)) == ("next\n", 1)

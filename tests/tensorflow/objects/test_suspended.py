@@ -1,4 +1,4 @@
-"""Python generators put where those of another process were."""
+"""Python generators moved to where those of another process were."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def put(live, other):
 
 
 @pytest.mark.parametrize("steps", range(4))
-def test_moved_coroutine_continues_like_its_original(steps):
+def test_moved_coroutine_continues_like_the_original(steps):
     other, live = controller(), advanced(controller, [1.0] * steps)
     next(other)
     for loss in LOSSES[:3]:
@@ -131,7 +131,7 @@ def test_only_coroutines_are_recognised_as_receiving_values():
     assert not generators.receives(looping())
 
 
-def test_a_generator_that_has_ended_or_is_running_is_not_moved():
+def test_exhausted_or_running_generator_is_not_moved():
     ended = looping()
     list(ended)
     assert not generators.can_be_put_at(ended, 0)
@@ -206,7 +206,7 @@ def test_an_unmovable_coroutine_is_reported_as_lost_and_still_works():
 
     _, second, lost = given_back(lambda: {"fed": fed()}, feed, now=lambda made: next(made["fed"]))
     assert len(lost) == 1
-    assert "values are sent to" in lost[0]
+    assert "receives values through send()" in lost[0]
     assert second["fed"].send(5) == 1, "nobody has sent it anything"
 
 

@@ -1,4 +1,4 @@
-"""Values as tuples and as JSON, and back; what is named is only taken if it is what was meant."""
+"""Values as tuples, to JSON and back; anything referred to by name is accepted only if it is what was meant."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_kind_of_float_survives_json_exactly(number):
 @pytest.mark.parametrize(
     "document", [["what"], ["bytes"], ["bytes", "a", "b"], ["bytes", "!"], ["int", "x"], ["float", "x"], []]
 )
-def test_a_malformed_encoding_is_a_value_error(document):
+def test_malformed_encoding_raises_value_error(document):
     with pytest.raises(ValueError, match=r".+"):
         values.from_json(document)
 
@@ -102,7 +102,7 @@ def test_unknown_values_are_found_at_any_depth():
 @pytest.mark.parametrize(
     "dtype", ["float32", "bfloat16", "int64", "bool", "complex64", "<U3", "S5", "float8_e4m3fn", "M8[ns]"]
 )
-def test_every_dtype_is_recovered_from_its_text(dtype):
+def test_every_dtype_is_recovered_from_its_string_form(dtype):
     try:
         found = np.dtype(dtype)
     except TypeError:

@@ -1,4 +1,4 @@
-"""What is reached from the roots, under names that are the same in every attempt, and where the walk stops."""
+"""What the walk reaches from the roots, under names that are the same in every attempt, and where it stops."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def keys(*roots):
     return set(walk(roots).nodes)
 
 
-def test_an_object_is_named_by_its_shortest_path():
+def test_object_is_named_after_its_shortest_path():
     shared = [1]
     found = keys(("one", Thing(Thing(Thing(shared)))), ("other", [shared]))
     assert "other[0]" in found
@@ -74,7 +74,7 @@ def test_separately_saved_objects_are_known_but_not_examined():
     assert graph.nodes["root[0]"].kind is OPAQUE
 
 
-def test_later_walk_keeps_names_and_gives_new_objects_unused_ones():
+def test_later_walk_keeps_names_and_gives_new_objects_unused_names():
     things = [[1], [2]]
     before = walk([("root", things)])
     first = things.pop(0)
@@ -108,9 +108,9 @@ def test_every_kind_is_found_by_its_tag(thing):
     assert type(kind_of_tag(kind.tag)) is type(kind)
 
 
-def test_an_unknown_tag_is_a_value_error():
+def test_unknown_tag_raises_value_error():
     for tag in ("", "nothing", "library object"):
-        with pytest.raises(ValueError, match="no kind of objects"):
+        with pytest.raises(ValueError, match="unknown kind of object"):
             kind_of_tag(tag)
 
 

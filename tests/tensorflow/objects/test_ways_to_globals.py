@@ -1,4 +1,4 @@
-"""A global that changes is found whichever way a function reaches it, and settings beside it are the script's."""
+"""A changed global is found however a function reaches it, and settings next to it stay the script's."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Answering:
         pytest.fail(f"asked for {name}")
 
 
-def test_finding_the_function_behind_a_decorator_runs_no_code():
+def test_finding_the_function_behind_a_decorator_does_not_run_code():
     kept_by_hand = functools.lru_cache(len)
     kept_by_hand.__wrapped__ = Answering()
     assert wrapped_by(kept_by_hand) is None

@@ -25,7 +25,7 @@ def test_wrongly_shaped_data_is_reported_with_both_shapes() -> None:
     with pytest.raises(ExamineError) as caught:
         subject.build(model, batch)
     said = str(caught.value)
-    assert said.startswith("the model cannot be built with these data: ValueError: Input 0")
+    assert said.startswith("the model cannot be built with this data: ValueError: Input 0")
     assert "28" in said
     assert "(16, 30)" in said
     assert "Exception encountered" not in said
@@ -50,8 +50,8 @@ def test_model_larger_than_the_machines_memory_is_reported() -> None:
     with pytest.raises(ExamineError) as caught:
         subject.build(model, (tf.zeros([4, 3]), tf.zeros([4, 1])))
     assert str(caught.value) == (
-        "the model with its optimizer is larger than the free memory of this machine: plan on one with more memory, or "
-        "a smaller model (OOM when allocating tensor with shape[60000,100000])"
+        "the model and its optimizer are larger than this machine's free memory: plan on a machine with more memory, "
+        "or plan a smaller model (OOM when allocating tensor with shape[60000,100000])"
     )
 
 

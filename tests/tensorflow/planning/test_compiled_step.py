@@ -1,4 +1,4 @@
-"""The engine `xla-gpu`: with XLA's compiler where it is installed, and without it."""
+"""The `xla-gpu` engine: with XLA's compiler if it is installed, and without it."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_saver_is_estimated_from_the_compiled_step_if_time_is_short(scripted, mo
     found, figures = savers_of(step)
     assert scripted == [16]
     share = figures.peak(16).expected / step.engine.at(16).peak.expected
-    for name in ("SGD instead", "train the head only"):
+    for name in ("SGD instead", "train only the head"):
         assert found[name].basis == "estimated"
         assert found[name].peak.expected < figures.peak(16).expected
     assert share > 0
@@ -144,7 +144,7 @@ def test_micro_batch_savings_are_derived_from_the_compiled_step(scripted) -> Non
 def test_fit_arrays_are_added_to_the_compiled_step(scripted) -> None:
     step = step_of(network())
     without, _ = planned(step)
-    data = (Item("arrays given to fit", Interval(5, 5, 5), "counted"),)
+    data = (Item("arrays passed to fit", Interval(5, 5, 5), "counted"),)
     found, _ = planned(replace(step, data=data))
     assert found.peak(16).expected == without.peak(16).expected + 5
     assert found.items(16)[-1:] == data
@@ -204,11 +204,11 @@ def test_a_plan_without_a_gpu_gives_the_reason_for_not_compiling(scripted, monke
     step = step_of(network())
     figures, said = with_xla(Simulated(step.engine, None), FittingVerdict(None, True, 0), step, (16,))
     assert figures.name == "graph"
-    assert said.not_compiled == (missing or "oomph asks XLA's compiler once a GPU is named")
+    assert said.not_compiled == (missing or "oomph consults XLA's compiler once a GPU is specified")
     assert not scripted
 
 
-def test_a_training_without_xla_is_simulated(scripted) -> None:
+def test_training_without_xla_is_simulated(scripted) -> None:
     step = step_of(network())
     said = FittingVerdict(limit_of(CARD), False, step.engine.held.total)
     figures, _ = with_xla(Simulated(step.engine, said.device), said, step, (16,))
@@ -228,7 +228,7 @@ def test_step_that_xla_cannot_compile_is_reported() -> None:
         serialized(model, spec, 16, 16)
 
 
-def test_serializing_a_step_uses_the_requested_size_and_runs_nothing() -> None:
+def test_step_is_serialized_at_the_requested_size_without_running_anything() -> None:
     model = network()
     step = step_of(model)
     small, large = (serialized(model, samples.specification(step.batch), 16, size) for size in (16, 48))

@@ -1,4 +1,4 @@
-"""The engine against real steps: what it predicts beside what TensorFlow's allocator counts in the same process."""
+"""The engine compared with real steps: its prediction and what TensorFlow's allocator counts in the same process."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Chosen(layers.Layer):
         return tf.boolean_mask(x, x[:, 0] > 0)
 
 
-def test_a_data_dependent_size_is_assumed_and_reported() -> None:
+def test_data_dependent_size_is_assumed_and_reported() -> None:
     def make():
         inputs = keras.Input((64,))
         chosen = Chosen()(layers.Dense(256)(inputs))
@@ -101,7 +101,7 @@ def test_a_data_dependent_size_is_assumed_and_reported() -> None:
         return compiled(model), (tf.zeros([4, 64]), tf.zeros([1, 1]))
 
     found = engine(make)
-    assert any("is assumed to be that of its largest input" in text for text in found.unknown)
+    assert any("is assumed to be as large as its largest input" in text for text in found.unknown)
     peak = found.at(64).peak
     assert peak.high > 1.4 * peak.low
 
@@ -110,7 +110,7 @@ def tf_mean(x):
     return layers.Lambda(lambda value: tf.reduce_mean(value, keepdims=True), output_shape=(1,))(x)
 
 
-def test_planning_with_frozen_layers_needs_less_and_restores_the_model() -> None:
+def test_plan_with_frozen_layers_needs_less_and_the_model_is_restored() -> None:
     model, batch = convolutions()
     model._symbolic_build(data_batch=batch)
     model.optimizer.build(model.trainable_variables)
@@ -124,7 +124,7 @@ def test_planning_with_frozen_layers_needs_less_and_restores_the_model() -> None
     assert model.optimizer is optimizer
 
 
-def test_planning_in_half_precision_needs_less_and_restores_the_model() -> None:
+def test_plan_in_half_precision_needs_less_and_the_model_is_restored() -> None:
     model, batch = convolutions()
     model._symbolic_build(data_batch=batch)
     model.optimizer.build(model.trainable_variables)
@@ -178,7 +178,7 @@ print(json.dumps({"engine": found.name, "truth": truth, "low": peak.low, "expect
 
 @pytest.mark.slow
 def test_a_prediction_corrected_by_real_steps_is_close_to_the_measured_memory() -> None:
-    """Under the allocator that GPUs use, in a process of its own, beside a real step of another size."""
+    """With the allocator used on GPUs, in a separate process, next to a real step of another size."""
     environ = os.environ | {
         "CUDA_VISIBLE_DEVICES": "-1", "TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "2000",
         "TF_ENABLE_ONEDNN_OPTS": "0", "PYTHONPATH": str(Path(__file__).parent),
@@ -254,8 +254,8 @@ def test_never_called_model_is_planned_by_its_train_step() -> None:
     assert f"{sum(int(np.prod(each.shape)) for each in model.weights):,} parameters" in subject.in_words(model)
 
 
-def test_optimizer_that_no_step_uses_is_neither_named_nor_counted() -> None:
-    """Keras' `compile()` creates one where a custom `train_step` has its own."""
+def test_unused_optimizer_is_neither_mentioned_nor_counted() -> None:
+    """Keras' `compile()` creates one even if a custom `train_step` has its own."""
     model, batch = Adversarial(), (tf.zeros([4, 32]),)
     model.compile(keras.optimizers.Adam(), keras.optimizers.SGD())
     subject.build(model, batch)
@@ -283,11 +283,14 @@ def adversarial() -> tuple[keras.Model, tuple[tf.Tensor]]:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (adversarial, "its second optimizer needs what the first has updated; --allow-smaller-batch trains on"),
+        (
+            adversarial,
+            "its second optimizer depends on weights that the first one updated; --allow-smaller-batch trains on",
+        ),
         (centred, "the update depends on which samples share a batch"),
     ],
 )
-def test_micro_batches_that_a_run_refuses_are_not_advised(make, reason: str) -> None:
+def test_micro_batches_that_a_run_refuses_are_not_suggested(make, reason: str) -> None:
     model, batch = make()
     subject.build(model, batch)
     engine = engine_for(model, batch, lambda text: None, runs=False)
@@ -301,7 +304,7 @@ def test_micro_batches_that_a_run_refuses_are_not_advised(make, reason: str) -> 
     assert saver.changes == f"not planned, since oomph run does not split this batch: {refused}"
 
 
-def test_micro_batches_are_advised_unless_a_probe_shows_a_reason_not_to() -> None:
+def test_micro_batches_are_suggested_unless_a_probe_finds_a_reason_not_to() -> None:
     scaled = keras.Sequential([keras.Input((4,)), layers.Lambda(lambda x: 2 * x), layers.Dense(1)])
     for model, (x, y) in ((compiled(scaled), centred()[1]), centred()):
         zeros = (tf.zeros_like(x), tf.zeros_like(y))
@@ -316,8 +319,8 @@ def test_micro_batches_are_advised_unless_a_probe_shows_a_reason_not_to() -> Non
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
-        ([keras.layers.Dense(8)], "nothing changes in the training but its rounding and its time"),
-        ([keras.layers.Dense(8), keras.layers.BatchNormalization()], "BatchNormalization sees each part alone"),
+        ([keras.layers.Dense(8)], "only rounding and time change"),
+        ([keras.layers.Dense(8), keras.layers.BatchNormalization()], "BatchNormalization sees only one part at a time"),
         ([keras.layers.Lambda(lambda x: x - tf.reduce_mean(x, 0))], "oomph compares the result"),
     ],
 )
@@ -348,7 +351,7 @@ def test_requested_sizes_are_run_if_memory_and_time_allow(monkeypatch: pytest.Mo
     assert slow.ran == (1, 2, 3), "a step of five would take longer than half a minute"
 
 
-def test_sizes_run_in_increasing_order_and_planned_ones_in_several_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sizes_run_in_ascending_order_and_planned_ones_in_several_op_orders(monkeypatch: pytest.MonkeyPatch) -> None:
     model, batch = dense()
     subject.build(model, batch)
     ran: list[int] = []

@@ -58,7 +58,7 @@ def test_a_micro_batch_is_never_larger_than_the_batch() -> None:
     assert 0 < narrow.micro_batch < narrow.max_batch < 32
 
 
-def test_no_micro_batch_is_planned_where_a_run_refuses_them() -> None:
+def test_micro_batches_are_not_planned_where_a_run_refuses_them() -> None:
     asked: list[str] = []
     refused = made(30 * MIB, refused=lambda: asked.append("") or "coupled")
     assert (refused.micro_batch, refused.max_batch, asked) == (None, made(30 * MIB).max_batch, [""])
@@ -85,7 +85,7 @@ def test_the_curve_ends_at_the_largest_size_tried() -> None:
     assert made(None).curve[-1][0] == 32
 
 
-def test_size_doubts_appear_in_the_notes_and_leave_the_plan_open() -> None:
+def test_doubts_about_sizes_appear_in_the_notes_and_leave_the_plan_open() -> None:
     plan = made(GIB, doubt="the data leave it open", sizes=OpenSizes("the data leave it open", "A note."))
     assert plan.notes[:2] == ("The data leave it open.", "A note.")
     assert plan.why_open == "the data leave it open"
@@ -104,8 +104,8 @@ def test_memory_held_by_the_script_is_included_in_the_predicted_peak() -> None:
     assert on_gpu.peak(8).expected == 18 * MIB + 3 * MIB + 5 * MIB
     assert on_pool.peak(8).low - on_gpu.peak(8).low == 6 * MIB, "whether the rest lies on a GPU is not known"
     added = {item.name: (item.size.low, item.size.high, item.basis) for item in on_gpu.items(8)}
-    assert added["arrays given to fit"] == (3 * MIB, 3 * MIB, "counted")
-    assert added["other memory of the script"] == (0, 5 * MIB, "assumed")
+    assert added["arrays passed to fit"] == (3 * MIB, 3 * MIB, "counted")
+    assert added["other memory held by the script"] == (0, 5 * MIB, "assumed")
     assert not data_on(None, [MIB], MIB)
     assert not data_on(gpu, [], 0)
 
@@ -117,7 +117,7 @@ def test_a_replica_needs_memory_for_its_share_of_the_batch() -> None:
     assert (shared.batch, shared.replicas) == (32, 4)
 
 
-def test_max_batch_is_for_all_replicas_and_micro_batch_for_one() -> None:
+def test_max_batch_covers_all_replicas_and_micro_batch_only_one() -> None:
     shared, alone = made(60 * MIB, replicas=PlannedReplicas(4)), made(60 * MIB)
     assert shared.max_batch % 4 == 0
     assert shared.max_batch // 4 <= alone.max_batch
@@ -134,7 +134,7 @@ def test_estimates_without_a_real_step_have_wider_bounds() -> None:
 
 
 def test_replicas_on_the_cpu_share_its_pool() -> None:
-    """All CPU devices take their memory from one allocator."""
+    """All CPU devices allocate from the same pool."""
     plan = made(4 * GIB, replicas=PlannedReplicas(3), is_gpu=False)
     one = made(4 * GIB, replicas=PlannedReplicas(3)).estimates[0].peak
     (item,) = [item for item in plan.items if item.name == "2 more replicas"]
@@ -143,7 +143,7 @@ def test_replicas_on_the_cpu_share_its_pool() -> None:
     assert plan.max_batch < made(4 * GIB, replicas=PlannedReplicas(3)).max_batch
 
 
-def test_nccl_buffers_are_counted_only_with_several_cards() -> None:
+def test_nccl_buffers_are_counted_only_with_several_gpus() -> None:
     assert "NCCL buffers" in [item.name for item in made(4 * GIB, replicas=PlannedReplicas(2), is_card=True).items]
     assert "NCCL buffers" not in [item.name for item in made(4 * GIB, is_card=True).items]
 

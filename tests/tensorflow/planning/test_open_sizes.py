@@ -1,4 +1,4 @@
-"""Sizes that model and data leave open are named, and are doubtful where other batches may have others."""
+"""Sizes left open by model and data are reported, and are doubtful if other batches may differ in them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_sizes_that_may_differ_between_batches_make_a_plan_doubtful(model, data)
 
 
 @pytest.mark.parametrize("data", [np.zeros((9, 58, 3)), tf.zeros([9, 58, 3]), [np.zeros((9, 58, 3))], dataset(58)])
-def test_a_size_left_open_only_by_the_model_is_mentioned_in_a_note(data) -> None:
+def test_size_left_open_only_by_the_model_is_mentioned_in_a_note(data) -> None:
     found = open_sizes(sequence(None), data, BATCH)
     assert not found.doubt
     assert "shape (58, 3), as in the data" in found.note

@@ -1,4 +1,4 @@
-"""The engine `probe` with a GPU that is scripted: what real steps say is believed, and nothing beyond it."""
+"""The `probe` engine with a scripted GPU: what real steps show is believed, and nothing beyond it."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_memory_items_add_up_and_state_their_basis(step, is_xla, size) -> None:
     assert together(item.size for item in items.values()).expected == figures.peak(size).expected
     assert together(item.size for item in items.values()).high == figures.peak(size).high
     assert items["weights"].basis == "counted"
-    assert items["arrays given to fit, and other memory of the script"].size.expected == MIB
+    assert items["arrays passed to fit, and other memory held by the script"].size.expected == MIB
     last = figures.items(size)[-1]
     assert last.basis == ("measured" if size in (64, 4096) else "estimated")
 
@@ -167,7 +167,7 @@ def kept(step: ModelStep, is_xla: bool = False) -> ProbeRecord:
 
 
 @pytest.mark.parametrize("is_xla", [False, True])
-def test_an_earlier_measurement_is_reused_for_the_same_training(step, is_xla) -> None:
+def test_earlier_measurement_is_reused_for_the_same_training_run(step, is_xla) -> None:
     again = step_of(network())
     said = verdict(again, is_xla)
     found = with_kept(Simulated(again.engine, said.device), said, again, [kept(step, is_xla)])
@@ -184,13 +184,13 @@ def test_an_earlier_measurement_is_reused_for_the_same_training(step, is_xla) ->
 @pytest.mark.parametrize(
     ("other", "is_xla"), [((257, "adam"), False), ((256, "sgd"), False), ((256, "adam"), True)]
 )  # fmt: skip
-def test_an_earlier_measurement_is_not_used_for_another_training(step, other, is_xla) -> None:
+def test_earlier_measurement_is_not_used_for_a_different_training_run(step, other, is_xla) -> None:
     one = step_of(network(*other))
     said = verdict(one, is_xla)
     assert with_kept(Simulated(one.engine, said.device), said, one, [kept(step)]) is None
 
 
-def test_measurements_of_other_trainings_only_widen_the_bounds(step) -> None:
+def test_measurements_of_other_training_runs_only_widen_the_bounds(step) -> None:
     other = step_of(network(512))
     plain = Simulated(other.engine, limit_of(CARD))
     widened = Simulated(other.engine, limit_of(CARD), evidence=evidence([kept(step)], False))

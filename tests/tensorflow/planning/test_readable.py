@@ -1,4 +1,4 @@
-"""Pipelines with large buffers are read with small ones; nothing is written, and the rest is what it was."""
+"""Pipelines with large buffers are read with small ones; nothing is written, and the rest stays the same."""
 
 from __future__ import annotations
 

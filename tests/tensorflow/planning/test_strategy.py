@@ -116,8 +116,8 @@ def test_a_model_under_a_strategy_can_be_planned_from_python(child) -> None:
     assert most % 2 == 0
 
 
-def test_absent_gpus_are_planned_like_present_ones(child) -> None:
-    """Their variables are on the CPU, and so is their update, in the same place for all replicas."""
+def test_absent_gpus_are_planned_for_like_present_ones(child) -> None:
+    """All replicas' variables, and their updates, are placed on the CPU."""
     here, absent = child[0], child[3]
     assert absent["foreign"] == []
     assert absent["arrived"] < 100
@@ -135,7 +135,7 @@ def test_only_one_copy_of_weights_and_slots_is_counted(told) -> None:
         assert each["slots"] == pytest.approx(2 * WEIGHTS, rel=0.02)
 
 
-def test_program_contains_no_operations_of_other_replicas(told) -> None:
+def test_program_does_not_contain_other_replicas_operations(told) -> None:
     for each in told:
         assert each["foreign"] == []
         assert each["updates"] == 4, "each variable once"
@@ -156,7 +156,7 @@ def test_gradients_of_other_replicas_arrive_on_the_reducing_device(told) -> None
     assert WEIGHTS <= to_one_device["arrived"] < 1.1 * WEIGHTS
 
 
-def test_a_replacement_optimizer_belongs_to_the_strategy(told) -> None:
+def test_replacement_optimizer_belongs_to_the_strategy(told) -> None:
     collective, _ = told
     assert collective["copies"] == [2], "its slots are on each device"
     assert collective["sgd_reduced"] == [WEIGHTS]
@@ -189,7 +189,7 @@ def mirrored(replicas: int, devices: int) -> Any:
 def test_strategies_without_one_model_per_local_replica_are_refused() -> None:
     strategy.check(mirrored(2, 2), "fit")
     strategy.check(SimpleNamespace(num_replicas_in_sync=1), "train_on_batch")
-    with pytest.raises(ExamineError, match="SimpleNamespace with several replicas is not planned"):
+    with pytest.raises(ExamineError, match="SimpleNamespace with several replicas cannot be planned"):
         strategy.check(SimpleNamespace(num_replicas_in_sync=2), "fit")
     with pytest.raises(ExamineError, match="several workers"):
         strategy.check(mirrored(4, 2), "fit")
@@ -207,7 +207,7 @@ def test_a_single_local_replica_gets_a_note_about_several_gpus() -> None:
 
 
 def test_xla_is_assumed_off_under_a_strategy_unless_requested() -> None:
-    """Keras: `_resolve_auto_jit_compile`. Without a strategy, it is on."""
+    """See `_resolve_auto_jit_compile` in Keras. Without a strategy, XLA is on."""
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
         shared = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
     alone = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])

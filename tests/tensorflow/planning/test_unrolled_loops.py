@@ -1,4 +1,4 @@
-"""Loops of a graph, iteration by iteration: what the forward pass keeps for the backward pass, and for how long."""
+"""Graph loops, iteration by iteration: what the forward pass keeps for the backward pass, and for how long."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_keras_layer_is_unrolled_forwards_and_backwards() -> None:
     assert len(iterations) == 2 * STEPS
 
 
-def test_a_loop_with_a_data_dependent_end_is_estimated_and_reported() -> None:
+def test_loop_with_a_data_dependent_end_is_estimated_and_reported() -> None:
     def step(x):
         return tf.while_loop(lambda i, h: tf.reduce_sum(h) < 100.0, lambda i, h: (i + 1, h + x), (0, x))[1]
 
@@ -119,7 +119,7 @@ def test_an_update_is_recognised_by_its_optimizer_scope(name, is_update) -> None
 
 
 @pytest.mark.parametrize("is_scaled", [False, True])
-def test_a_peak_during_the_update_is_attributed_to_it(is_scaled) -> None:
+def test_peak_during_the_update_is_attributed_to_the_update(is_scaled) -> None:
     model = keras.Sequential([keras.Input((256,)), layers.Dense(512), layers.Dense(512), layers.Dense(10)])
     adam = keras.optimizers.Adam()
     model.compile(keras.optimizers.LossScaleOptimizer(adam) if is_scaled else adam, "mse", jit_compile=False)

@@ -1,4 +1,4 @@
-"""Eager draws without a seed are the same in every attempt, and continue where they were."""
+"""Unseeded eager draws are the same in every attempt, and continue from where they were."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_drawn_numbers_follow_the_requested_distribution(attempt):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_unusual_arguments_of_random_kernels_behave_as_in_tensorflow(attempt, compiled):
+def test_unusual_arguments_to_random_kernels_behave_as_in_tensorflow(attempt, compiled):
     attempt(ONE)
     wrap = tf.function if compiled else (lambda call: call)
     assert wrap(lambda: tf.random.shuffle(7))() == 7, "a single number has no rows"

@@ -1,4 +1,4 @@
-"""Some rows of random numbers are those of the whole, without the whole being drawn."""
+"""Some rows of random numbers match those of the whole draw without drawing the whole."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def drawn_by(draw, start, part, whole):
     return sizes[-1]
 
 
-def test_a_part_draws_only_the_random_numbers_of_its_samples(monkeypatch):
+def test_part_draws_only_the_random_numbers_for_its_own_samples(monkeypatch):
     def draw():
         tf.random.stateless_uniform([4, 1000], [1, 2])
 

@@ -1,4 +1,4 @@
-"""The random numbers of a part are those that its samples get in the whole batch."""
+"""A part draws the same random numbers that its samples get in the whole batch."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_each_trace_records_its_batch_dependent_draws():
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (3,), (1, 5), ()])
-def test_statically_shaped_draw_is_the_same_in_a_part(shape):
+def test_draw_with_a_static_shape_is_the_same_in_a_part(shape):
     expected = np.asarray(keras.random.normal(shape, seed=3))
     np.testing.assert_array_equal(of_part(lambda x: keras.random.normal(shape, seed=3), 2, 4), expected)
 
@@ -124,7 +124,7 @@ def test_hidden_state_draws_are_found_in_the_graph(draw, hidden):
 
 
 @pytest.mark.parametrize("eagerly", [False, True])
-def test_a_divided_step_with_dropout_and_noise_equals_the_whole_one(as_keras, eagerly):
+def test_divided_step_with_dropout_and_noise_equals_the_undivided_step(as_keras, eagerly):
     def make():
         layers = [keras.layers.Dense(8), keras.layers.Dropout(0.4), keras.layers.GaussianNoise(0.3)]
         model = keras.Sequential([keras.Input((3,)), *layers, keras.layers.Dense(1)])

@@ -1,4 +1,4 @@
-"""Random numbers of a step, drawn from variables: the same bits as from TensorFlow's kernels, and they can go on."""
+"""A step's random numbers, drawn from variables: bit-identical to TensorFlow's kernels, and resumable."""
 
 from __future__ import annotations
 

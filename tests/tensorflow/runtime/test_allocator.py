@@ -1,4 +1,4 @@
-"""The readings of TensorFlow's allocator, and the reports of its waits for memory."""
+"""Statistics of TensorFlow's allocator, and reports of its waits for memory."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ assert memory.peak_bytes() is None or memory.peak_bytes() < 16 << 20, memory.pea
 
 
 def test_peak_memory_is_measured_since_the_last_reset():
-    """In a process of its own: only an allocator with a limit, set before TensorFlow starts, keeps statistics."""
+    """Runs in a separate process: only an allocator with a limit, set before TensorFlow starts, keeps statistics."""
     limited = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "40", "CUDA_VISIBLE_DEVICES": "-1"}
     done = subprocess.run([sys.executable, "-c", PEAK], env={**os.environ, **limited}, timeout=120, check=False)
     assert done.returncode == 0
 
 
-def test_missing_device_reports_no_memory_statistics():
+def test_missing_device_has_no_memory_statistics():
     memory = DeviceMemory("GPU:7", None)
     memory.reset_peak()
     assert (memory.in_use_bytes(), memory.peak_bytes()) == (None, None)
@@ -97,7 +97,7 @@ def test_later_memory_wait_messages_give_the_time_waited_so_far(look, monkeypatc
     monkeypatch.setattr(allocator, "_TOLD_SECONDS", 0.0)
     look(silent=5, used=80, times=21)
     first, *_, last = look.said
-    assert (first.endswith("before it fails"), last.endswith("before it fails; 10 s waited so far")) == (True, True)
+    assert (first.endswith("before it fails"), last.endswith("before it fails; waited 10 s so far")) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_silence_without_signs_of_a_memory_wait_is_not_reported(look, silent, us
     assert look(silent, used, threads) == (0, 0)
 
 
-def test_full_memory_counts_as_a_wait_when_the_kernel_shows_no_threads(look):
+def test_full_memory_counts_as_a_wait_if_the_kernel_does_not_show_threads(look):
     assert look(silent=5, used=95, threads=()) == (1, 1)
 
 

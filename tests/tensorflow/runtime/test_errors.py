@@ -1,4 +1,4 @@
-"""Which of TensorFlow's exceptions are an out-of-memory error of the device, and which are not."""
+"""Which of TensorFlow's exceptions are device out-of-memory errors, and which are not."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_errors_in_replica_threads_count_as_handled_while_the_parent_handles_the
 
 
 def test_a_command_buffer_error_counts_as_out_of_memory():
-    """A CUDA graph that XLA cannot instantiate for want of memory (cuda_command_buffer.cc)."""
+    """XLA cannot instantiate a CUDA graph for lack of memory (cuda_command_buffer.cc)."""
     text = "Underlying backend ran out of memory trying to instantiate command buffer with 19 nodes"
     oom = exhausted(text)
     assert (oom.line, oom.requested_bytes, oom.disguised) == (text, None, False)
@@ -108,7 +108,7 @@ def test_a_long_line_of_an_xla_error_is_shortened():
     assert len(exhausted(XLA + "x" * 10_000).line) <= 400
 
 
-def test_ctrl_c_within_native_code_is_reported_as_an_interrupt():
+def test_ctrl_c_in_native_code_is_reported_as_an_interrupt():
     def interrupted():
         try:
             raise KeyboardInterrupt

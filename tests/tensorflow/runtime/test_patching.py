@@ -1,4 +1,4 @@
-"""One way to replace what Keras and TensorFlow do: installed, restored, seen from another thread."""
+"""The single mechanism for replacing Keras and TensorFlow code: installed, restored, seen from another thread."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_method_of_a_class_is_replaced_and_restored():
     assert (Base().step(), Derived().step()) == ("base", "base")
 
 
-def test_an_inherited_method_is_inherited_again_after_undo():
+def test_inherited_method_is_inherited_again_after_undo():
     undo = patch(Derived, "step", lambda self: "mine")
     assert (Derived().step(), Base().step()) == ("mine", "base")
     undo()

@@ -1,4 +1,4 @@
-"""The place in a data pipeline: what TensorFlow saves of it, and what it does not."""
+"""The position in a data pipeline: what TensorFlow saves of it, and what it does not."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_iterator_state_lacking_the_seeds_of_later_epochs_is_discarded(tmp_pa
     ],
 )
 def test_an_iterator_state_containing_a_failed_element_is_discarded(tmp_path, reading):
-    """TensorFlow saves the error: a process that continues from there fails again, though the file is back."""
+    """TensorFlow saves the error: a process that continues from it fails again even if the file is back."""
     names = [tmp_path / str(number) for number in range(8)]
     for name in names:
         name.write_text("content")
@@ -76,12 +76,12 @@ def test_an_iterator_state_containing_a_failed_element_is_discarded(tmp_path, re
         if reason := iterators.drop_unusable(iterator, folder):
             break
         time.sleep(0.05)  # the pipeline's own threads have not come to the missing file yet
-    assert "an element that was read ahead has failed" in str(reason)
+    assert "an element that was read ahead failed" in str(reason)
     assert not iterators.is_saved(folder)
 
 
 def test_saving_an_unsavable_pipeline_is_attempted_only_once(tmp_path, monkeypatch):
-    """TensorFlow prints two warnings at each try."""
+    """TensorFlow prints two warnings per attempt."""
     real, tried = tf.train.Checkpoint, []
 
     def counted(**parts):
@@ -114,8 +114,8 @@ def brightened(image):
         ([tf.image.random_flip_left_right], "tf.image.random_flip_left_right is stateful"),
     ],
 )
-def test_every_random_operation_of_the_pipeline_is_named(tmp_path, stages, named):
-    """Whoever replaces the one that TensorFlow names would meet the next one in the next run."""
+def test_every_random_operation_in_the_pipeline_is_reported(tmp_path, stages, named):
+    """Replacing only the one that TensorFlow reports would lead to the next one in the next run."""
     data = tf.data.Dataset.from_tensor_slices(np.zeros((8, 4, 4, 1), "float32"))
     for stage in stages:
         data = data.map(stage)
@@ -124,8 +124,8 @@ def test_every_random_operation_of_the_pipeline_is_named(tmp_path, stages, named
     assert reason.remedy.count(" instead of ") == min(3, named.count("tf."))
 
 
-def test_iterator_still_writing_its_cache_is_not_saved_with_a_reason(tmp_path):
-    """Saved, it begins a second part, and TensorFlow deletes whatever else has such a name when it ends early."""
+def test_iterator_still_writing_its_cache_is_not_saved_and_the_reason_is_given(tmp_path):
+    """Once saved, it starts a second part; if that ends early, TensorFlow deletes other files with such a name."""
     dataset = tf.data.Dataset.range(3).cache(str(tmp_path / "train"))
     iterator = iter(dataset)
     next(iterator)
@@ -157,7 +157,7 @@ def test_full_cache_after_a_shuffle_is_the_reason_for_not_saving(tmp_path, make,
 
 
 @pytest.mark.parametrize("save", [iterators.save, lambda iterator, folder: DatasetIterator().array(iterator)])
-def test_saving_does_not_configure_the_logging_of_the_script(tmp_path, monkeypatch, save):
+def test_saving_does_not_configure_the_scripts_logging(tmp_path, monkeypatch, save):
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     save(iter(tf.data.Dataset.range(9)), tmp_path)
     assert logging.getLogger().handlers == []

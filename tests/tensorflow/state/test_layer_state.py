@@ -1,4 +1,4 @@
-"""What layers keep besides Keras' variables."""
+"""Layer state other than Keras' variables."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Counting(keras.layers.Layer):
         return x
 
 
-def test_a_trial_call_does_not_change_counters_kept_by_a_layer():
+def test_trial_call_does_not_change_counters_in_a_layer():
     model = keras.Sequential([keras.Input((2,)), Counting()])
     before, last = model.layers[0].calls, model.layers[0].last
     with models.calls_not_counted(model):

@@ -1,4 +1,4 @@
-"""What users' callbacks and a History hold comes back bit for bit: through JSON, and arrays beside it."""
+"""The content of users' callbacks and a History is restored bit for bit, through JSON and separate arrays."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_malformed_document_is_refused(document):
         nested.decode({"list": [document]}, {"0": np.zeros(8, np.uint8)})
 
 
-def test_state_with_a_known_key_or_password_is_refused(monkeypatch):
+def test_state_containing_a_known_key_or_password_is_refused(monkeypatch):
     monkeypatch.setattr(redaction, "_known", {"Kq93jfPz81LmW0aa"})
     for state in ({"url": "https://x/?q=Kq93jfPz81LmW0aa"}, ["a", {"Kq93jfPz81LmW0aa": 1}]):
         with pytest.raises(TypeError, match="a key or password"):

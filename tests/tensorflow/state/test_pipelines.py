@@ -1,4 +1,4 @@
-"""What a pipeline of tf.data depends on, by what it is made of."""
+"""What a tf.data pipeline depends on, judging by its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random operations that parallel calls draw: found, named as the script wrote them, with what to write instead."""
+"""Random operations in parallel calls: found, and reported as the script wrote them, with a replacement."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DRAWING = {
 
 
 @pytest.mark.parametrize("call", DRAWING)
-def test_a_racing_draw_is_named_with_its_stateless_replacement(call):
+def test_racing_draw_is_reported_with_its_stateless_replacement(call):
     dataset = images().map(DRAWING[call], num_parallel_calls=AUTOTUNE).batch(2)
     assert kernel_draws(dataset) is KernelDraws.RACED
     assert raced_call(dataset) == call
@@ -57,26 +57,26 @@ def test_a_racing_draw_is_named_with_its_stateless_replacement(call):
     assert kernel_draws(serial) is KernelDraws.SEEDED
 
 
-def test_a_tensorflow_function_passed_to_map_is_named_as_racing():
+def test_tensorflow_function_passed_to_map_is_reported_as_racing():
     flipped = images().map(tf.image.random_flip_left_right, num_parallel_calls=4)
     assert raced_call(flipped) == "tf.image.random_flip_left_right"
 
 
-def test_a_draw_in_a_function_called_by_map_is_named_as_racing():
+def test_draw_in_a_function_called_by_map_is_reported_as_racing():
     assert raced_call(images().map(augment, num_parallel_calls=4)) == "tf.image.random_flip_left_right"
 
 
-def test_a_draw_hidden_in_a_concrete_function_is_named_by_its_operation():
+def test_draw_hidden_in_a_concrete_function_is_reported_by_its_operation():
     function = tf.function(flip).get_concrete_function(tf.TensorSpec((4, 4, 3)))
     assert raced_call(images().map(lambda x: function(x), num_parallel_calls=4)).startswith("tf.")
 
 
 @pytest.mark.parametrize("options", [{"deterministic": True}, {"deterministic": False}, {}])
-def test_an_element_order_option_does_not_stop_draws_from_racing(options):
+def test_element_order_option_does_not_stop_draws_from_racing(options):
     assert raced_call(images().map(flip, num_parallel_calls=2, **options))
 
 
-def test_draws_in_parallel_interleaves_are_named_as_racing():
+def test_draws_in_parallel_interleaves_are_reported_as_racing():
     def inner(i):
         return images().map(flip)
 
@@ -89,7 +89,7 @@ def test_draws_in_parallel_interleaves_are_named_as_racing():
     assert raced_call(numbers.interleave(inner)) == ""
 
 
-def test_a_tensorflow_generator_is_named_as_racing():
+def test_tensorflow_generator_is_reported_as_racing():
     generator = tf.random.Generator.from_seed(1)
     dataset = images().map(lambda x: x + generator.uniform(()), num_parallel_calls=2)
     assert raced_call(dataset) == "tf.random.Generator"

@@ -1,4 +1,4 @@
-"""Data of Grain go on where they were: a checkpoint holds what their iterator tells of its position."""
+"""Grain data continues from where it was: a checkpoint stores the position that its iterator reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The random numbers of PyTorch, which order the batches of its DataLoader, are restored; it is never imported."""
+"""PyTorch's random numbers, which order its DataLoader's batches, are restored without importing PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a fit, written into a checkpoint and put back bit for bit."""
+"""A fit's state, written to a checkpoint and restored bit for bit."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_every_random_generator_resumes_at_its_position():
 
 
 def test_a_missing_global_generator_is_created_when_restoring(monkeypatch):
-    """Keras and TensorFlow make theirs when something is first drawn from it, such as by a callback."""
+    """Keras and TensorFlow create theirs at the first draw, for example in a callback."""
     float(keras.random.normal(())), float(tf.random.get_global_generator().normal(()))
     saved = json.loads(json.dumps(training_state.random_state()))
     expected = [random.random(), float(tf.random.get_global_generator().normal(())), float(keras.random.normal(()))]
@@ -174,7 +174,7 @@ def test_unusual_global_numpy_generator_is_not_saved(monkeypatch):
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 def test_nonfinite_optimizer_slots_are_detected_like_nonfinite_weights(value):
-    """Training would go on from them, and be NaN one step later."""
+    """Training would continue from them and become NaN one step later."""
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("adam", "mse")
     model.optimizer.build(model.trainable_variables)

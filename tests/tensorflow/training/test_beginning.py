@@ -1,4 +1,4 @@
-"""What has changed between two beginnings of one fit."""
+"""What changed between two starts of the same fit."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_changes_beyond_the_first_six_are_only_counted():
 
 @pytest.mark.parametrize(("edited", "steps", "kept"), [("", 7, 0.5), ("", 0, 0.1), ("since", 7, 0.1)])
 def test_edited_learning_rate_overrides_the_checkpoint(begin, edited, steps, kept):
-    """A configuration may set it without an edit. After steps, it may come from a file of the script's own."""
+    """A configuration may set it without an edit. After some steps, it may come from one of the script's files."""
     checkpoint = saved(begin(optimizer=keras.optimizers.SGD(1.0)))
     optimizer = keras.optimizers.SGD(0.1)
     optimizer.iterations.assign(steps)
@@ -201,7 +201,7 @@ def test_changed_arguments_and_non_job_environment_count_as_intended(begin):
         "arguments of the script: --rate 1 → --rate 2",
         "environment variable EPOCHS is no longer set",
     ]
-    assert "environment variable SLURM_JOB_ID has another value" in [*map(str, now.changes(checkpoint))]
+    assert "environment variable SLURM_JOB_ID has a different value" in [*map(str, now.changes(checkpoint))]
     assert [*map(str, start(None, "1", "x").meant(saved(start("6f1a", "1", "x"))))] == [
         "environment variable EPOCHS is no longer set"
     ]

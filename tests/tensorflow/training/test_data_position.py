@@ -1,4 +1,4 @@
-"""A resumed fit takes up the data behind the epochs that an earlier attempt has done."""
+"""A resumed fit continues in the data after the epochs that an earlier attempt completed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def orders(dataset, count):
 
 
 @pytest.mark.parametrize("counts", [(1,), (2,), (3,), (1, 2)])
-def test_next_iterator_after_skipped_ones_has_its_undisturbed_order(counts):
+def test_iterator_after_skipped_ones_has_the_order_of_an_uninterrupted_run(counts):
     expected, dataset = orders(shuffled(), 5), shuffled()
     assert len({tuple(order) for order in expected}) == 5
     said = []
@@ -44,7 +44,7 @@ def test_validation_data_is_advanced_around_each_skipped_iterator():
     assert before == [0, 1, 2, 3]
 
 
-def test_an_unsavable_position_names_the_operation_and_a_replacement():
+def test_unsavable_position_is_reported_with_its_operation_and_a_replacement():
     said = []
     position = DataPosition(types.SimpleNamespace(say=said.append), None)
     position.obstacle = because("position-not-saved", why="RandomUniform is stateful")
@@ -54,7 +54,7 @@ def test_an_unsavable_position_names_the_operation_and_a_replacement():
     assert "To have it saved, write tf.random.stateless_uniform(shape, seed) instead of tf.random.uniform" in line
 
 
-def test_unrepeatable_draws_get_the_reason_and_remedy_of_the_label():
+def test_unrepeatable_draws_get_the_labels_reason_and_remedy():
     keras.utils.set_random_seed(1)
     data = tf.data.Dataset.from_tensor_slices(np.zeros((8, 4, 4, 1), "float32"))
     data = data.map(tf.image.random_flip_left_right, num_parallel_calls=2)
@@ -65,7 +65,7 @@ def test_unrepeatable_draws_get_the_reason_and_remedy_of_the_label():
     position._tell_obstacle()
     position._tell_obstacle()
     reason = because("raced", call="tf.image.random_flip_left_right")
-    assert said == [f"a resumed run gets different batches: {reason}. Better: {reason.remedy}"]
+    assert said == [f"a resumed run gets different batches: {reason}. To fix this, {reason.remedy}"]
 
 
 class InFolder(types.SimpleNamespace):
@@ -83,7 +83,7 @@ class InFolder(types.SimpleNamespace):
     ],
     ids=["cached", "shuffled"],
 )
-def test_order_kept_by_a_full_cache_is_told_in_the_epoch_that_reads_it(tmp_path, data, told):
+def test_order_kept_by_a_full_cache_is_reported_in_the_epoch_that_reads_it(tmp_path, data, told):
     list(data)
     said = []
     position = DataPosition(types.SimpleNamespace(say=said.append), None)
@@ -95,7 +95,7 @@ def test_order_kept_by_a_full_cache_is_told_in_the_epoch_that_reads_it(tmp_path,
     assert [line.partition("(")[2].partition("):")[0] for line in said] == told
 
 
-def test_time_of_a_replay_leaves_out_waiting_for_memory(monkeypatch):
+def test_replay_time_excludes_waiting_for_memory(monkeypatch):
     said, now = [], [100.0]
     monkeypatch.setattr(data_position, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
     position = DataPosition(types.SimpleNamespace(say=said.append), None)

@@ -1,4 +1,4 @@
-"""The Python objects around a fit: what changes of them between its beginning and a checkpoint comes back."""
+"""The Python objects around a fit: changes between its start and a checkpoint are restored."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Sends(Counts):
         self.sent["count"] = self.by_key[self.api_key] = self.n
 
 
-def test_known_keys_are_not_saved_or_overwritten(make, monkeypatch):
+def test_known_keys_are_neither_saved_nor_overwritten(make, monkeypatch):
     key, other = "Kq93jfPz81LmW0aa", "Kq93jfNEW1LmW0bb"
     monkeypatch.setattr(redaction, "_known", {key, other})
     callback = Sends(key)
@@ -156,7 +156,7 @@ def test_changes_made_only_by_the_new_process_are_reverted(make):
     assert callback.rng.random() == Counts().rng.random()
 
 
-def test_a_skipped_fit_gets_its_end_state_restored(make):
+def test_skipped_fit_has_its_end_state_restored(make):
     model, callback, objects = fit(make)
     objects.begin(to_be_resumed=False)
     callback.count()
@@ -167,7 +167,7 @@ def test_a_skipped_fit_gets_its_end_state_restored(make):
     assert (callback_again.n, again.stopped) == (1, 3)
 
 
-def test_two_callbacks_of_one_class_each_get_their_state_back(make):
+def test_two_callbacks_of_the_same_class_each_have_their_state_restored(make):
     def both():
         model, callbacks = make(), [Counts(), Counts()]
         return callbacks, FitObjects(model, {}, callbacks)
@@ -238,7 +238,7 @@ def test_different_data_has_different_fingerprints(make):
     assert dataset[0] != dataset[1]
 
 
-def test_model_variables_saved_elsewhere_are_not_kept_twice(make):
+def test_model_variables_saved_elsewhere_are_not_stored_twice(make):
     model, _, objects = fit(make)
     objects.begin(True)
     model.layers[0].kernel.assign(model.layers[0].kernel + 1)
@@ -287,7 +287,7 @@ def test_arrays_are_numbered_in_the_order_of_their_names():
     assert meta["arrays"] == ["a", "b"]
 
 
-def test_long_bytes_are_saved_as_arrays_and_restored():
+def test_long_byte_strings_are_saved_as_arrays_and_restored():
     content = (None, b"short", ("numbers", "<f8", bytes(range(256)) * 4), "text")
     changes = Changes(
         changed={"a": content}, new={"b": ("list", (None, b"x" * 5000))}, arrays={"c": np.ones(3, np.uint8)}
@@ -301,7 +301,7 @@ def test_long_bytes_are_saved_as_arrays_and_restored():
 
 
 @pytest.mark.parametrize("apart", [-1, 3, "1", None, 2**70])
-def test_a_checkpoint_with_a_wrong_count_of_separate_byte_arrays_is_refused(apart):
+def test_checkpoint_with_a_wrong_number_of_separate_byte_arrays_is_refused(apart):
     document = {**as_saved(Changes(changed={"a": (b"x" * 5000,)}), "object/")[0], "apart": apart}
     with pytest.raises(ValueError, match="lacks arrays"):
         from_meta(document, {"0": np.zeros(5000, np.uint8)})
@@ -316,7 +316,7 @@ def test_a_reference_to_missing_bytes_is_refused(number):
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-5])
 def test_data_not_examined_in_time_has_no_fingerprint(make, monkeypatch, seconds):
-    """Part of the data would be taken for other data in the next attempt."""
+    """The fingerprint of part of the data would look like different data in the next attempt."""
     data = {f"column {n}": np.zeros((4, 4)) for n in range(200)}
     monkeypatch.setattr(fit_objects, "_SECONDS", seconds)
     assert fit(make, x=data, y=None)[2].fingerprints() == {}
@@ -335,7 +335,7 @@ class Holds(keras.callbacks.Callback):
 
 
 @pytest.mark.parametrize("what", ["tensor", "array", "variable"])
-def test_an_array_that_a_callback_drops_leaves_memory_during_the_fit(make, what):
+def test_array_dropped_by_a_callback_is_freed_during_the_fit(make, what):
     callback = Holds()
     objects = FitObjects(make(), {"x": np.zeros((4, 4))}, [callback])
     objects.begin(to_be_resumed=False)
@@ -353,7 +353,7 @@ def test_an_array_that_a_callback_drops_leaves_memory_during_the_fit(make, what)
     assert np.array_equal(again.kept[what], np.full(1000, 2.0))
 
 
-def test_a_dropped_array_comes_back_when_a_resume_undoes_it_and_is_dropped_afterwards(make):
+def test_array_dropped_before_a_resume_comes_back_and_can_be_dropped_later(make):
     callback = Holds()
     objects = FitObjects(make(), {"x": np.zeros((4, 4))}, [callback])
     objects.begin(to_be_resumed=True)

@@ -1,4 +1,4 @@
-"""A checkpoint that grows because something in the script grows: one line names it."""
+"""A checkpoint that grows because something in the script grows: one line reports it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_only_growth_at_every_checkpoint_is_reported(last, named):
     assert bool(found) == named
 
 
-def test_the_fastest_growing_object_is_named():
+def test_fastest_growing_object_is_reported():
     assert "second now contains" in growth([{"first": n * 9 * MB, "second": n * 10 * MB} for n in (1, 2, 3)])
 
 

@@ -1,4 +1,4 @@
-"""Each fit is recognised: never taken for another, never begun anew where an earlier attempt left a state."""
+"""Each fit is recognised: never mistaken for another, never started anew if an earlier attempt left a state."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def identity(**facts):
         ({"occurrence": 1}, False),
     ],
 )
-def test_a_fit_is_identified_by_its_place_and_turn(facts, same):
+def test_fit_is_identified_by_its_call_place_and_loop_turn(facts, same):
     assert (identity(**facts).key == identity().key) is same
 
 
 def test_each_fit_number_has_its_own_witness_key():
-    """What has been trained anew under another number is not what the witnesses of the first one are of."""
+    """The first fit's witnesses do not apply to a fit that was trained anew under another number."""
     found = {identity().witness_key, identity(ordinal=1).witness_key, identity(occurrence=1).witness_key}
     assert len(found) == 3
     assert all(0 <= key < 1 << 64 for key in found)
@@ -123,7 +123,7 @@ def test_a_finished_fit_with_another_optimizer_trains_again_with_a_reason():
 
 
 @pytest.mark.parametrize("group", [CONFIGURATION, CALLBACKS, TURN, DATA])
-def test_a_finished_fit_of_an_edited_script_trains_again(group):
+def test_finished_fit_in_an_edited_script_trains_again(group):
     found = recognise(known(group, finished=True, edited=True), False)
     assert found == Recognised(Verdict.TRAIN, f"{group} differs", another_path=False)
 
@@ -149,18 +149,18 @@ def test_resuming_with_another_optimizer_is_refused_unless_the_script_was_edited
 
 
 @pytest.mark.parametrize("group", [CONFIGURATION, CALLBACKS, TURN, DATA])
-def test_an_interrupted_fit_of_an_edited_script_is_resumed(group):
+def test_interrupted_fit_in_an_edited_script_is_resumed(group):
     assert recognise(known(group, edited=True), False).verdict is Verdict.RESUME
 
 
 @pytest.mark.parametrize("group", [CONFIGURATION, CALLBACKS, TURN])
 def test_editing_a_settings_file_does_not_restart_the_fit(group):
-    """The script is the same; more epochs, say, come from a file beside it."""
+    """The script is unchanged; a larger number of epochs, for example, comes from a file next to it."""
     assert recognise(known(group), False).verdict is Verdict.RESUME
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_differing_fit_on_another_path_is_trained_instead_of_refused(group):
+def test_differing_fit_on_another_path_is_trained_instead_of_refused(group):
     found = recognise(known(group), True)
     assert found == Recognised(Verdict.TRAIN, f"{group} differs", another_path=True)
     assert recognise(known(), True).verdict is Verdict.RESUME

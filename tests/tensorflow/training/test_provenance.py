@@ -1,4 +1,4 @@
-"""What made a checkpoint, as facts that JSON holds, and what of it has changed."""
+"""What a checkpoint was made from, as facts stored in JSON, and what has changed since."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_equal_facts_show_no_change_and_survive_json(small_model):
         (TURN, {"turn": {"fold": "2"}}, "fold: 1 → 2"),
     ],
 )
-def test_changed_data_and_a_changed_turn_are_reported(small_model, group, change, words):
+def test_changed_data_and_a_changed_loop_turn_are_reported(small_model, group, change, words):
     given = {"values": {"values of x": "a"}, "turn": {"fold": "1"}}
     before, now = facts(small_model(), **given), facts(small_model(), **{**given, **change})
     assert [*map(str, provenance.changes(before, now, group))] == [words]
@@ -145,7 +145,7 @@ class Dropping(keras.callbacks.Callback):
         self.drop, self._options, self._every = 0.5, options, 7
 
 
-def test_settings_leave_out_secrets_clocks_and_process_numbers(small_model):
+def test_settings_exclude_secrets_clocks_and_process_ids(small_model):
     options = {"warm": 3, "began": time.time(), "me": os.getpid(), "password": 123456, "many": list(range(5))}
     found = FitObjects(small_model(), {}, [Dropping(options)]).settings()
     mine = {name.rpartition("Dropping")[2]: value for name, value in found.items() if "Dropping" in name}

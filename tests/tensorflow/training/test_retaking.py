@@ -1,4 +1,4 @@
-"""Batches that are taken again: as many as there were, held against those from before, in bounded time."""
+"""Batches that are read again: as many as before, compared with the earlier ones, in bounded time."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def test_replay_progress_is_reported_periodically(monkeypatch):
     told = []
     retaking.skip(iter(data()), 2, Watched(told.append), Expected())
     assert told == [
-        "replaying the batches of the epoch: 1 of 2, 0 s",
-        "replaying the batches of the epoch: 2 of 2, 0 s",
+        "replaying the epoch's batches: 1 of 2, 0 s",
+        "replaying the epoch's batches: 2 of 2, 0 s",
     ]
 
 
@@ -129,7 +129,7 @@ def test_unused_iterators_are_not_replayed():
     assert len(taken) == 3
 
 
-def test_existing_iterator_is_reused_as_the_first():
+def test_existing_iterator_is_reused_as_the_first_one():
     made = data()
     first = iter(made)
     retaking.pass_over(Epochs(made), range(1, 2), [1], quiet(), first)

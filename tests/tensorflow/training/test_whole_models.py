@@ -1,4 +1,4 @@
-"""Where a script saves a whole model and loads it again, and whether Keras can: read and tried, never written."""
+"""Where a script saves and reloads a whole model, and whether Keras can: read and tried, but never written."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def own(layer, optimizer="adam", loss="mse"):
     ],
 )
 @pytest.mark.parametrize("path", ["m.keras", "m.h5"])
-def test_a_model_is_reported_unsavable_exactly_if_keras_refuses_it(tmp_path, layer, optimizer, culprit, words, path):
+def test_model_is_reported_as_unsavable_exactly_if_keras_refuses_it(tmp_path, layer, optimizer, culprit, words, path):
     model = own(layer, optimizer)
     trouble = cannot_be_saved(model, path)
     with contextlib.nullcontext() if culprit is None else pytest.raises((NotImplementedError, TypeError)) as raised:
@@ -157,7 +157,7 @@ def test_a_model_with_its_own_save_method_is_not_checked():
         ("Odd(3)", "unexpected keyword argument 'trainable'"),  # __init__ takes no **kwargs
     ],
 )
-def test_errors_in_loading_a_saved_model_are_found_by_trying(layer, words):
+def test_errors_in_loading_a_saved_model_are_found_by_trying_it(layer, words):
     model = own(layer)
     (saved,) = saving_facts(model, [keras.callbacks.ModelCheckpoint("a.keras")], loads=True)
     assert saved.trouble == ""
@@ -185,7 +185,7 @@ def test_a_failing_model_checkpoint_is_found_without_drawing_random_numbers():
     assert "Give Drawing a get_config" in finding.remedy
 
 
-def test_trying_to_save_writes_no_file_and_leaves_the_model_unchanged(tmp_path, monkeypatch):
+def test_trial_save_neither_writes_a_file_nor_changes_the_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = own("Even(2.0)")
     before = model.get_weights(), json.dumps(model.get_config())
@@ -196,7 +196,7 @@ def test_trying_to_save_writes_no_file_and_leaves_the_model_unchanged(tmp_path, 
 
 
 @pytest.mark.parametrize("layer", ["Even(2.0)", "Odd(object())"])
-def test_trying_to_save_does_not_show_the_warnings_of_the_script_again(layer):
+def test_trial_save_does_not_repeat_the_scripts_warnings(layer):
     def told():
         warnings.warn("told once", UserWarning, stacklevel=1)
 

@@ -16,7 +16,7 @@ from oomph.gpu.question import cuda_version
     "DOC301",
     why=(
         'TensorFlow loads them by name when it looks for GPUs. If one is missing, it prints "Cannot dlopen some GPU'
-        ' libraries", names none, and trains on the CPU.'
+        ' libraries" without saying which, and trains on the CPU.'
     ),
     faults=("cuda-library-missing",),
     needs=("libraries",),
@@ -25,7 +25,7 @@ from oomph.gpu.question import cuda_version
         " the 2.21.0 wheel"
     ),
     shown=(
-        "each library removed from the rig's folder, one by one: TensorFlow lists no GPU; the same with the wheel's"
+        "with any one library missing from the rig's folder, TensorFlow lists no GPU; likewise with the wheel's"
         " layout, whose RUNPATH lacks cusolver's folder"
     ),
 )
@@ -39,19 +39,19 @@ def cuda_libraries(snapshot: Snapshot) -> DoctorFinding:
         return skipped("no NVIDIA GPU")
     missing = [library for library in wanted if library.winner is None]
     if not missing:
-        return passed(f"all {len(wanted)} CUDA libraries are found")
+        return passed(f"all {len(wanted)} CUDA libraries were found")
     if not tensorflow.loader:
         return blind(
             f"libtensorflow_framework.so.2 is missing, so the search path of TensorFlow {tensorflow.version} is unknown"
         )
     names = ", ".join(_missing_library(library) for library in missing)
-    text = f"TensorFlow {tensorflow.version} does not find {names}."
+    text = f"TensorFlow {tensorflow.version} cannot find {names}."
     return failed("cuda-library-missing", text, *_find_or_install(snapshot, missing, len(missing) == len(wanted)))
 
 
 def _missing_library(library: Library) -> str:
     """Describe a missing library, and any copy that cannot be loaded or is outside TensorFlow's search path."""
-    broken = next((f"{c.path} is {c.problem}" for c in library.candidates if c.problem), "")
+    broken = next((f"{c.path}: {c.problem}" for c in library.candidates if c.problem), "")
     aside = next((f"it is in {c.folder}, where TensorFlow does not look" for c in library.in_wheels), "")
     return f"{library.soname} ({aside or broken})" if aside or broken else library.soname
 
@@ -65,7 +65,7 @@ def _find_or_install(snapshot: Snapshot, missing: list[Library], all_of_them: bo
         found.append(Remedy("Let the loader search the wheel's folder", line, action="repair-environment"))
     wheels = [nvidia_wheel(snapshot, library.soname) for library in missing if not library.in_wheels]
     if any(wheels):
-        found.append(Remedy("Install what is missing", install(snapshot, *filter(None, wheels))))
+        found.append(Remedy("Install the missing libraries", install(snapshot, *filter(None, wheels))))
     elif any(not library.in_wheels for library in missing):
         found.append(
             Remedy("Install the CUDA libraries that match it", install(snapshot, tensorflow_with_cuda(snapshot)))
@@ -76,8 +76,8 @@ def _find_or_install(snapshot: Snapshot, missing: list[Library], all_of_them: bo
 @check(
     "DOC302",
     why=(
-        "LD_LIBRARY_PATH precedes the folders of the wheel: a module system or an old export decides which CUDA is"
-        " used, and a version that was never tested with this TensorFlow wins."
+        "LD_LIBRARY_PATH is searched before the wheel's folders: a module system or an old export decides which CUDA is"
+        " used, and a version never tested with this TensorFlow wins."
     ),
     faults=("cudnn-version-mismatch", "cuda-library-missing"),
     needs=("libraries",),
@@ -91,12 +91,12 @@ def library_shadowing(snapshot: Snapshot) -> DoctorFinding:
         return skipped("no CUDA build of TensorFlow, or no NVIDIA GPU")
     shadowed = [library for library in ours if _is_shadowed(library)]
     if not shadowed:
-        return passed("no wheel's library is shadowed by another file")
+        return passed("none of the wheels' libraries is shadowed by another file")
     folders = list(dict.fromkeys(library.winner.folder for library in shadowed if library.winner))
-    remedies = [Remedy(f"Take {folder} out of LD_LIBRARY_PATH", without_entry(snapshot, folder)) for folder in folders]
+    remedies = [Remedy(f"Remove {folder} from LD_LIBRARY_PATH", without_entry(snapshot, folder)) for folder in folders]
     return warned(
         "cudnn-version-mismatch" if any("cudnn" in library.soname for library in shadowed) else "cuda-library-missing",
-        f"A file other than the wheel's own is loaded for {'; '.join(describe(library) for library in shadowed)}.",
+        f"Loaded from outside the wheel: {'; '.join(describe(library) for library in shadowed)}.",
         *remedies,
     )
 
@@ -119,8 +119,8 @@ _BAD_CUDNN: dict[tuple[int, ...], str] = {
 @check(
     "DOC303",
     why=(
-        "TensorFlow accepts a cuDNN of the same major version and no older minor one. With any other it lists the GPU,"
-        ' but the first convolution fails with "No DNN in stream executor".'
+        "TensorFlow accepts cuDNN in the same major version and the same or a newer minor one. With any other, it"
+        ' lists the GPU, but the first convolution fails with "No DNN in stream executor".'
     ),
     faults=("cudnn-version-mismatch",),
     needs=("libraries", "tensorflow"),
@@ -134,12 +134,12 @@ def cudnn_version(snapshot: Snapshot) -> DoctorFinding:
         return skipped("no CUDA build of TensorFlow, or no NVIDIA GPU")
     winner = library.winner
     if winner is None:
-        return skipped("no cuDNN is found")
+        return skipped("cuDNN was not found")
     if not winner.version:
         return blind(f"{winner.path} does not report its version")
     found, built = numbers_in(winner.version) or (0,), tensorflow.cudnn_version
     wanted = ".".join(map(str, built))
-    text = f"TensorFlow {tensorflow.version} is built with cuDNN {wanted} and will load {describe(library)}"
+    text = f"TensorFlow {tensorflow.version} was built with cuDNN {wanted} but will load {describe(library)}"
     if found[0] != built[0] or found[:2] < tuple(built[:2]):
         return failed(
             "cudnn-version-mismatch", f"{text}: it must be {wanted} or a later {built[0]}.x.", *_other_cudnn(snapshot)
@@ -160,10 +160,10 @@ def _other_cudnn(snapshot: Snapshot) -> tuple[Remedy, ...]:
         return (_newer_cudnn(snapshot),)
     take_out = without_entry(snapshot, winner.folder)
     if better is not None:
-        text = f"Take {winner.folder} out of LD_LIBRARY_PATH: the wheel's own is {better.version}"
+        text = f"Remove {winner.folder} from LD_LIBRARY_PATH: the wheel's own is {better.version}"
         return (Remedy(text, take_out, action="repair-environment"),)
     newer = _newer_cudnn(snapshot)
-    text = f"{newer.text}, and take {winner.folder} out of LD_LIBRARY_PATH, which comes before it"
+    text = f"{newer.text}, and remove {winner.folder} from LD_LIBRARY_PATH, which is searched first"
     return (Remedy(text, f"{newer.command} && {take_out}"),)
 
 
@@ -182,7 +182,7 @@ _BLACKWELL = 10
 _NVIDIA_CONTAINER = Remedy(
     "Use a build with code for this GPU, such as NVIDIA's container",
     "docker run --gpus all -it nvcr.io/nvidia/tensorflow:25.02-tf2-py3",
-    changes="the build of TensorFlow",
+    changes="the TensorFlow build",
 )
 _BUILD = Remedy(
     "Or build TensorFlow for this GPU's architecture",
@@ -195,7 +195,7 @@ _SEVERITIES = ("pass", "note", "skip", "warn", "fail")
 @check(
     "DOC304",
     why=(
-        "A kernel runs on a GPU only as machine code of its major version, or as PTX that the driver compiles for a"
+        "A kernel runs on a GPU only as machine code for its major version, or as PTX that the driver compiles for a"
         " newer GPU. TensorFlow also lists GPUs on which it cannot run anything."
     ),
     faults=("no-kernel-image",),
@@ -215,7 +215,7 @@ def gpu_architecture(snapshot: Snapshot) -> DoctorFinding:
     if tensorflow is None or not devices:
         return skipped("no GPU to query")
     if not tensorflow.capabilities:
-        return blind(f"the wheel of TensorFlow {tensorflow.version} does not say which GPUs it is built for")
+        return blind(f"the TensorFlow {tensorflow.version} wheel does not say which GPUs it was built for")
     findings = [_architecture_of(snapshot, device) for device in devices]
     return max(findings, key=_severity)
 
@@ -238,7 +238,7 @@ def _architecture_of(snapshot: Snapshot, device: CudaDevice) -> DoctorFinding:
     if not portable:
         return failed(
             "no-kernel-image",
-            f"{who}; {holds}: nothing in it runs there.{_without_code(capability)}",
+            f"{who}; {holds}: none of its code runs there.{_without_code(capability)}",
             *_last_release(snapshot, capability),
         )
     if capability[0] >= _BLACKWELL:
@@ -279,8 +279,8 @@ def _last_release(snapshot: Snapshot, capability: tuple[int, int]) -> tuple[Reme
         )
     wanted = f"tensorflow[and-cuda]=={last.series[0]}.{last.series[1]}.*"
     newest = f"3.{last.pythons[1]}"
-    text = f"Install the last TensorFlow for it, {last.series[0]}.{last.series[1]} (Python {newest} or older)"
-    old = Remedy(text, install(snapshot, wanted), changes="the TensorFlow and Keras version of the training")
+    text = f"Install the last TensorFlow that supports it, {last.series[0]}.{last.series[1]} (Python {newest} or older)"
+    old = Remedy(text, install(snapshot, wanted), changes="the TensorFlow and Keras versions")
     return (old, newer_gpu)
 
 
@@ -305,11 +305,11 @@ def ptx_cache(snapshot: Snapshot) -> DoctorFinding:
         return skipped("no GPU here needs kernels compiled from PTX")
     if environment.get("CUDA_CACHE_DISABLE") == "1":
         text = "CUDA_CACHE_DISABLE=1: the kernels that this GPU needs are recompiled in every process."
-        return warned("no-kernel-image", text, Remedy("Keep them", "unset CUDA_CACHE_DISABLE"))
+        return warned("no-kernel-image", text, Remedy("Enable the cache", "unset CUDA_CACHE_DISABLE"))
     if not host.cache_writable:
-        text = f"The cache of compiled kernels, {host.cache_path}, cannot be written: every process recompiles them."
+        text = f"The cache for compiled kernels, {host.cache_path}, is not writable: every process recompiles them."
         return warned(
-            "no-kernel-image", text, Remedy("Name a persistent folder", "export CUDA_CACHE_PATH=/path/that/lasts")
+            "no-kernel-image", text, Remedy("Use a persistent folder", "export CUDA_CACHE_PATH=/path/that/lasts")
         )
     size = environment.get("CUDA_CACHE_MAXSIZE", "")
     if size.isdigit() and int(size) < _CACHE_BYTES:
@@ -349,15 +349,17 @@ def xla_toolchain(snapshot: Snapshot) -> DoctorFinding:
     if tensorflow is None or not snapshot.gpu_wanted or not tensorflow.cuda_version:
         return skipped("no CUDA build of TensorFlow, or no NVIDIA GPU")
     if not tools.data_dir_exists:
-        text = f"XLA_FLAGS names --xla_gpu_cuda_data_dir={tools.data_dir}, but there is no such folder."
+        text = f"XLA_FLAGS sets --xla_gpu_cuda_data_dir={tools.data_dir}, but that folder does not exist."
         return failed(
-            "cuda-toolchain-missing", text, Remedy("Name one that contains nvvm/libdevice, or none", "unset XLA_FLAGS")
+            "cuda-toolchain-missing",
+            text,
+            Remedy("Choose one that contains nvvm/libdevice, or unset it", "unset XLA_FLAGS"),
         )
     missing = [name for name, path in (("ptxas", tools.ptxas), ("libdevice", tools.libdevice)) if not path]
     if not missing:
         return passed(f"ptxas {tools.ptxas}, libdevice {tools.libdevice}")
     if tensorflow.numbers[:2] >= _OWN_COMPILER:
-        return passed(f"no {' and no '.join(missing)}; TensorFlow {tensorflow.version} brings its own")
+        return passed(f"no {' and no '.join(missing)}; TensorFlow {tensorflow.version} includes its own")
     generation = tensorflow.cuda_version[0]
     get = Remedy("Install them", install(snapshot, f"nvidia-cuda-nvcc-cu{generation}"))
     text = f"No {' and no '.join(missing)}: jit_compile=True, which Keras 3 sets by default on a GPU, may fail."

@@ -15,8 +15,8 @@ from oomph.gpu.question import cuda_version
 @check(
     "DOC201",
     why=(
-        'Without libcuda.so.1 TensorFlow trains on the CPU. Its line "Could not find cuda drivers" does not help: it'
-        " is about libcudart, not about the driver."
+        'Without libcuda.so.1, TensorFlow trains on the CPU. Its message "Could not find cuda drivers" does not help:'
+        " it is about libcudart, not the driver."
     ),
     faults=("driver-missing",),
     needs=("host", "libraries", "driver"),
@@ -42,7 +42,7 @@ def gpu_present(snapshot: Snapshot) -> DoctorFinding:
         windows = Remedy("Install the driver in Windows, never in WSL, then restart WSL", "wsl.exe --shutdown")
         return failed("driver-missing", text, windows)
     if "nouveau" in host.modules:
-        text = f"There is an NVIDIA GPU ({seen}), but the kernel drives it with nouveau, which does not support CUDA."
+        text = f"There is an NVIDIA GPU ({seen}), but the kernel uses nouveau, which does not support CUDA."
     else:
         text = f"There is an NVIDIA GPU ({seen}), but no NVIDIA driver: libcuda.so.1 is not on the loader's path."
     add = Remedy("Install NVIDIA's driver, then reboot", "sudo apt-get install -y nvidia-driver-550 && sudo reboot")
@@ -58,11 +58,11 @@ def no_gpu(snapshot: Snapshot) -> str:
 def _give_gpu(snapshot: Snapshot) -> tuple[Remedy, ...]:
     """Return the remedies that make a GPU visible, for example by giving a container access to it."""
     if not snapshot.host.container:
-        return (Remedy("If there should be one, check whether the machine sees it", "lspci -d 10de:"),)
+        return (Remedy("If there should be one, check whether the machine detects it", "lspci -d 10de:"),)
     text = (
-        "Start the container with its GPUs"
+        "Start the container with GPU access"
         if snapshot.nvidia_hardware
-        else "If the host has one, start the container with it"
+        else "If the host has one, give the container access to it"
     )
     return (Remedy(text, container_run(snapshot)),)
 
@@ -80,9 +80,9 @@ def _driver_version(snapshot: Snapshot) -> str:
 
 _REBOOT = Remedy("Reboot", "sudo reboot")
 _REBOOT_TO_MATCH = Remedy(
-    "Reboot, so that the kernel module and the libraries have the same version again", "sudo reboot"
+    "Reboot so that the kernel module and the libraries have the same version again", "sudo reboot"
 )
-_KERNEL_LOG = Remedy("Read what the kernel says about the GPU", "sudo dmesg | grep -iE 'NVRM|Xid'")
+_KERNEL_LOG = Remedy("Check the kernel log for messages about the GPU", "sudo dmesg | grep -iE 'NVRM|Xid'")
 _RELOAD = Remedy("Reload the module that CUDA needs", "sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm")
 
 _MISSING, _MISMATCH, _HARDWARE = "driver-missing", "driver-library-mismatch", "hardware-fault"
@@ -90,10 +90,10 @@ _CUINIT_CODES = {
     3: ("CUDA_ERROR_NOT_INITIALIZED", _MISSING, "the driver could not be initialised"),
     34: ("CUDA_ERROR_STUB_LIBRARY", _MISMATCH, "the loaded libcuda.so.1 is a stub for linking, not the driver"),
     46: ("CUDA_ERROR_DEVICE_UNAVAILABLE", "device-oom-other-process", "the GPU is in use, or in exclusive mode"),
-    100: ("CUDA_ERROR_NO_DEVICE", _MISSING, "the driver is installed but shows no GPU"),
+    100: ("CUDA_ERROR_NO_DEVICE", _MISSING, "the driver is installed but sees no GPU"),
     101: ("CUDA_ERROR_INVALID_DEVICE", _MISSING, "the requested GPU does not exist"),
-    802: ("CUDA_ERROR_SYSTEM_NOT_READY", _HARDWARE, "a daemon is not running: on HGX and DGX the Fabric Manager"),
-    803: ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", _MISMATCH, "kernel module and libcuda.so.1 have different versions"),
+    802: ("CUDA_ERROR_SYSTEM_NOT_READY", _HARDWARE, "a daemon is not running (on HGX and DGX, the Fabric Manager)"),
+    803: ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", _MISMATCH, "the kernel module and libcuda.so.1 have different versions"),
     804: (
         "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
         _MISMATCH,
@@ -105,10 +105,7 @@ _CUINIT_CODES = {
 
 @check(
     "DOC202",
-    why=(
-        'TensorFlow asks the driver once. If cuInit fails, it prints one line, "failed call to cuInit", and trains on'
-        " the CPU."
-    ),
+    why='TensorFlow calls cuInit only once. If that fails, it prints "failed call to cuInit" and trains on the CPU.',
     faults=("driver-missing", "driver-library-mismatch", "device-oom-other-process", "hardware-fault"),
     needs=("driver",),
     source="https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html (CUresult); cuda_platform.cc of xla",
@@ -126,13 +123,15 @@ def driver_start(snapshot: Snapshot) -> DoctorFinding:
     if snapshot.gpus_hidden:
         return skipped("CUDA_VISIBLE_DEVICES hides every GPU, so cuInit finds none")
     if driver.init is None:
-        text = f"cuInit: {driver.problem or 'no answer'}. TensorFlow would do the same when it first looks for a GPU."
+        text = f"cuInit: {driver.problem or 'no answer'}. The same happens in TensorFlow when it first looks for a GPU."
         return failed("hardware-fault", text, _KERNEL_LOG, _REBOOT)
     if driver.init == 0:
         if driver.problem:
-            return failed("hardware-fault", f"cuInit succeeds, then: {driver.problem}.", _KERNEL_LOG, _REBOOT_TO_MATCH)
+            return failed(
+                "hardware-fault", f"cuInit succeeds, but then: {driver.problem}.", _KERNEL_LOG, _REBOOT_TO_MATCH
+            )
         if not driver.devices:
-            return failed("driver-missing", "cuInit succeeds, but the driver shows no GPU.", *_no_device(snapshot))
+            return failed("driver-missing", "cuInit succeeds, but the driver sees no GPU.", *_no_device(snapshot))
         took = f" in {driver.init_seconds:.2f} s" if driver.init_seconds is not None else ""
         return passed(f"cuInit succeeds{took}: {_device_names(snapshot)}")
     name, fault, meaning = _CUINIT_CODES.get(driver.init, (f"error {driver.init}", _HARDWARE, "the driver failed"))
@@ -153,7 +152,7 @@ def _after_cuinit(snapshot: Snapshot, code: int) -> tuple[Remedy, ...]:
             return (*_remove_foreign(snapshot, only_named=True), _REBOOT_TO_MATCH)
         case 46:
             return (
-                Remedy("See what holds it", "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"),
+                Remedy("See what is using it", "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"),
                 Remedy("Let processes share it", "sudo nvidia-smi --compute-mode=DEFAULT"),
             )
         case 100 | 101:
@@ -164,7 +163,7 @@ def _after_cuinit(snapshot: Snapshot, code: int) -> tuple[Remedy, ...]:
                     "Start the Fabric Manager; its version must match the driver's",
                     "sudo systemctl enable --now nvidia-fabricmanager",
                 ),
-                Remedy("See why it does not start", "journalctl -u nvidia-fabricmanager"),
+                Remedy("Find out why it does not start", "journalctl -u nvidia-fabricmanager"),
             )
         case 3:
             return (*_restart_container(snapshot), _RELOAD, _REBOOT_TO_MATCH)
@@ -178,11 +177,11 @@ def _remove_foreign(snapshot: Snapshot, only_named: bool = False) -> tuple[Remed
     if winner is None or (only_named and not _is_compat(winner.path)):
         return ()
     if winner.where == "LD_LIBRARY_PATH":
-        text = f"Take {winner.folder} out of LD_LIBRARY_PATH, so that the driver's own libcuda.so.1 is found"
+        text = f"Remove {winner.folder} from LD_LIBRARY_PATH, so that the driver's own libcuda.so.1 is found"
         by_itself = any(repair.variable == "LD_LIBRARY_PATH" for repair in repairs(snapshot))
         command = without_entry(snapshot, winner.folder)
         return (Remedy(text, command, action="repair-environment" if by_itself else ""),)
-    text = f"Take {winner.folder} out of the loader's configuration"
+    text = f"Remove {winner.folder} from the loader's configuration"
     if _is_compat(winner.path) and "stubs" not in winner.path:
         return (Remedy(text, "sudo apt-get remove 'cuda-compat-*' && sudo ldconfig"),)
     naming = f"grep -rlZ {shlex.quote(winner.folder)} /etc/ld.so.conf.d/"
@@ -199,8 +198,8 @@ def _no_device(snapshot: Snapshot) -> tuple[Remedy, ...]:
     if visible is not None:
         found.append(Remedy(f"Unset CUDA_VISIBLE_DEVICES={visible!r}, which may hide it", "unset CUDA_VISIBLE_DEVICES"))
     if snapshot.host.container:
-        found.append(Remedy("Start the container with its GPUs", container_run(snapshot)))
-    seen = Remedy("See whether the driver has found the GPU", "nvidia-smi -L")
+        found.append(Remedy("Start the container with GPU access", container_run(snapshot)))
+    seen = Remedy("Check whether the driver has found the GPU", "nvidia-smi -L")
     return (*found, seen, _KERNEL_LOG)
 
 
@@ -227,7 +226,7 @@ _OLDEST_DRIVER = {11: ("450.80.02", "450"), 12: ("525.60.13", "550"), 13: ("580.
         "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html;"
         " cudaErrorInsufficientDriver (35)"
     ),
-    shown="the rig's runtime rejects such a driver with 35, as NVIDIA documents; TensorFlow's reaction is its own",
+    shown="the rig's runtime rejects such a driver with 35, as NVIDIA documents; TensorFlow's reaction is real",
 )
 def driver_version(snapshot: Snapshot) -> DoctorFinding:
     """A driver that is too old for the CUDA version of this TensorFlow."""
@@ -250,23 +249,23 @@ def driver_version(snapshot: Snapshot) -> DoctorFinding:
         )
     if has < tuple(wants[:2]):
         return noted(
-            f"{text}, and {named} is older: minor-version compatibility, which works for machine code but compiles"
-            " no PTX"
+            f"{text}, and {named} is older: minor-version compatibility, which works for machine code but does not"
+            " compile PTX"
         )
-    return passed(f"{named} runs CUDA {'.'.join(map(str, wants))}")
+    return passed(f"{named} supports CUDA {'.'.join(map(str, wants))}")
 
 
 def _upgrade(snapshot: Snapshot, branch: str, oldest: str) -> tuple[Remedy, ...]:
     assert snapshot.tensorflow is not None
     older = Remedy(
-        "Or install the last TensorFlow for CUDA 11",
+        "Or install the last TensorFlow built for CUDA 11",
         install(snapshot, "tensorflow[and-cuda]==2.14.1"),
-        changes="the TensorFlow and Keras version of the training",
+        changes="the TensorFlow and Keras versions",
     )
     if snapshot.host.wsl:
         return (Remedy(f"Install driver {oldest} or newer in Windows, then restart WSL", "wsl.exe --shutdown"), older)
     if snapshot.host.container:
-        return (Remedy(f"Upgrade the driver of the host (not of the container) to {oldest} or newer"), older)
+        return (Remedy(f"Upgrade the host's driver (not the container's) to {oldest} or newer"), older)
     return (Remedy("Upgrade the driver, then reboot", driver_upgrade(snapshot, branch)), older)
 
 
@@ -278,13 +277,13 @@ _NVML_NOT_LOADED, _NVML_MISMATCH = 9, 18  # nvmlReturn_t
 @check(
     "DOC204",
     why=(
-        "TensorFlow 2.21 asks NVML before it registers a GPU. If NVML is missing or fails, the list of GPUs is"
+        "TensorFlow 2.21 queries NVML before it registers a GPU. If NVML is missing or fails, the list of GPUs is"
         " empty and nothing is printed."
     ),
     faults=("driver-library-mismatch", "driver-missing", "hardware-fault"),
     needs=("nvml",),
     source="measured with TensorFlow 2.21.0",
-    shown="with the rig's NVML removed, and with its nvmlInit returning 18: an empty list, no line",
+    shown="with the rig's NVML removed, and with its nvmlInit returning 18: the list is empty, and nothing is printed",
 )
 def nvml(snapshot: Snapshot) -> DoctorFinding:
     """NVML is missing, or its version differs from the kernel module's: TensorFlow then silently drops the GPU."""
@@ -315,16 +314,16 @@ def nvml(snapshot: Snapshot) -> DoctorFinding:
         return warned(
             "hardware-fault",
             f"NVML starts, but then fails: {nvml.problem}.",
-            Remedy("Read the kernel's log", "sudo dmesg | grep -iE 'NVRM|Xid'"),
+            Remedy("Check the kernel log", "sudo dmesg | grep -iE 'NVRM|Xid'"),
         )
-    return passed(f"NVML answers: driver {nvml.driver}")
+    return passed(f"NVML responds: driver {nvml.driver}")
 
 
 def _without_nvml(snapshot: Snapshot, fault: str, text: str, *remedies: Remedy) -> DoctorFinding:
     tensorflow = snapshot.tensorflow
     if tensorflow is not None and tensorflow.numbers[:2] >= _SILENT_SINCE:
         return failed(
-            fault, f"{text}. TensorFlow {tensorflow.version} then drops the GPU and prints nothing.", *remedies
+            fault, f"{text}. TensorFlow {tensorflow.version} then drops the GPU without a message.", *remedies
         )
     return warned(
         fault, f"{text}. Monitoring does not work; TensorFlow 2.21 and later would also drop the GPU.", *remedies
@@ -334,8 +333,8 @@ def _without_nvml(snapshot: Snapshot, fault: str, text: str, *remedies: Remedy) 
 def _install_nvml(snapshot: Snapshot) -> tuple[Remedy, ...]:
     if not snapshot.host.container:
         command = f"sudo apt-get install -y nvidia-utils-{driver_branch(snapshot)}"
-        return (Remedy("Install the part of the driver that contains it", command),)
-    text = "Start the container with the driver's `utility` part"
+        return (Remedy("Install the driver package that contains it", command),)
+    text = "Start the container with the driver's `utility` capability"
     command = "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ..."
     if snapshot.host.container == "kubernetes":
         command = "env: [{name: NVIDIA_DRIVER_CAPABILITIES, value: 'compute,utility'}]"
@@ -345,7 +344,7 @@ def _install_nvml(snapshot: Snapshot) -> tuple[Remedy, ...]:
 def _restart_after_host(snapshot: Snapshot) -> tuple[Remedy, ...]:
     if not snapshot.host.container:
         return ()
-    return (Remedy("Restart the container, after the host", container_run(snapshot)),)
+    return (Remedy("Restart the host, then the container", container_run(snapshot)),)
 
 
 @check(
@@ -366,7 +365,7 @@ def device_nodes(snapshot: Snapshot) -> DoctorFinding:
     closed = [node for node in host.nodes if not node.readable]
     if closed:
         named = ", ".join(f"{node.path} ({node.owner})" for node in closed)
-        return failed("driver-missing", f"No permission for {named}.", *_let_in(snapshot, closed[0].owner))
+        return failed("driver-missing", f"No permission to access {named}.", *_let_in(snapshot, closed[0].owner))
     names = {node.path.rpartition("/")[2] for node in host.nodes}
     missing = [name for name in ("nvidiactl", "nvidia-uvm") if name not in names]
     if not any(name.removeprefix("nvidia").isdigit() for name in names):
@@ -383,19 +382,19 @@ def device_nodes(snapshot: Snapshot) -> DoctorFinding:
 
 def _let_in(snapshot: Snapshot, owner: str) -> tuple[Remedy, ...]:
     if snapshot.host.container:
-        return (Remedy("Start the container with its GPUs, not with the device files alone", container_run(snapshot)),)
+        return (Remedy("Start the container with GPU access, not just the device files", container_run(snapshot)),)
     group = owner.partition(":")[2].split(" ")[0] or "video"
-    return (Remedy("Join the group that may use them, then log in again", f"sudo usermod -aG {group} $USER"),)
+    return (Remedy("Join the group that can access them, then log in again", f"sudo usermod -aG {group} $USER"),)
 
 
 def _make_nodes(snapshot: Snapshot) -> tuple[Remedy, ...]:
     if snapshot.host.container:
-        return (Remedy("Start the container with its GPUs", container_run(snapshot)),)
+        return (Remedy("Start the container with GPU access", container_run(snapshot)),)
     return (Remedy("Load the module and create the files", "sudo modprobe nvidia_uvm && sudo nvidia-modprobe -u -c=0"),)
 
 
 _ROCM = Remedy(
-    "Use AMD's build of TensorFlow; oomph explains its errors, but repairs nothing there",
+    "Use AMD's build of TensorFlow; oomph explains its errors, but cannot repair them",
     "docker run --device=/dev/kfd --device=/dev/dri rocm/tensorflow:latest ...",
 )
 

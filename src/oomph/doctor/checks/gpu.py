@@ -12,7 +12,7 @@ _MUCH, _NEARLY_ALL = 0.2, 0.95
 
 @check(
     "DOC501",
-    why=("TensorFlow silently creates its device from whatever is free: the first large tensor then does not fit."),
+    why=("TensorFlow silently creates its device from whatever is free, and the first large tensor then does not fit."),
     faults=("device-oom-other-process",),
     needs=("nvml",),
     source="gpu_device.cc (MinSystemMemory)",
@@ -57,9 +57,9 @@ def _free_memory(snapshot: Snapshot, taken: list[NvmlDevice], devices: list[Nvml
         found.append(Remedy("Use the free ones", f"export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={numbers}"))
     pids = [str(p.pid) for device in taken for p in device.processes or ()]
     if pids:
-        found.append(Remedy("End unneeded processes; check what they are first", f"ps -fp {','.join(pids)}"))
+        found.append(Remedy("Stop unneeded processes; check what they are first", f"ps -fp {','.join(pids)}"))
     else:
-        found.append(Remedy("See what holds it, on the host if this is a container", "sudo fuser -v /dev/nvidia*"))
+        found.append(Remedy("See what is using it, on the host if this is a container", "sudo fuser -v /dev/nvidia*"))
     grow = Remedy(
         "Or share it: allocate memory as needed, and start with smaller micro-batches",
         "TF_FORCE_GPU_ALLOW_GROWTH=true oomph run train.py",
@@ -77,14 +77,14 @@ _SIZE_TOLERANCE = 0.05
 
 @check(
     "DOC502",
-    why="Data-parallel training gives every GPU the same share: the smallest limits the batch, the slowest sets the "
-    "speed.",
+    why="Data-parallel training gives every GPU the same share: the smallest limits the batch, and the slowest sets "
+    "the speed.",
     faults=("device-oom",),
     needs=("driver",),
     source="gpu_device.cc (GetMinGPUMultiprocessorCount); tf.distribute.MirroredStrategy",
     shown=(
         "two GPUs of different size on the rig: TensorFlow creates a device for each, with the memory that it has;"
-        " with 4 and 40 multiprocessors it leaves out the first"
+        " with 4 and 40 multiprocessors it skips the first"
     ),
 )
 def unequal_gpus(snapshot: Snapshot) -> DoctorFinding:
@@ -95,13 +95,11 @@ def unequal_gpus(snapshot: Snapshot) -> DoctorFinding:
     sizes = [device.memory_bytes for device in devices]
     kinds = {(device.name, device.capability) for device in devices}
     if max(sizes) - min(sizes) <= _SIZE_TOLERANCE * max(sizes) and len(kinds) == 1:
-        return passed(f"{len(devices)} equal GPUs")
+        return passed(f"{len(devices)} identical GPUs")
     ignored = _left_out(devices)
     text = f"The GPUs differ: {', '.join(map(_size_of, devices))}."
     if ignored:
-        text += (
-            f" TensorFlow leaves out GPU {', '.join(str(device.index) for device in ignored)}: too few multiprocessors."
-        )
+        text += f" TensorFlow skips GPU {', '.join(str(device.index) for device in ignored)}: too few multiprocessors."
     return warned("device-oom", text, *_train_on_equal(devices))
 
 
@@ -121,10 +119,10 @@ def _train_on_equal(devices: tuple[CudaDevice, ...]) -> tuple[Remedy, ...]:
         d for d in devices if (d.name, d.capability, d.memory_bytes) == (best.name, best.capability, best.memory_bytes)
     ]
     numbers = ",".join(f"GPU-{_uuid(device.uuid)}" if device.uuid else str(device.index) for device in alike)
-    use = Remedy("Train on the largest kind alone", f"export CUDA_VISIBLE_DEVICES={numbers}")
+    use = Remedy("Train only on the largest kind", f"export CUDA_VISIBLE_DEVICES={numbers}")
     small = min(devices, key=lambda device: device.memory_bytes)
     both = Remedy(
-        f"Or choose a per-replica batch that suits the smallest, {small.memory_bytes / 2**30:.1f} GiB: MirroredStrategy"
+        f"Or choose a per-replica batch that fits the smallest, {small.memory_bytes / 2**30:.1f} GiB: MirroredStrategy"
         " gives every GPU the same"
     )
     return (use, both)
@@ -143,7 +141,7 @@ _CREATE_INSTANCE = Remedy("Create an instance", "sudo nvidia-smi mig -cgi 0 -C")
 
 @check(
     "DOC503",
-    why="A process can use one instance only; with MIG enabled and no instance, there is no GPU at all.",
+    why="A process can use only one instance; with MIG enabled and no instance, there is no GPU at all.",
     faults=("driver-missing",),
     needs=("nvml",),
     source="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",
@@ -155,14 +153,12 @@ def mig(snapshot: Snapshot) -> DoctorFinding:
         return skipped("no GPU is divided") if not snapshot.nvml.devices else passed("MIG is off, or not supported")
     named = ", ".join(f"GPU {device.index}" for device in divided)
     if snapshot.driver.init == 0 and not snapshot.driver.devices:
-        return failed(
-            "driver-missing", f"{named} has MIG enabled but no instance: CUDA shows no GPU.", _CREATE_INSTANCE
-        )
+        return failed("driver-missing", f"{named} has MIG enabled but no instance: CUDA sees no GPU.", _CREATE_INSTANCE)
     use = Remedy("Choose an instance by its UUID", "nvidia-smi -L  # then: export CUDA_VISIBLE_DEVICES=MIG-...")
-    return noted(f"{named} is divided (MIG): a process sees one instance, with a part of the memory", use)
+    return noted(f"{named} is divided (MIG): a process sees one instance, with part of the memory", use)
 
 
-_RESET = Remedy("End the processes that use it, then reset it (or reboot)", "sudo nvidia-smi --gpu-reset -i {index}")
+_RESET = Remedy("Stop the processes that use it, then reset it (or reboot)", "sudo nvidia-smi --gpu-reset -i {index}")
 _REPLACE = Remedy("Take it out of service and have it replaced", "nvidia-smi -q -d ROW_REMAPPER,ECC -i {index}")
 
 
@@ -219,10 +215,10 @@ def _for_device(device: NvmlDevice, *remedies: Remedy) -> tuple[Remedy, ...]:
 
 
 _THROTTLE_REASONS = {
-    0x08: "its hardware slows it down",
-    0x20: "it slows down because it is hot",
-    0x40: "its hardware slows it down because it is hot",
-    0x80: "its power supply slows it down",
+    0x08: "its hardware is slowing it down",
+    0x20: "it is slowing down because it is hot",
+    0x40: "its hardware is slowing it down because it is hot",
+    0x80: "its power supply is slowing it down",
 }
 """The bits of nvmlClocksEventReasons that indicate a problem. The bits for idling, power caps and settings do not."""
 _NEAR_CELSIUS = 5
@@ -230,7 +226,7 @@ _NEAR_CELSIUS = 5
 
 @check(
     "DOC505",
-    why="A GPU that slows itself down trains at a fraction of its speed; in a group of GPUs, all others wait for it.",
+    why="A GPU that slows itself down trains at a fraction of its speed; in a group of GPUs, the others wait for it.",
     faults=("thermal-throttle",),
     needs=("nvml",),
     source="https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
@@ -247,7 +243,8 @@ def gpu_heat(snapshot: Snapshot) -> DoctorFinding:
         )
     text = "; ".join(f"GPU {device.index} ({device.name}), {device.celsius} °C: {why}" for device, why in troubled)
     watch = Remedy(
-        "Check fans, airflow and power supply, and watch the readings", "nvidia-smi -q -d TEMPERATURE,POWER,PERFORMANCE"
+        "Check the fans, airflow and power supply, and watch the readings",
+        "nvidia-smi -q -d TEMPERATURE,POWER,PERFORMANCE",
     )
     cap = Remedy("Until then, limit its power", f"sudo nvidia-smi -i {troubled[0][0].index} --power-limit=WATTS")
     return warned("thermal-throttle", f"{text}.", watch, cap)
@@ -272,7 +269,7 @@ _PROHIBITED, _EXCLUSIVE = 2, (1, 3)
 @check(
     "DOC506",
     why=(
-        'In exclusive mode the second process gets "Bad StatusOr access" with CUDA_ERROR_DEVICE_UNAVAILABLE, which'
+        'In exclusive mode, the second process gets "Bad StatusOr access" with CUDA_ERROR_DEVICE_UNAVAILABLE, which'
         " names neither the mode nor the other process."
     ),
     faults=("device-oom-other-process",),
@@ -291,7 +288,7 @@ def compute_mode(snapshot: Snapshot) -> DoctorFinding:
     if closed:
         return failed(
             "device-oom-other-process",
-            f"GPU {closed[0].index} is in compute mode Prohibited: no process may use it.",
+            f"GPU {closed[0].index} is in compute mode Prohibited: processes cannot use it.",
             opened,
         )
     if taken:
@@ -303,7 +300,7 @@ def compute_mode(snapshot: Snapshot) -> DoctorFinding:
         return failed("device-oom-other-process", text, opened, Remedy("Or wait for it", f"ps -fp {pids}"))
     if alone:
         return noted(f"GPU {alone[0].index} is in exclusive mode: one process at a time", opened)
-    return passed("every process may use the GPUs")
+    return passed("any process may use the GPUs")
 
 
 _SET_CLOCKS = 0x02
@@ -311,7 +308,7 @@ _SET_CLOCKS = 0x02
 
 @check(
     "DOC507",
-    why="They explain a slow start or a constant loss of speed.",
+    why="They explain a slow start or consistently lower speed.",
     needs=("nvml",),
     source="https://docs.nvidia.com/deploy/driver-persistence/",
 )
@@ -325,6 +322,6 @@ def gpu_clocks(snapshot: Snapshot) -> DoctorFinding:
         text = f"GPU {fixed[0].index} runs at manually set clocks ({fixed[0].sm_mhz} of {fixed[0].sm_mhz_max} MHz)"
         return noted(text, Remedy("Reset them", "sudo nvidia-smi --reset-gpu-clocks"))
     if not snapshot.host.wsl and any(device.persistence is False for device in devices):
-        text = "persistence mode is off: the driver restarts for each first process, which takes a second or more"
+        text = "persistence mode is off: the first process on an idle GPU restarts the driver, taking a second or more"
         return noted(text, Remedy("Keep it loaded", "sudo nvidia-smi --persistence-mode=1"))
-    return passed("persistence mode on, clocks as the driver chooses")
+    return passed("persistence mode is on, and the driver sets the clocks")

@@ -18,7 +18,7 @@ _MORE_MEMORY = {
 @check(
     "DOC601",
     why=(
-        "Input pipelines and pinned copies use host memory; over a container's limit, the kernel silently kills the"
+        "Input pipelines and pinned copies use host memory; above a container's limit, the kernel silently kills the"
         " process."
     ),
     faults=("host-oom",),
@@ -36,12 +36,12 @@ def host_memory(snapshot: Snapshot) -> DoctorFinding:
     whose = "the control group allows" if has == host.memory_limit_bytes else "the machine has"
     if has < max(_LEAST_MEMORY_BYTES, gpu // _SHARE_OF_GPUS):
         text = (
-            f"{whose} {_gib(has)} of memory, for {_gib(gpu)} on its GPUs." if gpu else f"{whose} {_gib(has)} of memory."
+            f"{whose} {_gib(has)} of memory, but {_gib(gpu)} on its GPUs." if gpu else f"{whose} {_gib(has)} of memory."
         )
         more = (
             Remedy("Give it more", _MORE_MEMORY.get(host.container, ""))
             if has == host.memory_limit_bytes
-            else Remedy("Keep data sets out of memory: no Dataset.cache() without a file")
+            else Remedy("Keep datasets out of memory: do not use Dataset.cache() without a file")
         )
         return warned("host-oom", text[0].upper() + text[1:], more)
     return passed(f"{whose} {_gib(has)} of memory")
@@ -71,7 +71,7 @@ def shared_memory(snapshot: Snapshot) -> DoctorFinding:
     if len(snapshot.driver.devices) < 2:
         return skipped("fewer than two GPUs")
     if size is None:
-        text = "There is no /dev/shm, which NCCL needs between GPUs of one machine."
+        text = "There is no /dev/shm, which NCCL needs between GPUs in one machine."
     elif size < _SHM_BYTES:
         text = f"/dev/shm has {size / 2**20:.0f} MiB; NCCL uses it to pass data between GPUs."
     else:
@@ -90,7 +90,7 @@ _FULL_BYTES, _LITTLE_BYTES = 100 << 20, 2 << 30
 
 @check(
     "DOC603",
-    why="A checkpoint that cannot be written is lost work; TensorFlow's own saving fails in the middle of a file.",
+    why="A checkpoint that cannot be written is lost work; TensorFlow's own saving fails midway through a file.",
     faults=("checkpoint-failure",),
     needs=("host",),
     source="statvfs(3)",
@@ -100,7 +100,7 @@ def disk_space(snapshot: Snapshot) -> DoctorFinding:
     free, path = snapshot.host.disk_free_bytes, snapshot.host.disk_path
     if free is None:
         return skipped("the free disk space is unknown")
-    text = f"{free / 2**30:.1f} GiB are free on the disk of {path}."
+    text = f"{free / 2**30:.1f} GiB is free on the disk that contains {path}."
     elsewhere = Remedy("Keep runs and checkpoints elsewhere", "oomph run --run-dir /path/with/room train.py")
     if free < _FULL_BYTES:
         return failed("checkpoint-failure", text, elsewhere)

@@ -20,7 +20,7 @@ _WSL = Remedy("Run the script in WSL2, where the Linux wheels find the GPU", "ws
 @check(
     "DOC101",
     why=(
-        "Wheels with CUDA exist only for Linux on x86-64 with glibc; on other systems the same pip install gives"
+        "Wheels with CUDA exist only for Linux on x86-64 with glibc; on other systems, the same pip command installs"
         " TensorFlow for the CPU."
     ),
     faults=("cpu-only-build", "binary-incompatibility"),
@@ -32,11 +32,13 @@ def platform(snapshot: Snapshot) -> DoctorFinding:
     host, tensorflow = snapshot.host, snapshot.tensorflow
     where = f"{host.system} {host.machine}, {host.libc or 'no glibc'}"
     if host.system == "Windows" and (tensorflow is None or tensorflow.numbers > (2, 10, 1)):
-        return failed("cpu-only-build", "Native Windows: TensorFlow after 2.10 has no CUDA there.", _WSL)
+        return failed("cpu-only-build", "Native Windows: TensorFlow after 2.10 does not support CUDA there.", _WSL)
     if host.system == "Darwin":
         rent = Remedy("Train on a Linux machine with an NVIDIA GPU")
         return warned(
-            "cpu-only-build", "macOS: TensorFlow has no CUDA there, and no current Mac has an NVIDIA GPU.", rent
+            "cpu-only-build",
+            "macOS: TensorFlow does not support CUDA there, and no current Mac has an NVIDIA GPU.",
+            rent,
         )
     if host.libc.startswith("musl"):
         image = Remedy("Use an image with glibc", "docker run --gpus all tensorflow/tensorflow:latest-gpu ...")
@@ -77,7 +79,7 @@ def python_version(snapshot: Snapshot) -> DoctorFinding:
                 "Reinstall it for this Python", install(snapshot, "--force-reinstall", _release_for_python(snapshot))
             ),
         )
-    return passed(f"Python {python.version_text} is the one that TensorFlow {tensorflow.version} was built for")
+    return passed(f"Python {python.version_text}, which TensorFlow {tensorflow.version} was built for")
 
 
 def _release_for_python(snapshot: Snapshot) -> str:
@@ -94,8 +96,8 @@ def _release_for_python(snapshot: Snapshot) -> str:
 @check(
     "DOC103",
     why=(
-        "Scripts in bin/ name their Python by its full path: after a move, pip installs into the old place, and the"
-        " script does not see it."
+        "Scripts in bin/ contain the full path of their Python: after a move, pip installs into the old location, and"
+        " the script does not see it."
     ),
     faults=("binary-incompatibility",),
     source="https://docs.python.org/3/library/venv.html, on moving environments",
@@ -109,12 +111,12 @@ def environment_moved(snapshot: Snapshot) -> DoctorFinding:
         return warned(
             "binary-incompatibility",
             f"The virtual environment {python.prefix} was created in {python.moved_from}: `pip` and other commands in"
-            " its bin/ still use that place.",
+            " its bin/ still use that location.",
             Remedy(
-                "Recreate it where it should stay",
+                "Recreate it in its permanent location",
                 f"python{python.version[0]}.{python.version[1]} -m venv --clear {python.prefix}",
             ),
-            Remedy("Until then, call pip through its Python", f"{python.executable} -m pip list"),
+            Remedy("Until then, run pip through its Python", f"{python.executable} -m pip list"),
         )
     return passed("the virtual environment is where it was created")
 
@@ -122,8 +124,8 @@ def environment_moved(snapshot: Snapshot) -> DoctorFinding:
 @check(
     "DOC110",
     why=(
-        "Nothing trains without it. An interrupted pip leaves metadata without files, or files without metadata; what"
-        " is imported then is a mixture."
+        "Nothing trains without it. An interrupted pip leaves metadata without files, or files without metadata, so"
+        " imports get a mixture."
     ),
     faults=("binary-incompatibility",),
     needs=("packages", "tensorflow"),
@@ -135,9 +137,9 @@ def tensorflow_installed(snapshot: Snapshot) -> DoctorFinding:
     if tensorflow is None:
         return failed(
             "binary-incompatibility",
-            f"{snapshot.python.executable} has no TensorFlow.",
+            f"{snapshot.python.executable} does not have TensorFlow.",
             Remedy("Install it, with its CUDA libraries", install(snapshot, "tensorflow[and-cuda]")),
-            Remedy("Or name the Python that has it", "oomph doctor --python path/to/python"),
+            Remedy("Or specify the Python that has it", "oomph doctor --python path/to/python"),
         )
     broken = [package for package in snapshot.packages.found if package.problem]
     if broken:
@@ -149,17 +151,14 @@ def tensorflow_installed(snapshot: Snapshot) -> DoctorFinding:
         return (failed if fail else warned)("binary-incompatibility", text, add)
     if snapshot.packages.leftovers:
         folders = " ".join(snapshot.packages.leftovers)
-        remove = Remedy("Remove what an interrupted pip has left behind", f"rm -r {folders}")
-        return warned("binary-incompatibility", f"An interrupted pip has left {folders} behind.", remove)
+        remove = Remedy("Remove what an interrupted pip left behind", f"rm -r {folders}")
+        return warned("binary-incompatibility", f"An interrupted pip left {folders} behind.", remove)
     return passed(f"TensorFlow {tensorflow.version}")
 
 
 @check(
     "DOC111",
-    why=(
-        "They overwrite each other's files: what is imported is a mixture of both, and uninstalling one breaks the"
-        " other."
-    ),
+    why="They overwrite each other's files: imports get a mixture of both, and uninstalling one breaks the other.",
     faults=("binary-incompatibility",),
     needs=("packages",),
     source="https://github.com/pypa/pip/issues/4625",
@@ -174,14 +173,16 @@ def tensorflow_twice(snapshot: Snapshot) -> DoctorFinding:
     if len(found) < 2 or _is_shim(found):
         if len(everywhere) > len(found):
             others = ", ".join(f"{p.name} {p.version} in {p.folder}" for p in everywhere if p not in found)
-            return noted(f"the first on sys.path counts, {found[0].name} {found[0].version}; there is also {others}")
-        return passed("one distribution contains TensorFlow")
+            return noted(
+                f"the first one on sys.path is used, {found[0].name} {found[0].version}; there is also {others}"
+            )
+        return passed("only one distribution contains TensorFlow")
     named = ", ".join(f"{package.name} {package.version}" for package in found)
     newest = f"tensorflow[and-cuda]=={max((p.version for p in found), key=numbers_in)}"
     names = list(dict.fromkeys(package.name for package in found))
     return failed(
         "binary-incompatibility",
-        f"{len(found)} distributions put the package tensorflow into {found[0].folder}: {named}.",
+        f"{len(found)} distributions install the package tensorflow into {found[0].folder}: {named}.",
         Remedy("Uninstall all of them, then install one", reinstall(snapshot, names, newest)),
     )
 
@@ -219,9 +220,9 @@ def cpu_only_build(snapshot: Snapshot) -> DoctorFinding:
             ),
         )
     if tensorflow.cuda is None:
-        return noted(f"it is unknown what TensorFlow {tensorflow.version} was built for: its wheel does not say")
-    version = ".".join(map(str, tensorflow.cuda_version)) or "a version that its wheel does not name"
-    return passed(f"TensorFlow {tensorflow.version} is built with CUDA {version} (by {tensorflow.source})")
+        return noted(f"the TensorFlow {tensorflow.version} wheel does not say what it was built for")
+    version = ".".join(map(str, tensorflow.cuda_version)) or "of a version that its wheel does not state"
+    return passed(f"TensorFlow {tensorflow.version} is built with CUDA {version} (source: {tensorflow.source})")
 
 
 _TRUE = ("1", "true", "t")
@@ -262,10 +263,8 @@ def keras_version(snapshot: Snapshot) -> DoctorFinding:
                 get,
             )
     if backend != "tensorflow":
-        text = f"KERAS_BACKEND={backend}: Keras will not use TensorFlow, and oomph guards nothing."
-        return warned(
-            "binary-incompatibility", text, Remedy("Choose TensorFlow", export("KERAS_BACKEND", "tensorflow"))
-        )
+        text = f"KERAS_BACKEND={backend}: Keras will not use TensorFlow, and oomph cannot guard it."
+        return warned("binary-incompatibility", text, Remedy("Use TensorFlow", export("KERAS_BACKEND", "tensorflow")))
     if keras is not None and tensorflow.numbers >= (2, 16) and keras.version.startswith(("1.", "2.")):
         get = Remedy("Install Keras 3", install(snapshot, "keras>=3"))
         return failed(
@@ -279,7 +278,7 @@ def keras_version(snapshot: Snapshot) -> DoctorFinding:
 @check(
     "DOC114",
     why=(
-        "Another package has replaced what TensorFlow was built against: imports fail with a missing symbol or"
+        "Another package has replaced one that TensorFlow was built against: imports fail with a missing symbol or"
         " attribute, or crash."
     ),
     faults=("binary-incompatibility",),
@@ -345,7 +344,7 @@ def nvidia_wheels(snapshot: Snapshot) -> DoctorFinding:
     tensorflow = snapshot.tensorflow
     wheels = [package for package in snapshot.packages.found if _generation(package)]
     if tensorflow is None or not wheels:
-        return skipped("no wheels of CUDA libraries are installed")
+        return skipped("no CUDA library wheels are installed")
     wrong = [(p, need) for p, need in _demands(snapshot) if p.name.startswith("nvidia-") and not _met(p, need)]
     if wrong:
         return warned("cuda-library-missing", *_not_allowed(snapshot, wrong))
@@ -356,14 +355,14 @@ def nvidia_wheels(snapshot: Snapshot) -> DoctorFinding:
             "cuda-library-missing",
             f"The installed CUDA libraries are for {', '.join(found)}, but TensorFlow {tensorflow.version} loads those"
             f" for {wanted_generation}.",
-            Remedy("Install the ones that it needs", install(snapshot, tensorflow_with_cuda(snapshot))),
+            Remedy("Install the ones it needs", install(snapshot, tensorflow_with_cuda(snapshot))),
         )
     double = _double(wheels)
     if double:
         again = reinstall(snapshot, double, tensorflow_with_cuda(snapshot))
-        text = f"Two generations of one library share a folder: {', '.join(double)}."
+        text = f"Two generations of the same library share a folder: {', '.join(double)}."
         return warned("cudnn-version-mismatch", text, Remedy("Uninstall both, then install the right one", again))
-    return passed(f"{len(wheels)} wheels of CUDA libraries, in versions that TensorFlow {tensorflow.version} allows")
+    return passed(f"{len(wheels)} CUDA library wheels, in versions that TensorFlow {tensorflow.version} allows")
 
 
 def _generation(package: Package) -> str:

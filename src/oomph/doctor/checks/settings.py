@@ -47,18 +47,18 @@ def _wrong_entry(entry: str, devices: tuple[NvmlDevice, ...], before: list[str])
     if not bare:
         return "an empty entry"
     if bare in (each.strip() for each in before):
-        return f"{bare} twice"
+        return f"{bare} is listed twice"
     if bare.startswith("MIG-"):
         return ""
     if bare.startswith("GPU-"):
         matching = [device for device in devices if (device.uuid or "").startswith(bare)]
         if not devices or len(matching) == 1:
             return ""
-        return f"{bare} matches no GPU here" if not matching else f"{bare} matches {len(matching)} GPUs"
+        return f"{bare} does not match a GPU here" if not matching else f"{bare} matches {len(matching)} GPUs"
     if not bare.lstrip("-").isdigit():
         return f"{bare} is neither a number nor a UUID"
     if int(bare) < 0 or (devices and int(bare) >= len(devices)):
-        return f"there is no GPU {bare}" + (f" among {len(devices)}" if devices else "")
+        return f"there is no GPU {bare}" + (f" (GPUs found: {len(devices)})" if devices else "")
     return ""
 
 
@@ -67,15 +67,15 @@ def _cut_list(value: str, entries: list[str], place: int, wrong: str, devices: t
     text = f"CUDA_VISIBLE_DEVICES={value!r}: {wrong}."
     if wrong.endswith(" twice"):
         return failed(
-            "driver-missing", f"{text} CUDA then shows no GPU at all.", Remedy("Name each once", _once(entries))
+            "driver-missing", f"{text} CUDA then sees no GPU at all.", Remedy("List each one once", _once(entries))
         )
     numbers = ",".join(str(device.index) for device in devices)
-    all_of_them = (Remedy("Name those that exist", export("CUDA_VISIBLE_DEVICES", numbers)),) if numbers else ()
+    all_of_them = (Remedy("List those that exist", export("CUDA_VISIBLE_DEVICES", numbers)),) if numbers else ()
     if place == 0:
-        return failed("driver-missing", f"{text} CUDA stops there and shows no GPU at all.", _SHOW_ALL, *all_of_them)
+        return failed("driver-missing", f"{text} CUDA stops there and sees no GPU at all.", _SHOW_ALL, *all_of_them)
     kept = ",".join(entry.strip() for entry in entries[:place])
     keep = Remedy("Write it as CUDA reads it, if that is what you want", export("CUDA_VISIBLE_DEVICES", kept))
-    return warned("driver-missing", f"{text} CUDA stops there and shows only {kept}.", keep, *all_of_them)
+    return warned("driver-missing", f"{text} CUDA stops there and sees only {kept}.", keep, *all_of_them)
 
 
 def _once(entries: list[str]) -> str:
@@ -88,7 +88,7 @@ def _numbered(snapshot: Snapshot, text: str) -> DoctorFinding:
     value = snapshot.environment.get("CUDA_VISIBLE_DEVICES", "")
     if len(names) > 1 and value[:1].isdigit() and snapshot.environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
         by_bus = Remedy("Number them as nvidia-smi does", "export CUDA_DEVICE_ORDER=PCI_BUS_ID")
-        return noted(f"{text}: the GPUs differ, and CUDA numbers the fastest first, nvidia-smi by PCI bus", by_bus)
+        return noted(f"{text}: the GPUs differ; CUDA numbers them fastest first, nvidia-smi by PCI bus", by_bus)
     return passed(text)
 
 
@@ -100,7 +100,7 @@ _GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
     why="TensorFlow then takes nearly all of the GPU's memory at once, which the variable was meant to prevent.",
     faults=("device-oom-other-process",),
     source="gpu_bfc_allocator.cc",
-    shown='with yes, 1 and True TensorFlow on the rig prints "could not be parsed" and takes all of the memory',
+    shown='with yes, 1 and True, TensorFlow on the rig prints "could not be parsed" and takes all of the memory',
 )
 def gpu_growth(snapshot: Snapshot) -> DoctorFinding:
     """TF_FORCE_GPU_ALLOW_GROWTH has a value that TensorFlow does not recognise."""
@@ -108,8 +108,10 @@ def gpu_growth(snapshot: Snapshot) -> DoctorFinding:
     if value is None or value in GROWTH_WORDS:
         return passed(f"{_GROWTH} is {value or 'not set'}")
     meant = next(repair.value for repair in repairs(snapshot) if repair.variable == _GROWTH)
-    remedy = Remedy("Write it as TensorFlow reads it", export(_GROWTH, meant or "false"), action="repair-environment")
-    text = f"{_GROWTH}={value}: TensorFlow knows only {' and '.join(GROWTH_WORDS)}, and treats this as false."
+    remedy = Remedy(
+        "Use a value that TensorFlow accepts", export(_GROWTH, meant or "false"), action="repair-environment"
+    )
+    text = f"{_GROWTH}={value}: TensorFlow accepts only {' and '.join(GROWTH_WORDS)}, and treats this as false."
     return warned("device-oom-other-process", text, remedy)
 
 
@@ -119,10 +121,10 @@ _POOLS_SINCE = 11020
 
 @check(
     "DOC403",
-    why="A misspelt allocator silently changes nothing: fragmentation continues as before.",
+    why="A misspelt allocator is silently ignored: fragmentation continues as before.",
     faults=("device-oom-fragmentation", "driver-too-old"),
     source="gpu_process_state.cc; gpu_cudamallocasync_allocator.cc",
-    shown="with TF_GPU_ALLOCATOR=bogus TensorFlow on the rig trains with BFC and prints nothing about it",
+    shown="with TF_GPU_ALLOCATOR=bogus, TensorFlow on the rig trains with BFC and does not mention it",
 )
 def gpu_allocator(snapshot: Snapshot) -> DoctorFinding:
     """TF_GPU_ALLOCATOR is set to an allocator that TensorFlow does not know, or that this driver does not support."""
@@ -132,8 +134,8 @@ def gpu_allocator(snapshot: Snapshot) -> DoctorFinding:
     if value not in ALLOCATORS:
         meant = next(repair.value for repair in repairs(snapshot) if repair.variable == _ALLOCATOR)
         line = export(_ALLOCATOR, meant) if meant else f"unset {_ALLOCATOR}"
-        remedy = Remedy("Name one that exists" if meant else "Unset it", line, action="repair-environment")
-        text = f"{_ALLOCATOR}={value}: TensorFlow knows {', '.join(ALLOCATORS)}; it silently ignores others."
+        remedy = Remedy("Choose one that exists" if meant else "Unset it", line, action="repair-environment")
+        text = f"{_ALLOCATOR}={value}: TensorFlow knows only {', '.join(ALLOCATORS)}, and silently ignores others."
         return warned("device-oom-fragmentation", text, remedy)
     number = snapshot.driver.cuda_version
     if value == "cuda_malloc_async" and number and number < _POOLS_SINCE:
@@ -143,7 +145,7 @@ def gpu_allocator(snapshot: Snapshot) -> DoctorFinding:
         )
         return failed("driver-too-old", text, Remedy("Unset it", f"unset {_ALLOCATOR}"))
     if value != "cuda_malloc_async":
-        return noted(f"{_ALLOCATOR}={value} is for debugging, and slow", Remedy("Unset it", f"unset {_ALLOCATOR}"))
+        return noted(f"{_ALLOCATOR}={value} is slow and meant for debugging", Remedy("Unset it", f"unset {_ALLOCATOR}"))
     return passed(f"{_ALLOCATOR}={value}")
 
 
@@ -163,13 +165,13 @@ _COMMON_FLAGS = (
 @check(
     "DOC404",
     why=(
-        'XLA reads the variable when TensorFlow starts its first compilation or GPU, and ends the process with "Unknown'
+        'XLA reads the variable when TensorFlow first compiles or starts a GPU, and ends the process with "Unknown'
         ' flag" if one is misspelt.'
     ),
     faults=("xla-compile-failure",),
     needs=("tensorflow",),
     source="parse_flags_from_env.cc of xla; the flags are looked up among the strings of the installed library",
-    shown="TensorFlow exits with code 1 over --xla_bogus_flag=1, but not over flags that the check considers known",
+    shown="TensorFlow exits with code 1 for --xla_bogus_flag=1, but not for flags that the check considers known",
 )
 def xla_flags(snapshot: Snapshot) -> DoctorFinding:
     """XLA_FLAGS contains a flag that XLA does not know, which makes it abort the process."""
@@ -189,10 +191,10 @@ def xla_flags(snapshot: Snapshot) -> DoctorFinding:
     close = [meant for name in unknown for meant in difflib.get_close_matches(name, _COMMON_FLAGS, n=1, cutoff=0.8)]
     hint = f" Did you mean --{close[0]}?" if close else ""
     text = (
-        f"XLA_FLAGS contains {', '.join(wrong)}, which this TensorFlow does not know: the process ends at its first "
-        f"use of XLA.{hint}"
+        f"XLA_FLAGS contains {', '.join(wrong)}, which this TensorFlow does not know: the process will exit at its "
+        f"first use of XLA.{hint}"
     )
-    return failed("xla-compile-failure", text, Remedy("Leave it out", without))
+    return failed("xla-compile-failure", text, Remedy("Remove it", without))
 
 
 _DEBUG_VARIABLES = {
@@ -208,7 +210,7 @@ _DEBUG_VARIABLES = {
 
 @check(
     "DOC405",
-    why="They are set to find one error, and then stay in a shell's start-up file.",
+    why="They are set to find one error, and then left in a shell's start-up file.",
     faults=("kernel-launch-failure", "no-kernel-image"),
     source="CUDA C++ Programming Guide, environment variables",
 )
@@ -221,7 +223,9 @@ def debug_variables(snapshot: Snapshot) -> DoctorFinding:
         return passed("none is set")
     named = "; ".join(f"{name}={snapshot.environment[name]}: {_DEBUG_VARIABLES[name][1]}" for name in found)
     return warned(
-        _DEBUG_VARIABLES[found[0]][2], f"{named}.", Remedy("Unset what debugging left", f"unset {' '.join(found)}")
+        _DEBUG_VARIABLES[found[0]][2],
+        f"{named}.",
+        Remedy("Unset what is left from debugging", f"unset {' '.join(found)}"),
     )
 
 

@@ -31,7 +31,7 @@ def _same(np: Any, there: Any, here: Any, tolerance: float = _TOLERANCE) -> str:
     there, here = np.asarray(there, "float64"), np.asarray(here, "float64")
     apart = float(np.max(np.abs(there - here)) / max(float(np.max(np.abs(here))), 1e-12))
     if not apart <= tolerance:  # `not <=` also catches NaN
-        raise Difference(f"the result differs from the CPU's by {apart:.2g} of its size")
+        raise Difference(f"the result differs from the CPU's by {apart:.2g} times its size")
     return f"differs from the CPU by {apart:.1g}"
 
 
@@ -52,7 +52,7 @@ def _list(tf: Any, np: Any, device: str) -> str:
     kind, index = device.split(":")
     found = tf.config.list_logical_devices(kind)
     if len(found) <= int(index):
-        raise RuntimeError(f"TensorFlow lists {len(found)} devices of the kind {kind}")
+        raise RuntimeError(f"TensorFlow lists {len(found)} devices of kind {kind}")
     return str(found[int(index)].name)
 
 

@@ -27,7 +27,7 @@ class Questions:
     ) -> None:
         found = {library.soname for library in libraries if library.winner is not None}
         self._limit = limit
-        self._slow = lambda: say(f"waiting for the NVIDIA driver, {limit:g} s at most")
+        self._slow = lambda: say(f"waiting up to {limit:g} s for the NVIDIA driver")
         self._deadline = time.monotonic() + limit
         self._cuda = Question("ask_cuda.py", (), environ) if "libcuda.so.1" in found else None
         self._nvml = Question("ask_nvml.py", (), environ, bare=False) if "libnvidia-ml.so.1" in found else None

@@ -51,7 +51,7 @@ def problem_of(path: Path, machine: str) -> str:
     made_for = struct.unpack_from("<H", head, 18)[0]
     wanted = _MACHINES.get(machine.lower())
     if head[4] != 2 or (wanted is not None and made_for != wanted):
-        return "made for another machine"
+        return "built for a different machine"
     return ""
 
 

@@ -64,8 +64,8 @@ def _ask(executable: str, environ: Mapping[str, str]) -> list[Any]:
         done = run([executable, "-c", _ASK], without_own_variables(environ), _SECONDS)
         answer: list[Any] = json.loads(done.output.decode(errors="replace").splitlines()[-1])
     except (OSError, ValueError, IndexError) as error:
-        reason = (error.strerror or str(error)) if isinstance(error, OSError) else "it printed something else"
-        raise ExamineError(f"the Python {executable} does not answer: {reason}") from error
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else "unexpected output"
+        raise ExamineError(f"the Python {executable} cannot be queried: {reason}") from error
     return answer
 
 

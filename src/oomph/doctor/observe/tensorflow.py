@@ -46,7 +46,7 @@ def observe_tensorflow(packages: Packages, environ: Mapping[str, str]) -> Tensor
     source = "build_info.py" if cuda_version else "unknown"
     cuda = facts.get("is_cuda_build")
     if release is not None and not cuda_version and cuda is not False:
-        cuda_version, capabilities, source = release.cuda, release.capabilities, "the table of releases"
+        cuda_version, capabilities, source = release.cuda, release.capabilities, "the release table"
     elif not cuda_version and cuda is not False:
         cuda_version, capabilities = _pinned(package, "nvidia-cuda-runtime-cu"), _in_library(folder)
         source = "its requirements and its code" if cuda_version else "unknown"

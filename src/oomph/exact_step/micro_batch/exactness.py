@@ -214,7 +214,7 @@ TO_BE_PROBED = "probed before a batch is divided"
 SMALLER = "smaller batches"
 """The kind of promise under which a batch may be split into smaller batches, each with its own update."""
 REFUSED = "refused"
-BATCH_NORMALIZATION = "BatchNormalization sees each micro-batch alone"
+BATCH_NORMALIZATION = "BatchNormalization sees only one micro-batch at a time"
 _STRATEGIES = (
     *TENSORFLOW.default_strategy.names, *TENSORFLOW.extension_of_default_strategy.names,
     "MirroredStrategy", "OneDeviceStrategy",
@@ -252,7 +252,7 @@ def promise_before_tracing(model: Any, step: str = "train_step") -> Promise:
     if type(model).make_train_function is not KERAS.trainer.value().make_train_function:
         return Promise(RESTART_ONLY, "custom make_train_function")
     if tf.distribute.has_strategy() and KERAS.distribute_strategy.get(model) is None:
-        return Promise(RESTART_ONLY, "the model was created outside the scope that it is trained in")
+        return Promise(RESTART_ONLY, "the model was created outside the strategy scope in which it is trained")
     if type(model.distribute_strategy).__name__ not in _STRATEGIES:
         return Promise(RESTART_ONLY, type(model.distribute_strategy).__name__)
     if model.run_eagerly and model.distribute_strategy.num_replicas_in_sync > 1:

@@ -86,7 +86,7 @@ class GradientCapture:
         """Return why the gradients cannot be added up and applied once, or an empty string if they can."""
         if not self.optimizers:
             return NEVER_APPLIED
-        return "its second optimizer needs what the first has updated" if self._late else ""
+        return "its second optimizer depends on weights that the first one updated" if self._late else ""
 
     @property
     def before(self) -> set[str]:

@@ -46,7 +46,7 @@ def _tell_nobody(failed: Failed, samples: int, seconds: float) -> None:
 METRIC = "metric "
 _FEWER_SAMPLES = (FEW_SAMPLES, 2)
 """The sample counts with which to retry a probe when the usual number does not fit into memory."""
-_OF_ANY_SIZE = "if the step hard-codes a batch size, replace it with tf.shape(x)[0], which suits parts of any size"
+_OF_ANY_SIZE = "if the step hard-codes a batch size, replace it with tf.shape(x)[0], which works for parts of any size"
 _HIDDEN_DRAWS = "random numbers that TensorFlow cannot draw again"
 
 

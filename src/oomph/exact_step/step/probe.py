@@ -103,7 +103,7 @@ class ProbeFinding:
     @property
     def why_nothing(self) -> str:
         """The reason that the probe was inconclusive, in words."""
-        return "there was no memory for a probe" if self.no_memory else "a probe was inconclusive"
+        return "there was not enough memory for a probe" if self.no_memory else "a probe was inconclusive"
 
     @property
     def has_equal_gradients(self) -> bool:

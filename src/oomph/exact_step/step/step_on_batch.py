@@ -132,7 +132,7 @@ class SmallerBatches:
 
 
 _Tried = DividedBatch | SmallerBatches
-_NO_MEMORY_TO_PROBE = "there is no memory for a probe on top of what the full batch left allocated"
+_NO_MEMORY_TO_PROBE = "too little memory is left for a probe after the full batch failed"
 
 
 class StepOnBatch:
@@ -330,6 +330,6 @@ def _need(failed: Failed, trained_bytes: int) -> str:
     if peak is None or asked > limit:
         return told
     if peak + asked <= limit:
-        return f"{told}: at most {as_size(peak)} was in use, and the rest is in smaller pieces or held by others"
+        return f"{told}: at most {as_size(peak)} was in use; the rest is fragmented or held by other processes"
     trained = as_size(trained_bytes)
     return f"{told}, of which up to {as_size(peak)} was in use ({trained} by weights and optimizer slots)"

@@ -111,7 +111,7 @@ def _in_parts(plan: StepPlan, observed: Observed) -> StepPlan:
     if observed.next_size is not None:
         return plan
     if observed.fresh is not None:
-        return plan.restart("one sample does not fit on top of what the full batch left allocated", observed.fresh)
+        return plan.restart("not even one sample fits in the memory left after the full batch failed", observed.fresh)
     fits = "no longer fits" if observed.fitted else "does not fit"
     return plan.restart(f"one sample {fits}{observed.need}")
 

@@ -64,7 +64,7 @@ def _written_out(remedies: Iterable[Mapping[str, Any]], shared: Mapping[str, Any
     """Return the remedies, with each `use` replaced by the shared remedy it names. Raises ValueError if unknown."""
     unknown = {each["use"] for each in remedies if "use" in each} - shared.keys()
     if unknown:
-        raise ValueError(f"no shared remedy is called {', '.join(sorted(unknown))}")
+        raise ValueError(f"there is no shared remedy called {', '.join(sorted(unknown))}")
     return [shared[each["use"]] if "use" in each else each for each in remedies]
 
 
@@ -214,9 +214,9 @@ def _fault(front: bytes, path: Path, page: bytes) -> Fault:
 
 def _in_body(fault: Fault, path: Path) -> Iterator[tuple[bool, str]]:
     """Yield the result of each check of the page's name and prose: True if the page is wrong, and the problem."""
-    yield path.stem != f"{fault.code}-{fault.name}", "the file's name must be CODE-name.md"
+    yield path.stem != f"{fault.code}-{fault.name}", "the file name must be CODE-name.md"
     yield tuple(fault.sections) != SECTIONS, f"the headings must be {SECTIONS}, in this order"
-    yield not fault.title, "there must be a title"
+    yield not fault.title, "the page must have a title"
 
 
 def _in_front(fault: Fault) -> Iterator[tuple[bool, str]]:
@@ -224,7 +224,7 @@ def _in_front(fault: Fault) -> Iterator[tuple[bool, str]]:
     remedies = [*fault.remedies, *(remedy for each in fault.signatures for remedy in each.remedies)]
     yield not _NAME.match(fault.name), "the name must be kebab-case"
     yield fault.severity not in SEVERITIES, f"severity must be one of {SEVERITIES}"
-    yield all(r.where for r in fault.remedies), "at least one remedy of the page must have no `where`"
+    yield all(r.where for r in fault.remedies), "at least one remedy on the page must have no `where`"
     yield not {system for r in remedies for system in r.where} <= SYSTEMS.keys(), f"where must be in {tuple(SYSTEMS)}"
     yield not all(_is_open(r.text) for r in remedies), "a remedy's text must end without a full stop"
     yield any(not set(s.sources) <= set(SOURCES) for s in fault.signatures), f"sources must be in {SOURCES}"

@@ -56,7 +56,10 @@ def xid_table(xids: Iterable[Xid]) -> str:
 
 def _index(faults: Sequence[Fault]) -> Iterator[str]:
     yield "# Faults\n"
-    yield "Generated from `src/oomph/explain/pages` by `python -m oomph.explain.catalogue.docs`. No code is reused.\n"
+    yield (
+        "Generated from `src/oomph/explain/pages` by `python -m oomph.explain.catalogue.docs`. "
+        "Codes are never reused.\n"
+    )
     yield "| code | name | what it is | severity |"
     yield "| --- | --- | --- | --- |"
     for fault in faults:
@@ -84,7 +87,7 @@ def _by_wording(signatures: Sequence[Signature]) -> Iterator[str]:
     for remedies, alike in groupby(signatures, key=lambda signature: signature.remedies):
         if remedies:
             literals = dict.fromkeys(_code(signature.literal.strip()) for signature in alike)
-            yield f"First of all, when the log says {' or '.join(literals)}:\n"
+            yield f"First, if the log says {' or '.join(literals)}:\n"
             yield "\n".join(_remedies(remedies))
 
 
@@ -95,7 +98,7 @@ def _code(text: str) -> str:
 def _remedies(remedies: Sequence[Remedy]) -> Iterator[str]:
     for number, remedy in enumerate(remedies, 1):
         command = f": {_code(remedy.command)}" if remedy.command else ""
-        action = " *`oomph run` does this by itself.*" if remedy.action else ""
+        action = " *`oomph run` does this for you.*" if remedy.action else ""
         changes = f" Changes: {remedy.changes}." if remedy.changes else ""
         yield f"{number}. {sentence(remedy.titled + command)}{changes}{action}"
     yield ""

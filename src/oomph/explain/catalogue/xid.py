@@ -20,16 +20,16 @@ COLUMNS = ("code", "mnemonic", "used", "immediate", "investigatory")
 
 # Plain words for NVIDIA's terms for the first action.
 _ACTIONS = {
-    "RESTART_APP": "start the program again",
-    "IGNORE": "nothing; keep a note of it",
+    "RESTART_APP": "restart the program",
+    "IGNORE": "nothing; make a note of it",
     "RESET_GPU": "reset the GPU",
     "RESTART_BM": "restart the machine",
     "RESTART_VM": "restart the virtual machine",
-    "CONTACT_SUPPORT": "ask NVIDIA or the machine's vendor",
+    "CONTACT_SUPPORT": "contact NVIDIA or the machine's vendor",
     "CHECK_MECHANICALS": "check the power cables and the seating of the card",
     "UPDATE_SWFW": "update the driver and the firmware",
     "CHECK_UVM": "look for nvidia-uvm messages next to it",
-    "XID_154": "do what the message itself says",
+    "XID_154": "do as the message says",
     "": "not yet specified by NVIDIA; read the messages next to it",
 }
 _WORKFLOW = "follow NVIDIA's procedure for it"

@@ -88,7 +88,7 @@ def _of_features(columns: int, needed: int) -> str:
     """Return the advice about features: thousands of them come from a Flatten layer, and depend on the image size."""
     if min(columns, needed) < _FLATTENED:
         return (
-            f"build it with input_shape=({columns},), or prepare the data as for the training (Flatten gives a "
+            f"build it with input_shape=({columns},), or prepare the data as for training (Flatten gives a "
             "different size for a different image size; a single sample needs x[None])"
         )
     times = max(columns, needed) / min(columns, needed)
@@ -143,7 +143,7 @@ def _of_more(times: int) -> str:
         return "three times as many: the images have 3 channels, but 1 is assumed; load them in greyscale (channels=1)"
     if times == 4:
         return "four times as many: the images are twice as high and wide as assumed, or have 4 channels; resize them"
-    return f"{times} times as many: the reshape leaves out the batch; begin the new shape with -1"
+    return f"{times} times as many: the reshape leaves out the batch; start the new shape with -1"
 
 
 def _of_fewer(times: int) -> str:
@@ -152,7 +152,7 @@ def _of_fewer(times: int) -> str:
     if times == 4:
         return "a quarter of it: the images are half as high and wide as assumed; resize them to the model's input size"
     return (
-        f"a fraction, 1/{times}: the reshape contains a fixed batch size, which a smaller batch does not fill; begin "
+        f"a fraction, 1/{times}: the reshape contains a fixed batch size, which a smaller batch does not fill; start "
         "the new shape with -1, or drop the last batch (drop_remainder=True)"
     )
 

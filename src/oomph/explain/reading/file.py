@@ -67,7 +67,7 @@ def describe_dump(data: bytes, origin: str = "") -> Evidence:
             found = dict(_fields(value)).get(_PEAK, 0)
             peak = found if isinstance(found, int) else 0
     if not name:
-        raise ValueError("no allocator is named")
+        raise ValueError("the allocator is not named")
     most = "; ".join(f"{op} {write_size(size)}" for op, size in users.most_common(_MOST_USERS))
     text = (
         f"memory map of {name}: {write_size(sum(users.values()))} in use, at most {write_size(peak)} before; "

@@ -68,9 +68,9 @@ def _is_log(path: Path) -> bool:
 def why_nothing_is_known(directory: Path) -> str:
     """Explain in one sentence why a run has no readable events."""
     if foreign := foreign_format(directory):
-        return f"nothing is known of the run in {directory}: {foreign}"
+        return f"the run in {directory} cannot be explained: {foreign}"
     state = "cannot be read" if unreadable_lines(directory) else "is empty"
-    return f"the journal in {directory} {state}, so nothing is known of that run"
+    return f"the journal in {directory} {state}, so that run cannot be explained"
 
 
 def what_is_missing(directory: Path, attempts: int = 0) -> str:
@@ -80,19 +80,19 @@ def what_is_missing(directory: Path, attempts: int = 0) -> str:
         attempts: the number of attempts that the run has had, according to its run.json.
     """
     if foreign := foreign_format(directory):
-        return f"only the output of the run in {directory} is explained: {foreign}"
+        return f"only the output of the run in {directory} can be explained: {foreign}"
     if not any((directory / "journal").glob("*.jsonl")):
-        return f"only the output of the run in {directory} is explained: its journal is missing"
+        return f"only the output of the run in {directory} can be explained: its journal is missing"
     if files := _missing_files(directory, attempts):
         more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
         return f"the journal in {directory} is incomplete: {', '.join(files[:_MOST_NAMED])}{more}"
     if beyond := lines_left_out(directory):
-        return f"{beyond} lines of the journal in {directory} are left out: there are more than fit in memory"
+        return f"{beyond} lines of the journal in {directory} are skipped: they do not fit in memory"
     missing = unreadable_lines(directory)
     if not missing:
         return ""
     lines, they = ("line", "it") if missing == 1 else ("lines", "they")
-    return f"{missing} {lines} of the journal in {directory} cannot be read; what {they} said is missing"
+    return f"{missing} {lines} of the journal in {directory} cannot be read; whatever {they} recorded is missing"
 
 
 def _missing_files(directory: Path, attempts: int) -> list[str]:
@@ -159,7 +159,8 @@ def _in_words(fact: Fact) -> str:
         case Hung(phase=phase, seconds=seconds, limit_seconds=limit, line=line):
             at = f", at {line}" if line else ""
             return (
-                f"no progress for {_whole(seconds)} s in {phase} (limit {_whole(limit)} s){at}; oomph ended the script"
+                f"no progress for {_whole(seconds)} s in {phase} (limit {_whole(limit)} s){at}; "
+                "oomph stopped the script"
             )
         case MachineSeen(snapshot={"environment": Mapping() as environ}):
             return limit_in_words(environ)

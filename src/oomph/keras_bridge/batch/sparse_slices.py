@@ -124,7 +124,7 @@ class JoinedSlices:
         """Return the number of slices in each piece, given their sum; the size of at most one piece may be unknown."""
         known = [piece.size for piece in self._pieces]
         if known.count(None) > 1:
-            raise ValueError("an eager step looks up one table in several ways")
+            raise ValueError("an eager step looks up the same table in several ways")
         rest = count - sum(size for size in known if size is not None)
         return [rest if size is None else size for size in known]
 

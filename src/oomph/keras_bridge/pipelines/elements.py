@@ -77,7 +77,7 @@ def corrupt_records(stages: Iterable[Any], seconds: float) -> Iterator[str]:
         for name, records in _files_of(stage):
             number = _failing_number(records, until)
             if number is not None:
-                yield f"{name}, from record {number} on"
+                yield f"{name}, starting at record {number}"
         function, inputs = function_of(stage), TENSORFLOW.dataset_inputs.call(stage)
         before = in_any_order(inputs[0]) if function is not None and len(inputs) == 1 else None
         if before is not None:
@@ -141,7 +141,7 @@ def _failing_readings(before: Any, function: Any, until: float) -> Iterator[str]
             records = function(*element) if isinstance(element, tuple) else function(element)
             failing = _failing_number(records, until)
             if failing is not None:
-                yield f"{_in_words(element, number)}, from record {failing} on"
+                yield f"{_in_words(element, number)}, starting at record {failing}"
     except Exception:  # an earlier stage fails; the user's function may raise anything
         return
 

@@ -156,7 +156,7 @@ class MemoryWait:
         silent = self._session.pulse.silent_seconds
         if _SILENT_SECONDS <= silent < _LONGEST_SECONDS and self._waits():
             self._session.pulse.tell_power()
-            so_far = f"; {self._waited:.0f} s waited so far" if self._waited else ""
+            so_far = f"; waited {self._waited:.0f} s so far" if self._waited else ""
             self._waited += _LOOK_SECONDS
             if time.monotonic() - self._told >= _TOLD_SECONDS:
                 self._told = time.monotonic()

@@ -16,7 +16,7 @@ _XID_THAT_FOLLOWS = {43, 45}
 """Xids that merely follow from a different error, or from killing a process."""
 _OTHER_EVENTS = {
     "ecc-double-bit": ("an uncorrected memory error: results may be wrong", "memory error"),
-    "unavailable": ("the driver has taken it out of use", "unavailable"),
+    "unavailable": ("the driver has taken it out of service", "unavailable"),
 }
 
 
@@ -69,7 +69,7 @@ def gpu_lost(window: Window) -> Iterable[Finding]:
             yield Finding(
                 "hardware-fault",
                 gpu.title,
-                f"it no longer answers: {gpu.problem}",
+                f"it no longer responds: {gpu.problem}",
                 "critical",
                 {"problem": gpu.problem},
                 _LOST_REMEDY,
@@ -79,8 +79,8 @@ def gpu_lost(window: Window) -> Iterable[Finding]:
 
 _SILENT = "no answer"
 _SILENT_REMEDY = (
-    "See whether nvidia-smi answers, and what the kernel says (sudo dmesg | grep -iE 'xid|nvrm|blocked'); "
-    "processes that wait for the driver end only when the machine restarts"
+    "Check whether nvidia-smi responds, and check the kernel log (sudo dmesg | grep -iE 'xid|nvrm|blocked'); "
+    "processes that are waiting for the driver exit only when the machine restarts"
 )
 
 
@@ -94,15 +94,15 @@ def driver_silent(window: Window) -> Iterable[Finding]:
     sample = window.newest
     silent = [gpu for gpu in sample.gpus if gpu.problem.startswith(_SILENT)]
     for gpu in silent:
-        text = f"the driver does not answer: {gpu.problem}"
+        text = f"the driver is not responding: {gpu.problem}"
         yield Finding("driver-silent", gpu.title, text, "critical", {"problem": gpu.problem}, _SILENT_REMEDY)
     problem = sample.problems.get("nvml", "")
     if problem and not silent and not any(gpu.values for gpu in sample.gpus) and window.has_seen_gpus:
-        text = f"it has stopped answering: {problem}"
+        text = f"it has stopped responding: {problem}"
         yield Finding("driver-silent", "NVIDIA driver", text, "critical", {"problem": problem}, _SILENT_REMEDY)
 
 
-_RESET = "Reset the GPU when nothing uses it: sudo nvidia-smi --gpu-reset -i {index}; have it replaced if errors recur"
+_RESET = "Reset the GPU when it is not in use: sudo nvidia-smi --gpu-reset -i {index}; have it replaced if errors recur"
 
 
 @detector("hardware-fault", every=1.0)
@@ -138,10 +138,10 @@ def _uncorrected(window: Window, gpu: GpuSample) -> Iterator[Finding]:
 def _remapped_rows(window: Window, gpu: GpuSample) -> Iterator[Finding]:
     values = window.latest(gpu.uuid)
     if values.get("row_remap_failure"):
-        text, remedy = "a row of its memory could not be replaced", "Have the GPU replaced"
+        text, remedy = "a failing memory row could not be replaced", "Have the GPU replaced"
         yield Finding("hardware-fault", gpu.title, text, "critical", {}, remedy, kind="row remapping failed")
     elif values.get("row_remap_pending"):
-        text = "a failing row of its memory will be replaced at the next reset; until then it can be used"
+        text = "a failing memory row will be replaced at the next reset; the GPU can be used until then"
         remedy = _RESET.format(index=gpu.index)
         yield Finding("hardware-fault", gpu.title, text, "notice", {}, remedy, kind="row remapping pending")
 
@@ -149,10 +149,10 @@ def _remapped_rows(window: Window, gpu: GpuSample) -> Iterator[Finding]:
 _ACTIONS = {
     1: "reset the GPU",
     2: "restart the machine",
-    3: "end the programs that exchange data between this GPU and others",
-    4: "end the programs that exchange data between this GPU and others, and reset it",
+    3: "stop the programs that exchange data between this GPU and others",
+    4: "stop the programs that exchange data between this GPU and others, and reset it",
     5: "recover the IMEX domain",
-    6: "reset the PCIe bus of the GPU",
+    6: "reset the GPU's PCIe bus",
     7: "restart the machine",
 }
 
@@ -168,7 +168,7 @@ def recovery_action(window: Window) -> Iterable[Finding]:
         code = int(window.latest(gpu.uuid).get("recovery_action", 0.0))
         if code:
             action = _ACTIONS.get(code, f"recovery action {code}")
-            text = f"the driver advises: {action}"
+            text = f"the driver recommends: {action}"
             evidence = {"recovery_action": code}
             yield Finding(
                 "hardware-fault",

@@ -64,9 +64,9 @@ _WORKING = 0.1
 _SLIGHT = 0.1
 _CAUSES = {"heat": "heat", "power brake": "the power brake", "slowdown": "its hardware"}
 _REMEDIES = {
-    "heat": "Cool the GPU: clean filters and fans, leave room between cards; or lower the power limit",
-    "power brake": "Check the power supply and the GPU's power cables: the power brake signals a shortage of power",
-    "slowdown": "See which limit applies: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
+    "heat": "Cool the GPU (clean filters and fans, leave space between cards), or lower the power limit",
+    "power brake": "Check the power supply and the GPU's power cables: the power brake signals insufficient power",
+    "slowdown": "Check which limit applies: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
 }
 
 
@@ -116,11 +116,11 @@ def _slowed(gpu: GpuSample, slowed: list[Mapping[str, float]], seconds: float, f
     kind = _cause(bits)
     clocks = [values["sm_clock_hertz"] for values in slowed if "sm_clock_hertz" in values]
     lost = 1 - fmean(clocks) / free if clocks and free else None
-    costs = "" if lost is None else f", which costs {max(lost, 0.0):.0%} of its clock"
+    costs = "" if lost is None else f", costing {max(lost, 0.0):.0%} of its clock speed"
     return Finding(
         "thermal-throttle",
         gpu.title,
-        f"slowed down by {_CAUSES[kind]} in {len(slowed)} of the last {seconds:.0f} s{costs}",
+        f"slowed down by {_CAUSES[kind]} for {len(slowed)} of the last {seconds:.0f} s{costs}",
         "notice" if lost is not None and lost < _SLIGHT else "warning",
         {"seconds": len(slowed), "of_seconds": seconds, "clock_lost_ratio": lost, "reasons": hex(reduce(or_, bits))},
         _REMEDIES[kind],
@@ -162,7 +162,7 @@ def _replays(window: Window, gpu: GpuSample) -> Iterator[Finding]:
     risen = sum(after > before for (_, before), (_, after) in pairwise(series))
     rate = (series[-1][1] - series[0][1]) / (series[-1][0] - series[0][0]) * 60
     if rate >= _REPLAYS_A_MINUTE and risen >= _BURSTS:
-        text = f"{rate:.0f} PCIe transfers a minute have to be repeated: the link to the GPU is unreliable"
+        text = f"{rate:.0f} PCIe transfers a minute have to be retried: the link to the GPU is unreliable"
         evidence = {"replays_a_minute": rate}
         yield Finding("hardware-fault", gpu.title, text, "warning", evidence, _LINK_REMEDY, kind="PCIe replays")
 
@@ -174,9 +174,7 @@ def _narrow(window: Window, gpu: GpuSample) -> Iterator[Finding]:
     widths = [width for _, width in window.series(gpu.uuid, "pcie_width", _LINK_SECONDS)]
     use = [share for _, share in window.series(gpu.uuid, "utilization_ratio", _LINK_SECONDS)]
     if len(widths) >= _LINK_READINGS and max(widths) < most and use and fmean(use) >= _BUSY:
-        text = (
-            f"{max(widths):.0f} of {most:.0f} PCIe lanes are in use under load: copies to and from the GPU are slower"
-        )
+        text = f"{max(widths):.0f} of {most:.0f} PCIe lanes are used under load, which slows copies to and from the GPU"
         evidence = {"width": max(widths), "width_max": most}
         yield Finding("hardware-fault", gpu.title, text, "warning", evidence, _LINK_REMEDY, kind="PCIe width")
 
@@ -185,7 +183,7 @@ _PACE_SECONDS = 300.0
 _PACE_SAMPLES = 240
 _SLOW_CLOCK, _LITTLE_USE = 0.8, 0.5
 _AGREEING = 3
-_PACE_REMEDY = "Compare the GPUs: nvidia-smi -q -d PERFORMANCE,CLOCK; the slowest one sets the pace of all"
+_PACE_REMEDY = "Compare the GPUs: nvidia-smi -q -d PERFORMANCE,CLOCK; the slowest one sets the pace for all"
 
 
 class _Pace(NamedTuple):
@@ -230,10 +228,10 @@ def _pace(window: Window, gpu: GpuSample) -> _Pace | None:
 def _behind(pace: _Pace, others: list[_Pace]) -> Iterator[Finding]:
     clock, use = median(other.clock for other in others), median(other.use for other in others)
     if pace.use >= _BUSY and 0 < pace.clock < _SLOW_CLOCK * clock:
-        text = f"its clock is {pace.clock / 1e6:.0f} MHz, but the others run at {clock / 1e6:.0f} MHz: all wait for it"
+        text = f"it runs at {pace.clock / 1e6:.0f} MHz; the others run at {clock / 1e6:.0f} MHz and have to wait for it"
         evidence = {"clock_hertz": pace.clock, "others_hertz": clock}
         yield Finding("straggler", pace.gpu.title, text, "warning", evidence, _PACE_REMEDY, kind="clock")
     elif len(others) + 1 >= _AGREEING and pace.use < _LITTLE_USE * use:
-        text = f"it is busy {pace.use:.0%} of the time, but the others {use:.0%}"
+        text = f"it is busy {pace.use:.0%} of the time; the others are busy {use:.0%}"
         evidence = {"utilization_ratio": pace.use, "others_ratio": use}
         yield Finding("straggler", pace.gpu.title, text, "notice", evidence, _PACE_REMEDY, kind="use")

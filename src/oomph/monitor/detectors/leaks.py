@@ -133,7 +133,7 @@ def _is_worth_a_notice(growth: Growth, series: Series, room: float | None) -> bo
 def _possible_leak(window: Window, growth: Growth, series: Series) -> Finding:
     """Return the notice for growth that does not yet count as a leak."""
     found = _leak_finding(window, growth, series)
-    message = f"{found.message}, unless it only fills a buffer"
+    message = f"{found.message}, unless it is only filling a buffer"
     return replace(found, message=message, severity="notice", kind="filling")
 
 
@@ -151,7 +151,7 @@ def _leak_finding(window: Window, growth: Growth, series: Series) -> Finding:
     return Finding(
         fault="memory-leak",
         subject=_SUBJECT,
-        message=f"tensor memory grows by {_rate(growth.rate, unit)}{outlook.text}",
+        message=f"tensor memory is growing by {_rate(growth.rate, unit)}{outlook.text}",
         severity=outlook.severity,
         evidence={
             "unit": unit,
@@ -259,7 +259,7 @@ def _growth_finding(subject: str, what: str, growth: Growth, outlook: Outlook) -
         "until": growth.end,
         **outlook.evidence,
     }
-    message = f"{what} grows by {amount(growth.rate * 60)} a minute{outlook.text}"
+    message = f"{what} is growing by {amount(growth.rate * 60)} a minute{outlook.text}"
     return Finding("memory-leak", subject, message, outlook.severity, evidence)
 
 

@@ -85,8 +85,8 @@ def _nearly_full(subject: str, used: float, limit: float, risen: _Rise) -> Findi
         f"{_gib(used)} of {_gib(limit)} is in use ({used / limit:.0%}), {risen}",
         "warning",
         {"used_bytes": used, "limit_bytes": limit, "risen_bytes": risen.amount, "seconds": risen.seconds},
-        "Use a smaller batch, or shorter sequences",
-        without_run="under `oomph run` a step that fails is retried as micro-batches",
+        "Use a smaller batch or shorter sequences",
+        without_run="under `oomph run`, a step that fails is retried in micro-batches",
     )
 
 
@@ -121,7 +121,7 @@ def _taken_by(window: Window, gpu: GpuSample, process: GpuProcess, held: float) 
         f"{name}, which does not belong to the script, now uses {_gib(held)}{left}",
         "warning",
         {"pid": process.pid, "name": process.name, "memory_bytes": process.memory_bytes, "free_bytes": free},
-        f"See what it is (ps -fp {process.pid}); train on a different GPU, or move it to one",
+        f"Check what it is (ps -fp {process.pid}); train on a different GPU, or move it to one",
         kind=str(process.pid),
     )
 

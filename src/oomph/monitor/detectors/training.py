@@ -45,8 +45,8 @@ _NOTICED, _BOUND = 0.05, 0.20
 _BUSY = 0.7
 """The utilization at or above which a GPU is considered busy enough."""
 _INPUT_REMEDY = (
-    "Prepare batches ahead: dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) and .prefetch(tf.data.AUTOTUNE) at"
-    " the end, .cache() where the data fit in memory; workers= and use_multiprocessing=True for a PyDataset"
+    "Prepare batches in advance: dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE) and .prefetch(tf.data.AUTOTUNE)"
+    " at the end, .cache() if the data fits in memory; workers= and use_multiprocessing=True for a PyDataset"
 )
 
 
@@ -87,9 +87,9 @@ def input_bound(window: Window) -> Iterator[Finding]:
 
 
 def _waits(share: float, step: float, busy: float | None) -> str:
-    idle = "" if busy is None else f", and the GPU is busy for {busy:.0%} of it"
+    idle = "" if busy is None else f", and the GPU is busy {busy:.0%} of the time"
     return (
-        f"the training spends {share:.0%} of the time waiting for its data"
+        f"training spends {share:.0%} of its time waiting for data"
         f" ({_milliseconds(share * step)} of each {_milliseconds(step)} step){idle}"
     )
 
@@ -155,7 +155,7 @@ def gpu_idle(window: Window) -> Iterable[Finding]:
     if all(_is_idle(sample) for sample in window.last(_IDLE_SECONDS)):
         text = f"no step for {stands / 60:.0f} minutes, and neither the GPUs nor the script's processes are busy"
         evidence = {"seconds": stands, "steps_total": steps}
-        remedy, without_run = "See where it waits: py-spy dump --pid PID", "oomph run does that by itself"
+        remedy, without_run = "See where it is stuck: py-spy dump --pid PID", "oomph run does that for you"
         yield Finding("hang", "training", text, "notice", evidence, remedy, without_run=without_run)
 
 
@@ -229,7 +229,7 @@ def loss_spike(window: Window) -> Iterator[Finding]:
 
 
 _SPIKE_REMEDY = (
-    "Look at the batches of these steps; gradient clipping (clipnorm=1.0 of the optimizer) limits the effect of a "
+    "Look at the batches in these steps; gradient clipping (clipnorm=1.0 on the optimizer) limits the effect of a "
     "single batch"
 )
 

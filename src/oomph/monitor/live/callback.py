@@ -74,7 +74,7 @@ class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
             self._running = _left_running = self._started(scalars)
             self._running.begin(self.model, self.params or {})
         except Exception as error:
-            say(f"Monitor: {type(error).__name__}: {error}; the training is not watched")
+            say(f"Monitor: {type(error).__name__}: {error}; training is not being watched")
 
     def _started(self, scalars: Scalars | None) -> _Running:
         joined = session.current()
@@ -233,4 +233,4 @@ class Attendant:
             self._scalars.write(sample)
         except Exception as error:  # e.g. a full disk or a read-only folder
             self._scalars = None
-            self._say(f"no more metrics are written for TensorBoard: {type(error).__name__}: {error}")
+            self._say(f"metrics are no longer written for TensorBoard: {type(error).__name__}: {error}")

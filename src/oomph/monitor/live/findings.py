@@ -101,11 +101,11 @@ class Alerts:
             try:
                 self._alert(finding)
             except Exception as error:
-                self._tell_once(f"alert raised {type(error).__name__}: {error}; the training continues")
+                self._tell_once(f"alert raised {type(error).__name__}: {error}; training continues")
         if self._webhook is not None:
             problem = self._webhook.post({"text": text, **as_data(finding)})
             if problem:
-                self._tell_once(f"the webhook at {self._webhook.host} could not be reached: {problem}")
+                self._tell_once(f"the webhook at {self._webhook.host} failed: {problem}")
 
     def _tell_once(self, text: str) -> None:
         if text not in self._told:
@@ -125,7 +125,7 @@ class Webhook:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("webhook must be an address that begins with https:// or http://")
+            raise ValueError("webhook must be a URL that starts with https:// or http://")
         self._url, self.host = url, parts.hostname
 
     def post(self, document: dict[str, Any]) -> str:
@@ -138,7 +138,7 @@ class Webhook:
                 return ""
         except urllib.error.HTTPError as error:
             error.close()
-            return f"it answers {error.code}"
+            return f"it returned HTTP {error.code}"
         except urllib.error.URLError as error:
             return str(error.reason)
         except (OSError, ValueError) as error:

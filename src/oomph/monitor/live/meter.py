@@ -32,7 +32,7 @@ def _fail_open(method: Method) -> Method:
         except Exception as error:
             self.is_off = True
             self.wait.stop()
-            self._tell(f"{type(error).__name__}: {error}; the training is no longer measured")
+            self._tell(f"{type(error).__name__}: {error}; training is no longer being measured")
 
     return never_raises  # type: ignore[return-value]
 

@@ -24,7 +24,7 @@ from oomph.terminal.wrapping import shortened
 
 _MOST_SECONDS = 240.0
 """The maximum time, in seconds, for a single compilation."""
-_NAMED = "oomph asks XLA's compiler once a GPU is named"
+_NAMED = "oomph consults XLA's compiler once a GPU is specified"
 _LONGEST = 200
 """The maximum length of a displayed error message, in characters."""
 
@@ -144,7 +144,7 @@ class XlaCompiler:
         return CompiledStep(dict(self._done), self._engine.held, self._inputs, self._convolution)
 
     def _compile(self, batch: int) -> Compiled:
-        self._tell(f"having XLA compile a step of {batch} samples for {self._chosen.target.name}")
+        self._tell(f"compiling a step of {batch} samples with XLA for {self._chosen.target.name}")
         began = time.monotonic()
         step = serialized(self._model, self._spec, self._size, batch)
         target = description(self._chosen.target, self._device.memory)
@@ -203,8 +203,8 @@ def target_in_words(chosen: Chosen, version: str) -> str:
     """Describe the GPU that XLA compiled for, and the version of the compiler."""
     near = ", the nearest target" if chosen.is_nearest else ""
     return (
-        f"XLA compiled this step without a device, for {chosen.target.words}{near}. It is the XLA of jaxlib {version}, "
-        "not TensorFlow's own, and the estimates have not been compared with a real GPU."
+        f"XLA compiled this step without a device, for {chosen.target.words}{near}. The compiler is the XLA of jaxlib "
+        f"{version}, not TensorFlow's own, and the estimates have not been compared with a real GPU."
     )
 
 

@@ -51,7 +51,7 @@ class Engine:
     def at(self, batch: int) -> Prediction:
         """Predict the memory of a step of `batch` samples. Raises ExamineError if the model rejects that batch size."""
         if self.only not in (None, batch):
-            raise ExamineError(f"the step of this model can only be planned for its own batch of {self.only} samples")
+            raise ExamineError(f"this model's step can only be planned for its own batch of {self.only} samples")
         found = self._known.get(batch)
         if found is None:
             raw = self._predicted(batch)

@@ -143,7 +143,7 @@ def _loop(reached: Reached, arguments: Mapping[str, Any]) -> _Planned:
     """Return the subject of the plan for a custom loop whose step is being traced."""
     for name in ("policy", "optimizer", "batches"):
         if arguments.get(name):
-            raise ExamineError(f"a custom loop is planned as it is: --{name.removesuffix('es')} needs fit")
+            raise ExamineError(f"a custom loop can only be planned as it is: --{name.removesuffix('es')} requires fit")
     training, engine, is_xla = loop_step(reached)
     besides = max(0, dry_run.in_use() - engine.held.total)
     return _Planned(training, engine, lambda size, part, figures: (), is_xla, besides=besides)

@@ -120,7 +120,7 @@ class Simulated:
         found = (*items(engine.program, one, engine.held), *self._beside(one.peak), *self._extras)
         total, peak = together(item.size for item in found), self.peak(batch)
         wider = Interval(0, 0, max(0, peak.high - total.high))
-        seen = Item("the additional memory that other trainings took on this GPU", wider, "measured")
+        seen = Item("additional memory that other training runs used on this GPU", wider, "measured")
         return (*found, seen) if self._evidence is not None and wider.high else found
 
     def inside(self, batch: int, names: Collection[str]) -> Inside:
@@ -173,8 +173,8 @@ def data_on(device: Device | None, arrays: Sequence[int], besides: int) -> tuple
     given, besides = sum(arrays) if device.is_gpu else chunks_of(arrays), besides if besides >= _WORTH_SAYING else 0
     size = exactly(besides) if not device.is_gpu else Interval(0, besides, besides)
     found = (
-        Item("arrays given to fit", exactly(given), "counted"),
-        Item("other memory of the script", size, "assumed" if device.is_gpu else "measured", "in use on the CPU"),
+        Item("arrays passed to fit", exactly(given), "counted"),
+        Item("other memory held by the script", size, "assumed" if device.is_gpu else "measured", "in use on the CPU"),
     )
     return tuple(item for item in found if item.size.high)
 
@@ -280,14 +280,16 @@ class Probed:
         if self._is_xla and self._inputs(batch):
             known.append(_item("input batch", self._inputs(batch), "counted"))
         if self._shown.foreign:
-            known.append(_item("arrays given to fit, and other memory of the script", self._shown.foreign, "measured"))
+            known.append(
+                _item("arrays passed to fit, and other memory held by the script", self._shown.foreign, "measured")
+            )
         room = max(0, peak.expected - sum(item.size.expected for item in known))
         inside = _within(inside, room)
         left = room - sum(item.size.expected for item in inside)
         rest = Interval(
             max(0, left - (peak.expected - peak.low)), left, left + peak.high - peak.expected
         )  # fmt: skip
-        name = "everything else in the step" if self._is_xla else "workspaces of the libraries, slack of the allocator"
+        name = "everything else in the step" if self._is_xla else "library workspaces, allocator slack"
         return (*known, *inside, Item(name, rest, "measured" if batch in self.measured else "estimated"))
 
     def inside(self, batch: int, names: Collection[str]) -> Inside:

@@ -194,7 +194,8 @@ class Scope:
         trips, is_known = assumed_iterations(operation)
         if not is_known:
             guessed = (
-                f"the loop {operation.name} is counted as {trips} iterations, since its graph does not say how many"
+                f"the loop {operation.name} is assumed to run {trips} iterations, since its graph does not show how "
+                "many"
             )
             self.flat.unknown.append(guessed)
             self.flat.guessed_loop = self.flat.guessed_loop or guessed
@@ -242,9 +243,7 @@ class Scope:
         if operation.type in GATHERS:
             times = int(number_of(operation.inputs[1], self.numbers) or 1)
             each = f" on {times} replicas"
-        self.flat.unknown.append(
-            f"the size of {self.prefix}{operation.name} is assumed to be that of its largest input{each}"
-        )
+        self.flat.unknown.append(f"{self.prefix}{operation.name} is assumed to be as large as its largest input{each}")
         return largest * times
 
     def _list_size(self, operation: Any) -> int:

@@ -28,7 +28,7 @@ def loop_step(reached: Reached) -> tuple[subject.PlannedTraining, Engine, bool]:
     _refuse_replicas(reached.fit_arguments["trainable_variables"])
     gradients = [gradient for gradient in reached.fit_arguments["grads"] if gradient is not None]
     graph = _graph_of(gradients)
-    reached.tell("reading the step that the script has traced")
+    reached.tell("reading the step that the script traced")
     batch = _batch_of(graph)
     optimizer, variables = reached.optimizer, reached.fit_arguments["trainable_variables"]
     with graph.as_default():
@@ -48,7 +48,7 @@ def _refuse_replicas(variables: list[Any]) -> None:
         ExamineError: the variables are on several devices.
     """
     if any(len(components(variable)) > 1 for variable in variables):
-        raise ExamineError("a custom loop of several replicas is not planned: plan it with one, or call fit")
+        raise ExamineError("a custom loop with several replicas cannot be planned: plan it with one, or call fit")
 
 
 def _graph_of(gradients: list[Any]) -> Any:
@@ -75,8 +75,8 @@ def _batch_of(graph: Any) -> int:
     sizes = Counter(tensor.shape[0] for tensor in inputs if tensor.shape.rank)
     if not sizes or sizes.most_common(1)[0][0] is None:
         raise ExamineError(
-            "the traced step does not know how many samples a batch has: give it batches of one size, for instance "
-            "with .batch(n, drop_remainder=True)"
+            "the traced step does not know the batch size: give it batches of a fixed size, for instance with "
+            ".batch(n, drop_remainder=True)"
         )
     return int(sizes.most_common(1)[0][0])
 

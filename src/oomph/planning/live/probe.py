@@ -266,8 +266,8 @@ class Probing:
         told = []
         if self._ran:
             told.append(
-                f"Steps of {_listed(self._ran)} samples ran on this GPU, {_how(self.steps.is_xla)}, with the function "
-                "that Keras trains with. Their peaks are measured, with the libraries' workspaces."
+                f"Steps of {_listed(self._ran)} samples ran on this GPU, {_how(self.steps.is_xla)}, with Keras' own "
+                "training function. Their peaks are measured, including the libraries' workspaces."
             )
             told.append(_others(self.steps.is_xla, len(self._ran)))
             if self.steps.is_loose:
@@ -275,7 +275,7 @@ class Probing:
         if self._ran_out is not None:
             told.append(f"A step of {self._ran_out:,} samples ran out of memory on this GPU.")
         told.append(
-            f"TensorFlow itself reports that it currently gets {in_three_digits(self.steps.limit)} of {device}."
+            f"TensorFlow itself reports that it can currently use {in_three_digits(self.steps.limit)} of {device}."
         )
         return (*told, _SAVERS)
 
@@ -311,7 +311,7 @@ def with_kept(
     doubt = step.sizes.doubt if record.xla else verdict.doubt
     words = (
         f"Steps of {_listed(measured)} samples of this training ran on {record.gpu} in an earlier plan, "
-        f"{_how(record.xla)}; TensorFlow got {in_three_digits(record.limit)} there.",
+        f"{_how(record.xla)}; TensorFlow could use {in_three_digits(record.limit)} there.",
         _others(record.xla, len(measured)), _SAVERS,
     )  # fmt: skip
     device = replace(verdict.device, usable=min(record.limit, verdict.device.memory))

@@ -26,11 +26,11 @@ def first_batch(model: Any, arguments: Mapping[str, Any]) -> Any:
     try:
         return next(iter(dataset_of(model, arguments)))
     except StopIteration:
-        raise ExamineError("the data given to fit yield no batch") from None
+        raise ExamineError("the data passed to fit does not yield any batches") from None
     except ExamineError as error:
-        raise ExamineError(f"the data given to fit yield no batch: {error}") from None
+        raise ExamineError(f"the data passed to fit does not yield any batches: {error}") from None
     except Exception as error:  # the user's own data may raise anything
-        raise ExamineError(f"the data given to fit yield no batch: {error_in_words(error)}") from error
+        raise ExamineError(f"the data passed to fit does not yield any batches: {error_in_words(error)}") from error
 
 
 def dataset_of(model: Any, arguments: Mapping[str, Any]) -> Any:
@@ -39,7 +39,7 @@ def dataset_of(model: Any, arguments: Mapping[str, Any]) -> Any:
     if isinstance(given.get("x"), tf.data.Dataset):
         given["x"] = readable(given["x"]).dataset
         if given["x"] is None:
-            raise ExamineError("they were not read: the buffers of the pipeline are too large for this machine")
+            raise ExamineError("it was not read, since the pipeline's buffers are too large for this machine")
     epochs = KERAS.epochs.value()(
         shuffle=False, distribute_strategy=model.distribute_strategy, steps_per_execution=1, **given
     )

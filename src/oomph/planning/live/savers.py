@@ -66,7 +66,7 @@ def savers(
     found += [saver for saver in (_recompute(), _xla(is_xla), _ALLOCATOR, _quantised(model)) if saver]
     useless = [saver.name for saver in planned if saver and saver not in found]
     if useless:
-        found.append(Saver(", ".join(useless), None, "planned, and would save nothing here", ""))
+        found.append(Saver(", ".join(useless), None, "according to the plan, would not save any memory here", ""))
     return tuple(found)
 
 
@@ -124,8 +124,8 @@ def _changing(replanning: _Replanning, is_bfloat16_fast: bool) -> Iterator[Saver
             'optimizer="sgd",  # in model.compile()',
         )  # fmt: skip
     yield replanning.planned(
-        "train the head only", frozen_but_head(model),
-        "for transfer learning: all layers before the last one with weights keep their weights",
+        "train only the head", frozen_but_head(model),
+        "for transfer learning: freezes all layers before the last one with weights",
         "for layer in model.layers[:-1]: layer.trainable = False  # before compile()",
     )  # fmt: skip
 
@@ -142,7 +142,7 @@ def _xla(is_on: bool | None) -> Saver | None:
         return None
     name = "without XLA" if is_on else "with XLA"
     line = f"jit_compile={not is_on},  # in model.compile()"
-    return Saver(name, None, "not planned: it may take more or less; try both", line)
+    return Saver(name, None, "not planned: it may use more or less memory; try both", line)
 
 
 def why_refused(model: Any, batch: Any, engine: Engine, replicas: PlannedReplicas = ALONE) -> str:
@@ -191,10 +191,10 @@ def _micro_batches(
 def _change(model: Any) -> str:
     """Describe the effect of micro-batches on training this model, before the model is probed."""
     if any(getattr(layer, "moving_variance", None) is not None for layer in KERAS.flatten_layers.of(model)()):
-        return "BatchNormalization sees each part alone; nothing else changes but rounding and time"
+        return "BatchNormalization sees only one part at a time; apart from that, only rounding and time change"
     if promise_before_tracing(model).kind != EXACT:
         return "oomph compares the result with that of a whole batch before it divides one"
-    return "nothing changes in the training but its rounding and its time"
+    return "only rounding and time change"
 
 
 def _why(error: Exception) -> str:
@@ -208,7 +208,7 @@ def _recompute() -> Saver:
     why = why_remat_fails()
     said = f"not planned; keras.RematScope fails here inside fit ({why})" if why else "not planned"
     return Saver(
-        "recompute activations", None, f"{said}: costs a second forward pass, changes no result",
+        "recompute activations", None, f"{said}: costs a second forward pass, but does not change the result",
         "y = tf.recompute_grad(block)(x)  # in call(), around each block of layers",
     )  # fmt: skip
 
@@ -223,8 +223,8 @@ def _quantised(model: Any) -> Saver | None:
     saved, weights = (size / 2**20 for size in (3 * sum(kernels), subject.held_by(model).weights))
     return Saver(
         "int8 for deployment", None,
-        f"saves {saved:,.1f} MiB of {weights:,.1f} MiB of weights when the model only predicts, nothing in training; "
-        "pruning saves nothing, since zeros are stored like other numbers",
+        f"saves {saved:,.1f} MiB of {weights:,.1f} MiB of weights in a model that only predicts, but nothing in "
+        "training; pruning saves nothing, since zeros take up as much memory as other numbers",
         'model.quantize("int8")',
     )  # fmt: skip
 
@@ -234,7 +234,7 @@ def why_remat_fails() -> str:
     import keras
 
     if not hasattr(keras, "RematScope"):
-        return f"Keras {keras.__version__} has none"
+        return f"Keras {keras.__version__} does not have it"
     try:
         with keras.RematScope(mode="full"):
             model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2), keras.layers.Dense(1)])
@@ -257,7 +257,7 @@ def set_policy(model: Any, name: str) -> None:
     try:
         policy = keras.dtype_policies.get(name)
     except (ValueError, TypeError) as error:
-        raise ExamineError(f"--policy {name}: Keras knows no such policy") from error
+        raise ExamineError(f"--policy {name}: Keras has no such policy") from error
     for layer in KERAS.flatten_layers.of(model)():
         layer.dtype_policy = policy
 
@@ -273,7 +273,7 @@ def set_optimizer(model: Any, name: str) -> None:
         with model.distribute_strategy.scope():
             model.optimizer = keras.optimizers.get(name)
     except (ValueError, TypeError) as error:
-        raise ExamineError(f"--optimizer {name}: Keras knows no such optimizer") from error
+        raise ExamineError(f"--optimizer {name}: Keras has no such optimizer") from error
 
 
 @contextmanager

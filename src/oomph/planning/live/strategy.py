@@ -56,12 +56,12 @@ def check(strategy: Any, kind: str) -> None:
         return
     name = _name(strategy)
     if not isinstance(strategy, _MIRRORED):
-        raise ExamineError(f"a training under {name} with several replicas is not planned")
+        raise ExamineError(f"training under {name} with several replicas cannot be planned")
     if count > len(strategy.extended.worker_devices):
-        raise ExamineError(f"a training under {name} with several workers is not planned")
+        raise ExamineError(f"training under {name} with several workers cannot be planned")
     if kind == ON_BATCH:
         raise ExamineError(
-            "train_on_batch gives each of several replicas the whole batch, which is not planned: call fit, or plan "
+            "train_on_batch gives each of several replicas the whole batch, which cannot be planned: call fit, or plan "
             "without the strategy"
         )
 

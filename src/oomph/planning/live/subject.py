@@ -22,8 +22,8 @@ Shape = tuple[int | None, ...]
 _ROUNDING = 256
 _TENSOR = re.compile(r"OOM when allocating tensor with shape\[[\d,]{0,200}\]")
 _TOO_LARGE = (
-    "the model with its optimizer is larger than the free memory of this machine: plan on one with more memory, or a "
-    "smaller model"
+    "the model and its optimizer are larger than this machine's free memory: plan on a machine with more memory, or "
+    "plan a smaller model"
 )
 
 
@@ -56,9 +56,9 @@ def open_sizes(model: Any, data: Any, batch: Any) -> OpenSizes:
     shapes = " and ".join(str(tuple(leaf.shape[1:])) for leaf in leaves)
     if any(_may_vary(*each) for each in axes):
         return OpenSizes(
-            doubt="the data do not fix the size of a sample, so another batch may take more than these estimates, "
-            f"which are for samples of shape {shapes}, as in the first batch; give all batches the same length, for "
-            "instance with padded_shapes in padded_batch, and plan again"
+            doubt="the data does not fix the size of a sample, so another batch may need more memory than these "
+            f"estimates, which are for samples of shape {shapes}, as in the first batch; give all batches the "
+            "same length, for instance with padded_shapes in padded_batch, and plan again"
         )
     if any(takes is not None and takes[axis] is None for axis, takes, _ in axes):
         return OpenSizes(
@@ -135,7 +135,7 @@ def build(model: Any, batch: Any) -> None:
     except Exception as error:  # the user's own layers may raise anything
         if is_of_memory(error):
             raise ExamineError(f"{_TOO_LARGE}{_tensor_of(error)}") from error
-        raise ExamineError(f"the model cannot be built with these data: {error_in_words(error)}") from error
+        raise ExamineError(f"the model cannot be built with this data: {error_in_words(error)}") from error
 
 
 def _tensor_of(error: Exception) -> str:

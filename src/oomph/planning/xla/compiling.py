@@ -160,13 +160,13 @@ def why_not() -> str:
     """Return why nothing can be compiled on this machine, without a full stop; empty if compiling should work."""
     other = os.environ.get(PYTHON)
     if other:
-        return "" if os.access(other, os.X_OK) else f"{PYTHON} names no program: {other}"
+        return "" if os.access(other, os.X_OK) else f"{PYTHON} is not an executable program: {other}"
     running = (sys.version_info.major, sys.version_info.minor)
     if running < _OLDEST_PYTHON or platform.system() != "Linux":
         return "to have XLA's compiler plan the step, oomph needs Python 3.11 or newer on Linux"
     if all(_version(name) for name in _PACKAGES):
         return ""
-    return f"oomph can ask XLA's compiler (1 GB), on any machine: {INSTALL}"
+    return f"oomph can consult XLA's compiler (1 GB) on any machine: {INSTALL}"
 
 
 def _version(name: str) -> str:
@@ -190,7 +190,7 @@ def compile_step(step: bytes, target: str, seconds: float, available: int | None
     """
     if available is not None and available < _LEAST:
         raise NotCompiledError(
-            f"only {in_three_digits(available)} of memory is free, but XLA's compiler takes up to 1 GiB"
+            f"only {in_three_digits(available)} of memory is free, but XLA's compiler needs up to 1 GiB"
         )
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="oomph-", ignore_cleanup_errors=True) as name:

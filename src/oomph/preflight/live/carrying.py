@@ -116,7 +116,7 @@ def _data(model: Any, given: Mapping[str, Any]) -> Carried:
             "data",
             PARTLY,
             "the dataset's option deterministic = False lets its elements arrive in any order",
-            "leave that option out: a resumed run then gets the same batches",
+            "remove that option: a resumed run then gets the same batches",
         )
     return _tried_position(dataset, given.get("x"))
 

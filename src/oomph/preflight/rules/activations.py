@@ -138,7 +138,7 @@ def probabilities_as_logits(training: Training) -> Iterator[CheckFinding]:
             yield CheckFinding(
                 f"the output {output.name} already produces probabilities "
                 f"({output.activation or 'its rows sum to 1'}), but {loss.kind} is set to expect logits",
-                "Leave the last activation out, or from_logits=True",
+                "Remove the last activation, or from_logits=True",
                 severity=ERROR if is_distribution else WARNING,
             )
 
@@ -152,7 +152,7 @@ def _of_own_losses(training: Training) -> Iterator[CheckFinding]:
                 f"the output {order.output} already produces probabilities, but {order.loss} treats them as logits: it "
                 f"is {order.right:.3g} for the right answer, and falls to {far:.2g} only for values that no "
                 "probability can have",
-                "Leave the last activation out, or the one in the loss",
+                "Remove the last activation, or the one in the loss",
             )
 
 
@@ -239,7 +239,7 @@ def bounded_output(training: Training) -> Iterator[CheckFinding]:
             yield CheckFinding(
                 f"targets in {target.name} range from {sample.minimum:.4g} to {sample.maximum:.4g}, but the output "
                 f"{output.name} ({output.activation}) covers {limits[0]:g} to {high}",
-                "Leave the last activation out, or scale the targets into its range",
+                "Remove the last activation, or scale the targets into its range",
                 f"Dense({output.units or 1})",
             )
 
@@ -263,7 +263,7 @@ def softmax_over_wrong_axis(training: Training) -> Iterator[CheckFinding]:
             yield CheckFinding(
                 f"{layer.name} adds up to 1 over axis {axis} of {output.shape}, but the classes are along the last "
                 "axis",
-                "Leave axis out",
+                "Remove axis",
                 "Softmax()",
             )
 

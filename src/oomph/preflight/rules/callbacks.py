@@ -143,7 +143,7 @@ def patience_too_long(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK319",
     ERROR,
-    why="fit fails at once and complains about a method that the script never calls.",
+    why="fit fails immediately, complaining about a method that the script never calls.",
     wrong="callbacks=[ReduceLROnPlateau]",
     right="callbacks=[ReduceLROnPlateau()]",
     hides=("step-fails",),

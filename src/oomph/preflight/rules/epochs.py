@@ -35,7 +35,7 @@ def runs_out_of_data(training: Training) -> Iterator[CheckFinding]:
     ):
         yield CheckFinding(
             f"validation_steps is {fit.validation_steps:,}, but the validation data has {held.batches:,} batches",
-            "Leave validation_steps out",
+            "Remove validation_steps",
         )
 
 
@@ -53,7 +53,7 @@ def _training_runs_out(fit: FitFacts, data: Data, batches: int) -> Iterator[Chec
     if batches < fit.steps_per_epoch:
         yield CheckFinding(
             f"steps_per_epoch is {fit.steps_per_epoch:,}, but the data has {batches:,} batches",
-            "Leave steps_per_epoch out" + ("" if data.kind == ARRAYS else ", or repeat the data"),
+            "Remove steps_per_epoch" + ("" if data.kind == ARRAYS else ", or repeat the data"),
             "dataset = dataset.repeat()" if data.kind == DATASET else "",
         )
         return
@@ -68,7 +68,7 @@ def _training_runs_out(fit: FitFacts, data: Data, batches: int) -> Iterator[Chec
         f"{batches:,}: it runs out in epoch {words}, and {wanted - sum(steps):,} steps never run",
         "Make the generator endless, with `while True`"
         if data.kind == GENERATOR
-        else "Leave steps_per_epoch out" + ("" if data.kind == ARRAYS else ", or repeat the data"),
+        else "Remove steps_per_epoch" + ("" if data.kind == ARRAYS else ", or repeat the data"),
         "dataset = dataset.repeat()" if data.kind == DATASET else "",
     )
 
@@ -99,7 +99,7 @@ def _is_less(batches: int | None, steps: int) -> bool:
     WARNING,
     why="len() of a batched dataset already counts batches, so most of the data is never used.",
     wrong="steps_per_epoch=len(dataset) // 32",
-    right="steps_per_epoch=len(dataset), or leave it out",
+    right="steps_per_epoch=len(dataset), or remove it",
     after="CHK116",
 )
 def steps_divided_twice(training: Training) -> Iterator[CheckFinding]:
@@ -113,7 +113,7 @@ def steps_divided_twice(training: Training) -> Iterator[CheckFinding]:
             yield CheckFinding(
                 f"an epoch has {steps:,} steps, but the data has {batches:,} batches of {data.batch}: their number was "
                 "divided by the batch size again",
-                "Leave steps_per_epoch out: the dataset knows its length",
+                "Remove steps_per_epoch: the dataset knows its length",
             )
             return
 
@@ -131,13 +131,13 @@ def endless_epoch(training: Training) -> Iterator[CheckFinding]:
     if training.data.batches == ENDLESS and fit.steps_per_epoch is None and fit.kind == "fit":
         yield CheckFinding(
             "the data is endless (repeat() without a count), but steps_per_epoch is not set",
-            "Set steps_per_epoch, or leave repeat() out",
+            "Set steps_per_epoch, or remove repeat()",
             "model.fit(dataset, steps_per_epoch=samples // batch_size)",
         )
     if held is not None and held.batches == ENDLESS and fit.validation_steps is None:
         yield CheckFinding(
             "the validation data is endless, but validation_steps is not set: the first validation never finishes",
-            "Leave repeat() out of the validation data",
+            "Remove repeat() from the validation data",
         )
 
 
@@ -221,7 +221,7 @@ def data_raise(training: Training) -> Iterator[CheckFinding]:
         if data is None or not data.failed:
             continue
         after = f" after {data.failed_after:,} batches" if data.failed_after else " at the first batch"
-        record = f"; it was {data.failed_record}" if data.failed_record else ""
+        record = f"; it failed at {data.failed_record}" if data.failed_record else ""
         yield CheckFinding(
             f"{words} fails{after}: {_without_nodes(data.failed)}{record}",
             _remedy_for_error(data),
@@ -256,7 +256,7 @@ def arguments_for_dataset(training: Training) -> Iterator[CheckFinding]:
     if kind not in (DATASET, GENERATOR, LOADER, PY_DATASET) or fit.kind != "fit":
         return
     if fit.has_y:
-        yield CheckFinding(f"y is passed along with a {kind}, which has its own targets", "Leave y out")
+        yield CheckFinding(f"y is passed along with a {kind}, which has its own targets", "Remove y")
     if fit.validation_split:
         yield CheckFinding(
             f"validation_split needs arrays, not a {kind}",
@@ -267,7 +267,7 @@ def arguments_for_dataset(training: Training) -> Iterator[CheckFinding]:
         yield CheckFinding(
             f"batch_size={fit.batch_size} has no effect: a {kind} makes its own batches"
             + (f" of {training.data.batch}" if training.data.batch else ""),
-            "Leave batch_size out, and set it where the batches are made",
+            "Remove batch_size, and set it where the batches are created",
             severity=WARNING,
         )
 
@@ -299,7 +299,7 @@ def same_batches(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK305",
     ERROR,
-    why="fit returns at once, with an empty history.",
+    why="fit returns immediately, with an empty history.",
     wrong="model.fit(x, y, epochs=10, initial_epoch=10)",
     right="model.fit(x, y, epochs=20, initial_epoch=10)",
 )

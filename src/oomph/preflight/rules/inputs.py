@@ -340,4 +340,4 @@ def unused_input(training: Training) -> Iterator[CheckFinding]:
     for given in model.inputs:
         layer = model.layer(given.name)
         if layer is not None and layer.kind == "InputLayer" and not layer.feeds and len(model.inputs) > 1:
-            yield CheckFinding(f"nothing reads the input {given.name}", "Connect it, or leave it out")
+            yield CheckFinding(f"nothing reads the input {given.name}", "Connect it, or remove it")

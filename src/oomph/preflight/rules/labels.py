@@ -205,8 +205,8 @@ _ROWS_PER_UNIT = 20
     "CHK406",
     WARNING,
     why=(
-        "Units without a class only learn to output small values. Often this means that labels are read wrongly, or "
-        "that one class is missing."
+        "Units without a class only learn to output small values. Often this means that labels are read incorrectly, "
+        "or that one class is missing."
     ),
     wrong='Dense(100, activation="softmax") for 10 classes',
     right='Dense(10, activation="softmax")',
@@ -268,7 +268,7 @@ def not_one_hot(training: Training) -> Iterator[CheckFinding]:
         elif low < 1 - _SUM_ROUNDING and len(target.shape) == 2:
             yield CheckFinding(
                 f"some rows of {target.name} add up to {low:.3g}: they belong to no class, so their loss is 0",
-                "Leave these samples out, or give them a class of their own",
+                "Remove these samples, or give them a class of their own",
                 severity=WARNING,
             )
 
@@ -348,7 +348,7 @@ def sample_weights(training: Training) -> Iterator[CheckFinding]:
             )
         elif sample.minimum == sample.maximum == 0:
             yield CheckFinding(
-                f"all {sample.rows:,} sample weights are 0, so no sample counts", "Leave them out", severity=ERROR
+                f"all {sample.rows:,} sample weights are 0, so no sample counts", "Remove them", severity=ERROR
             )
         elif sample.minimum is not None and sample.minimum < 0 and not _is_centred(sample):
             yield CheckFinding(

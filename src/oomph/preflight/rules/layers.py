@@ -206,8 +206,8 @@ _CHANGE_SHAPE = ("Flatten", "Reshape", "Permute")
     "CHK238",
     WARNING,
     why=(
-        "mask_zero and Masking mark the steps to leave out. A layer that changes the shape cannot pass the mask on; "
-        "Keras at most prints a warning, and the model learns from padding."
+        "mask_zero and Masking mark the steps to skip. A layer that changes the shape cannot pass the mask on; Keras "
+        "at most prints a warning, and the model learns from padding."
     ),
     wrong="Embedding(5000, 64, mask_zero=True), Flatten(), Dense(1)",
     right="Embedding(5000, 64, mask_zero=True), GlobalAveragePooling1D(), Dense(1)",

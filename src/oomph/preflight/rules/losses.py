@@ -105,7 +105,7 @@ def zero_loss_weight(training: Training) -> Iterator[CheckFinding]:
         if output.loss is not None and output.loss.weight == 0:
             yield CheckFinding(
                 f"the loss of the output {output.name} does not count: its loss weight is 0",
-                "Give it a weight above 0, or leave the output out",
+                "Give it a weight above 0, or remove the output",
             )
 
 
@@ -134,7 +134,7 @@ def loss_needs_range(training: Training) -> Iterator[CheckFinding]:
         elif loss.kind == "mean_absolute_percentage_error" and sample.zero_share > 0:
             yield CheckFinding(
                 f"{sample.zero_share:.1%} of the targets in {target.name} are 0, and the loss divides by them",
-                "Use mae, or leave zeros out",
+                "Use mae, or remove the zeros",
                 'loss="mae"',
             )
 

@@ -125,7 +125,7 @@ def schedule_rises(training: Training) -> Iterator[CheckFinding]:
     rates = optimizer.rates
     if len(rates) == 5 and optimizer.schedule in _DECAYS and rates[-1] == max(rates) > _CLEARLY_MORE * rates[0] > 0:
         yield CheckFinding(
-            f"{optimizer.schedule} begins at {rates[0]:.2g} and ends at {rates[-1]:.2g}, its highest rate",
+            f"{optimizer.schedule} starts at {rates[0]:.2g} and ends at {rates[-1]:.2g}, its highest rate",
             "Make the rate decrease",
             "decay_rate=0.96" if optimizer.schedule == "ExponentialDecay" else "",
         )

@@ -132,7 +132,7 @@ def _in_memory(data: Data) -> Iterator[CheckFinding]:
     others = f" ({as_size(size)} with the other buffers)" if as_size(size) != as_size(largest.bytes or 0) else ""
     remedy, line = _smaller_buffer(largest, room)
     yield CheckFinding(
-        f"{_buffer_in_words(largest)}{others}, but the memory here is {as_size(room)}",
+        f"{_buffer_in_words(largest)}{others}, but this machine has {as_size(room)} of memory",
         remedy,
         line,
         severity=ERROR if size > room else WARNING,
@@ -144,7 +144,7 @@ def _on_disk(data: Data) -> Iterator[CheckFinding]:
         if buffer.file and buffer.bytes and data.room.disk is not None and buffer.bytes > data.room.disk:
             yield CheckFinding(
                 f"{_buffer_in_words(buffer)}, but its disk has {as_size(data.room.disk)} free",
-                "Give the cache a file on a disk with more space, or leave it out",
+                "Give the cache a file on a disk with more space, or remove the cache",
             )
 
 
@@ -247,4 +247,4 @@ def _faster_pipeline(waiting: Waiting, training: Training) -> tuple[str, str]:
 def eager_left_on(training: Training) -> Iterator[CheckFinding]:
     """run_eagerly left on after debugging."""
     if training.model.run_eagerly and training.fit.kind == "fit":
-        yield CheckFinding("the model runs eagerly", "Leave run_eagerly out, unless this is a debugging run")
+        yield CheckFinding("the model runs eagerly", "Remove run_eagerly, unless you are debugging")

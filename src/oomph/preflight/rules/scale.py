@@ -103,7 +103,7 @@ def scaled_twice(training: Training) -> Iterator[CheckFinding]:
         elif isinstance(factor, (int, float)) and abs(factor) < 0.01 and sample.maximum <= 1.0 and sample.rows > 1:
             yield CheckFinding(
                 f"{part.name} already goes up to {sample.maximum:.2g}, but the model multiplies it by {factor:.4f}",
-                "Scale in one place only: leave the division or the Rescaling layer out",
+                "Scale in only one place: remove the division or the Rescaling layer",
             )
 
 

@@ -53,7 +53,7 @@ def odd_batch_fails(training: Training) -> Iterator[CheckFinding]:
         error = shortened(each.error.rstrip(". "), 200)
         yield CheckFinding(
             f"{which} has {each.samples} samples{usual}, and the model fails on it: {error}",
-            "Leave out the samples that do not fill a batch" if is_array else "Leave the last batch out",
+            "Drop the samples that do not fill a batch" if is_array else "Drop the last batch",
             f"x, y = x[: len(x) // {whole} * {whole}], y[: len(y) // {whole} * {whole}]"
             if is_array
             else "dataset.batch(batch_size, drop_remainder=True)",

@@ -78,7 +78,7 @@ def nan_in_target(training: Training) -> Iterator[CheckFinding]:
             continue  # a custom loss may mask them
         yield CheckFinding(
             f"{part.name} contains {_not_finite(sample, 'targets')}",
-            "Leave these samples out",
+            "Remove these samples",
             f"keep = np.isfinite({part.name}); x, y = x[keep], y[keep]",
         )
 
@@ -169,7 +169,7 @@ def constant_features(training: Training) -> Iterator[CheckFinding]:
                 yield CheckFinding(
                     f"{len(features.constant)} of {len(features.deviations)} columns of {part.name} contain only one "
                     f"value: {columns}",
-                    "Leave them out, or check how they are read",
+                    "Remove them, or check how they are read",
                 )
 
 
@@ -258,7 +258,7 @@ def target_in_features(training: Training) -> Iterator[CheckFinding]:
             columns = ", ".join(map(str, features.like_target[:4]))
             yield CheckFinding(
                 f"column {columns} of {part.name} determines the target: a straight line maps one to the other",
-                "Leave it out, unless it is known when the model is used",
+                "Remove it, unless it is known when the model is used",
                 f"x = np.delete(x, {features.like_target[0]}, axis=1)",
             )
 
@@ -289,7 +289,7 @@ _FEWEST_SEQUENCES = 50
     WARNING,
     why="A masked sequence of zeros has no steps left; without a mask, the model learns from padding.",
     wrong="pad_sequences(ids, truncating=...) of empty texts",
-    right="leave such samples out",
+    right="remove such samples",
 )
 def padded_entirely(training: Training) -> Iterator[CheckFinding]:
     """Sequences that consist only of padding."""
@@ -301,5 +301,5 @@ def padded_entirely(training: Training) -> Iterator[CheckFinding]:
         if sample.zero_rows > _MANY_PADDED * sample.rows and ((part.shape or (0, 1))[-1] or 2) > 1:
             yield CheckFinding(
                 f"{sample.zero_rows:,} of {sample.rows:,} sequences in {part.name} contain only zeros",
-                "Leave them out, or check the vocabulary and the padding",
+                "Remove them, or check the vocabulary and the padding",
             )

@@ -126,7 +126,7 @@ def constant_weights(training: Training) -> Iterator[CheckFinding]:
     if hidden:
         yield CheckFinding(
             f"all weights of {', '.join(hidden[:3])} are the same number",
-            "Leave kernel_initializer out: the default is random",
+            "Remove kernel_initializer: the default is random",
             severity=ERROR if len(names) > 1 else WARNING,
         )
 

@@ -224,7 +224,7 @@ class Isolated:
         if self.ok:
             return ""
         if self.timed_out:
-            stays = f", and its process cannot be ended: {self.left_behind}" if self.left_behind else ""
+            stays = f", and its process cannot be killed: {self.left_behind}" if self.left_behind else ""
             return f"the function did not return within {self.timeout:g} s{stays}"
         from oomph.explain.matching.fallback import UNRELATED
 
@@ -232,7 +232,7 @@ class Isolated:
         if self.error is not None:
             words = message_of(self.error)
             return f"the function raised {type(self.error).__name__}{': ' * bool(words)}{words}{name}"
-        return f"the process of the function {ProcessEnd(self.returncode).in_full}{name}"
+        return f"the function's process {ProcessEnd(self.returncode).in_full}{name}"
 
 
 def isolate(

@@ -92,7 +92,7 @@ class FitCheckpoints(StepCheckpoints):
         """True if all weights are finite. The weights are checked because a ReLU can hide their NaN from the loss."""
         broken = training_state.not_finite(named, training_state.finite_only(self._fit.model, named))
         if broken:
-            self._say_not_finite(broken, self._fit.position, "the fit ended in this state", "the end state as it is")
+            self._say_not_finite(broken, self._fit.position, "the fit ended in this state", "the end state unchanged")
         return not broken
 
     def _can_afford_end(self, named: training_state.Named) -> bool:
@@ -107,7 +107,7 @@ class FitCheckpoints(StepCheckpoints):
         self.end_state_was_too_dear = True
         fits.say_once(
             f"the end states of some short fits are not kept: they would take more than {SHARE:.0%} of the time;"
-            " after a restart these fits train again"
+            " after a restart, these fits train again"
         )
         return False
 
@@ -138,7 +138,7 @@ class FitCheckpoints(StepCheckpoints):
             return True
         reason = because("recompiled")
         self._fit.note_here(CheckpointRefused(name="", **reason.as_fields()))
-        kept = f"the checkpoint of step {self._fits.saved} stays" if self._fits.saved else "there is none yet"
+        kept = f"the checkpoint of step {self._fits.saved} is kept" if self._fits.saved else "there is none yet"
         self._fits.say_once(f"{reason}: no further checkpoints are taken; {kept}")
         return False
 

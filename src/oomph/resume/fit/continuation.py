@@ -75,7 +75,7 @@ def _newest_credible(fits: Fits, fit: Fit) -> Checkpoint | None:
         if trouble is None:
             break
         fits.note(CheckpointRefused(name=checkpoint.name, reason=trouble))
-        fits.say(f"checkpoint {checkpoint.name} is not used: {trouble}")
+        fits.say(f"not using checkpoint {checkpoint.name}: {trouble}")
         checkpoint = fits.checkpoint_before(checkpoint)
     return checkpoint
 
@@ -109,7 +109,7 @@ def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | N
     else:
         was = None if record is None else record.position.fit
         fits.note(TrainsAgain(key=fit.identity.key, fit=fit.identity.ordinal, reason=found.reason, edited_fit=was))
-        fits.say(f"fit at {site} trains again, since it differs from what was trained: {found.reason}")
+        fits.say(f"fit at {site} trains again, since it differs from the trained one: {found.reason}")
 
 
 def _was_finished(fits: Fits, fit: Fit) -> bool:
@@ -176,10 +176,10 @@ def _not_restorable(fit: Fit, checkpoint: Checkpoint) -> list[Reason]:
 
 def _trains_again(fits: Fits, fit: Fit, checkpoint: Checkpoint, reason: str) -> None:
     seconds = checkpoint.meta.fit_seconds
-    cost = f", which took {seconds:.0f} s before" if isinstance(seconds, (int, float)) else ""
+    cost = f", which took {seconds:.0f} s last time" if isinstance(seconds, (int, float)) else ""
     fits.note(TrainsAgain(key=fit.identity.key, fit=fit.identity.ordinal, reason=reason))
     fits.say(
-        f"fit at {fit.identity.site} was finished and trains again{cost}: what it had changed cannot be restored"
+        f"fit at {fit.identity.site} was finished but trains again{cost}: its effects cannot be restored"
         f" ({reason}); --trust-finished-fits returns its result anyway"
     )
 
@@ -214,7 +214,7 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
         fits.note(
             CheckpointSkipped(
                 **because("not-finite", name=path).as_fields(),
-                kept="the saved end state as it is",
+                kept="the saved end state unchanged",
             )
         )
         fits.say(f"{path} contains NaN or infinity in the saved end state of fit at {fit.identity.site}")

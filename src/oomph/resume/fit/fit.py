@@ -76,7 +76,7 @@ class Fit(RunningFit):
         first = 0 if self.beginning.script_was_edited(checkpoint) else self.epoch
         planned = provenance.epochs_of(checkpoint) or self.resumption.epochs
         if planned is not None and not first <= at.epoch < max(planned, first + 1):
-            return f"it was saved in epoch {at.epoch + 1}, but the fit has epochs {first + 1} to {planned}"
+            return f"it was saved in epoch {at.epoch + 1}, but the fit runs epochs {first + 1} to {planned}"
         steps = provenance.steps_of_an_epoch(checkpoint)
         if steps is not None and at.step > steps:
             return f"it was saved in step {at.step + 1}, but an epoch has {steps}"
@@ -397,4 +397,4 @@ class Fit(RunningFit):
         if self.promise.kind != exactness.RESTART_ONLY:
             self.promise = exactness.Promise(exactness.RESTART_ONLY, "a train function that is not Keras' own")
         if self.fits.session.handover.guarding.recheck:
-            self.fits.say_once("--recheck: oomph cannot get the gradients of this fit; nothing is compared")
+            self.fits.say_once("--recheck: oomph cannot get this fit's gradients, so nothing is compared")

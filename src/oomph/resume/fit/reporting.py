@@ -70,13 +70,13 @@ def tell_start(fit: RunningFit, step: Step) -> None:
     line = f"guarding fit at {fit.identity.site} ({announced(fit.promise, is_split)}{alone})"
     if not alone and fit.promise.kind in (exactness.EXACT, exactness.TO_BE_PROBED):
         fit.fits.say_some(
-            line, after="guarding further fits in the same ways; only a fit that is guarded differently is announced"
+            line, after="guarding further fits in the same way; only fits that are guarded differently are announced"
         )
     else:
         fit.fits.say_once(line)
     if isinstance(step, GuardedStep) and step.held_bytes == 0:
         fit.fits.say_once(
-            "too little of the device's memory is free to hold back the update of a step:"
+            "too little device memory is free to defer a step's update:"
             " an out-of-memory error in a full batch restarts from the checkpoint"
         )
 
@@ -298,15 +298,15 @@ def _found(fit: RunningFit) -> Iterator[Finding]:
         trouble = cannot_be_saved(fit.model, save.path)
         if trouble is not None:
             where = f" ({save.site})" if save.site else ""
-            when = "there, after the training" if save.site else "at the end of an epoch"
+            when = "there, after training" if save.site else "at the end of an epoch"
             yield Finding(
                 fault="checkpoint-failure",
                 subject=save.by,
                 message=f"{save.path}{where} cannot be written, and the script would fail {when}: {trouble}",
                 severity="critical",
                 remedy=(
-                    f"Give {trouble.culprit or 'the class that it names'} a get_config with every argument of "
-                    "__init__, or save the weights only (save_weights_only=True, save_weights)"
+                    f"Give {trouble.culprit or 'the class named in the message'} a get_config that returns every "
+                    "argument of __init__, or save only the weights (save_weights_only=True, save_weights)"
                 ),
                 kind=save.path,
             )
@@ -327,7 +327,9 @@ def tell_own_resume(fit: RunningFit) -> bool:
     fits.steps = max(fits.steps, steps_before(fits.before, number, fit.epoch, per_epoch))
     reason = because("resumed-itself", epoch=fit.epoch + 1)
     fit.note_here(ResumedItself(key=fit.identity.key, steps=fits.steps, **reason.as_fields()))
-    fits.say(f"{reason}, in fit at {fit.identity.site}: oomph restores nothing, and counts from step {fits.steps}")
+    fits.say(
+        f"{reason}, in fit at {fit.identity.site}: oomph does not restore anything, but counts from step {fits.steps}"
+    )
     return True
 
 

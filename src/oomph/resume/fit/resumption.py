@@ -330,7 +330,10 @@ def _build_by_a_call(model: Any, iterator: Any) -> None:
 def ended_before(checkpoint: Checkpoint) -> str:
     """Return the message for data that runs out before a checkpoint's position."""
     at = checkpoint.position
-    return f"checkpoint {checkpoint.name} is from epoch {at.epoch + 1}, step {at.step + 1}, but the data end before it"
+    return (
+        f"checkpoint {checkpoint.name} is from epoch {at.epoch + 1}, step {at.step + 1}, but the data runs out"
+        " before it"
+    )
 
 
 def returned(what: str, site: str, checkpoint: Checkpoint, epochs: int | None) -> str:
@@ -339,7 +342,7 @@ def returned(what: str, site: str, checkpoint: Checkpoint, epochs: int | None) -
     trained = counted(at.epoch, "epoch") + (f" and {counted(at.step, 'step')}" if at.step else "")
     return (
         f"{what} at {site} has trained {trained}, but the script asks for {epochs}: the saved state is returned,"
-        f" and checkpoint {checkpoint.name} stays"
+        f" and checkpoint {checkpoint.name} is kept"
     )
 
 

@@ -190,7 +190,7 @@ class ShortEpochs:
         return Finding(
             fault="input-pipeline", subject="training data", message=f"the data ran out in {which}", kind="ran out",
             remedy=(
-                "Leave steps_per_epoch out, or let the data last: dataset.repeat(), while True in a generator, no "
+                "Leave steps_per_epoch out, or make the data endless: dataset.repeat(), while True in a generator, no "
                 "__len__ in a PyDataset"
             ),
         )  # fmt: skip

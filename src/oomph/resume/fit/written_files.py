@@ -164,14 +164,14 @@ def changed_since(checkpoint: Checkpoint, named: Sequence[str] = ()) -> list[Rea
     renamed = new_names(entries, named)
     copies = read_arrays(checkpoint, "file/") if gone or renamed else {}
     changed = [
-        because("file-changed", path=entry["path"], how="another one" if os.path.exists(entry["path"]) else "gone")
+        because("file-changed", path=entry["path"], how="a different one" if os.path.exists(entry["path"]) else "gone")
         for entry in gone
         if not _comes_back(entry, copies, written_at)
     ]
     for new, old in renamed.items():
         content = _content_for(new, entries[old[0]], copies) if len(old) == 1 else None
         if content is None or not may_be_restored(new):
-            changed.append(because("file-changed", path=old[0], how=f"to be {new} now"))
+            changed.append(because("file-changed", path=old[0], how=f"now expected as {new}"))
     return changed
 
 

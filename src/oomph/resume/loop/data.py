@@ -96,7 +96,7 @@ class LoopData(DataPosition):
             training_state.restore_random_state(self.moment.random)
         before, random = self._objects.data_now(), training_state.random_state()
         watched, taken = Watched(self._fits.say, seconds), 0
-        for batch in watched.take(iterator, self.taken, "replaying the batches of the epoch"):
+        for batch in watched.take(iterator, self.taken, "replaying the epoch's batches"):
             self._compare(taken, batch, batches)
             taken += 1
         after, random_after = self._objects.data_now(before), training_state.random_state()

@@ -66,7 +66,7 @@ def begin(steps: Steps) -> LoopObserver:
         if not fits.claim(steps):
             return Unwatched()
     except Exception as error:
-        session.say(f"{type(error).__name__}: {error}; this loop is not resumed")
+        session.say(f"{type(error).__name__}: {error}; this loop cannot be resumed")
         return Unwatched()
     return _Watched(fits, steps)
 

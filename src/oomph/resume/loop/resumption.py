@@ -119,7 +119,7 @@ class LoopResumption:
         older = None if self._loop.steps.source.is_one_pass else self._fits.checkpoint_before(checkpoint)
         if older is None:
             leaving.refuse(self._fits, site, because("in-words", text=str(error)), "loop")
-        self._fits.say(f"using the checkpoint before it, {older.name}")
+        self._fits.say(f"using the previous one, {older.name}")
         self._loop.lost.clear()
         self._loop.data.iterators_made = 0
         return older

@@ -68,7 +68,7 @@ def recognised(record: Record | None, facts: Facts, took_another_path: bool) -> 
     before, edited = record.meta.made_by, was_edited(record, facts)
     structure = provenance.changes(before, facts, STRUCTURE)
     if record.finished or (structure and took_another_path):
-        return Recognised(Verdict.TRAIN, provenance.listed(structure) or "a fit and not a loop", another_path=True)
+        return Recognised(Verdict.TRAIN, provenance.listed(structure) or "a fit, not a loop", another_path=True)
     if structure:
         return Recognised(Verdict.REFUSE, provenance.listed(structure))
     others = provenance.changes(before, facts, TURN, DATA)
@@ -141,7 +141,7 @@ class RunningLoop:
         self._held[:] = held if can_be_saved else []
         self.data.taken = self.steps.drawn - (0 if can_be_saved else len(held))
         if not can_be_saved:
-            why = "a batch of it was taken ahead, for ends_epoch"
+            why = "a batch was read ahead, for ends_epoch"
             self.data.obstacle = because("position-not-saved", why=why, kind=TAKEN_AHEAD)
 
     def taken_state(self) -> tuple[Meta, list[Array]]:
@@ -190,7 +190,7 @@ class RunningLoop:
         if names:
             shown = ", ".join(names[:_MOST_SHOWN])
             self.fits.say_once(
-                f"the loop at {self.identity.site} changes {shown}, which state= does not contain: a restart begins "
+                f"the loop at {self.identity.site} changes {shown}, which is not in state=: a restart begins "
                 "with the values from before the loop"
             )
         return [because("changed-by-loop", name=name) for name in names]

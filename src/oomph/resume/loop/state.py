@@ -77,7 +77,9 @@ def _root(name: str, thing: Any) -> Root:
     if root.pair is not None or type(thing) in (tuple, list):
         return root
     if values.is_value(thing) or isinstance(thing, tf.Tensor):
-        raise TypeError(f"{root} cannot change in place: keep what the loop reassigns in a dict or an object")
+        raise TypeError(
+            f"{root} cannot be changed in place: keep values that the loop reassigns in a dict or an object"
+        )
     kind = kind_of(thing)
     if kind is OPAQUE or not _can_be_given_back(kind):
         raise TypeError(
@@ -159,8 +161,8 @@ class LoopVariables:
         missing = [key for key in made_by["variables"] if key not in self.keys]
         if missing:
             raise CheckpointError(
-                f"{_listed(missing)} does not exist yet and could not be created: build models, and call metrics once,"
-                " before the loop"
+                f"{_listed(missing)} does not exist yet and could not be created: before the loop, build models and"
+                " call metrics once"
             )
         more = [key for key in self.keys if key not in made_by["variables"]]
         if more:
@@ -172,7 +174,7 @@ class LoopVariables:
         weights = [node.thing for node in self._nodes() if node.key in set(trained)]
         weights.sort(key=lambda weight: trained.index(self._graph.by_id[id(weight)].key))
         if len(weights) != len(trained):
-            raise CheckpointError(f"the weights that {key} trains are not in the state of the loop")
+            raise CheckpointError(f"the weights that {key} trains are not in the loop's state")
         optimizer.build(weights)
 
     # -- finding variables --------------------------------------------------------------------------------------------

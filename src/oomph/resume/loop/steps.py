@@ -269,9 +269,9 @@ def _checked_epochs(given: Any, source: Source) -> range | None:
 
 def _checked_state(state: Any) -> Any:
     if state is None:
-        raise TypeError("state=None: list what the loop changes, such as state=[model, optimizer]")
+        raise TypeError("state=None: list the objects that the loop changes, such as state=[model, optimizer]")
     if isinstance(state, (list, tuple, dict)) and not state:
-        raise ValueError("state is empty: list what the loop changes, such as state=[model, optimizer]")
+        raise ValueError("state is empty: list the objects that the loop changes, such as state=[model, optimizer]")
     if "tensorflow" in sys.modules:
         from oomph.resume.loop.state import roots_of
 

@@ -110,7 +110,7 @@ def drop_unusable(iterator: Any, folder: Path) -> Reason | None:
     """
     if _occurrences(folder, _OF_AN_ERROR):
         _remove(folder)
-        return because("position-not-saved", why="an element that was read ahead has failed")
+        return because("position-not-saved", why="an element that was read ahead failed")
     dataset = TENSORFLOW.dataset_of_iterator.get(iterator)
     shuffles = datasets.count_of_shuffles(dataset)
     if not shuffles or _occurrences(folder, _OF_A_LIVE_SHUFFLE) >= shuffles:

@@ -70,7 +70,7 @@ class _Encoder:
             return self._series(item)
         if isinstance(item, dict):
             return {"dict": [[self.encoded(key), self.encoded(each)] for key, each in item.items()]}
-        raise TypeError(f"{type(item).__name__} is neither a number, text, list, tuple, dict nor an array")
+        raise TypeError(f"{type(item).__name__} is not a number, text, list, tuple, dict or array")
 
     def _series(self, items: Sequence[Any]) -> Any:
         kind = "tuple" if type(items) is tuple else "list"

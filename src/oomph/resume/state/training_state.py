@@ -172,7 +172,7 @@ def restore_variables(checkpoint: Checkpoint, named: Named, finite: frozenset[st
         slot = slots.get(entry.name)
         if slot is None or slot.dtype.name != entry.dtype or tuple(slot.read().shape) != entry.shape:
             raise CheckpointError(
-                f"its variable {entry.name} is {entry.dtype}{list(entry.shape)}, but this fit's is not"
+                f"its variable {entry.name} is {entry.dtype}{list(entry.shape)}, which does not match this fit's"
             )
     for entry, data in checkpoint.read(tensors):
         array = np.frombuffer(data, tf.as_dtype(entry.dtype).as_numpy_dtype).reshape(entry.shape)

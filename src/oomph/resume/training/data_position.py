@@ -215,7 +215,7 @@ class DataPosition:
         lost = datasets.lost_draws(_dataset_of(self._iterator))
         if lost is not None:
             self._told = True
-            self._fits.say(f"a resumed run gets different batches: {lost}. Better: {lost.remedy}")
+            self._fits.say(f"a resumed run gets different batches: {lost}. To fix this, {lost.remedy}")
             return
         obstacle = self.obstacle or self._obstacle_of_epoch()
         why = "" if obstacle is None else obstacle.value("why")
@@ -226,7 +226,7 @@ class DataPosition:
             by_now = f" ({self.taken} so far{self._replay_in_words()})" if self.taken else ""
             better = "" if obstacle is None else f". To have it saved, {obstacle.remedy}"
             self._fits.say(
-                f"the position in the data cannot be saved ({why}): after a fault the batches of the epoch are "
+                f"the position in the data cannot be saved ({why}): after a fault, the epoch's batches are "
                 f"replayed{by_now}{better}"
             )
 
@@ -311,13 +311,13 @@ class DataPosition:
             return True
         if not has_room(costs):
             self._fits.say_once(
-                "the disk has too little room for the buffers of the data pipeline: after a fault the batches of the"
-                " epoch are replayed instead"
+                "the disk has too little free space for the data pipeline's buffers: after a fault, the epoch's batches"
+                " are replayed instead"
             )
             return False
         self._fits.say_once(
-            f"the buffers of the data pipeline take {size / 1e6:.0f} MB and {seconds:.1f} s to save: after a fault"
-            f" the batches of the epoch are replayed instead{self._replay_in_words()}"
+            f"the data pipeline's buffers take {size / 1e6:.0f} MB and {seconds:.1f} s to save: after a fault,"
+            f" the epoch's batches are replayed instead{self._replay_in_words()}"
         )
         return False
 

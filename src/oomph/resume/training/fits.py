@@ -213,8 +213,8 @@ class Fits:
         """Restore only numbers from now on, since this checkpoint was not sealed with this run's key."""
         if not is_from_elsewhere():
             self.session.say(
-                f"{name} was not written in this place: its numbers are restored, its texts and files are not. If you"
-                f" trust it, put the file {key_name()} of the folder that it comes from beside the run directory"
+                f"{name} was not written here: its numbers are restored, but not its text and files. If you trust it,"
+                f" put the file {key_name()} from its original folder next to the run directory"
             )
         take_from_elsewhere()
 

@@ -101,7 +101,7 @@ def leave_as_asked(fits: Fits, note_here: Callable[[AtStep], None]) -> NoReturn:
     if fits.preemption.asked == CTRL_C:
         fits.preemption.interrupt()
     note_here(Preempted(signal=fits.preemption.asked, steps=fits.steps, saved=fits.saved))
-    fits.say(f"{fits.preemption.asked}: {fits.saved} of {fits.steps} steps are saved; ending")
+    fits.say(f"{fits.preemption.asked}: {fits.saved} of {fits.steps} steps are saved; exiting")
     leave_process()
 
 

@@ -252,7 +252,7 @@ def _repeated(coverage: Coverage, noise: float, is_lost: bool, is_replayed: bool
     if is_lost:
         return f"{same}, but not everything was restored"
     if not coverage.is_enough:
-        return f"unverified: {same}; what comes after them was not compared"
+        return f"unverified: {same}; the steps after them were not compared"
     return f"{'replayed' if is_replayed else 'verified'}: {same}"
 
 

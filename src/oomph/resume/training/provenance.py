@@ -110,7 +110,7 @@ def listed(found: Sequence[Reason]) -> str:
 
 def _change(name: str, old: Any, new: Any) -> Reason:
     if name.startswith(_VARIABLE):  # its old and new values are only digests
-        how = "is no longer set" if new is None else "is now set" if old is None else "has another value"
+        how = "is no longer set" if new is None else "is now set" if old is None else "has a different value"
         return because("variable-changed", name=name.removeprefix(f"{_VARIABLE} "), how=how)
     if name.endswith(".py"):
         return because("script-edited", name=name)

@@ -93,7 +93,7 @@ class Watched:
 def skip(iterator: Any, count: int, watched: Watched, expected: Expected) -> int:
     """Read up to `count` batches and drop them; return the number dropped. Raises TookTooLongError."""
     taken = -1
-    for taken, batch in enumerate(watched.take(iterator, count, "replaying the batches of the epoch")):
+    for taken, batch in enumerate(watched.take(iterator, count, "replaying the epoch's batches")):
         expected.see(taken, batch)
     return taken + 1
 

@@ -216,7 +216,7 @@ class StepCheckpoints(ABC):
     def _say_failed(self, error: Exception, what: str, at: Position) -> None:
         if isinstance(error, NotFiniteError):
             saved = self._fits.saved
-            stays = f"the checkpoint of step {saved} stays" if saved else "there is none yet"
+            stays = f"the checkpoint of step {saved} is kept" if saved else "there is none yet"
             kept = f"the checkpoint of step {saved}" if saved else "no checkpoint: there was none yet"
             self._say_not_finite(str(error), at, f"this state is not saved; {stays}", kept)
             return
@@ -299,8 +299,8 @@ def growth(last: Sequence[Sizes]) -> str:
         return ""
     each = as_size(grown[name] // (len(last) - 1))
     return (
-        f"checkpoints grow by {each} each: {name} now contains {as_size(last[-1][name])}; move what it no longer needs"
-        " to a file"
+        f"checkpoints grow by {each} each: {name} now contains {as_size(last[-1][name])}; move anything it no longer"
+        " needs to a file"
     )
 
 

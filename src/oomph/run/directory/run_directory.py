@@ -102,25 +102,25 @@ def _document(text: str) -> dict[str, Any]:
 def _command(value: object) -> tuple[str, ...]:
     words = _words(value, "command")
     if not words:
-        raise ValueError("the command of run.json is empty")
+        raise ValueError("the command in run.json is empty")
     return words
 
 
 def _words(value: object, what: str) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise ValueError(f"the {what} of run.json is not a list of words")
+        raise ValueError(f"the {what} in run.json is not a list of words")
     return tuple(map(str, value))
 
 
 def _hexadecimal(value: object) -> str:
     if not isinstance(value, str) or (value and not re.fullmatch("[0-9a-f]{32}", value)):
-        raise ValueError("the entropy of run.json is not a number")
+        raise ValueError("the entropy in run.json is not a number")
     return value
 
 
 def _number(value: object) -> int:
     if not isinstance(value, int) or not 0 <= value <= _MOST_ATTEMPTS:
-        raise ValueError(f"the attempts of run.json are not a number from 0 to {_MOST_ATTEMPTS}")
+        raise ValueError(f"the attempts in run.json are not a number from 0 to {_MOST_ATTEMPTS}")
     return value
 
 
@@ -184,7 +184,7 @@ class RunDirectory:
             except OSError as error:
                 raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
             return cls.create(path, record)
-        raise RunDirectoryError(f"no free name for a run directory like {stem}")
+        raise RunDirectoryError(f"no free run directory name like {stem}")
 
     @classmethod
     def reopen(cls, path: Path) -> RunDirectory:
@@ -256,7 +256,10 @@ def written_by_another(path: Path) -> str:
         return ""
     if not isinstance(schema, int) or isinstance(schema, bool) or schema == SCHEMA:
         return ""
-    return f"{path} was written by another oomph, in format {schema}; this one, {__version__}, reads format {SCHEMA}"
+    return (
+        f"{path} was written by another version of oomph, in format {schema}; this one, {__version__}, reads format"
+        f" {SCHEMA}"
+    )
 
 
 def _why_not_a_run(path: Path) -> str:
@@ -265,14 +268,14 @@ def _why_not_a_run(path: Path) -> str:
     except (OSError, ValueError):
         is_complete = False
     if not is_complete:
-        return f"{path} is not a run of oomph: it has no readable run.json"
+        return f"{path} is not an oomph run: it has no readable run.json"
     return written_by_another(path) or f"{path} cannot be resumed: its run.json is incomplete or damaged"
 
 
 def _check_not_foreign(path: Path) -> None:
     """Reject a folder that contains anything else, because a new run starts in an empty folder."""
     if read_record(path) is None and any(entry.name != "lock" for entry in path.iterdir()):
-        raise RunDirectoryError(f"{path} is not empty and not a run of oomph: choose another directory")
+        raise RunDirectoryError(f"{path} is not empty and is not an oomph run: choose another directory")
 
 
 def _check_no_run(path: Path) -> None:
@@ -317,7 +320,7 @@ def _look_without_lock(fd: int, path: Path) -> None:
     if holder is not None and holder.lives and holder.pid != os.getpid():
         os.close(fd)
         raise RunDirectoryError(_in_use(path, holder))
-    say(f"the file system of {path} has no locks: make sure that no other machine uses this run directory meanwhile")
+    say(f"the file system of {path} has no locks: make sure no other machine uses this run directory at the same time")
 
 
 def _holder(fd: int) -> ProcessIdentity | None:
@@ -327,7 +330,7 @@ def _holder(fd: int) -> ProcessIdentity | None:
 def _in_use(path: Path, holder: ProcessIdentity | None) -> str:
     gone = holder is not None and not holder.elsewhere and holder.began != "-" and not holder.lives
     if gone:
-        return f"{path} is in use: {holder}, which ran it, has ended, but the script that it started has not yet"
+        return f"{path} is in use: {holder}, which ran it, has exited, but the script that it started has not"
     return f"{path} is in use by another oomph run, {holder or 'process ?'}"
 
 

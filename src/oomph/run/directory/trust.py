@@ -128,7 +128,7 @@ def _trouble_within(fd: int, folder: Path, is_reached: bool) -> str | None:
         if count >= _MOST_ENTRIES:
             return f"it contains more than {_MOST_ENTRIES} files"
         if name.count("/") > _DEEPEST:
-            return f"it contains folders within {_DEEPEST} others, such as {name[:80]}"
+            return f"it contains folders nested more than {_DEEPEST} deep, such as {name[:80]}"
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
             return f"{name} in it is a link, or not a file"
         if found.st_uid not in (os.geteuid(), 0):

@@ -67,11 +67,11 @@ def _folders_in(parent: Path) -> list[Path]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        say(f"no run in {parent} is resumed: {error.strerror}")
+        say(f"cannot resume a run in {parent}: {error.strerror}")
         return []
     stranger = why_not_above(parent / "run")
     if stranger is not None and found:
-        say(f"no run is resumed: {stranger}")
+        say(f"cannot resume a run: {stranger}")
         return []
     return found
 
@@ -123,12 +123,12 @@ class Unfinished:
         if self.going_on:
             return "; the run is still in progress"
         if self.preempted:
-            return "; the run has not finished: its machine was taken away, or could not continue"
+            return "; the run has not finished: its machine was reclaimed, or could not continue"
         if self.kept:
-            return "; it was interrupted, or trained less than its checkpoints contain: they are kept"
+            return "; it was interrupted, or trained less than its checkpoints contain, which are kept"
         if self.stopped:
             return ""
-        return "; the run has not finished: oomph was ended from outside, as by kill -9 or a power failure"
+        return "; the run has not finished: oomph was terminated from outside, perhaps by kill -9 or a power failure"
 
     @property
     def following(self) -> str:
@@ -136,7 +136,7 @@ class Unfinished:
         anew = "no checkpoint was taken: starts from the beginning"
         when = "resumes from its last checkpoint" if self.saved else anew
         if self.going_on:
-            when = "once it has ended, if it has not finished"
+            when = "once the run stops, unless it finishes"
         reads = f"; the script reads {', '.join(self.reads)} from its environment" if self.reads else ""
         return f"Next: {self.command}  ({when}{reads})"
 

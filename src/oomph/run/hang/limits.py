@@ -64,7 +64,7 @@ class Hang:
         where = f", at {self.line}" if self.line else ""
         return (
             f"no progress for {self.seconds:.0f} s {self.phase.words} (limit {self.limit_seconds:.0f} s){where}: "
-            "ending the script's processes"
+            "stopping the script's processes"
         )
 
 

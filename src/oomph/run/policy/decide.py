@@ -177,7 +177,7 @@ def decide(
 def hindered(action: Action, ending: Ending) -> Action:
     """Return the decision, or a different one if a process could not be killed or a signal called off the restart."""
     if ending.unkillable:  # another start would be a second writer
-        return _interrupted(Requeue(f"{ending.unkillable}; not started again while it may still write"), ending)
+        return _interrupted(Requeue(f"{ending.unkillable}; not restarting while it may still write"), ending)
     if isinstance(action, Restart) and ending.called_off:
         return _called_off(ending)
     return action
@@ -194,7 +194,7 @@ def _interrupted(action: Action, ending: Ending) -> Action:
 def _called_off(ending: Ending) -> Action:
     """Return the action for a signal that arrived while there was no script to forward it to."""
     if ending.called_off == signal.SIGTERM and ending.started:
-        return Requeue("preempted by SIGTERM before another start")
+        return Requeue("preempted by SIGTERM before the next start")
     return Finish(128 + ending.called_off)
 
 
@@ -275,7 +275,7 @@ def _within_budget(ending: Ending, ledger: Ledger, conditions: Conditions, allow
     if ledger.without_checkpoint >= MOST_WITHOUT_CHECKPOINT:
         return _stop(ending, f"{ledger.without_checkpoint} restarts in a row without a newer checkpoint")
     if ledger.total >= MOST_IN_ALL:
-        return _stop(ending, f"{ledger.total} restarts in all")
+        return _stop(ending, f"{ledger.total} restarts in total")
     poison = poison_step(ending, ledger)
     rung = climb(
         ending.fault, ledger.rungs.get(ending.fault, 0), conditions, ledger.changes, allowed, poison
@@ -301,8 +301,8 @@ def _why_poison(place: str, fault: str, conditions: Conditions, allowed: Collect
         return (
             f"{place} ran out of memory twice, with nothing left to change: {needs}{_why_undivided(fault, conditions)}"
         )
-    hint = "" if "skip-batch" in allowed else f"; {OPT_IN['skip-batch']} would leave its batch out"
-    return f"poison step: {place} ended by {fault} twice, on the same data{hint}"
+    hint = "" if "skip-batch" in allowed else f"; {OPT_IN['skip-batch']} would skip its batch"
+    return f"poison step: {place} failed with {fault} twice on the same data{hint}"
 
 
 def _stop(ending: Ending, reason: str) -> Action:

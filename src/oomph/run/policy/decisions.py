@@ -112,31 +112,31 @@ def why(decision: Decision) -> Iterator[str]:
     if isinstance(action, Finish):
         yield _why_finished(ending)
     elif ending.unkillable:
-        yield "a killed process has not ended, and might still write alongside a new one"
+        yield "a killed process has not exited, and might still write alongside a new one"
     elif ending.preempted:
-        yield "a scheduler took the machine away; the last checkpoint is kept"
+        yield "a scheduler reclaimed the machine; the last checkpoint is kept"
     elif ending.called_off:
-        yield "a scheduler took the machine away before another start; the last checkpoint is kept"
+        yield "a scheduler reclaimed the machine before the next start; the last checkpoint is kept"
     elif ending.gave_up and not isinstance(action, Restart):
-        yield "the guard in the script gave up, and the script ended with that error"
+        yield "the guard in the script gave up, and the script exited with that error"
     else:
         yield from _why_within_budget(decision)
     if not decision.reproduced:
-        yield f"this oomph would decide differently: {_what_was_done(decision.again, ending)}"
+        yield f"this version of oomph would decide differently: {_what_was_done(decision.again, ending)}"
 
 
 def _why_finished(ending: Ending) -> str:
     if ending.called_off:
         return f"signal {ending.called_off} arrived between two attempts, when there was no script to forward it to"
     if ending.interrupted:
-        return "Ctrl-C ended it, and the exit code says so"
-    return "the user or the scheduler requested the end" if ending.stopped else "the script ended by itself"
+        return "Ctrl-C stopped it, as the exit code shows"
+    return "the user or the scheduler asked it to stop" if ending.stopped else "the script exited on its own"
 
 
 def _why_within_budget(decision: Decision) -> Iterator[str]:
     ending, ledger, action = decision.ending, refill(decision.ending, decision.ledger), decision.action
     if ending.steps > decision.ledger.best_steps:
-        yield f"{ending.steps} steps are more than any failed attempt had reached: every ladder is reset"
+        yield f"{ending.steps} steps is further than any failed attempt reached: every ladder is reset"
     elif ledger.best_steps:
         yield f"no progress beyond the {ledger.best_steps} steps of an earlier failed attempt"
     else:
@@ -183,7 +183,7 @@ def _what_was_done(action: Action, ending: Ending) -> str:
         case GiveUp(reason, code):
             return f"give up with exit code {code}: {reason}"
         case Requeue(reason, code):
-            return f"end with exit code {code}, to be started again elsewhere or later: {reason}"
+            return f"exit with code {code}, to be started again elsewhere or later: {reason}"
 
 
 def _entry(decision: Decision) -> dict[str, Any]:

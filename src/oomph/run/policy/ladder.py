@@ -209,7 +209,7 @@ _APPLIES: Mapping[str, Callable[[Conditions], str]] = {
 }
 """Maps each rung to a function that returns the value of its change, or an empty string if the rung does not apply."""
 _MISSING = {
-    "micro-batch": "the size of the failed step is not known, or is one sample",
+    "micro-batch": "the size of the failed step is unknown, or is one sample",
     "allocator": "no GPU is known",
     "growth": "no GPU is known",
     "no-xla": "the fit was not compiled by XLA",

@@ -85,7 +85,7 @@ def _how(ending: Ending) -> str:
     if ending.restart_requested:
         return f"needs a new process ({ending.restart_requested})"
     if ending.hung:
-        return "was ended because it made no progress (hang)"
+        return "was stopped because it made no progress (hang)"
     name = ProcessEnd(ending.returncode).name
     if ending.returncode >= 0:
         return f"ended with {name} ({ending.fault})"
@@ -139,7 +139,7 @@ def _finished(summary: Summary, unguarded: str) -> str:
 
 
 def _unrecorded(summary: Summary) -> str:
-    return f"nothing is recorded of {counted(summary.unrecorded, 'earlier attempt')}"
+    return f"there is no record of {counted(summary.unrecorded, 'earlier attempt')}"
 
 
 def _result(summary: Summary, remark: str) -> str:
@@ -187,7 +187,7 @@ def _refused(summary: Summary) -> str:
 
 def _done(summary: Summary) -> Iterator[str]:
     if summary.recoveries and summary.micro_batch is None:
-        yield "batches of evaluate, predict or map_batches in smaller parts"
+        yield "split batches in evaluate, predict or map_batches"
     elif summary.recoveries:
         smaller = any(reason.code == "smaller-batches" for reason in summary.reasons)
         size = summary.micro_batch
@@ -195,7 +195,7 @@ def _done(summary: Summary) -> Iterator[str]:
     if summary.restarts:
         yield counted(summary.restarts, "restart")
     if summary.resumes:
-        yield f"started again by --resume {times(summary.resumes)}"
+        yield f"started again with --resume {times(summary.resumes)}"
     if summary.left_out is not None:
         yield str(summary.left_out)
     yield from summary.changes
@@ -240,5 +240,5 @@ def _ended(summary: Summary, returncode: int | None, stopped: str) -> str:
     by_itself = not summary.gave_up and summary.exit_code < 128 and summary.exit_code not in STOPPED
     if by_itself and UNRELATED in summary.faults:
         return f"the script failed with its own error, exit code {summary.exit_code}"
-    unsaved = ": SIGUSR2 ended it; oomph saves on SIGTERM and SIGUSR1" if returncode == -signal.SIGUSR2 else ""
+    unsaved = ": SIGUSR2 stopped it; oomph saves on SIGTERM and SIGUSR1" if returncode == -signal.SIGUSR2 else ""
     return f"ended with exit code {summary.exit_code}{unsaved}"

@@ -120,8 +120,8 @@ BEST = (EXACT, VERIFIED)
 """The labels that don't need a remedy."""
 _OF_LABELS = {
     UNVERIFIED: "nothing to change in the script: too few comparable steps lay between the checkpoint and the fault",
-    REPLAYED: "draw random numbers of the data pipeline with tf.random.stateless_uniform and the like; where its "
-    "buffers were too large to be saved, use smaller ones in shuffle() and prefetch()",
+    REPLAYED: "draw the data pipeline's random numbers with tf.random.stateless_uniform and the like; if its "
+    "buffers were too large to save, use smaller ones in shuffle() and prefetch()",
     APPROXIMATE: FITTING,
     NOT_EQUAL: GENERAL,
     STARTED_OVER: "nothing to change in the script: there was nothing to resume from",
@@ -154,10 +154,10 @@ def remedies(label: str, reasons: Iterable[Reason]) -> list[ReasonRemedy]:
 
 NOT_LOADED = "the script ran unguarded: its Python did not load oomph (was it started with -I, -E or -S?)"
 NO_PYTHON = "the command ran unguarded: no Python in it loaded oomph (is there one? -I, -E and -S keep oomph out)"
-UNKNOWN = "without a run directory, nothing records whether a training was guarded"
+UNKNOWN = "without a run directory, there is no record of whether training was guarded"
 NONE_SEEN = "no training was seen, so nothing was guarded"
 RECOVERED = "recovered in process, not checkpointed; a restart starts it over"
-NOT_ASKED = f"unguarded, as --no-guard asks: {SUPERVISED}"
+NOT_ASKED = f"unguarded, as --no-guard requests: {SUPERVISED}"
 
 
 def unguarded(events: Sequence[Event], guard: bool, loaded: bool, python: bool = True, recorded: bool = True) -> str:

@@ -55,11 +55,11 @@ MEANING = {
     EXACT: "exact: as if nothing had happened, within rounding",
     VERIFIED: "verified: the repeated steps match the original ones",
     UNVERIFIED: "unverified: everything known was restored, but too few repeated steps could be compared",
-    REPLAYED: "replayed: the batches of the epoch were read again; they and the repeated steps match the original ones",
+    REPLAYED: "replayed: the epoch's batches were read again; they and the repeated steps match the original ones",
     APPROXIMATE: "approximate: batches were split into micro-batches, which may not give the same result",
-    NOT_EQUAL: "not equal to an undisturbed training",
-    STARTED_OVER: "started over: a training was restarted from its beginning, not resumed",
-    UNGUARDED: "unguarded: a training was not guarded, so it was neither checkpointed nor resumed",
+    NOT_EQUAL: "not equal to undisturbed training",
+    STARTED_OVER: "started over: training was restarted from the beginning, not resumed",
+    UNGUARDED: "unguarded: some training was not guarded, so it was neither checkpointed nor resumed",
     FAILED: "failed: the training did not finish",
 }
 _NOTHING_REPEATED = "unverified: everything known was restored; no step had to be repeated, so none could be compared"

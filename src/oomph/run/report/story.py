@@ -202,7 +202,7 @@ def _not_finite(attempt: int, skipped: Sequence[CheckpointSkipped]) -> Incident:
 def _probes(attempt: int, failed: Sequence[ProbeFailed]) -> Incident:
     """Combine the probes that ran out of memory, in steps that did not, into one incident. Only time was lost."""
     seconds = sum(probe.seconds for probe in failed)
-    done = f"went on: only a check of the micro-batches, on {failed[0].samples} samples at once, had no room"
+    done = f"continued: only a check of the micro-batches, on {failed[0].samples} samples at once, ran out of memory"
     cost = f"{seconds:.0f} s, {counted(len(failed), 'out-of-memory error')}"
     return Incident(OUT_OF_MEMORY, attempt, _place(failed[0]), failed[0].message, done, cost)
 
@@ -243,7 +243,7 @@ def _that_ended(
     """
     number, ended, decided = attempt[0].attempt, last(attempt, AttemptEnded), last(attempt, Decided)
     if ended is not None and was_cut_off(ended):
-        shown = f"{ALL_ENDED}, as by kill -9 of both or a power failure: nothing recorded how"
+        shown = f"{ALL_ENDED}, perhaps by kill -9 of both or a power failure: there is no record of how"
         return Incident(CUT_OFF, number, "", shown, f"nothing: {ALL_ENDED}", _repeated(ended, following))
     fault = _fault(attempt, failed)
     if not fault:
@@ -281,7 +281,7 @@ def _shown(attempt: Sequence[Event], oom: Oom | None) -> str:
 
 def _done(attempt: int, decided: Decided | None) -> str:
     if decided is None:
-        return "nothing: oomph itself was ended"
+        return "nothing: oomph itself was terminated"
     change = change_in(decided)
     match decided.action:
         case "restart":
@@ -290,7 +290,7 @@ def _done(attempt: int, decided: Decided | None) -> str:
             return f"gave up: {decided.reason}"
         case "requeue":
             return f"stopped, to be started again elsewhere or later: {decided.reason}"
-    return "left the end to the script"
+    return "let the script exit"
 
 
 def _until_restart(attempt: Sequence[Event], failed: Sequence[Oom], probes: int) -> str:
@@ -407,7 +407,11 @@ def as_text(story: Story, run: str, state: str, headline: Callable[[str], str], 
             *(line for found in story.findings for line in _finding(found, headline, width)),
         ]
     if story.savings:
-        lines += ["", "To save it next time", *(line for saving in story.savings for line in _saving(saving, width))]
+        lines += [
+            "",
+            "To save time in the next run",
+            *(line for saving in story.savings for line in _saving(saving, width)),
+        ]
     return "\n".join(lines) + "\n"
 
 

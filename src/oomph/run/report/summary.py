@@ -52,7 +52,7 @@ from oomph.terminal.amounts import counted
 SCHEMA = 1
 UNRELATED = "unrelated"
 """The fault name of a plain Python error in the user's code, which has nothing to do with oomph."""
-CUT_OFF, ALL_ENDED = "ended from outside", "oomph was ended too"
+CUT_OFF, ALL_ENDED = "terminated from outside", "oomph was terminated too"
 """The outcome of an attempt that ended together with oomph, for example by kill -9 of both, or by a power failure."""
 
 _NO_TRAINING = ("evaluate", "predict")

@@ -106,7 +106,7 @@ class Closing:
         again = command_to_go_on(record.options, record.command, str(shown(self.run)))
         more = f"with more of fit {at.fit + 1} than this run trained; to resume from it, undo the change: {again}"
         if at.fit in cut:
-            more = f"of fit {at.fit + 1}, which was interrupted; to go on with it: {again}"
+            more = f"of fit {at.fit + 1}, which was interrupted; to continue it: {again}"
         self.voice.say(f"{'kept':<{HEAD}}{names} in {shown(self.run)}/checkpoints, {more}", HEAD, again)
 
     def _keep_safely(self, folder: Path, events: Sequence[Event], summary: Summary, status: str) -> None:

@@ -165,7 +165,7 @@ class StandardInput:
         if self._told or not _is_pipe():
             return ""
         self._told = True
-        return "standard input is a pipe: the next attempt cannot read again what the last one has read"
+        return "standard input is a pipe: the next attempt cannot reread what the last one has read"
 
 
 def _is_pipe() -> bool:

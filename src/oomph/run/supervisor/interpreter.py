@@ -48,7 +48,7 @@ def choose_python(wanted: str | None, say: Callable[[str], None]) -> str:
             return sys.executable
         active = next((python for python in _active(os.environ) if has_module(python, _TENSORFLOW)), None)
         if active is not None:
-            say(f"{sys.executable}, which runs oomph, has no TensorFlow: using {active} of the active environment")
+            say(f"{sys.executable}, which runs oomph, has no TensorFlow: using {active} from the active environment")
         return active or sys.executable
     path = os.path.expanduser(wanted)
     found = shutil.which(path)
@@ -100,7 +100,7 @@ def advise(module: str, python: str, command: Command, verb: str = "run") -> str
     if other is not None:
         words = shlex.join(["oomph", verb, "--python", other, *command.words])
         return f"{python} has no {module}; {other} has it: {words}"
-    return f"{python} has no {module}: name a Python that has it with --python, or install the module there"
+    return f"{python} has no {module}: choose a Python that has it with --python, or install the module there"
 
 
 def started_python(events: Iterable[Event]) -> str | None:

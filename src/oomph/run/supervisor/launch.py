@@ -74,7 +74,7 @@ def launch(request: Request) -> RunOutcome:
 
 def _run_plainly(command: Command, python: str) -> NoReturn:
     """Replace this process with the script, so that the script still runs even though oomph cannot."""
-    say(f"fewer than {LEAST} files may be open at a time (ulimit -n): the script runs without oomph")
+    say(f"fewer than {LEAST} files can be open at a time (ulimit -n): running the script without oomph")
     argv = command.argv(python)
     try:
         os.execvp(argv[0], argv)
@@ -104,7 +104,7 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
     try:
         return RunDirectory.create_default(command.name, record)
     except RunDirectoryError as error:
-        say(f"{error}; running without one: no checkpoints, no journal (--run-dir chooses another place)")
+        say(f"{error}; running without one: no checkpoints, no journal (choose another place with --run-dir)")
         return None
 
 
@@ -122,7 +122,7 @@ def _check_directories(request: Request) -> None:
         return
     if request.run_dir and os.path.realpath(request.run_dir) != os.path.realpath(request.resume):
         raise UsageError(
-            f"--run-dir={request.run_dir} and --resume={request.resume} are different: a run has one directory"
+            f"--run-dir={request.run_dir} and --resume={request.resume} differ: a run has only one directory"
         )
     _check_may_be_entered(request.resume)
     parent = Path(request.resume).absolute().parent
@@ -155,7 +155,7 @@ def _resume(request: Request, command: Command) -> tuple[RunDirectory | None, li
     stored = [] if named else unfinished_runs(os.getcwd())
     path = Path(named) if named else _newest_of(command, stored)
     if named and path is not None and path.exists() and not path.is_dir():
-        raise UsageError(f"{named} is not a run directory but a file; --resume=DIR takes the directory of a run")
+        raise UsageError(f"{named} is a file, not a run directory; --resume=DIR expects a run directory")
     if path is None or (named and not _in_use(path)):
         anew = f"nothing to resume{f' in {named}' if named else ''}: this is a new run"
         return None, [anew, *_with_other_arguments(command, stored)]
@@ -198,7 +198,7 @@ def _with_other_arguments(command: Command, stored: Sequence[StoredRun]) -> list
     if found is None:
         return []
     again = command_to_go_on(found.record.options, found.record.command, os.path.relpath(found.path))
-    return [f"an unfinished run was started with other arguments; to resume it: {again}"]
+    return [f"an unfinished run was started with different arguments; to resume it: {again}"]
 
 
 def _set_aside(path: Path) -> str:

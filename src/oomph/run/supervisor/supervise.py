@@ -86,7 +86,7 @@ class Supervisor:
         starts_over = self._settings.guarding.ignore_before is not None
         self._chronicle.begin_attempt(self._command.words, self._python, self._settings.machine_at_start, starts_over)
         if self._chronicle.is_silent:
-            self._voice.say("the journal of the run cannot be written: nothing from here on is recorded")
+            self._voice.say("the run's journal cannot be written: nothing is recorded from here on")
         note(self._run, self._voice, attempts=self._chronicle.attempt, status=RUNNING)
         around, watch = KernelWatch(self._machine), Watch(self._timings, self._floor, self._chronicle.loops)
         monitoring = Monitoring(self._run_dir, self._chronicle.write, self._voice)
@@ -121,7 +121,7 @@ class Supervisor:
         held = self._clear_away(attempt, ending, action)
         if held:
             self._chronicle.write(Unkillable(reason=held))
-            self._voice.say(f"the script cannot be ended: {held}")
+            self._voice.say(f"the script does not exit: {held}")
         elif isinstance(action, Restart):
             self._wait_for_memory(signals)
             ending = replace(ending, called_off=_called_off_by(signals))
@@ -187,7 +187,7 @@ class Supervisor:
             blind = not self._settings.guarding.guard or self._run_dir is None
             return examine(trail, wrapped=self._command.form == "command", blind=blind)
         except Exception as error:
-            self._voice.say(f"the end of the script could not be examined: {type(error).__name__}: {error}")
+            self._voice.say(f"the script's ending could not be examined: {type(error).__name__}: {error}")
             how = ProcessEnd(ended.returncode).name
             return (), Ending(ended.returncode, how, stopped=ended.stopped, unkillable=ended.unkillable)
 
@@ -218,12 +218,12 @@ class Supervisor:
         since = time.monotonic()
         if attempt.end_group(_SILENT_WAIT_SECONDS):
             return ""
-        self._voice.say("waiting for the processes that the script left behind to end")
+        self._voice.say("waiting for the processes that the script left behind to exit")
         if attempt.end_group(10 * _SILENT_WAIT_SECONDS):
             return ""
         waited, held = time.monotonic() - since, attempt.held()
         if not held:
-            self._voice.say(f"they did not end in {waited:.0f} s; continuing without waiting")
+            self._voice.say(f"they did not exit within {waited:.0f} s; continuing without waiting")
         return held and f"{held}, {waited:.0f} s after SIGKILL"
 
     def _wait_for_memory(self, signals: Signals) -> None:
