@@ -59,13 +59,8 @@ class Picture:
         contents: dict[str, Value] = {}
         troubles: dict[str, Reason] = {}
         for key, node in graph.nodes.items():
-            if (
-                before is not None
-                and not node.kind.in_place
-                and key in before.contents
-                and before.graph.nodes[key] is node
-            ):
-                contents[key] = before.contents[key]  # what never changes is not read again
+            if before is not None and before.graph.nodes.get(key) is node and _counts_as_unchanged(graph, node):
+                contents[key] = before.contents[key]
                 continue
             try:
                 contents[key] = node.content(graph.encode)
@@ -93,6 +88,15 @@ class Picture:
             if key.startswith(under):
                 digest.update(f"{key} {self.contents[key]!r}".encode())
         return digest.hexdigest()
+
+
+def _counts_as_unchanged(graph: Graph, node: Node) -> bool:
+    """True for what never changes, and for a variable that is saved elsewhere by now.
+
+    The metrics given to `compile` have variables before Keras counts them as the model's. Restored here as well, they
+    would lose what each replica has counted.
+    """
+    return not node.kind.in_place or (node.key in graph.elsewhere and node.kind.tag == "variable")
 
 
 @dataclass
