@@ -9,9 +9,14 @@ FIRST = 16  # steps of the first fit; the second has 32
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", [pytest.param((), id="new model"), pytest.param(("--restores",), id="restores", marks=pytest.mark.slow)]
+    ("kind", "step"),
+    [
+        pytest.param((), 11, id="first fit"),
+        pytest.param((), FIRST + 16, id="second fit"),
+        pytest.param(("--restores",), FIRST + 16, id="restores"),
+    ],
 )
-def test_replicas_killed_in_the_second_fit_resume_bit_identically(work, kind, same_bits):
+def test_killed_replicas_resume_bit_identically(work, kind, step, same_bits):
     """Includes BatchNormalization statistics and metrics, which differ between replicas."""
     work.script("replicas.py")
     expected = work.plain("replicas.py", "plain.npz", *kind)
@@ -19,7 +24,7 @@ def test_replicas_killed_in_the_second_fit_resume_bit_identically(work, kind, sa
     for saved in (work.folder / "saved").glob("*.keras"):
         saved.unlink()
     running = work.start("--checkpoint-every=6", "replicas.py", "ours.npz", *kind)
-    running.kill_at_step(FIRST + 16)
+    running.kill_at_step(step)
     ours = running.finish()
     assert ours.returncode == 0, ours.stderr[-3000:]
     same_bits(work.folder / "ours.npz", work.folder / "plain.npz")

@@ -59,13 +59,8 @@ class Picture:
         contents: dict[str, Value] = {}
         troubles: dict[str, Reason] = {}
         for key, node in graph.nodes.items():
-            if (
-                before is not None
-                and not node.kind.in_place
-                and key in before.contents
-                and before.graph.nodes[key] is node
-            ):
-                contents[key] = before.contents[key]  # immutable objects are not read again
+            if before is not None and before.graph.nodes.get(key) is node and _counts_as_unchanged(graph, node):
+                contents[key] = before.contents[key]
                 continue
             try:
                 contents[key] = node.content(graph.encode)
@@ -93,6 +88,15 @@ class Picture:
             if key.startswith(under):
                 digest.update(f"{key} {self.contents[key]!r}".encode())
         return digest.hexdigest()
+
+
+def _counts_as_unchanged(graph: Graph, node: Node) -> bool:
+    """True for immutable objects, and for a variable that is now saved elsewhere.
+
+    Metrics passed to `compile` have variables before Keras counts these among the model's. Restoring them here as well
+    would overwrite each replica's own count.
+    """
+    return not node.kind.in_place or (node.key in graph.elsewhere and node.kind.tag == "variable")
 
 
 @dataclass
