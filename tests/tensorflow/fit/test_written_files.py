@@ -14,6 +14,7 @@ from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import CheckpointStore
 from oomph.resume.fit import written_files
 from oomph.resume.state import training_state
+from oomph.script import restorable
 
 
 @pytest.fixture
@@ -65,14 +66,15 @@ def test_small_missing_or_changed_file_is_restored(finished, best, harm):
     assert best.read_bytes() == b"best"
 
 
-@pytest.mark.parametrize("content", [b"\x80\x04K\x01.", bytes(range(256))])
-def test_missing_file_with_unsafe_content_is_only_reported(finished, best, content):
+def test_file_of_a_foreign_checkpoint_is_reported_but_not_restored(finished, best, monkeypatch):
     """The fit then trains again and writes the file."""
-    best.write_bytes(content)
     checkpoint = finished([keeps(best)])
+    monkeypatch.setattr(restorable, "_is_from_elsewhere", True)
     assert written_files.changed_since(checkpoint) == []
     best.unlink()
     assert [*map(str, written_files.changed_since(checkpoint))] == [f"the file {best}, which it wrote, is gone"]
+    put_back(checkpoint, [keeps(best)])
+    assert not best.exists()
 
 
 def test_a_file_that_a_callback_only_reads_is_left_alone(finished, best, tmp_path, monkeypatch):
@@ -285,24 +287,18 @@ def test_renaming_does_not_let_a_checkpoint_choose_a_file(of_old, tmp_path):
     assert not (tmp_path / "evil").exists()
 
 
-@pytest.mark.parametrize("name", ["log-{}.py", ".log-{}.csv", "log-{}.pkl"])
-def test_programs_settings_and_pickles_are_not_written_under_a_new_name(finished, tmp_path, name, monkeypatch):
+@pytest.mark.parametrize(("name", "is_foreign"), [(".log-{}.csv", False), ("log-{}.csv", True)])
+def test_hidden_files_and_those_of_a_foreign_checkpoint_are_not_renamed(
+    finished, tmp_path, name, is_foreign, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(restorable, "_is_from_elsewhere", is_foreign)
     (tmp_path / name.format(OLD)).write_bytes(b"x")
     checkpoint = finished([keras.callbacks.CSVLogger(str(tmp_path / name.format(OLD)))])
     callbacks = [keras.callbacks.CSVLogger(str(tmp_path / name.format(NEW)))]
-    assert changed(checkpoint, callbacks)
-    put_back(checkpoint, callbacks)
-    assert not (tmp_path / name.format(NEW)).exists()
-
-
-def test_refused_content_is_not_renamed_and_is_reported(finished, tmp_path):
-    (tmp_path / f"log-{OLD}.csv").write_bytes(b"\x80\x04K\x01.")
-    checkpoint = finished([keras.callbacks.CSVLogger(str(tmp_path / f"log-{OLD}.csv"))])
-    callbacks = [keras.callbacks.CSVLogger(str(tmp_path / f"log-{NEW}.csv"))]
     assert len(changed(checkpoint, callbacks)) == 1
     put_back(checkpoint, callbacks)
-    assert not (tmp_path / f"log-{NEW}.csv").exists()
+    assert not (tmp_path / name.format(NEW)).exists()
 
 
 def test_two_indistinguishable_files_make_the_fit_train_again(finished, tmp_path):
