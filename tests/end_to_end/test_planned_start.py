@@ -49,7 +49,7 @@ def test_planned_micro_batches_never_run_out_of_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_fitting_batch_is_not_divided(tmp_path: Path) -> None:
+def test_batch_that_fits_is_not_divided(tmp_path: Path) -> None:
     said, _ = run(tmp_path, 256, **POOL)
     assert "oomph: the batch of 256 at train.py:9 should fit, as should any up to " in said
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["micro_batch"] is None

@@ -456,7 +456,7 @@ def test_clear_evidence_gives_no_suspicions(evidence: list[Evidence]) -> None:
     assert len(diagnose(evidence)) <= 1
 
 
-def test_every_page_links_similar_faults_in_the_catalogue() -> None:
+def test_every_page_links_to_similar_faults_in_the_catalogue() -> None:
     codes = {fault.code for fault in load()}
     assert {code for fault in load() for code in neighbours(fault)} <= codes
     assert [fault.code for fault in load() if fault.domain != "python" and not neighbours(fault)] == []

@@ -109,7 +109,7 @@ def test_doubt_prevents_a_yes() -> None:
     assert not doubtful.can_say_yes
 
 
-def test_compiled_step_may_get_a_certain_yes() -> None:
+def test_compiled_step_may_get_a_definite_yes() -> None:
     compiled = FittingVerdict(CARD, True, 0, compiled=("XLA compiled this step.",))
     assert compiled.can_say_yes
     assert compiled.fits(Interval(1 * GIB, 2 * GIB, 3 * GIB)) is Fitting.YES

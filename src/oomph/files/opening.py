@@ -143,7 +143,7 @@ def replace_own(root: Path, name: str, content: bytes) -> None:
 
 
 def make_own_folder(root: Path, name: str) -> None:
-    """Create a folder below `root` unless it exists. Raises OSError if it is a link or not a folder."""
+    """Create a folder under `root` unless it already exists. Raises OSError if it is a link or not a folder."""
     with _in_folder_of(root, f"{name}/.", make=True):
         pass
 

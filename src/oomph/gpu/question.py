@@ -96,7 +96,7 @@ class Installed(NamedTuple):
 
 
 def installed(environ: Mapping[str, str]) -> tuple[tuple[Installed, ...], str]:
-    """Return the GPUs that the script may see, and the reason for a missing answer (empty if all answered)."""
+    """Return the GPUs visible to the script, and why any of them did not answer (empty if all did)."""
     answer = Question("ask_nvml.py", (), environ, bare=False).answer(time.monotonic() + _LIMIT_SECONDS, _LIMIT_SECONDS)
     found = [
         Installed(str(row["name"]), int(row["total_bytes"]), int(row.get("used_bytes") or 0))

@@ -121,7 +121,7 @@ class Unkillable(Fact, event="unkillable"):
 
 
 class FindingMade(Fact, event="finding"):
-    """A finding of the monitor, or of the script's process about its own data."""
+    """A finding from the monitor, or from the script's own process about its data."""
 
     fault: str = ""
     code: str = ""

@@ -26,7 +26,7 @@ class _Chunk:
 
 @dataclass
 class Allocator:
-    """The memory chunks of one device. If `limit` is None, memory is unlimited and grows as under `allow_growth`."""
+    """The memory chunks of one device. If `limit` is None, memory is unlimited and grows as with `allow_growth`."""
 
     limit: int | None = None
     in_use: int = 0

@@ -131,7 +131,7 @@ class MicroBatchSearch:
         return _MEASURED_SHARE * (large + (room_bytes - large_taken) / slope) if slope > 0 else None
 
     def _usable(self, room_bytes: int) -> int:
-        """Return how much of the available memory is usable, in bytes, which is less if it is fragmented."""
+        """Return how many bytes of the available memory are usable. Fragmentation reduces this."""
         return int(_USABLE * room_bytes) if self.gaps else room_bytes
 
     def _start(self) -> int:

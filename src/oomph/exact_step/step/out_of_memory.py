@@ -206,7 +206,7 @@ class SizeSearch:
             self._regrowth = Regrowth(self.chosen, room, self._failed_at, self._cost, self._others_hold, setbacks)
 
     def grow(self, batch: int) -> None:
-        """Use larger micro-batches or whole batches if memory has probably become free."""
+        """Use larger micro-batches or whole batches if memory is likely to have been freed."""
         now = time.monotonic()
         if self._regrowth is None or self.chosen is None or now - self._looked_at < _LOOK_AGAIN:
             return

@@ -321,7 +321,7 @@ def takes_most_of_the_plan(begin: float, now: float, planned: float) -> bool:
     """True if growth since `begin` has lasted for most of the training that remained until `planned`.
 
     The arguments are positions, as in the readings. A buffer that is filling up looks like a leak until it stops, and
-    its readings do not reveal when that will be. But an intended buffer is full well before training ends, and leaves
+    its readings do not reveal when that will be. But a deliberate buffer fills up well before training ends, and leaves
     some memory free. That is not true of growth that has continued for most of the remaining training, or has taken
     most of the memory that was free.
     """

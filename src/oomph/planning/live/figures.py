@@ -180,7 +180,7 @@ def data_on(device: Device | None, arrays: Sequence[int], besides: int) -> tuple
 
 
 class CompiledByXla:
-    """The engine `xla-gpu`. It cannot tell which layer a buffer belongs to.
+    """The `xla-gpu` engine. It cannot tell which layer a buffer belongs to.
 
     Args:
         step: the memory assigned by XLA.

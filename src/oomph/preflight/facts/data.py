@@ -37,7 +37,7 @@ class Features:
     like_target: tuple[int, ...] = ()
     """The indices of features that determine the target on their own: they equal it or are a linear function of it.
 
-    For windows over a series, indices keep counting across time steps.
+    For windows over a series, the indices run on across time steps.
     """
 
 

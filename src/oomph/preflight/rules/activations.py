@@ -323,7 +323,7 @@ def hidden_softmax(training: Training) -> Iterator[CheckFinding]:
 
 
 def _feeds_dense(model: Model, layer: LayerFacts) -> bool:
-    """True if the values of a layer go only to layers with a kernel."""
+    """True if a layer's outputs feed only layers with a kernel."""
     for _ in model.layers:
         if len(layer.feeds) != 1:
             return False

@@ -190,7 +190,7 @@ class Watch:
         return self._confirm(silence, limit, group) if limits.is_over(silence, limit) else None
 
     def crash_stacks(self) -> str:
-        """Return what faulthandler wrote at a crash, and the stacks that were requested after a hang."""
+        """Return what faulthandler wrote on a crash, and the stacks requested after a hang."""
         size = os.fstat(self.stacks_fd).st_size
         return os.pread(self.stacks_fd, min(size, _MOST_BYTES), 0).decode(errors="replace")
 
