@@ -329,6 +329,14 @@ TABLE = {
     ),
     "not-written": ReasonRow("no checkpoint could be written: {error}", _ROOM),
     "no-checkpoint": ReasonRow(_no_checkpoint, _take_one_before),
+    # Effects of a division into micro-batches.
+    "divided": ReasonRow(
+        lambda reason, coupling="": str(reason), lambda reason, coupling="": _OF_COUPLINGS.get(coupling, FITTING)
+    ),
+    "later-coupling": ReasonRow(
+        "a later probe found a coupling that the first one missed",
+        "use --inexact=refuse, or make every layer treat each sample independently",
+    ),
     # Results of comparing repeated steps.
     "records-unwritten": ReasonRow("the records of the steps could not be written: {error}", _ROOM),
     "none-repeated": ReasonRow(
@@ -358,14 +366,6 @@ TABLE = {
     "within-noise": ReasonRow(
         lambda noise: f"not bit for bit: within this training's own noise of {noise:.1g}",
         f"for equal bits, {_DETERMINISM}",
-    ),
-    # Effects of a division into micro-batches.
-    "divided": ReasonRow(
-        lambda reason, coupling="": str(reason), lambda reason, coupling="": _OF_COUPLINGS.get(coupling, FITTING)
-    ),
-    "later-coupling": ReasonRow(
-        "a later probe found a coupling that the first one missed",
-        "use --inexact=refuse, or make every layer treat each sample independently",
     ),
     # Anything that is not in the table: an error's own text, a damaged journal, a reason from a later oomph.
     "in-words": ReasonRow("{text}"),

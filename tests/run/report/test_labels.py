@@ -242,6 +242,18 @@ def test_verified_resume_does_not_hide_an_approximate_recovery():
     assert labels(killed(), divided, resumed(), happened(2, "compared", **EQUAL)).label == "approximate"
 
 
+def test_approximate_division_is_named_before_the_difference_that_it_may_explain():
+    guard = {"guard": "approximate", "reason": "BatchNormalization", "coupling": "batch-normalization"}
+    divided = [happened(1, "fit-started", fit=0, **guard), happened(1, "recovered", fit=0)]
+    difference = {"equal": False, "cause": {"code": "other-result", "epoch": 1, "step": 7}}
+    found = labels(killed(), divided, resumed(), happened(2, "compared", **{**EQUAL, **difference}))
+    assert found.label == "not-equal"
+    assert [str(reason).partition(",")[0] for reason in found.reasons] == [
+        "BatchNormalization",
+        "the same batch gives a different result",
+    ]
+
+
 @pytest.mark.parametrize(
     ("change", "label", "reasons"),
     [

@@ -86,10 +86,15 @@ def meaning(label: str, repeated: int, reasons: Sequence[Reason]) -> str:
 
 
 def worst(labelled: Iterable[Labelled]) -> Labelled:
-    """Return the worst label, with the reasons of every entry that has this label or "not-equal"."""
+    """Return the worst label, with the reasons of every entry that has this label or "not-equal".
+
+    A difference between attempts may stem from approximate micro-batches of different sizes, so "not-equal" also
+    gets the reasons of "approximate".
+    """
     known = list(labelled)
     label = max((each.label for each in known), key=ORDER.index, default=EXACT)
-    reasons = [reason for each in known if each.label in (label, NOT_EQUAL) for reason in each.reasons]
+    shown = {label, NOT_EQUAL, *([APPROXIMATE] if label == NOT_EQUAL else [])}
+    reasons = [reason for each in known if each.label in shown for reason in each.reasons]
     return Labelled(label, tuple(sorted(dict.fromkeys(reasons), key=lambda each: each.rank)))
 
 
