@@ -95,6 +95,13 @@ def test_used_or_unhelpful_option_is_not_suggested():
     assert told([*quick, *FINISHED]).savings == ()
 
 
+def test_micro_batch_that_changes_the_result_is_not_suggested():
+    guard = {"kind": "approximate", "reason": "BatchNormalization sees each micro-batch alone"}
+    probed = event("probed", fit=PLACE["fit"], samples=16, **guard)
+    assert told([*RECOVERED, probed, *FINISHED]).savings == ()
+    assert told([*RECOVERED, *FINISHED]).savings != ()
+
+
 @pytest.mark.parametrize(
     ("elsewhere", "is_training"),
     [

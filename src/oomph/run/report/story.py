@@ -327,7 +327,8 @@ def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words:
     names = names_read(events)
     alike = f"; set {', '.join(names)} as in this run" if names else ""
     seconds = sum(each.seconds for each in facts(events, Recovered) if is_of_training(each))
-    if summary.micro_batch and seconds >= _WORTH_A_FLAG and not _given(typed, "--micro-batch"):
+    is_exact = all(reason.code != "divided" for reason in summary.reasons)  # otherwise, the size changes the result
+    if summary.micro_batch and is_exact and seconds >= _WORTH_A_FLAG and not _given(typed, "--micro-batch"):
         command = ["oomph", "run", f"--micro-batch={summary.micro_batch}", *typed, *words]
         yield Saving(
             f"The {seconds:.0f} s spent finding a micro-batch: start with its size{alike}", shlex.join(command)
