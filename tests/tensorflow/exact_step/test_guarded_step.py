@@ -334,7 +334,7 @@ def test_failure_in_the_input_phase_mentions_the_micro_batch_size(guard, watch, 
     made = model()
     guard(made).begin_with(Start(5))
     monkeypatch.setattr(guarded_step, "attempt", lambda *_, **options: attempt(run_out_of_memory, **options))
-    with pytest.raises(RuntimeError, match="out of memory in the input phase"):
+    with pytest.raises(RuntimeError, match="out of memory while reading a batch"):
         trained(made)
     assert watch.failures == [("input", None, 5)]
 
@@ -361,7 +361,7 @@ def test_out_of_memory_in_the_update_suggests_smaller_parts(guard, watch, memory
         raise tf.errors.ResourceExhaustedError(None, None, memory.TEXT)
 
     step._on_batch._division.divided.commit = without_memory
-    with pytest.raises(RuntimeError, match="out of memory in the commit phase"):
+    with pytest.raises(RuntimeError, match="out of memory while applying the update"):
         trained(made)
     assert watch.failures[-1][0] == "commit"
     assert watch.suggested == Start(watch.failures[-1][2] // 2, guessed=False)
@@ -372,7 +372,7 @@ def test_out_of_memory_in_the_update_does_not_suggest_parts_if_refused(guard, wa
     step = guard(made)
     step.begin_with(Start(7))
     step._on_batch._full_batch.run_held = lambda *_, **options: attempt(run_out_of_memory, phase=COMMIT)
-    with pytest.raises(RuntimeError, match="out of memory in the commit phase"):
+    with pytest.raises(RuntimeError, match="out of memory while applying the update"):
         trained(made)
     assert watch.verdicts[0].startswith("refused: the update depends on which samples")
     assert watch.suggested is None

@@ -68,7 +68,7 @@ def test_new_process_enlarges_parts_only_after_a_full_batch_failed():
 
 def test_new_process_starts_without_micro_batches_where_they_are_refused():
     plan = after(Action.WHOLE, failed(COMMIT), may_be_split=False)
-    assert (plan.action, plan.reason, plan.begin) == (Action.RESTART, "out of memory in the commit phase", None)
+    assert (plan.action, plan.reason, plan.begin) == (Action.RESTART, "out of memory while applying the update", None)
 
 
 def test_tensors_of_different_lengths_cannot_be_split():

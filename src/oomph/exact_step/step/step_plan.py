@@ -11,8 +11,10 @@ from enum import Enum
 from typing import Any
 
 from oomph.exact_step.micro_batch.exactness import SMALLER, Promise
-from oomph.exact_step.step.out_of_memory import COMPUTE, Failed
+from oomph.exact_step.step.out_of_memory import COMMIT, COMPUTE, INPUT, Failed
 from oomph.script.kept_micro_batches import Start
+
+_DOING = {COMMIT: "applying the update", INPUT: "reading a batch"}
 
 
 class Action(Enum):
@@ -98,7 +100,7 @@ def _after_probe(plan: StepPlan, promise: Promise, observed: Observed) -> StepPl
 
 def _after_failure(plan: StepPlan, failed: Failed, observed: Observed) -> StepPlan:
     if failed.phase != COMPUTE:
-        return plan.restart(f"out of memory in the {failed.phase} phase", _begin_smaller(failed, observed))
+        return plan.restart(f"out of memory while {_DOING[failed.phase]}", _begin_smaller(failed, observed))
     if plan.action in (Action.DIVIDED, Action.SMALLER):
         return _in_parts(plan, observed)
     if observed.size is None:

@@ -341,7 +341,7 @@ def returned(what: str, site: str, checkpoint: Checkpoint, epochs: int | None) -
     at = checkpoint.position
     trained = counted(at.epoch, "epoch") + (f" and {counted(at.step, 'step')}" if at.step else "")
     return (
-        f"{what} at {site} has trained {trained}, but the script asks for {epochs}: the saved state is returned,"
+        f"{what} at {site} has already trained {trained}, and the script asks for {epochs}: the saved state is returned,"
         f" and checkpoint {checkpoint.name} is kept"
     )
 

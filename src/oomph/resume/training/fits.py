@@ -300,7 +300,8 @@ class Fits:
                 kind=promise.kind, reason=promise.reason, coupling=promise.coupling, **finding.facts(), **where
             )
         )
-        what = promise if promise.kind == SMALLER else f"micro-batches: {promise}"
+        during = f" in {where['during']}" if where.get("during") else ""
+        what = promise if promise.kind == SMALLER else f"micro-batches{during}: {promise}"
         self.say(f"{what}" + ("" if not finding.samples else f" ({finding})"))
 
     def beat(self, phase: Phase, fit: int | None = None) -> None:
