@@ -52,11 +52,14 @@ def test_a_failure_before_any_assignment_is_handled_within_the_step(action, obse
     assert (plan.action, plan.ooms, plan.failed.error, plan.is_over) == (then, 1, ERROR, False)
 
 
+DOING = {COMMIT: "applying the update", INPUT: "reading a batch"}
+
+
 @pytest.mark.parametrize("action", [Action.WHOLE, Action.WITHOUT_PINS, Action.DIVIDED, Action.SMALLER])
 @pytest.mark.parametrize("phase", [COMMIT, INPUT])
 def test_a_failure_that_may_have_changed_variables_requires_a_new_process(action, phase):
     plan = after(action, failed(phase, samples=4))
-    assert (plan.action, plan.reason) == (Action.RESTART, f"out of memory in the {phase} phase")
+    assert (plan.action, plan.reason) == (Action.RESTART, f"out of memory while {DOING[phase]}")
     assert plan.begin == Start(2)
 
 

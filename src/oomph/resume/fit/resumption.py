@@ -341,8 +341,8 @@ def returned(what: str, site: str, checkpoint: Checkpoint, epochs: int | None) -
     at = checkpoint.position
     trained = counted(at.epoch, "epoch") + (f" and {counted(at.step, 'step')}" if at.step else "")
     return (
-        f"{what} at {site} has already trained {trained}, and the script asks for {epochs}: the saved state is returned,"
-        f" and checkpoint {checkpoint.name} is kept"
+        f"{what} at {site} has already trained {trained}, and the script asks for {epochs}: the saved state is returned"
+        f", and checkpoint {checkpoint.name} is kept"
     )
 
 
