@@ -52,14 +52,15 @@ import keras, numpy as np, tensorflow as tf
 keras.utils.set_random_seed(5)
 tf.config.experimental.enable_op_determinism()
 given, config = dict(word.split("=") for word in sys.argv[1:]), json.load(open("config.json"))
-DEFAULTS = dict(epochs=4, samples=1000, steps=0, batch=8, rate=0.001, weight=1, patience=50, units=16, first=1, fits=4)
+DEFAULTS = dict(epochs=4, samples=1000, steps=0, batch=8, rate=0.001, weight=1, patience=50, units=16, first=1, fits=4,
+                scale=1)
 def asked(name):
     return float(given.get(name) or os.environ.get("T_" + name.upper()) or config.get(name) or DEFAULTS[name])
 epochs, samples, steps, batch, patience, units = map(
     int, map(asked, ("epochs", "samples", "steps", "batch", "patience", "units")))
 rate, weight = asked("rate"), asked("weight")
 stored = np.load("data.npz")
-x, y = stored["x"][:samples], stored["y"][:samples]
+x, y = stored["x"][:samples], stored["y"][:samples] * asked("scale")
 class Pace(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         time.sleep(0.02)
@@ -150,7 +151,7 @@ def _in_each_form(kind: str, what: str, value: str, names: str, **given: Any) ->
     """The same change as an argument, in the environment, in the configuration, and in the code."""
     number = float(value) if "." in value else int(value)
     default = {"epochs": "epochs=4", "samples": "samples=1000", "batch": "batch=8", "rate": "rate=0.001",
-               "weight": "weight=1", "patience": "patience=50"}[what]  # fmt: skip
+               "weight": "weight=1", "patience": "patience=50", "scale": "scale=1"}[what]  # fmt: skip
     return [
         _case(kind, f"argument-{kind}", words=(f"{what}={value}",), names=names, **given),
         _case(kind, f"environment-{kind}", environ={f"T_{what.upper()}": value}, names=names, **given),
@@ -165,6 +166,7 @@ CASES = [
     *_in_each_form("fewer-epochs", "epochs", "1", "epochs: 4 → 1"),
     *_in_each_form("more-epochs", "epochs", "5", "epochs: 4 → 5", asked={"steps": 60}),
     *_in_each_form("fewer-samples", "samples", "48", ""),
+    *_in_each_form("other-values", "scale", "2.0", ""),
     *_in_each_form("batch", "batch", "16", "batch_size: 8 → 16"),
     *_in_each_form("rate", "rate", "0.01", "learning rate: 0.001 → 0.01", asked={"rate": 0.01}),
     *_in_each_form("patience", "patience", "2", "patience"),
