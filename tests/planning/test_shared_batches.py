@@ -37,7 +37,7 @@ def test_batch_sharing_appears_in_text_page_and_document() -> None:
 
 
 def test_uneven_batch_is_not_described_as_even() -> None:
-    assert "takes at most 33 samples of the batch of 130" in PlannedReplicas(4).words(130)
+    assert "gets at most 33 samples of the batch of 130" in PlannedReplicas(4).words(130)
 
 
 def test_single_replica_is_not_mentioned() -> None:

@@ -191,7 +191,7 @@ def test_fits_before_the_requested_one_run_for_real(scripts):
     assert [training["kind"] for training in third.before] == ["fit", "fit"]
     assert "training call 2 (fit at train.py:12) runs for real because of --fit 3" in third.stderr
     assert fourth.kind == "no training"
-    assert "after 3 trainings" in fourth.reason
+    assert "after 3 training calls" in fourth.reason
 
 
 def test_failing_examiners_error_is_quoted_and_a_killed_one_is_noticed(scripts):

@@ -76,7 +76,7 @@ def test_fault_that_never_fired_counts_as_not_tried(name):
     [
         ({"exit_code": None}, "had not finished after 14 s"),
         ({"exit_code": 93, "summary": {"steps": 21, "gave_up": "killed 4 times"}}, "exit code 93: killed 4 times"),
-        ({"summary": {"steps": 39}}, "ended after 39 of 40 steps"),
+        ({"summary": {"steps": 39}}, "stopped after 39 of 40 steps"),
         ({"events": events(rehearsal_ended={"loss": "nan"})}, "continued with NaN"),
     ],
 )
