@@ -50,7 +50,12 @@ def test_damaged_line_is_ignored(line):
             "the examination at train.py:4 failed: Error: x",
         ),
         ([{"joined": 1}, {"unsupported": "Keras 2"}], 0, "unsupported", "Keras 2"),
-        ([{"joined": 1}, {"trains": "fit", **FIT}], 0, "no training", "exited after 1 training call: there is no training call 2"),
+        (
+            [{"joined": 1}, {"trains": "fit", **FIT}],
+            0,
+            "no training",
+            "exited after 1 training call: there is no training call 2",
+        ),
         ([{"joined": 1}], None, "limit", "did not reach training call 2 in time"),
         ([{"joined": 1}], -9, "failed", "the script was killed by SIGKILL before training call 2"),
         (

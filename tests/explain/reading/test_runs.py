@@ -10,7 +10,7 @@ import pytest
 
 from oomph.explain.diagnose import diagnose
 from oomph.explain.reading import run
-from oomph.journal.events import AttemptEnded, CheckpointFailed, CheckpointRefused, Decided, Hung, Oom
+from oomph.journal.events import AttemptEnded, CheckpointFailed, CheckpointRefused, Decided, Hung, Oom, UnknownEvent
 from oomph.journal.journal import Event, Journal
 
 
@@ -107,6 +107,14 @@ def test_missing_or_emptied_journal_file_is_reported_by_name(tmp_path: Path, att
     if state == "empty":
         path.touch()
     assert run.what_is_missing(tmp_path) == f"the journal in {tmp_path} is incomplete: {name} is {state}"
+
+
+def test_unknown_events_are_reported_by_kind(tmp_path: Path) -> None:
+    journal = Journal(kept(tmp_path), 2, "supervisor")
+    for name in ("later", "even-later", "later"):
+        journal.write(UnknownEvent(name=name))
+    told = run.what_is_missing(tmp_path, attempts=2)
+    assert told == f"the journal in {tmp_path} has events that this version of oomph does not know: even-later, later"
 
 
 def test_missing_journals_of_counted_attempts_are_summarised_in_one_sentence(tmp_path: Path) -> None:

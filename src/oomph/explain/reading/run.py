@@ -26,6 +26,7 @@ from oomph.journal.events import (
     Recovered,
     RestartRequested,
     UncaughtException,
+    UnknownEvent,
 )
 from oomph.journal.fact import Fact
 from oomph.journal.journal import Event, facts, foreign_format, lines_left_out, read_journal, unreadable_lines
@@ -36,7 +37,7 @@ _MOST_OF_A_LOG = 16 << 20
 hole."""
 _OWNER = re.compile(r"owner-([0-9]{1,9})")
 _MOST_NAMED = 3
-"""The maximum number of missing files to list."""
+"""The maximum number of missing files, or of unknown kinds of event, to list."""
 _NOT_RESTARTABLE = "not-restartable"
 
 
@@ -90,9 +91,19 @@ def what_is_missing(directory: Path, attempts: int = 0) -> str:
         return f"{beyond} lines of the journal in {directory} are skipped: they do not fit in memory"
     missing = unreadable_lines(directory)
     if not missing:
-        return ""
+        return _what_is_unknown(directory)
     lines, they = ("line", "it") if missing == 1 else ("lines", "they")
     return f"{missing} {lines} of the journal in {directory} cannot be read; whatever {they} recorded is missing"
+
+
+def _what_is_unknown(directory: Path) -> str:
+    """Name the kinds of event that this version doesn't know, such as those of a later one; empty if there are none."""
+    names = sorted({event.name for event in read_journal(directory) if isinstance(event.fact, UnknownEvent)})
+    if not names:
+        return ""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    kinds = ", ".join(names[:_MOST_NAMED]) + more
+    return f"the journal in {directory} has events that this version of oomph does not know: {kinds}"
 
 
 def _missing_files(directory: Path, attempts: int) -> list[str]:
