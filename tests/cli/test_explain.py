@@ -217,7 +217,7 @@ def fails(*words: str) -> tuple[type[OomphError], str]:
     return caught.type, str(caught.value)
 
 
-def test_unusable_input_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_unusable_input_is_rejected_with_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "empty.log").touch()
     (tmp_path / "model.h5").write_bytes(bytes(range(256)))
     (tmp_path / "zeros.log").write_bytes(bytes(20_000))

@@ -27,7 +27,7 @@ _AS_A_USER = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.
         (("explain", "--decisions", "locked"), 3),
     ],
 )
-def test_locked_folder_is_refused_in_one_sentence(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+def test_locked_folder_is_rejected_with_a_one_line_error(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
     done = _beside_a_locked_folder(tmp_path, words)
     assert done.returncode == code
     (line,) = done.stderr.splitlines()

@@ -171,7 +171,7 @@ def test_invalid_option_values_exit_with_2(asked, capfd, words):
         (["--resume=/sys/x", "train.py"], None),
     ],
 )
-def test_command_that_cannot_be_run_exits_with_2_and_one_sentence(tmp_path, monkeypatch, capfd, words, message):
+def test_command_that_cannot_be_run_exits_with_2_and_a_one_line_error(tmp_path, monkeypatch, capfd, words, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("print('never')")
     assert cli.main(["run", *words]) == 2

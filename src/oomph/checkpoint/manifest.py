@@ -26,7 +26,7 @@ class Meta:
     key: str | None = None
     """The key of the fit or loop: its place in the script and its occurrence there."""
     outline: str | None = None
-    """A digest of the place in the script where the fit or loop is called, without constants."""
+    """A digest of the code that calls the fit or loop, ignoring constants."""
     fingerprint: str | None = None
     """A digest of the structure of the model and its optimizer."""
     made_by: dict[str, dict[str, Any]] = field(default_factory=dict)

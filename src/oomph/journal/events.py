@@ -135,7 +135,7 @@ class FindingMade(Fact, event="finding"):
 
 
 class FindingOver(Fact, event="finding-ended"):
-    """A finding is over."""
+    """A finding has ended."""
 
     fault: str = ""
     subject: str = ""

@@ -1,4 +1,4 @@
-"""Calls detectors when they are due, and returns the findings that are new or over. Pure except for its memory."""
+"""Calls detectors when they are due, and returns new and ended findings. Pure except for its memory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Detection:
         """The error raised by a detector that failed. That detector is skipped from then on."""
 
     def take(self, sample: Sample) -> FindingChanges:
-        """Add a sample. Return the findings to report, and those that recurred or are over."""
+        """Add a sample. Return the findings to report, and those that recurred or ended."""
         self._window.append(sample)
         now = sample.time
         self._forget(now)
@@ -67,7 +67,7 @@ class Detection:
 
     @property
     def active(self) -> list[_Key]:
-        """The (fault, subject, kind) of each finding that is not over."""
+        """The (fault, subject, kind) of each active finding."""
         return [key for key, known in self._known.items() if not known.is_over]
 
     def _ask(self, number: int) -> list[Finding]:
@@ -90,7 +90,7 @@ class Detection:
         return [FindingEnded(*key, known.last, max(known.last - known.begin, 0.0)) for key, known in over.items()]
 
     def _forget(self, now: float) -> None:
-        """Forget findings that have long been over, so that they are reported if they recur."""
+        """Forget findings that ended long ago, so that they are reported if they recur."""
         self._known = {
             key: known
             for key, known in self._known.items()

@@ -56,7 +56,7 @@ class FindingEnded:
 
 @dataclass(frozen=True)
 class FindingChanges:
-    """Findings that are new, have recurred, or are over."""
+    """Findings that are new, have recurred, or have ended."""
 
     told: tuple[Finding, ...] = ()
     returned: tuple[Finding, ...] = ()
@@ -68,11 +68,11 @@ _KEY = ("fault", "subject", "kind")
 _TEXTS = (*_KEY, "message", "remedy")
 _WITHOUT_RUN = "without_run"
 _AGAIN, _ENDED = "again", "ended"
-"""The keys that mark a finding as recurring or over."""
+"""The keys that mark a finding as recurring or ended."""
 
 
 def to_lines(changes: FindingChanges) -> Iterator[str]:
-    """Yield a line, including its newline, for each finding that is new, has recurred or is over."""
+    """Yield a line, including its newline, for each finding that is new, has recurred or has ended."""
     for finding in changes.told:
         yield _line(_document(finding))
     for finding in changes.returned:

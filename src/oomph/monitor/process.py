@@ -58,7 +58,7 @@ class SamplerProcess:
         return changes
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return the new findings since the last call, excluding those that recurred or are over."""
+        """Return the new findings since the last call, excluding those that recurred or ended."""
         return self.changes().told
 
     def close(self) -> None:

@@ -216,7 +216,7 @@ class Restoration:
             self._attempt(key, partial(kind.give_back, self._made[key], content, decode))
 
     def _remade(self, key: str, tag: str, content: Value) -> Any:
-        """Return an object that can only be built: the existing one if it has not changed, otherwise a new one.
+        """Return an object that can't be restored: the existing one if it is unchanged, otherwise one built anew.
 
         A new object is built only once.
         """

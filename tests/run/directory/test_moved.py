@@ -153,7 +153,7 @@ def test_gpu_excluded_on_another_machine_does_not_hide_a_gpu_here() -> None:
 # -- another oomph ----------------------------------------------------------------------------------------------------
 
 
-def test_journal_in_another_format_is_refused_in_one_sentence(work) -> None:
+def test_journal_in_another_format_is_rejected_with_a_one_line_error(work) -> None:
     work.script("raise SystemExit(1)")
     work.run("--run-dir=there", "train.py")
     (work.folder / "there" / "journal" / "2-0-script.jsonl").write_text('{"schema": 2, "event": "x"}\n{"sch')

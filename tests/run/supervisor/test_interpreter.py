@@ -127,7 +127,7 @@ def test_folder_with_a_main_module_is_run_as_a_script(tmp_path: Path) -> None:
         (["python3", "train.py", "a b"], r"no such script: python3; .*: oomph run -- python3 train.py 'a b'$"),
     ],
 )
-def test_command_that_cannot_be_run_is_refused_in_one_sentence(words: list[str], message: str) -> None:
+def test_command_that_cannot_be_run_is_rejected_with_a_one_line_error(words: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_command(words)
 
