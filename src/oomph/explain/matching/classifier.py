@@ -148,7 +148,7 @@ class _Row(NamedTuple):
 
 
 def _read(line: str) -> _Row:
-    """Parse the rest of a line, after its word. A damaged line gives an empty row."""
+    """Parse the rest of a line, after its word. A malformed line yields an empty row."""
     rarity, *pairs = line.split(" ")
     weights = (pair.split("=") for pair in pairs)
     try:
