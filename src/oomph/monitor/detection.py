@@ -1,4 +1,4 @@
-"""Calls detectors when they are due, and returns new and ended findings. Pure except for its memory."""
+"""Calls detectors when they are due, and returns new and ended findings. Pure, except that it remembers findings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from oomph.monitor.sample import Sample
 from oomph.monitor.window import Window
 
 _PATIENCE_SECONDS, _LOOKS = 60.0, 3
-"""How long, in seconds and in checks, a finding must be absent before it counts as over."""
+"""How long, in seconds and in checks, a finding must be absent before it counts as ended."""
 _PAUSE_SECONDS = 600.0
-"""The time, in seconds, during which a recurring finding is not reported again. After that long without it, the finding
-is forgotten."""
+"""The time, in seconds, during which a recurring finding is not reported again.
+
+If it does not recur for that long, the finding is forgotten.
+"""
 
 _Key = tuple[str, str, str]
 """The fault, subject and kind of a finding."""

@@ -1,4 +1,4 @@
-"""Findings: faults that the monitor sees coming or happening, and their form as JSON lines and in words. Pure."""
+"""Findings: faults that the monitor sees coming or happening, and their forms as JSON lines and as text. Pure."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class FindingChanges:
 
     told: tuple[Finding, ...] = ()
     returned: tuple[Finding, ...] = ()
-    """Findings that recurred soon after they were over. They are recorded, but not reported again."""
+    """Findings that recurred soon after they had ended. They are recorded, but not reported again."""
     ended: tuple[FindingEnded, ...] = ()
 
 
@@ -126,7 +126,7 @@ def _line(document: dict[str, Any]) -> str:
 
 
 def in_words(finding: Finding) -> str:
-    """Describe the finding in words, including its name and remedy."""
+    """Describe the finding as text, including its name and remedy."""
     page, remedy = find(finding.fault), remedy_of(finding)
     name = finding.fault if page is None else f"{page.name}, {page.code}"
     return f"{finding.subject}: {finding.message} ({name})" + (f". {remedy}" if remedy else "")
