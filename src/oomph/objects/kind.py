@@ -2,8 +2,8 @@
 
 Each kind knows four things about an object: its `parts` (the objects in it, and how each is reached), its `content` (a
 comparable value that refers to its parts), how to `give_back` the content to an object in place, and how to `build` a
-new object. An object that can only be built replaces the old one. An object that can be neither changed nor built is
-recorded, and is lost after a restart.
+new object. An object that cannot be changed in place is rebuilt, and the new object replaces the old one. An object
+that can be neither changed nor built is recorded, and is lost after a restart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Part = tuple[str, Any]
 """The path to a part, which is the same in every attempt, and the part itself."""
 Encode = Callable[[Any], Value]
 Decode = Callable[..., Any]
-"""Called with a value and, if there is one, the current object in its place, which may have to stay."""
+"""Called with a value and, if there is one, the object currently in its place, which may have to be kept."""
 TypeNamed = Callable[[str], Any]
 """Finds a type by its path in the closed list of types that may be created. Raises CannotGiveBackError."""
 
