@@ -230,7 +230,7 @@ def _quantised(model: Any) -> Saver | None:
 
 
 def why_remat_fails() -> str:
-    """Return the reason why rematerialization fails, in a few words; empty if it works."""
+    """Return a short explanation of why rematerialization fails; empty if it works."""
     import keras
 
     if not hasattr(keras, "RematScope"):
