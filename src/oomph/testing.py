@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 
 class Injector:
-    """Injects no faults. Subclasses override the methods in which they inject a fault."""
+    """An injector that never injects anything. Subclasses override the methods in which they inject a fault."""
 
     def refuses_full_batch(self, samples: int | None) -> bool:
         """True if the next training step should run out of memory on its full batch.
