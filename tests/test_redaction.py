@@ -149,7 +149,7 @@ def test_terminal_control_characters_are_escaped():
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_log_contains_no_key_even_if_split_within_the_output(tmp_path, size):
+def test_log_contains_no_key_even_if_it_is_split_across_output_chunks(tmp_path, size):
     text = "\n".join([*NAMED, *FORMS, "the end"]).encode()
     tail = Tail(OwnFile(tmp_path, "log"))
     for start in range(0, len(text), size):

@@ -266,7 +266,7 @@ def test_text_that_only_looks_like_a_secret_is_not_redacted(text):
     assert redacted(f"so {text}\n") == f"so {text}\n"
 
 
-def test_words_of_a_command_are_redacted_by_the_option_before_them():
+def test_command_words_are_redacted_based_on_the_preceding_option():
     assert redacted_words(["a.py", "-p", KEY, "-p", "8080"]) == ["a.py", "-p", "***", "-p", "8080"]
     assert (
         redacted_words(["a.py", "-p", "S3cretPW12"])

@@ -135,7 +135,7 @@ def test_earlier_fault_is_not_the_reason_for_a_later_stop(capsys, tmp_path):
     assert "the evidence:" not in text
 
 
-def test_every_run_below_a_folder_is_listed(tmp_path, capsys, monkeypatch):
+def test_every_run_under_a_folder_is_listed(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     record = RunRecord(("train.py",), "python", str(tmp_path), "", status="finished")
     runs = [".oomph/runs/a", ".oomph/runs/b", "named", "project/.oomph/runs/c", "lost"]

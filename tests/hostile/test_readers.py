@@ -162,14 +162,14 @@ def _folder(reader, run):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_reader_accepts_or_refuses_any_input(name, all_readers, place, monkeypatch):
+def test_reader_accepts_or_rejects_any_input(name, all_readers, place, monkeypatch):
     attack(all_readers[name], place, monkeypatch, FEW)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", NAMES)
-def test_reader_accepts_or_refuses_ten_thousand_inputs(name, all_readers, place, monkeypatch):
+def test_reader_accepts_or_rejects_ten_thousand_inputs(name, all_readers, place, monkeypatch):
     attack(all_readers[name], place, monkeypatch, MANY)
 
 

@@ -74,12 +74,12 @@ def test_possible_buffer_reaching_the_limit_in_this_training_run_is_a_notice():
     assert find(epochs(lambda epoch: 12.0 * epoch), epochs=80.0) == []
 
 
-def test_buffer_that_fills_up_for_half_of_the_training_is_not_a_leak():
+def test_buffer_that_fills_up_over_half_of_the_training_run_is_not_a_leak():
     filling = epochs(lambda epoch: 6.0 * min(epoch, 50), number=100)
     assert not any(find(filling[:number], epochs=100.0) for number in range(1, 101))
 
 
-def test_growth_for_most_of_the_training_is_a_leak():
+def test_growth_over_most_of_the_training_run_is_a_leak():
     growing = epochs(lambda epoch: 3.0 * epoch, number=91)
     assert [found.kind for found in find(growing, epochs=100.0)] == [""]
     assert find(growing[:88], epochs=100.0) == []

@@ -45,7 +45,7 @@ def test_gpu_name_or_memory_size_can_be_given_without_a_gpu():
     assert said == []
 
 
-def test_auto_is_refused_without_a_gpu_and_no_device_is_assumed(tmp_path):
+def test_auto_is_rejected_without_a_gpu_and_no_device_is_assumed(tmp_path):
     assert asked(None, CUDA_VISIBLE_DEVICES="-1") == (None, [])
     with pytest.raises(UsageError, match="found no NVIDIA GPU here"):
         asked("auto", CUDA_VISIBLE_DEVICES="")

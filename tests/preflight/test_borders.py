@@ -257,7 +257,7 @@ def test_callback_passed_as_a_class_is_found():
 
 
 @pytest.mark.parametrize(("wanted", "steps", "expected"), [(8, 8, []), (9, 8, [ERROR]), (9, None, []), (None, 8, [])])
-def test_gradient_accumulation_longer_than_the_training_is_found(wanted, steps, expected):
+def test_gradient_accumulation_that_outlasts_the_training_run_is_found(wanted, steps, expected):
     optimizer = OptimizerFacts("Adam", settings={"gradient_accumulation_steps": wanted})
     training = replace(with_model(optimizer=optimizer), fit=FitFacts(steps=steps))
     assert found("accumulates-to-the-end", training) == expected
@@ -518,7 +518,7 @@ def test_unscaled_images_are_accepted_if_a_custom_call_may_normalize(own_call, e
     [(("BatchNormalization",), []), (("ReLU", "BatchNormalization"), [WARNING]), ((), [WARNING])],
     ids=["at-once", "later", "never"],
 )
-def test_unscaled_images_are_accepted_if_the_first_weights_are_normalized_at_once(behind, expected):
+def test_unscaled_images_are_accepted_if_normalization_directly_follows_the_first_weights(behind, expected):
     training = photos(0, 255, "")
     layers = (*training.model.layers, *(LayerFacts(f"l{number}", kind) for number, kind in enumerate(behind)))
     assert found("image-range", replace(training, model=replace(training.model, layers=layers))) == expected

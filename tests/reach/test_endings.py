@@ -70,7 +70,7 @@ def wait_for(look, seconds=30):
         ),
     ],
 )
-def test_script_ending_before_its_training_is_reported_with_the_reason(scripts, text, kind, reason):
+def test_script_that_exits_before_training_is_reported_with_the_reason(scripts, text, kind, reason):
     outcome = scripts.reach(text)
     assert outcome.kind == kind
     assert reason in outcome.reason

@@ -194,7 +194,7 @@ def test_fits_before_the_requested_one_run_for_real(scripts):
     assert "after 3 trainings" in fourth.reason
 
 
-def test_failing_examiners_error_is_quoted_and_a_killed_one_is_noticed(scripts):
+def test_failing_examiners_error_is_quoted_and_a_killed_examiner_is_detected(scripts):
     fails, dies = (
         scripts.finish(begun)
         for begun in [scripts.start(SWALLOWS, examiner=f"examiners:{name}") for name in ("fails", "dies")]

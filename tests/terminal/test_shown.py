@@ -199,7 +199,7 @@ def test_a_table_that_does_not_fit_becomes_blocks() -> None:
     assert table(rows, 25) == ["kill", "  survives  yes", "  result    the same as\n            before"]
 
 
-def test_ticking_line_appears_after_two_seconds_and_disappears(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_line_appears_after_two_seconds_and_disappears(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     now = [100.0]
     monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
@@ -216,7 +216,7 @@ def test_ticking_line_appears_after_two_seconds_and_disappears(monkeypatch: pyte
     assert screen("".join(written).encode(), 40) == [""]
 
 
-def test_no_ticking_line_is_written_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_progress_line_is_written_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     monkeypatch.setattr(console, "_write", written.append)
     monkeypatch.setattr(console, "screen_of", lambda fd: PIPE)

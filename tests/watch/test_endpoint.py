@@ -123,7 +123,7 @@ def ask(server: Server, request: bytes) -> bytes:
             return b""
 
 
-def test_a_dns_rebinding_request_is_refused(server):
+def test_a_dns_rebinding_request_is_rejected(server):
     answer = ask(server, b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n")
     assert answer.startswith(b"HTTP/1.0 421 ")
     assert b"oomph_x" not in answer

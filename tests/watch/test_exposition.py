@@ -40,7 +40,7 @@ def everything() -> View:
     return replace(views.VIEWS["incidents"], gpus=(gpu,), jobs=(job,), host=values["host"])  # fmt: skip
 
 
-def test_every_metric_of_the_table_is_served_with_its_type_and_help():
+def test_every_metric_in_the_table_is_served_with_its_type_and_help():
     served = {family.name: family for family in text_string_to_metric_families(exposition(everything()))}
     for metric in METRICS:
         family = served[metric.prometheus.removesuffix("_total") if metric.kind == "counter" else metric.prometheus]

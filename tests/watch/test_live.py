@@ -186,7 +186,7 @@ def test_the_view_works_on_a_terminal_without_size_or_utf_8(tmp_path):
     session.close()
 
 
-def test_color_never_prints_no_escape_codes(tmp_path):
+def test_color_never_suppresses_escape_codes(tmp_path):
     code = "import sys\nfrom oomph.cli import main\nsys.exit(main(['watch', '--color=never']))"
     session = Session(tmp_path, code, **driver(tmp_path, EIGHT))
     session.until("7 .*GiB.*q quit")

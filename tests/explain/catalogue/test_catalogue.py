@@ -134,7 +134,7 @@ def test_fault_lookup_by_code_or_name_ignores_case() -> None:
         (("confidence = 0.97", "certainty = 0.97"), "certainty"),
     ],
 )
-def test_invalid_page_is_refused_with_the_reason(change: tuple[str, str], complaint: str) -> None:
+def test_invalid_page_is_rejected_with_the_reason(change: tuple[str, str], complaint: str) -> None:
     source = Path(__file__).parents[3] / "src/oomph/explain/pages/memory/OOM101-device-oom.md"
     with pytest.raises(PageError, match=complaint):
         parse_page(source.read_text().replace(*change).encode(), source)

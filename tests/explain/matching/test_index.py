@@ -34,7 +34,7 @@ def test_literal_is_indexed_under_a_rare_whole_word(literal: str, word: str) -> 
     assert key(literal) == word
 
 
-def test_literal_without_a_word_is_refused() -> None:
+def test_literal_without_a_word_is_rejected() -> None:
     with pytest.raises(ValueError, match="word"):
         key("(): ")
 

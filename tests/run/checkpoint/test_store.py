@@ -56,7 +56,7 @@ def names(tmp_path) -> list[str]:
     return sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
 
 
-def test_folder_named_after_another_checkpoint_is_refused(tmp_path, store, refused):
+def test_folder_named_after_another_checkpoint_is_rejected(tmp_path, store, refused):
     root = tmp_path / "checkpoints"
     save(store, 5)
     for fit in (0, 1):
@@ -357,7 +357,7 @@ def test_checkpoint_in_another_format_stays_in_place(store, refused, tmp_path, s
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "no json", '{"schema": 1}', '{"schema": 1, "position": 3}'])
-def test_foreign_manifest_is_refused_with_a_message(store, tmp_path, text):
+def test_foreign_manifest_is_rejected_with_a_message(store, tmp_path, text):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     (folder / "manifest.json").write_text(text)
     _reseal(folder)
@@ -365,7 +365,7 @@ def test_foreign_manifest_is_refused_with_a_message(store, tmp_path, text):
         read_checkpoint(folder)
 
 
-def test_checksums_pointing_outside_the_folder_are_refused(store, tmp_path):
+def test_checksums_pointing_outside_the_folder_are_rejected(store, tmp_path):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     with (folder / "SHA256SUMS").open("a") as sums:
         sums.write(f"{'0' * 64}  ../../secret\n")
@@ -548,7 +548,7 @@ def test_writer_killed_midway_leaves_no_partial_checkpoint(tmp_path, call):
     assert store.finished(0) is None
 
 
-def test_checkpoint_with_a_file_missing_from_its_checksums_is_refused(store, refused, tmp_path):
+def test_checkpoint_with_a_file_missing_from_its_checksums_is_rejected(store, refused, tmp_path):
     """TensorFlow would read the parts of an iterator by name."""
     saved = save(store, 1)
     (tmp_path / "checkpoints" / saved.name / "iterator.data-00000-of-00002").write_bytes(b"planted")
@@ -557,7 +557,7 @@ def test_checkpoint_with_a_file_missing_from_its_checksums_is_refused(store, ref
 
 
 @pytest.mark.parametrize(("limit", "words"), [("_MOST_PARTS", "values"), ("_MOST_OF_MANIFEST", "larger than expected")])
-def test_oversized_manifest_is_refused_before_parsing(store, tmp_path, monkeypatch, limit, words):
+def test_oversized_manifest_is_rejected_before_parsing(store, tmp_path, monkeypatch, limit, words):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     manifest = (folder / "manifest.json").read_text()
     (folder / "manifest.json").write_text(manifest[:-1] + ',"more":[' + "{}," * 10_000 + "0]}")

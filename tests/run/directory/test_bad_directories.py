@@ -45,21 +45,21 @@ def test_run_json_with_an_invalid_format_is_reported_as_damaged(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("attempts", ["Infinity", "NaN", "-1", '"3"', "2.5", "null", "10000000000", "1" + "0" * 400])
-def test_run_json_with_an_impossible_attempt_count_is_refused(tmp_path: Path, attempts: str) -> None:
+def test_run_json_with_an_impossible_attempt_count_is_rejected(tmp_path: Path, attempts: str) -> None:
     (tmp_path / "run.json").write_text(RECORD.to_json().replace('"attempts": 0', f'"attempts": {attempts}'))
     with pytest.raises(RunDirectoryError, match=r"its run\.json is incomplete or damaged"):
         RunDirectory.reopen(tmp_path)
 
 
 @pytest.mark.parametrize("command", ["[]", '"train.py"', "{}"])
-def test_run_json_without_a_command_is_refused(tmp_path: Path, command: str) -> None:
+def test_run_json_without_a_command_is_rejected(tmp_path: Path, command: str) -> None:
     document = {**json.loads(RECORD.to_json()), "command": json.loads(command)}
     (tmp_path / "run.json").write_text(json.dumps(document))
     with pytest.raises(RunDirectoryError, match=r"its run\.json is incomplete or damaged"):
         RunDirectory.reopen(tmp_path)
 
 
-def test_deeply_nested_run_json_is_refused(tmp_path: Path) -> None:
+def test_deeply_nested_run_json_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("[" * 100_000)
     with pytest.raises(RunDirectoryError, match=r"no readable run\.json"):
         RunDirectory.reopen(tmp_path)
@@ -228,7 +228,7 @@ def test_directory_moved_during_locking_is_refused(tmp_path: Path, monkeypatch) 
         RunDirectory.reopen(tmp_path / "run")
 
 
-def test_file_content_is_synced_before_it_replaces_the_old_file(tmp_path: Path, monkeypatch) -> None:
+def test_file_is_synced_before_it_replaces_the_old_one(tmp_path: Path, monkeypatch) -> None:
     """Otherwise, a power failure between the two could leave an empty run.json."""
     order = []
     sync, put = os.fsync, os.replace

@@ -114,7 +114,7 @@ def test_directory_with_other_files_is_refused_and_left_alone(tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv"]
 
 
-def test_absurd_number_of_attempts_is_refused() -> None:
+def test_absurd_number_of_attempts_is_rejected() -> None:
     text = RECORD.to_json().replace('"attempts": 0', '"attempts": 2000000')
     with pytest.raises(ValueError, match=r"attempts in .* are not a number from 0 to 1000000"):
         RunRecord.from_json(text)

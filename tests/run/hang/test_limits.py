@@ -204,7 +204,7 @@ def test_duration_of_a_hang_stopped_by_a_signal_is_not_learned() -> None:
     watch.close()
 
 
-def test_suspended_supervisor_time_is_not_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_while_the_supervisor_is_suspended_is_not_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """After SIGSTOP or system sleep, during which the script could not run either."""
     watch = Watch(Timings(), floor=3.0)
     pulse = Pulse(os.dup(watch.beat_fd))

@@ -266,7 +266,7 @@ def test_function_can_be_isolated_from_a_thread():
     assert outcomes[0].result() == 3
 
 
-def test_unpicklable_arguments_are_refused_immediately():
+def test_unpicklable_arguments_are_rejected_immediately():
     with pytest.raises(UsageError, match="add and its arguments cannot be pickled"):
         isolate(add, (threading.Lock(),))
 
@@ -277,7 +277,7 @@ def test_nested_function_is_passed_by_value():
     assert isolate(lambda x: x + step, (1,), timeout=SECONDS).result() == 6
 
 
-def test_nested_function_without_cloudpickle_is_refused_with_advice(monkeypatch):
+def test_nested_function_without_cloudpickle_is_rejected_with_advice(monkeypatch):
     monkeypatch.setattr(isolated_call, "_dumps_by_value", lambda: None)
     with pytest.raises(UsageError, match="defined within another function: pip install cloudpickle, or put it"):
         isolate(lambda: 1)
@@ -314,7 +314,7 @@ def test_script_function_works_without_cloudpickle(tmp_path):
     assert (done.returncode, done.stdout) == (0, "True 4 8\n"), done.stderr
 
 
-def test_notebook_function_without_cloudpickle_is_refused_with_advice():
+def test_notebook_function_without_cloudpickle_is_rejected_with_advice():
     code = _SCRIPT.format(source=str(SOURCE))
     done = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 1
@@ -366,7 +366,7 @@ def leave_a_child_and_wait(path):
         ({"fn": 7}, TypeError, "fn must be a function, not 7"),
     ],
 )
-def test_invalid_argument_is_refused_before_anything_starts(arguments, error, message):
+def test_invalid_argument_is_rejected_before_anything_starts(arguments, error, message):
     with pytest.raises(error, match=re.escape(message)) as raised:
         isolate(**{"fn": add, "args": (1,), **arguments})
     assert "\n" not in str(raised.value)

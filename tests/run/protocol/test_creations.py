@@ -89,7 +89,7 @@ def test_creation_by_an_earlier_attempt_is_recognised_at_the_same_line(first):
     assert second.told == [(DIRECTORY, str(Path.cwd() / "out"), f"test_creations.py:{line}")]
 
 
-def test_folder_created_elsewhere_or_twice_is_refused(first):
+def test_folder_created_at_another_line_or_a_second_time_is_refused(first):
     make(first)
     first.on()
     second = again()
@@ -216,7 +216,7 @@ def test_link_is_recreated_with_its_new_target(first):
     assert os.readlink("latest") == "run-2"
 
 
-def test_mkdir_that_accepts_an_existing_folder_is_not_noted(first):
+def test_mkdir_that_accepts_an_existing_folder_is_not_recorded(first):
     namespace = {"__name__": "pathlib", "make": first.mkdir}
     exec("def mkdir(path, exist_ok):\n make(path)", namespace)
     namespace["mkdir"]("out", exist_ok=True)
@@ -226,14 +226,14 @@ def test_mkdir_that_accepts_an_existing_folder_is_not_noted(first):
     assert again().earlier.kinds == {DIRECTORY}
 
 
-def test_temporary_names_are_not_noted(first):
+def test_temporary_names_are_not_recorded(first):
     namespace = {"__name__": "tempfile", "make": first.mkdir}
     exec("def mkdtemp(path):\n make(path)", namespace)
     namespace["mkdtemp"]("xyz")
     assert again().earlier.kinds == frozenset()
 
 
-def test_opening_a_file_without_exclusive_creation_is_not_noted(first):
+def test_opening_a_file_without_exclusive_creation_is_not_recorded(first):
     for flags in (os.O_RDONLY, os.O_CREAT | os.O_WRONLY, None):
         first.hook("open", ("log", "w", flags))
     first.hook("open", (3, "x", _NEW))

@@ -44,7 +44,7 @@ def mends(label: str, *events: Event) -> str:
     return "\n".join(remedy.text for remedy in remedies(label, causes(label, events)))
 
 
-def test_custom_loop_gets_advice_on_becoming_resumable():
+def test_custom_loop_remedy_says_how_to_make_it_resumable():
     seen = event("loop-seen", site="train.py:42")
     for label in ("unguarded", "started-over"):
         assert "make the loop at train.py:42 resumable: `for batch in oomph.steps(dataset, epochs=..." in mends(

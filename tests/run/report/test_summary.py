@@ -109,7 +109,7 @@ def test_peak_memory_comes_from_the_largest_fit_even_if_unfinished() -> None:
 
 
 @pytest.mark.parametrize("name", ["loop-seen", "trained-outside-fit", "unguarded"])
-def test_peak_memory_is_not_shown_for_a_fit_alongside_another_training(name: str) -> None:
+def test_peak_memory_is_not_shown_for_a_fit_alongside_other_training(name: str) -> None:
     summary = summarise([*undisturbed(), happened(1, name, site="train.py:9", kind="estimator")], 0)
     assert summary.device_peak_bytes is None
     assert any("peak memory 1.0 GiB" in line for line in account(summary, None))
@@ -530,7 +530,7 @@ def test_missing_records_are_not_mentioned_if_no_step_was_repeated() -> None:
     assert unknown.startswith(f"{restored}, but too few"), "nobody knows how many were repeated"
 
 
-def test_replayed_result_names_the_operation_and_the_change_that_helps() -> None:
+def test_replayed_label_names_the_operation_and_the_change_that_would_help() -> None:
     why = because("position-not-saved", why="RandomUniform is stateful").as_data()
     stateful = happened(1, "checkpoint", bytes=9, seconds=0.1, iterator="RandomUniform is stateful", why=why)
     compared = happened(2, "compared", fit=0, steps=12, covered=12, repeated=12, equal=True)

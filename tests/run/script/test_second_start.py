@@ -143,7 +143,7 @@ def test_first_attempt_leaves_builtin_functions_unreplaced(work):
     assert work.run("train.py").stdout.split() == [b"builtin_function_or_method"] * 3
 
 
-def test_restart_replaces_only_functions_with_noted_creations(work):
+def test_restart_replaces_only_functions_with_recorded_creations(work):
     work.script(f'{_HEAD}os.mkdir("out")\n{_KILLED_ONCE}\nprint(type(open).__name__, type(os.mkdir).__name__)')
     assert work.run("train.py").stdout.split()[0] == b"builtin_function_or_method"
 

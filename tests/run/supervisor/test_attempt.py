@@ -126,7 +126,7 @@ def test_closing_the_stderr_reader_does_not_stop_the_script(work):
     assert process.returncode == 0
 
 
-def test_script_exit_is_noticed_even_if_a_child_holds_stderr(work):
+def test_script_exit_is_detected_even_if_a_child_keeps_stderr_open(work):
     work.script(
         "import subprocess, sys\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(50)'], stdout=subprocess.DEVNULL)\n"
@@ -154,7 +154,7 @@ def test_child_stderr_is_forwarded_after_the_script_exits(work):
     assert result.stderr.endswith(b"late\n")
 
 
-def test_script_exit_is_noticed_within_two_seconds(work):
+def test_script_exit_is_detected_within_two_seconds(work):
     work.script("import time; open('ended', 'w').write('%r\\n' % time.time())")
     process = work.start("train.py")
     process.communicate(timeout=LIMIT)

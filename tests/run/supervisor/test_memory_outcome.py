@@ -48,7 +48,7 @@ def test_events_before_a_report_do_not_decide_its_outcome(tmp_path):
     assert memory.now() is OutOfMemoryOutcome.RECOVERING
 
 
-def test_recovery_in_one_process_does_not_decide_for_another(tmp_path):
+def test_recovery_in_one_process_does_not_decide_the_outcome_of_another(tmp_path):
     memory = MemoryOutcome(tmp_path, 1)
     owner, worker = Journal(tmp_path, 1, "script"), Journal(tmp_path, 1, "worker77")
     worker.write(Oom(phase="compute"))

@@ -376,7 +376,7 @@ def test_resuming_from_a_mistyped_directory_is_an_error(work):
     assert not parent.exists()
 
 
-def test_giving_two_directories_for_one_run_is_an_error(work):
+def test_specifying_two_directories_for_one_run_is_an_error(work):
     work.script("print('once')")
     result = work.run("--run-dir", "here", "--resume=there", "train.py")
     assert (result.returncode, result.stdout) == (2, b"")
@@ -405,7 +405,7 @@ def test_ctrl_c_prints_the_command_that_resumes_the_run(work):
     assert work.run(*again).stdout == b"went on ['--epochs', '3']\n"
 
 
-def test_resuming_another_module_is_refused(work):
+def test_resuming_another_module_is_rejected(work):
     work.script("raise SystemExit(1)", "one.py")
     work.script("print('anew')", "other.py")
     work.run("--run-dir", "there", "-m", "one")
@@ -414,7 +414,7 @@ def test_resuming_another_module_is_refused(work):
     assert "is a run of -m one, not of -m other" in lines(result.stderr)[0]
 
 
-def test_resuming_another_script_with_the_same_python_is_refused(work):
+def test_resuming_another_script_with_the_same_python_is_rejected(work):
     work.script("raise SystemExit(1)", "one.py")
     work.script("print('anew')", "other.py")
     work.run("--run-dir", "there", "--", sys.executable, "one.py")
@@ -462,7 +462,7 @@ def test_an_untrusted_run_is_reported_only_once(work):
     assert result.stderr.count(b"others can write to it") == 1
 
 
-def test_resuming_another_script_is_refused(work):
+def test_resuming_another_script_is_rejected(work):
     work.script("raise SystemExit(1)", "other.py")
     work.run("--run-dir", "there", "other.py")
     work.script("print('anew')")

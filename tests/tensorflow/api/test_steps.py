@@ -125,7 +125,7 @@ def test_errors_in_the_data_and_the_loop_body_reach_the_script_unchanged():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_invalid_arguments_are_refused_immediately(error, match, arguments):
+def test_invalid_arguments_are_rejected_immediately(error, match, arguments):
     with pytest.raises(error, match=match):
         oomph.steps(*arguments, state=[[]])
 
@@ -144,7 +144,7 @@ def test_invalid_arguments_are_refused_immediately(error, match, arguments):
     ],
     ids=["None", "list", "dict", "float", "tensor", "module", "iterator", "int"],
 )
-def test_state_that_cannot_be_saved_is_refused_by_name(state, match):
+def test_state_that_cannot_be_saved_is_rejected_by_name(state, match):
     with pytest.raises((TypeError, ValueError), match=match):
         oomph.steps([1], state=state)
 

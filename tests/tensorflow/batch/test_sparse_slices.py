@@ -216,7 +216,7 @@ def test_embedding_tables_train_as_in_keras_with_every_kind_of_lookup(as_keras, 
 
 
 @pytest.mark.usefixtures("float64")
-def test_an_eager_step_with_two_lookups_of_unknown_size_is_refused(guarded):
+def test_an_eager_step_with_two_lookups_of_unknown_size_is_rejected(guarded):
     ours = guarded(made("both", keras.optimizers.Adam, run_eagerly=True)(), (TEXT, Y))
     assert "an eager step looks up the same table in several ways" in ours.find().failure
 

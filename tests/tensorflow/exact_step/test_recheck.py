@@ -92,7 +92,7 @@ def test_rounding_is_not_reported_as_a_fault(rechecked):
     assert (found, len(clean)) == ([], 3)
 
 
-def test_nan_is_a_difference_only_if_recomputation_yields_none(rechecked):
+def test_nan_counts_as_a_difference_only_if_recomputation_yields_no_nan(rechecked):
     _, _, found, _ = rechecked(keras.layers.Dense(3), Device(3, by=np.nan).layer())
     assert [one.difference for one in found] == [np.inf]
     _, _, found, clean = rechecked(keras.layers.Dense(3), Device(2, 3, by=np.nan).layer())

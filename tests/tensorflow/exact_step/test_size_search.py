@@ -148,7 +148,7 @@ def test_extra_memory_for_the_parts_reduces_the_available_space(memory, clock):
     assert search.room_bytes == 600
 
 
-def test_size_follows_immediately_from_the_memory_need_that_xla_states(memory, clock):
+def test_size_is_computed_immediately_from_the_memory_need_reported_by_xla(memory, clock):
     search, memory.peak = SizeSearch(), 150
     oom = DeviceOutOfMemory("line", 1950, whole_step=True)
     search.learn(Failed(oom, ERROR, "compute"), 200, 1.0)
@@ -156,7 +156,7 @@ def test_size_follows_immediately_from_the_memory_need_that_xla_states(memory, c
     assert search.room_bytes == 900
 
 
-def test_half_of_a_refused_request_counts_as_free_if_others_hold_memory(memory, clock):
+def test_half_of_a_refused_request_counts_as_free_if_other_processes_hold_memory(memory, clock):
     search, memory.peak = SizeSearch(), 400
     search.learn(FAILED, 200, 1.0)  # 256 bytes were asked for, and 600 should have been free
     assert search.room_bytes == 400 + 256 // 2 - 100

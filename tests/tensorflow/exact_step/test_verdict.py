@@ -118,7 +118,7 @@ def test_a_refused_batch_becomes_smaller_batches_when_allowed():
             assert after == before
 
 
-def test_verdict_gives_a_returned_non_mean_number_as_its_reason():
+def test_returned_number_that_is_not_a_mean_is_given_as_the_reason():
     assert judge(KNOWN, RETURNED, Choice()).reason == "a number that the step returns is not a mean over samples"
 
 

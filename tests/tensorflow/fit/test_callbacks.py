@@ -131,7 +131,7 @@ def test_the_saved_state_of_a_callback_is_a_copy(saved):
 
 
 @pytest.mark.parametrize("kept", [object(), {"file": open}, np.array([object()]), np.zeros(1, [("a", "i4")])])
-def test_a_state_that_needs_unpickling_is_refused_with_a_reason(saved, told, kept):
+def test_a_state_that_needs_unpickling_is_rejected_with_a_reason(saved, told, kept):
     new = Counting("as it began")
     callbacks.restore([new], *saved([Counting(kept)]))
     assert new.seen == "as it began"

@@ -188,14 +188,14 @@ def test_parts_do_not_assign_variables_before_the_commit(guarded):
         (Tells, USES),
     ],
 )
-def test_assignments_depending_on_more_than_updated_variables_are_refused(guarded, cls, reason):
+def test_assignments_depending_on_more_than_updated_variables_are_rejected(guarded, cls, reason):
     ours = guarded(cls(), (X, Y))
     ours.divided.micro_step.trace(ours.batch)
     assert ours.divided.micro_step.reason == reason
     assert ours.find().obstacle == reason
 
 
-def test_an_eager_step_with_assignments_after_the_update_is_refused(guarded):
+def test_an_eager_step_with_assignments_after_the_update_is_rejected(guarded):
     model = Averaged()
     model.run_eagerly = True
     ours = guarded(model, (X, Y))

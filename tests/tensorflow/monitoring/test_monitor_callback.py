@@ -121,7 +121,7 @@ def test_monitor_within_a_guarded_run_does_not_watch_separately(small_model, num
 
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "hooks.example/x", "ftp://example.org/x", "https://"])
-def test_invalid_webhook_address_is_refused_immediately(address):
+def test_invalid_webhook_address_is_rejected_immediately(address):
     with pytest.raises(ValueError, match="https://"):
         oomph.Monitor(webhook=address)
 

@@ -389,7 +389,7 @@ def test_only_a_local_checkpoint_restores_strings(monkeypatch, holder, is_of_els
     assert (lost != []) is is_of_elsewhere, lost
 
 
-def test_packed_list_of_strings_is_refused():
+def test_packed_list_of_strings_is_rejected():
     callback = script()
     texts = np.array([b"/etc/passwd", b"touch x"]).tobytes()
     listed = key_of(picture(callback), callback.held["numbers"])
@@ -409,7 +409,7 @@ def test_instance_function_is_not_removed_if_its_class_defines_another():
 
 
 @pytest.mark.parametrize("place", [625, 10**6, -1, 2**31])
-def test_position_beyond_a_random_generators_buffer_is_refused(place):
+def test_position_beyond_a_random_generators_buffer_is_rejected(place):
     """NumPy does not check the position and would read memory beyond the buffer."""
     callback = script()
     callback.held["twister"] = np.random.Generator(np.random.MT19937(1))
@@ -451,7 +451,7 @@ def replaced(content, place):
         ("array", ("large", "", "(3,)f8", (1,))),
     ],
 )
-def test_content_with_a_false_declared_size_is_refused(name, content):
+def test_contents_with_a_false_declared_size_are_rejected(name, content):
     callback = script()
     key = key_of(picture(callback), callback.held[name])
     with nothing_happens():
@@ -466,7 +466,7 @@ def test_changed_pointer_is_reported_by_name_as_lost():
     assert any("address" in line for line in [*map(str, changes.lost), *restored(script(), changes.changed)])
 
 
-def test_an_oversized_combinations_iterator_is_refused():
+def test_an_oversized_combinations_iterator_is_rejected():
     callback = script()
     numbers = key_of(picture(callback), callback.held["numbers"])
     content = ("made", "", "iterator", ("combinations", (("tuple", 1, 2), 1 << 40)))
@@ -712,7 +712,7 @@ def test_restoring_a_document_with_one_change_does_not_run_code(data, table):
 @pytest.mark.timeout(900)
 @settings(QUICK, max_examples=10_000)
 @given(st.data())
-def test_restoring_ten_thousand_random_contents_does_not_run_code(data):
+def test_restoring_random_content_ten_thousand_times_does_not_run_code(data):
     check_anything(data)
 
 
@@ -721,7 +721,7 @@ def test_restoring_ten_thousand_random_contents_does_not_run_code(data):
 @TABLES
 @LONG
 @given(data=st.data())
-def test_restoring_five_thousand_altered_documents_does_not_run_code(data, table):
+def test_restoring_altered_documents_five_thousand_times_does_not_run_code(data, table):
     check_mutation(data, table)
 
 

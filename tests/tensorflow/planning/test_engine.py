@@ -204,7 +204,7 @@ def test_samples_are_repeated_to_fill_a_batch_of_another_size() -> None:
     assert repeated[2].numpy() == 7
 
 
-def test_ragged_batches_are_refused() -> None:
+def test_ragged_batches_are_rejected() -> None:
     with pytest.raises(ExamineError, match="ragged"):
         samples.specification((tf.ragged.constant([[1], [2, 3]]), tf.constant([1, 2])))
 

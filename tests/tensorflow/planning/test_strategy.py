@@ -186,7 +186,7 @@ def mirrored(replicas: int, devices: int) -> Any:
     return Several()
 
 
-def test_strategies_without_one_model_per_local_replica_are_refused() -> None:
+def test_strategies_without_one_model_per_local_replica_are_rejected() -> None:
     strategy.check(mirrored(2, 2), "fit")
     strategy.check(SimpleNamespace(num_replicas_in_sync=1), "train_on_batch")
     with pytest.raises(ExamineError, match="SimpleNamespace with several replicas cannot be planned"):

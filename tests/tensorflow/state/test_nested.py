@@ -143,7 +143,7 @@ class Refuses:
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_unsupported_values_are_refused(value):
+def test_unsupported_values_are_rejected(value):
     with pytest.raises((TypeError, RuntimeError)):
         nested.encode([value], "")
 
@@ -158,12 +158,12 @@ def test_unsupported_values_are_refused(value):
     ],
     ids=json.dumps,
 )  # fmt: skip
-def test_a_malformed_document_is_refused(document):
+def test_a_malformed_document_is_rejected(document):
     with pytest.raises(ValueError, match=r".+"):
         nested.decode({"list": [document]}, {"0": np.zeros(8, np.uint8)})
 
 
-def test_state_containing_a_known_key_or_password_is_refused(monkeypatch):
+def test_state_containing_a_known_key_or_password_is_rejected(monkeypatch):
     monkeypatch.setattr(redaction, "_known", {"Kq93jfPz81LmW0aa"})
     for state in ({"url": "https://x/?q=Kq93jfPz81LmW0aa"}, ["a", {"Kq93jfPz81LmW0aa": 1}]):
         with pytest.raises(TypeError, match="a key or password"):

@@ -147,7 +147,7 @@ def test_a_changed_callback_setting_counts_as_intended_without_an_edit(begin):
     assert len(with_patience(5).changes(checkpoint, CALLBACKS)) == 1
 
 
-def test_loop_turns_are_distinguished_by_value_and_learning_rate(begin):
+def test_loop_iterations_are_distinguished_by_value_and_learning_rate(begin):
     def turn(fold, rate):
         model = begin(optimizer=keras.optimizers.SGD(rate))._model
         return Beginning(model, ARGUMENTS, [], turn={"fold": str(fold)})

@@ -301,14 +301,14 @@ def test_long_byte_strings_are_saved_as_arrays_and_restored():
 
 
 @pytest.mark.parametrize("apart", [-1, 3, "1", None, 2**70])
-def test_checkpoint_with_a_wrong_number_of_separate_byte_arrays_is_refused(apart):
+def test_checkpoint_with_a_wrong_number_of_separate_byte_arrays_is_rejected(apart):
     document = {**as_saved(Changes(changed={"a": (b"x" * 5000,)}), "object/")[0], "apart": apart}
     with pytest.raises(ValueError, match="lacks arrays"):
         from_meta(document, {"0": np.zeros(5000, np.uint8)})
 
 
 @pytest.mark.parametrize("number", [-1, 1, "0", None, True, [0]])
-def test_a_reference_to_missing_bytes_is_refused(number):
+def test_a_reference_to_missing_bytes_is_rejected(number):
     document = {"changed": {"a": ["apart", number]}, "new": {}, "lost": [], "arrays": [], "apart": 1}
     with pytest.raises(ValueError, match="its bytes are missing"):
         from_meta(document, {"0": np.zeros(600, np.uint8)})

@@ -76,7 +76,7 @@ def identity(**facts):
         ({"occurrence": 1}, False),
     ],
 )
-def test_fit_is_identified_by_its_call_place_and_loop_turn(facts, same):
+def test_fit_is_identified_by_its_call_chain_and_loop_iteration(facts, same):
     assert (identity(**facts).key == identity().key) is same
 
 
