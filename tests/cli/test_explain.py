@@ -41,7 +41,7 @@ MOST_CPU_SECONDS = 0.150
 
 
 def one_line(text: str) -> str:
-    """The text as if it had not been wrapped."""
+    """Return the text without line wrapping."""
     return " ".join(text.split())
 
 
@@ -57,7 +57,7 @@ def document(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 
 
 def make_run(folder: Path) -> Path:
-    """A run whose first attempt is killed for memory and whose second recovers from an OOM and finishes."""
+    """Create a run whose first attempt is killed for lack of memory, and whose second recovers from an OOM."""
     first = Journal(folder, 1, "supervisor")
     first.write(AttemptEnded(returncode=-9, seconds=3.0, steps=10, saved=8, oom_kills=1))
     script, second = Journal(folder, 2, "script"), Journal(folder, 2, "supervisor")
@@ -191,7 +191,7 @@ def test_run_without_a_readable_journal_is_rejected(tmp_path: Path, written: byt
 def test_unreadable_journal_lines_are_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     Journal(tmp_path, 1, "supervisor").write(AttemptEnded(returncode=0, oom_kills=0))
     with (tmp_path / "journal/1-0-supervisor.jsonl").open("ab") as journal:
-        journal.write(b"junk\n{}\n" + b'{"schema":1,"event":"at')  # the last one is only unfinished
+        journal.write(b"junk\n{}\n" + b'{"schema":1,"event":"at')  # the last run is merely unfinished
     assert run(str(tmp_path)) == 0
     assert "2 lines of the journal" in capsys.readouterr().err
 
@@ -353,7 +353,7 @@ print("\\n", code, used.ru_utime + used.ru_stime, ",".join(sorted(heavy)) or "no
 @pytest.mark.alone
 @pytest.mark.parametrize("words", [("explain", OOM), ("explain", "--help"), ("--help",)], ids=" ".join)
 def test_explain_starts_quickly_without_heavy_imports(words: tuple[str, ...], tmp_path: Path) -> None:
-    # As installed: pip compiles; a container that is told not to would parse our source at each start.
+    # As after an installation, where pip compiles the modules; without that, our source would be parsed at each start.
     installed = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     installed["PYTHONPYCACHEPREFIX"] = str(tmp_path)
     spent = []

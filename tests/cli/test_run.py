@@ -29,7 +29,7 @@ _RESUME_OF_A_FILE = "oomph: train.py is a file, not a run directory; --resume=DI
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
-    """What `oomph run` asks the library for, in place of doing it."""
+    """Return what `oomph run` requests from the library, without actually running anything."""
     requests: list[Request] = []
 
     def launch(request: Request) -> RunOutcome:
