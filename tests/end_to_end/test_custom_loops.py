@@ -15,7 +15,7 @@ DONE_AGAIN = ("verified", "replayed", "unverified")
 
 @pytest.fixture(scope="module")
 def plain(shared):
-    """The weights of an undisturbed run without oomph, for a set of options."""
+    """Return the weights from an undisturbed run without oomph, for a set of options."""
     return lambda *options: shared.undisturbed("steps.py", *options)
 
 
@@ -258,7 +258,7 @@ train()
     ],
 )
 def test_preempted_loop_reports_lost_state_without_repeated_steps(work, option, reason):
-    """Keras is not loaded until oomph needs it. Preempted, so that there is nothing to compare."""
+    """Keras is not loaded until oomph needs it. The run is preempted, so that there is nothing to compare."""
     work.write(FORGETFUL)
     running = work.start("train.py", option)
     running.wait_for_step(10)

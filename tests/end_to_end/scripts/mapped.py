@@ -42,7 +42,7 @@ def fn(batch):
     number, x = batch
     calls.append(int(number.shape[0]))
     value = functions[function](x).numpy()
-    seen.extend(number.numpy().tolist())  # the last thing, when nothing can fail any more
+    seen.extend(number.numpy().tolist())  # last, when nothing can fail any more
     return number.numpy(), value
 
 

@@ -19,7 +19,7 @@ class Pace(keras.callbacks.Callback):
         Pace.steps += 1
         if Pace.steps == 12:
             Path("asleep").touch()
-            for _ in range(3000):  # one long sleep would go on if the signal came just before it
+            for _ in range(3000):  # a single long sleep would continue if the signal came just before it
                 time.sleep(0.01)
         time.sleep(0.01)
 

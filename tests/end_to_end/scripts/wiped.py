@@ -23,7 +23,7 @@ class Pace(keras.callbacks.Callback):
 
 
 class Large(keras.callbacks.Callback):
-    """Writes 72 MB, as the embeddings of a larger model would be."""
+    """Writes 72 MB, as the embeddings of a larger model would."""
 
     def __init__(self, path):
         super().__init__()
