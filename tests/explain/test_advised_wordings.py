@@ -16,7 +16,7 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 30, in 
 
 
 def table(name: str) -> list[tuple[str, str]]:
-    """Each wording of a file with its answer."""
+    """Yield each wording in a file with its answer."""
     blocks = (HERE / name).read_text(encoding="utf-8").strip().split("\n\n")
     return [(words, answer) for words, _, answer in (block.partition("\n=> ") for block in blocks)]
 

@@ -32,7 +32,7 @@ def explain(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def crafted(width: int, size: int) -> str:
-    """Lines that end with what makes a pattern look at them, after what it has most trouble with."""
+    """Lines that end with what makes a pattern examine them, after the text that it handles worst."""
     chance, lines, written = random.Random(width), [], 0
     while written < size:
         signature = chance.choice(SIGNATURES)

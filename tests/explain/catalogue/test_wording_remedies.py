@@ -30,7 +30,7 @@ DERIVED = frozenset(
     {"first_dimension", "free", "limit", "largest_free", "xid_name", "xid_action", "where", "misfit"}
     | {"array_advice", "feature_advice", "layer_advice", "inside"}
 )
-"""Values that are made from others, not captured by a signature of the page."""
+"""Values that are derived from others, not captured by a signature on the page."""
 PAGE = PAGES / "memory/OOM101-device-oom.md"
 
 

@@ -25,7 +25,7 @@ def test_vocabulary_refers_only_to_existing_pages() -> None:
     assert spoken_for <= {fault.name for fault in load()}
 
 
-# Wordings of public reports; none of them is a signature.
+# Wordings from public reports; none of them is a signature.
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
