@@ -29,7 +29,7 @@ def window(baselines: Iterable[Baseline], training: dict[str, float]) -> Window:
 
 
 def epochs(held: Callable[[int], float], number: int = 40, process: int = 1, begin: int = 0) -> list[Baseline]:
-    """The ends of epochs of a fit, each of a minute and 100 steps."""
+    """Return the epoch ends of a fit, each after a minute and 100 steps."""
     return [
         Baseline(begin + 100 * epoch, (100 + held(epoch)) * MIB, epoch, 60.0 * (begin / 100 + epoch), process)
         for epoch in range(1, number + 1)
@@ -162,7 +162,7 @@ def test_second_fit_is_judged_on_its_own():
 
 
 def within(held: Callable[[float], float], minutes: int) -> list[Baseline]:
-    """Baselines from within one epoch: one every ten seconds and 200 steps."""
+    """Return baselines within one epoch: one every ten seconds and 200 steps."""
     times = range(0, minutes * 60, 10)
     return [Baseline(20 * time, (100 + held(time / 60)) * MIB, 0, float(time), 1) for time in times]
 
@@ -217,7 +217,7 @@ def test_growth_continuing_into_a_second_long_epoch_is_a_leak():
 
 
 def fits_of(values: list[float], seconds: Callable[[int], float] = lambda _: 60.0) -> Series:
-    """The fits of one epoch of 100 steps that hold so many MiB each."""
+    """Return fits of one 100-step epoch each, which hold this many MiB."""
     times = list(accumulate(seconds(number) for number in range(len(values))))
     ends = [Baseline(100 * n + 100, value * MIB, 1, times[n], 1) for n, value in enumerate(values)]
     window = Window()
