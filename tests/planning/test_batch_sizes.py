@@ -51,7 +51,7 @@ def test_batches_beyond_the_maximum_are_not_tried() -> None:
 
 
 def order(wanted: tuple[int, ...], fits: int, known_to: float, limit: int = 1000) -> tuple[list[int], int | None]:
-    """The sizes that run on a GPU that holds `fits` samples, of a step whose bound is `known_to` times too high."""
+    """Return the sizes that run on a GPU with room for `fits` samples, if the bound is `known_to` times too high."""
     ran: list[int] = []
     ran_out: int | None = None
 

@@ -21,7 +21,7 @@ def operation(name: str, inputs: tuple[int, ...], outputs: tuple[int, ...], **mo
 
 
 def chain(storage: Storage) -> Program:
-    """a -> b -> c, each of one KiB for each sample; c is returned."""
+    """a -> b -> c, each with one KiB per sample; c is returned."""
     operations = [
         operation("a", (), (0,), kind="Placeholder"),
         operation("b", (0,), (1,), storage=storage),

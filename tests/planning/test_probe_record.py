@@ -1,4 +1,4 @@
-"""Records survive JSON, anything else is refused, and evidence only widens bounds."""
+"""Records survive JSON, everything else is rejected, and evidence only widens bounds."""
 
 from __future__ import annotations
 
