@@ -1,4 +1,4 @@
-"""Validation after the end."""
+"""Validation that would come after the end."""
 
 # finds: validation-never
 import keras
