@@ -40,7 +40,7 @@ UNDISTURBED = Rehearsed(0, 10.0, {"steps": 40}, [*saved(10, 20, 30), *events(reh
 
 
 def run(name, **changes):
-    """A run that has met this fault as it should."""
+    """Return a run that handled this fault as it should."""
     fault = BY_NAME[name]
     summary = {"steps": 40, "restarts": 1, "steps_repeated": 5, "faults": {fault.fault: 1} if fault.fault else {}}
     met = [Event(fault.event())] if fault.event else []
