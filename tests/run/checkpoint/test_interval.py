@@ -54,7 +54,7 @@ def test_default_interval_keeps_checkpoints_within_their_time_share(stall, write
 
 
 def lost(between: float, cost: float, between_faults: float) -> float:
-    """The time that a second of useful work takes, from Daly 2006: faults at random moments, restarts for nothing."""
+    """Return the time that a second of useful work takes, from Daly 2006: random faults, instant restarts."""
     return between_faults * (math.exp((between + cost) / between_faults) - 1) / between
 
 
@@ -135,7 +135,7 @@ def simulated(duration: float, first: float, later: float, step: float = 0.1) ->
 
 
 def mean_loss(moments: list[float], duration: float) -> float:
-    """The seconds of training that a kill at a random moment loses."""
+    """Return the seconds of training that a kill at a random moment loses."""
     return sum((after - before) ** 2 / 2 for before, after in pairwise([0.0, *moments, duration])) / duration
 
 

@@ -181,7 +181,7 @@ def test_each_fit_keeps_its_own_last_two_checkpoints(store, tmp_path):
 def test_checkpoint_is_never_deleted_in_favour_of_one_with_fewer_steps(store, tmp_path):
     for step in (40, 50):
         save(store, step)
-    for step in (1, 2, 3, 4):  # the fit has begun again
+    for step in (1, 2, 3, 4):  # the fit has started again
         save(store, step)
     left = [name.partition("-step")[2] for name in names(tmp_path)]
     assert left == ["40", "50", "3", "4"]
@@ -189,7 +189,7 @@ def test_checkpoint_is_never_deleted_in_favour_of_one_with_fewer_steps(store, tm
     store.keep_newest_step(0)
     store.drop_steps(Position(0, 0, 45, 45))
     assert [name.partition("-step")[2] for name in names(tmp_path)] == ["50"]
-    again = CheckpointStore(tmp_path / "checkpoints")  # another process, which has not written them
+    again = CheckpointStore(tmp_path / "checkpoints")  # another process, which did not write them
     again.open()
     for step in (6, 7, 8):
         save(again, step)
@@ -315,7 +315,7 @@ def test_every_flipped_bit_that_matters_is_detected(tmp_path_factory, data):
         read = read_checkpoint(folder)
     except CheckpointError:
         return
-    # Only letters of a checksum file can change without meaning: nothing that was saved may have.
+    # In a checksum file, only the case of letters can change without changing the meaning: no saved data may change.
     assert path.name == "SHA256SUMS"
     assert next(payload for _, payload in read.read()) == bytes(range(24))
 

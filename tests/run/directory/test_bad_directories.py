@@ -93,7 +93,7 @@ def test_nothing_is_claimed_about_gpus_from_a_damaged_machine_snapshot(snapshot:
 
 
 def test_another_processs_unlocked_lock_file_does_not_block_a_run(tmp_path: Path) -> None:
-    """What counts is the lock, not the pid, which may have been reused."""
+    """The lock decides, not the pid, which may have been reused."""
     RunDirectory.create(tmp_path, RECORD).close()
     (tmp_path / "lock").write_text(f"{os.getppid()}\n")
     run = RunDirectory.reopen(tmp_path)
@@ -171,7 +171,7 @@ def test_children_keeping_descriptors_open_do_not_delay_a_restart_or_exit(work, 
     assert (out, process.returncode) == (b"end\n", 0)
     assert time.monotonic() - began < 20
     (child,) = work.wait_for("child")
-    assert alive(int(child))  # of the life that ended by itself: left alone, as after a plain start
+    assert alive(int(child))  # from the invocation that ended normally: left alone, as in plain Python
     os.kill(int(child), signal.SIGKILL)
 
 
@@ -193,7 +193,7 @@ def test_sigusr1_handled_by_the_script_is_not_a_preemption(work) -> None:
 def test_run_whose_record_cannot_be_written_continues(work) -> None:
     work.script("import os, sys\nif not os.path.exists('failed'): open('failed', 'w'); sys.exit(3)\nprint('end')")
     assert work.run("--run-dir=here", "train.py").returncode == 3
-    (work.folder / "here" / "run.json.partial").mkdir()  # nobody can write a file of this name, root neither
+    (work.folder / "here" / "run.json.partial").mkdir()  # nobody, not even root, can write a file with this name
     again = work.run("--resume=here", "train.py")
     assert (again.returncode, again.stdout) == (0, b"end\n")
     assert b"oomph: run.json cannot be written: Is a directory" in again.stderr
@@ -201,7 +201,7 @@ def test_run_whose_record_cannot_be_written_continues(work) -> None:
 
 
 def test_only_one_of_two_concurrent_starts_moves_a_finished_run(tmp_path: Path) -> None:
-    """Both have seen that the run is finished; the later one must not move the new run of the earlier one."""
+    """Both have seen that the run has finished; the later one must not move the earlier one's new run."""
     finished = RunDirectory.create(tmp_path / "run", RECORD)
     finished.update(status="finished")
     finished.close()
@@ -243,7 +243,7 @@ def test_partial_line_on_a_full_disk_does_not_corrupt_the_next_one(tmp_path: Pat
     journal.write(GpuMemoryHeld())
     size = next((tmp_path / "journal").iterdir()).stat().st_size
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, before[1]))  # as far as the disk has room
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, before[1]))  # as far as there is room on the disk
     try:
         journal.write(GpuMemoryHeld())
     finally:

@@ -80,7 +80,7 @@ def leave_a_child(path):
 
 
 def leave_a_daemon(path, then=None):
-    """One that has forked twice: its parent has ended."""
+    """One that has forked twice, so that its parent has exited."""
     daemon = (
         "import os, sys, time; os.fork() and os._exit(0)\n"
         "open(sys.argv[1], 'w').write(f'{os.getpid()} '); time.sleep(600)"
@@ -94,7 +94,7 @@ def leave_a_daemon(path, then=None):
 
 
 def fork_a_daemon(path):
-    """As daemons of Python do it: the parent in between ends by sys.exit."""
+    """As Python daemons do: the intermediate parent exits with sys.exit."""
     if os.fork() == 0:
         if os.fork() == 0:
             os.setsid()
@@ -373,7 +373,7 @@ def test_invalid_argument_is_rejected_before_anything_starts(arguments, error, m
 
 
 def test_isolate_returns_despite_endless_output_on_its_stderr(tmp_path):
-    """Our stderr is read slowly, so there is always more; a function that exits at once stops no writer."""
+    """Our stderr is read slowly, so there is always more; a function that exits immediately doesn't stop any writer."""
     code = (
         "import os, signal, subprocess, sys, time, oomph\n"
         "def begin():\n"

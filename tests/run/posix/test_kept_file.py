@@ -51,7 +51,7 @@ def test_partial_write_on_a_full_disk_does_not_count_as_written(tmp_path, monkey
 
 
 class Os:
-    """`os`, on a disk with little room."""
+    """Simulate `os` on a disk with little room."""
 
     def __init__(self, write):
         self.write = write

@@ -1,4 +1,4 @@
-"""A script's creations: noticed as they happen, and recognised when a later attempt creates the same."""
+"""A script's creations: detected as they happen, and recognised when a later attempt creates the same thing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def call(*given, **named):
 
 
 class Attempt:
-    """One attempt: its hook, told of events by hand since no hook can be taken back, and its functions."""
+    """One attempt: its hook, which is called manually since hooks cannot be removed, and its functions."""
 
     def __init__(self, run_dir: Path, number: int) -> None:
         self.earlier = Earlier.read(run_dir, number)
@@ -45,7 +45,7 @@ class Attempt:
         self.open = _Open(self._hooked(open, "open", flags), "io", self.before, self.os_open.existing)
 
     def _hooked(self, function, event, args):
-        """A function of Python's that tells its event to this attempt's hook, from a frame that is not the script's."""
+        """Stands in for a Python function that reports its event to this attempt's hook, from outside the script."""
         names = {"hook": self.hook, "function": function, "event": event, "args": args}
         exec(compile(_HOOKED, str(Path(oomph.__file__).parent / "hooked.py"), "exec"), names)
         names["call"].__name__ = function.__name__
@@ -132,7 +132,7 @@ def test_folder_the_script_failed_to_create_is_not_considered_its_own(first):
 
 
 def test_creation_note_survives_an_immediate_kill(first):
-    make(first)  # and no event after it
+    make(first)  # and no later event
     make(again())
 
 
@@ -309,7 +309,7 @@ def test_replaced_functions_look_like_the_originals(first, monkeypatch):
         assert {os.mkdir, os.open} <= os.supports_dir_fd
         assert os.mkdir.__doc__ == names["mkdir"].__doc__
         Kept = type("Kept", (), {"mkdir": os.mkdir})
-        Kept().mkdir("out")  # no method, as a function would be
+        Kept().mkdir("out")  # not a method, as a function would be
         Path("p").mkdir()
     finally:
         for function in ours:
@@ -335,7 +335,7 @@ def exact(monkeypatch):
 
 @pytest.mark.parametrize("ended", [False, True])
 def test_notes_do_not_match_an_older_or_later_file(tmp_path, exact, ended):
-    """Notes from elsewhere must not cause a user's file to be emptied, even if they contain its inode number."""
+    """Foreign notes must not cause a user's file to be emptied, even if they contain its inode number."""
     older, later, own = (tmp_path / name for name in ("older", "later", "own"))
     older.touch()
     exact()

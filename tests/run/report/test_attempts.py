@@ -24,7 +24,7 @@ def test_only_fits_trained_or_returned_by_the_last_attempt_are_counted_as_reache
         event(2, "resumed", fit=3, kind="over", steps=50),
         event(2, "fit-finished", fit=3, reached=60, over=True),
         event(2, "resumed", fit=5, kind="exact", steps=55),
-        event(2, "checkpoint", fit=5, steps=70),  # a loop that the script leaves by `break`
+        event(2, "checkpoint", fit=5, steps=70),  # a loop that the script leaves with `break`
         event(2, "fit-finished", role="worker9", fit=4, reached=60),
     ]
     assert reached(events, 2) == {0: 10, 2: 40, 5: 70}

@@ -21,7 +21,7 @@ def happened(attempt: int, name: str, key: str = "a-0", role: str = "owner", **d
 
 
 def killed(*fits: str, finished: tuple[str, ...] = ()) -> list[Event]:
-    """A first attempt that begins these fits and is killed in the last one that has not finished."""
+    """Return a first attempt that starts these fits and is killed in the last one that has not finished."""
     events = [happened(1, "fit-started", fit, guard="exact") for fit in fits or ("a-0",)]
     events += [happened(1, "fit-finished", fit, micro_batch=None) for fit in finished]
     return [*events, happened(1, "attempt-ended", steps=412, saved=400)]
@@ -490,7 +490,7 @@ def test_script_that_finished_after_a_stop_request_is_not_exact(told: Event) -> 
 # -- attempts of which nothing is known -------------------------------------------------------------------------------
 
 ENDED = happened(1, "attempt-ended", returncode=None, steps=0, saved=0)
-"""What --resume writes of an attempt whose journal is gone."""
+"""What --resume writes for an attempt whose journal is gone."""
 REASON = ("there is no record of an earlier attempt",)
 
 

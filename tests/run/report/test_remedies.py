@@ -1,4 +1,4 @@
-"""Remedies for labels, and causes of labels that have no reasons of their own."""
+"""Remedies for labels, and causes of labels that have no reasons."""
 
 from __future__ import annotations
 

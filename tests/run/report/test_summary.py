@@ -57,7 +57,7 @@ def test_run_without_a_fault_is_summarised_in_one_line() -> None:
 
 
 def restarted_by_request(after_steps: int = 0) -> list[Event]:
-    """The probe of a micro-batch did not fit beside what the full batch had left: a new process started small."""
+    """The probe of a micro-batch did not fit next to the full batch's leftovers: a new process started small."""
     oom = {"fit": 0, "epoch": 0, "step": 0, "phase": "compute", "message": "OOM", "seconds": 10.0}
     first = Event.named("oom", oom, attempt=1, time=100.0)
     asked = Event.named("restart-requested", {"fault": "device-oom", "micro_batch": 64}, attempt=1, time=144.0)
@@ -448,7 +448,7 @@ def test_forged_attempt_number_does_not_cause_a_huge_count():
 
 
 def cut_off_and_resumed(steps: int = 32, saved: int = 30) -> list[Event]:
-    """oomph and the script were killed at once, and the user typed --resume."""
+    """oomph and the script were killed at the same time, and the user typed --resume."""
     return [
         happened(1, "run-started"),
         happened(1, "attempt-started"),
@@ -548,7 +548,7 @@ def test_replayed_label_names_the_operation_and_the_change_that_would_help() -> 
 
 
 def restarted(kinds: tuple[str, ...] = ("exact",), by_user: bool = False) -> list[Event]:
-    """Killed 10 s after its start, which oomph notices at once and records 2 s later."""
+    """Killed 10 s after its start; oomph notices immediately and records it 2 s later."""
     ended = {"returncode": -9, "seconds": 10.0, "steps": 412, "saved": 400}
     resumed = [Event.named("resumed", {"steps": 400, "kind": kind}, 2, time=125.0 + n) for n, kind in enumerate(kinds)]
     return [

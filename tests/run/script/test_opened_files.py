@@ -21,7 +21,7 @@ def files(tmp_path):
     watched = OpenedFiles(tmp_path / "run")
     yield watched
     watched.end()
-    watched._due.clear()  # the audit hook stays for the life of the process
+    watched._due.clear()  # the audit hook remains for the life of the process
 
 
 def state_of(path, copied=True):
@@ -30,11 +30,11 @@ def state_of(path, copied=True):
 
 
 def arranged(files, path, before="one\n", now="one\ntwo\n", copied=True):
-    """A file that held something else at the checkpoint; returns what is told to be lost."""
+    """Restore a file that had other contents at the checkpoint; return what is reported as lost."""
     path.write_text(before)
     state = state_of(path, copied)
     path.write_text(now)
-    os.utime(path, ns=(1, 1))  # the clock of the file system may not have ticked
+    os.utime(path, ns=(1, 1))  # the file system's clock may not have ticked
     lost = []
     files.put_back_when_opened({state.path: state}, lost.append)
     return lost
@@ -252,7 +252,7 @@ def _from_elsewhere(monkeypatch):
 
 
 def found_after_restoring(files, path, mode):
-    """What a script finds in a file that held "ours" at the checkpoint, and what is told to be lost."""
+    """Return what a script finds in a file that contained "ours" at the checkpoint, and what is reported as lost."""
     path.parent.mkdir(exist_ok=True)
     path.write_text("mine")
     state = FileState(str(path), (1, 1), b"ours", origin_of(str(path)), time.time_ns())

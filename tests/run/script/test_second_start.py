@@ -20,7 +20,7 @@ if not os.path.exists("killed"):
     open("killed", "w").close()
     os.kill(os.getpid(), signal.SIGKILL)
 """
-# What the part of oomph that knows TensorFlow does in a real script: say that a training has begun.
+# What oomph's TensorFlow code does in a real script: report that training has started.
 _TRAINS = """
 from oomph.journal.events import FitStarted, LoopSeen
 from oomph.journal.journal import Journal

@@ -55,7 +55,7 @@ def test_script_behaves_as_under_plain_python(work, text):
     plain, ours = work.plain(*words, input=b"in\xff\n"), work.run(*words, input=b"in\xff\n")
     assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout)
     if text.endswith("at the end')"):
-        assert without_oomph(ours.stderr) == plain.stderr + b"\n"  # ours: oomph begins its line on a new one
+        assert without_oomph(ours.stderr) == plain.stderr + b"\n"  # ours: oomph starts its message on a new line
     else:
         assert without_oomph(ours.stderr) == plain.stderr
 
@@ -138,7 +138,7 @@ def test_script_exit_is_detected_even_if_a_child_keeps_stderr_open(work):
         assert process.wait(LIMIT) == 0
     assert time.monotonic() - start < 5
     (child,) = work.wait_for("child")
-    os.kill(int(child), 0)  # after a normal end the others go on, as after a plain start
+    os.kill(int(child), 0)  # after a normal exit, the other processes continue, as in plain Python
     os.kill(int(child), signal.SIGKILL)
     assert b"end\n" in (work.folder / "errors").read_bytes()
 
@@ -159,11 +159,11 @@ def test_script_exit_is_detected_within_two_seconds(work):
     process = work.start("train.py")
     process.communicate(timeout=LIMIT)
     (ended,) = work.wait_for("ended")
-    assert time.time() - float(ended) < 2  # the whole rest: Python's exit, the decision, the summary, our exit
+    assert time.time() - float(ended) < 2  # everything else: Python's exit, the decision, the summary, our exit
 
 
 class OnTerminal:
-    """A process with a controlling terminal of its own."""
+    """A process with its own controlling terminal."""
 
     def __init__(self, argv, folder, environ):
         self.pid, self.fd = pty.fork()

@@ -1,4 +1,4 @@
-"""TensorFlow's reports of failed allocations are held back; nothing else is, and nothing is lost."""
+"""TensorFlow's reports of failed allocations are held back, but nothing else is, and nothing is lost."""
 
 from __future__ import annotations
 

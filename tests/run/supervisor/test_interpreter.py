@@ -29,7 +29,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def python_with_everything(environment: Path) -> Path:
-    """A stand-in for the Python of an environment, which finds every module."""
+    """A stand-in for an environment's Python, which finds every module."""
     python = environment / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text("#!/bin/sh\nexit 0\n")
