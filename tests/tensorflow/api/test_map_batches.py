@@ -23,7 +23,7 @@ def out_of_memory(text=TEXT):
 
 
 class Fn:
-    """Gives back its samples, if they are few enough; counts its calls and every sample that it saw to the end."""
+    """Returns its samples if they are few enough; counts its calls and every sample that it processed completely."""
 
     def __init__(self, fits):
         self.fits, self.calls, self.seen = fits, [], []
@@ -148,7 +148,7 @@ def test_objects_of_a_failed_call_are_freed_before_the_next_call():
             try:
                 inner(big)
             except tf.errors.ResourceExhaustedError as error:
-                raise out_of_memory() from error  # the first one is its cause, and has frames of its own
+                raise out_of_memory() from error  # the first one is its cause, and has its own frames
         return 0
 
     gc.disable()

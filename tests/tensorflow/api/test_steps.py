@@ -1,4 +1,4 @@
-"""`oomph.steps`: the loop it stands for, what it refuses, and the parts that make up a resumed one."""
+"""`oomph.steps`: the loop that it replaces, what it rejects, and the parts of a resumed loop."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_state_roots_are_named_as_in_the_call():
 
 
 class Telling:
-    """Tells its state itself."""
+    """Reports its own state."""
 
     def __init__(self, value):
         self.value, self.lock = value, __import__("threading").Lock()
@@ -198,7 +198,7 @@ def test_objects_that_report_their_state_have_it_restored():
 
 
 class Two(keras.Model):
-    """Takes two arguments, so that Keras cannot build it by itself."""
+    """Takes two arguments, so Keras cannot build it on its own."""
 
     def __init__(self):
         super().__init__()

@@ -12,7 +12,7 @@ from oomph.preflight.live.reading import FULL, USUAL, in_words, read
 
 
 def batches(number: int, size: int = 4):
-    """Batches whose labels are the numbers of their batches."""
+    """Yield batches whose labels are their batch numbers."""
     for index in range(number):
         yield np.zeros((size, 3), "float32"), np.full((size,), index)
 

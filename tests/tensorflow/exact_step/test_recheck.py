@@ -13,7 +13,7 @@ X, Y = np.random.default_rng(0).normal(size=(48, 4)).astype("float32"), np.ones(
 
 
 class Device:
-    """Multiplies a gradient by one; in the computations of `wrong`, counted from 1, by something else."""
+    """Multiplies a gradient by one, or, in the computations listed in `wrong` (counted from 1), by something else."""
 
     def __init__(self, *wrong, by=1.01):
         self.wrong, self.by, self.count = wrong, by, 0

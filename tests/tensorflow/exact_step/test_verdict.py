@@ -153,7 +153,7 @@ class Penalty(keras.layers.Layer):
 
 
 class Sums(keras.Sequential):
-    """Trains on a sum over samples, by its own hand."""
+    """Trains on a sum over samples, computed manually."""
 
     def train_step(self, data):
         with tf.GradientTape() as tape:

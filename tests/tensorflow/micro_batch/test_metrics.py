@@ -1,4 +1,4 @@
-"""Which metrics add up over samples on their own, and what the others hand over."""
+"""Which metrics add up over samples on their own, and what the others return for merging."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("float64")
 
 
 class Largest(keras.metrics.Metric):
-    """A metric of the user's own: it does not add up."""
+    """A custom metric, which does not add up."""
 
     def __init__(self, name="largest"):
         super().__init__(name=name)

@@ -1,4 +1,4 @@
-"""Objects and files in a process that used a checkpoint from elsewhere: only numbers are restored."""
+"""Objects and files in a process that has used a foreign checkpoint: only numbers are restored."""
 
 from __future__ import annotations
 

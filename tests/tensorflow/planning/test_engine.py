@@ -87,7 +87,7 @@ def test_memory_kept_by_each_loop_iteration_is_counted() -> None:
 
 
 class Chosen(layers.Layer):
-    """Keeps the samples whose first feature is positive: how many, only the data say."""
+    """Keeps the samples whose first feature is positive; their number depends on the data."""
 
     def call(self, x):
         return tf.boolean_mask(x, x[:, 0] > 0)
@@ -217,7 +217,7 @@ def test_fit_array_sizes_use_keras_dtypes() -> None:
 
 
 class Adversarial(keras.Model):
-    """As tutorials write a GAN: never called as a whole, two optimizers."""
+    """A GAN as in tutorials: never called as a whole, with two optimizers."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -117,7 +117,7 @@ def test_a_model_under_a_strategy_can_be_planned_from_python(child) -> None:
 
 
 def test_absent_gpus_are_planned_for_like_present_ones(child) -> None:
-    """All replicas' variables, and their updates, are placed on the CPU."""
+    """The variables of all replicas, and their updates, are placed on the CPU."""
     here, absent = child[0], child[3]
     assert absent["foreign"] == []
     assert absent["arrived"] < 100

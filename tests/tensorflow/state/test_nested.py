@@ -1,4 +1,4 @@
-"""The content of users' callbacks and a History is restored bit for bit, through JSON and separate arrays."""
+"""The contents of users' callbacks and a History are restored bit for bit, through JSON and separate arrays."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SCALARS = [np.float32(0.1), np.int64(-5), np.bool_(True), np.float16("nan"), np.
 
 
 def through(value):
-    """The value as it comes out of a checkpoint."""
+    """Return the value as restored from a checkpoint."""
     document, arrays = nested.encode(value, "here/")
     back = {
         name.removeprefix("here/"): np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape) for name, a in arrays.items()
@@ -50,7 +50,7 @@ def through(value):
 
 
 def same(one, other):
-    """True if both are the same to the bit, types included."""
+    """True if both are bitwise equal, including their types."""
     if type(one) is not type(other):
         return False
     if isinstance(one, (list, tuple)):

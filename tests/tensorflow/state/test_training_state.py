@@ -142,7 +142,7 @@ def test_every_random_generator_resumes_at_its_position():
         return [
             random.random(),
             float(np.random.normal()),
-            context.internal_operation_seed(),  # of eager ops such as tf.random.normal
+            context.internal_operation_seed(),  # from eager ops such as tf.random.normal
             float(tf.random.get_global_generator().normal(())),
             float(keras.random.normal(())),
         ]

@@ -104,7 +104,7 @@ def test_edited_learning_rate_overrides_the_checkpoint(begin, edited, steps, kep
     optimizer = keras.optimizers.SGD(0.1)
     optimizer.iterations.assign(steps)
     now = begin(edited=edited, optimizer=optimizer)
-    now._model.optimizer.learning_rate = 0.5  # what the restore has put there: a callback had lowered it
+    now._model.optimizer.learning_rate = 0.5  # the value that the restore put there: a callback had lowered it
     said = "".join(map(str, now.keep_edited_learning_rate(checkpoint)))
     assert float(now._model.optimizer.learning_rate) == pytest.approx(kept)
     assert said == ("learning rate: 1 → 0.1" if kept == 0.1 else "")

@@ -1,4 +1,7 @@
-"""A place in a script: unchanged by edits elsewhere, different for every other call, along with its loop turn."""
+"""The chain of calls to a fit, with its loop iteration.
+
+It is unchanged by edits elsewhere, and different for every other call.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ KERAS = "def fit(*args, **options):\n    found.append(place_of_call())\n"
 
 
 def places(tmp_path, source, name="train.py"):
-    """What a script sees at each of its calls of `fit`, which has no frames of ours below it."""
+    """Return what a script sees at each of its calls to `fit`, with none of our frames below it."""
     path = tmp_path / name
     if source is not None:
         path.write_text(source)

@@ -42,14 +42,14 @@ class Model(keras.Sequential):
 
 
 def fit(make_model, **arguments):
-    """Model, callback, and the objects of a fit that is about to begin."""
+    """Return the model, callback, and objects of a fit that is about to start."""
     model, callback = make_model(), Counts()
     arguments = {"x": np.zeros((4, 4)), "y": np.zeros((4, 2)), **arguments}
     return model, callback, FitObjects(model, arguments, [callback])
 
 
 def through(changes):
-    """The changes as they come out of a checkpoint."""
+    """Return the changes as restored from a checkpoint."""
     meta, saved = as_saved(changes, "object/")
     document = json.loads(json.dumps(meta, allow_nan=False))
     arrays = {array.name.removeprefix("object/"): array.value for array in saved}
@@ -92,7 +92,7 @@ def test_known_keys_are_neither_saved_nor_overwritten(make, monkeypatch):
     lost = objects_again.restore(through(changes))
     assert (again.n, again.api_key, again.path.name) == (1, other, other)
     assert again.sent == {"auth": (other, 1), "count": 1}
-    assert len(lost) == 1  # a dict whose keys are secret cannot be told apart from another
+    assert len(lost) == 1  # a dict whose keys are secret cannot be distinguished from another
     assert "by_key" in str(lost[0])
 
     callback.words[0] = "other"
