@@ -1,4 +1,4 @@
-"""Amounts and process exits, in words."""
+"""Amounts and process exits as text."""
 
 from __future__ import annotations
 
