@@ -90,7 +90,7 @@ def test_damaged_event_keeps_its_intact_fields(tmp_path):
     assert [event.fact for event in read_journal(tmp_path)] == [AttemptEnded(saved=3)]
 
 
-# -- read as a stream, and again ------------------------------------------------------------------------------------
+# -- read as a stream, and read again ---------------------------------------------------------------------------------
 
 
 def names(events):
@@ -231,7 +231,7 @@ def test_journal_memory_is_bounded(tmp_path, monkeypatch):
     assert len(reader.read()) + reader.left_out() == 2000
     assert reader.unreadable_lines() == 0
     assert "lines of the journal" in what_is_missing(tmp_path)
-    write_lines(tmp_path, "1-0-script.jsonl", many[0])  # written anew
+    write_lines(tmp_path, "1-0-script.jsonl", many[0])  # rewritten
     assert len(reader.read()) == 1
     assert reader.left_out() == 0
 

@@ -76,7 +76,7 @@ def test_every_folder_on_the_map_exists(named):
 
 
 def imported(module: Path) -> set[str]:
-    """The modules that a module imports, wherever in it."""
+    """Yield the modules that a module imports, anywhere in it."""
     nodes = list(ast.walk(ast.parse(module.read_text())))
     plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     return plain | {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
@@ -255,7 +255,7 @@ WEIGHTS = {"accuracy": (0.95, "float64"), "w": ([1.0, 2.0], "float32"), "b": ([0
 
 @pytest.fixture
 def results(tmp_path):
-    """Writes two results that differ as told and compares them."""
+    """Write two results that differ in this way, and compare them."""
 
     def compared(**changes: Any) -> Compared:
         other = {name: value for name, value in (WEIGHTS | changes).items() if value is not None}

@@ -18,7 +18,7 @@ from oomph.redaction.redaction import know_secrets, redacted, redacted_data, red
 from oomph.run.directory.run_directory import RunRecord
 from oomph.terminal.message import shown, shown_line
 
-KEY = "Zq8vN3kLmP0xR7tW"  # no form of its own: only the name before it tells
+KEY = "Zq8vN3kLmP0xR7tW"  # no form of its own: only the preceding name reveals it
 LETTERS = (string.ascii_letters + string.digits) * 2
 NAMED = [
     f"--api-key {KEY}",
@@ -215,4 +215,4 @@ def test_no_key_appears_in_the_run_directory_or_the_output(tmp_path: Path):
     assert {"run.json", "summary.json", "1.log", "1-0-supervisor.jsonl"} <= {path.name for path in files}
     assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []
     again = subprocess.run([*command[:4], "--resume", *command[6:]], **options)
-    assert "nothing to resume" in again.stderr  # the run is not in the default place
+    assert "nothing to resume" in again.stderr  # the run is not in the default location
