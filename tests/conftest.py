@@ -26,9 +26,9 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _quick_collections() -> None:
-    """Take what earlier modules left out of garbage collection: TensorFlow's graphs make a collection take seconds.
+    """Exclude what earlier modules left from garbage collection: TensorFlow's graphs make a collection take seconds.
 
-    oomph collects after each out-of-memory error, which in a process of a script happens a few times.
+    oomph collects garbage after each out-of-memory error, which occurs only a few times in a script's process.
     """
     gc.collect()
     gc.freeze()

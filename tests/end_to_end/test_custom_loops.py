@@ -29,10 +29,10 @@ def killed(work, options, step, every=7):
 
 
 def behind_last_checkpoint(ended, every=7):
-    """How many steps the killed attempt was past its last checkpoint.
+    """Return how many steps the killed attempt was past its last checkpoint.
 
-    A checkpoint that took long is followed by one written in the background. The next waits for it, so that never
-    more than one is unfinished. The kill may come when that one is whole, and its event is not yet in the journal.
+    A slow checkpoint is followed by one written in the background. The next one waits for it, so at most one is
+    unfinished. The kill may come when that one is complete but its event is not in the journal yet.
     """
     saved = [event.data["steps"] for event in ended.events("checkpoint") if event.attempt == 1]
     reached = ended.events("attempt-ended")[0].data["steps"]

@@ -1,4 +1,4 @@
-"""`oomph plan` on the rig's GPU: real steps there, compared with the memory that a fit takes.
+"""`oomph plan` on the rig's GPU: real steps there, compared with the memory that a fit uses.
 
 The allocator is TensorFlow's own, but the numbers are garbage. Without XLA, which would compile for minutes.
 """

@@ -1,8 +1,8 @@
-"""Texts that a regular expression has most trouble with, made from its own grammar.
+"""Texts that are hardest for a regular expression, generated from its own grammar.
 
-A backtracking engine takes long where one text can be matched in many ways and then fails. So every repetition of a
-pattern is pumped: what leads to it once and its body very often, both of them again and again, and only what leads to
-it, with an end that nothing matches.
+A backtracking engine is slow if a text can be matched in many ways and then fails. Every repetition in a pattern is
+therefore pumped: its prefix once and its body many times, both of them repeatedly, and only the prefix, with an ending
+that nothing matches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Wordings printed by programs, each first answered with what solves it.
+"""Wordings printed by programs, each with the solution as its first remedy.
 
 `advised_errors.txt` contains exceptions as Python prints them, `advised_lines.txt` lines from libraries and tools.
 The text after `=>` below each of them must be part of the first remedy.

@@ -190,12 +190,12 @@ def _lines(name: str) -> st.SearchStrategy[bytes]:
 
 
 def readers(library: bytes, cache: bytes, pages: list[str], checkpoint: dict[str, str]) -> list[Reader]:
-    """All of them.
+    """Return all readers.
 
     Args:
         library: a shared library.
         cache: an ld.so.cache.
-        pages: of the catalogue.
+        pages: the pages of the catalogue.
         checkpoint: the text files of a checkpoint.
     """
     journal, early = "journal/2-0-script.jsonl", "journal/1-0-supervisor.jsonl"

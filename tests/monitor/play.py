@@ -1,6 +1,7 @@
 """Plays a script of the fake NVML through the monitor, a second at each tick, without sleeping.
 
-python play.py CLOCK SECONDS OWN_PID: prints each finding as JSON, with the second of its tick; then what a tick took.
+python play.py CLOCK SECONDS OWN_PID: prints each finding as JSON, with the second of its tick, and then how long a tick
+took.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python many.py wrong|right FILE ...
 
-One line of JSON for each script: its file, the names of the errors and of the warnings, and the error that ended it
-before any training, if so. Of a case, "wrong" leaves out the lines marked `# RIGHT`, "right" those marked `# WRONG`.
+One line of JSON for each script: its file, the names of the errors and of the warnings, and any error that ended it
+before training. For a case, "wrong" omits the lines marked `# RIGHT`, and "right" those marked `# WRONG`.
 """
 
 from __future__ import annotations

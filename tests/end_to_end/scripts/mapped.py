@@ -1,4 +1,4 @@
-"""Maps a function over samples in a device that is too small for the batches asked for; prints what came of it.
+"""Maps a function over samples on a device that is too small for the requested batches; prints the result.
 
 Usage: mapped.py FUNCTION SOURCE SAMPLES BATCH_SIZE
 """

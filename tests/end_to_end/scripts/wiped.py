@@ -1,6 +1,6 @@
-"""A folder of trials that is wiped at the start, as a tuner's with overwrite=True: `wiped.py OUT.npz [--large]`.
+"""A folder of trials that is wiped at the start, as by a tuner with overwrite=True: `wiped.py OUT.npz [--large]`.
 
-With --large, each trial leaves a file besides that is too large for oomph to keep a copy.
+With --large, each trial also leaves a file that is too large for oomph to keep a copy of.
 """
 
 import os

@@ -111,10 +111,10 @@ def test_end_states_are_kept_within_their_share_of_the_time(interval, seconds, s
 
 
 def simulated(duration: float, first: float, later: float, step: float = 0.1) -> tuple[list[float], float]:
-    """The moments at which the checkpoints of a run are complete, and the seconds that they took.
+    """Return the times at which a run's checkpoints are complete, and how many seconds each took.
 
     Args:
-        duration: of the run, in seconds of a simulated clock.
+        duration: the duration of the run, in seconds of a simulated clock.
         first: how long the first checkpoint stalls the training.
         later: how long each later one does.
     """

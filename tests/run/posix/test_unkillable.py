@@ -1,7 +1,7 @@
 """Processes that survive SIGKILL, as under a hanging driver: waited for, but not forever, and nothing runs alongside.
 
-A tracer that stops its tracee on exit (PTRACE_O_TRACEEXIT) makes a real one: however often it is killed, the kernel
-does not release it before the tracer says so, and its files and locks stay open.
+A tracer that stops its tracee on exit (PTRACE_O_TRACEEXIT) creates a real one: however often it is killed, the kernel
+does not release it until the tracer lets it go, and its files and locks stay open.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Everything called exact without a probe: each listed layer, loss and metric, in parts and in plain Keras.
+"""Everything considered exact without a probe: each listed layer, loss and metric, in parts and in plain Keras.
 
-Many are put side by side into one model, since tracing a model takes a second; a failure names the variable.
+Many of them are combined in one model, since tracing a model takes a second; a failure names the variable.
 """
 
 from __future__ import annotations
