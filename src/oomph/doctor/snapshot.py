@@ -318,7 +318,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A whole machine at one moment."""
+    """The state of a machine at one moment."""
 
     python: Python = field(default_factory=Python)
     host: HostFacts = field(default_factory=HostFacts)
