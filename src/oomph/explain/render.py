@@ -50,7 +50,7 @@ def as_text(
 
 
 def heads(names: Iterable[str]) -> Heads:
-    """Return the line beginnings to print in bold: the numbered names of faults, and the headings below them."""
+    """Return the line prefixes to print in bold: the numbered names of faults, and the headings below them."""
     numbered = {f"{number}. {name}": BOLD for number, name in enumerate(names, 1)}
     return {"   evidence": BOLD, "   what to do": BOLD, _NEXT.rstrip(): BOLD, **numbered}
 

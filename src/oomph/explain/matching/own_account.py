@@ -1,4 +1,6 @@
-"""Reads the final lines of `oomph run` in a log: what happened, how often, and where the run directory is. Pure.
+"""Reads the final lines that `oomph run` printed to a log: what happened, how often, and where the run directory is.
+
+Pure.
 
 After a failed allocation, TensorFlow's own report is in the run directory instead of the log, so these lines may be the
 only trace of the fault in a log.
