@@ -74,7 +74,7 @@ def admitted(new: Any, old: Any = NOTHING) -> Any:
 
 
 def _refuse_of_elsewhere(new: Any, old: Any) -> None:
-    """Refuse any text that this process does not already hold there, and functions in a different order."""
+    """Reject any text that this process does not already have there, and functions in a different order."""
     if not holds_all(old, new):
         raise RefusedError("text from a checkpoint that was not written here")
     own = {type(part) for part in _flat(new) if code.is_users(type(part).__module__)}
