@@ -97,7 +97,7 @@ class _Replanning:
         return Saver(name, peak, cost, line, basis)
 
     def _peak(self) -> tuple[Interval, str]:
-        """Return the peak with the model as it is now, and how it is known."""
+        """Return the peak with the model as it is now, and the basis for it."""
         compiled = self._figures.of_changed(self._size)
         if compiled is not None:
             return compiled, "compiled"
