@@ -146,7 +146,7 @@ class Earlier:
         return creation in self._known
 
     def is_still(self, path: str, inode: int) -> bool:
-        """True if the path still has what the script put there, rather than something older or newer."""
+        """True if the path still holds what the script put there, rather than something older or newer."""
         noted = [time for known, time in self._inodes.get(path, ()) if known == inode]
         if None in noted:
             return True
