@@ -43,7 +43,7 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.
 _NOISE = re.compile(r"\{\{[^}]*\}\} | \[Op:\w+\]| name: $|\.(?= \[Op:)")
 """The parts of TensorFlow's messages that refer to locations in its own code."""
 _refused: WeakKeyDictionary[Any, Reason] = WeakKeyDictionary()
-"""Maps datasets whose iterators cannot be saved to the reason, since TensorFlow prints warnings at every try."""
+"""Maps datasets whose iterators cannot be saved to the reason, since TensorFlow prints warnings on every attempt."""
 _FOR_GOOD = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError)
 """Errors that are due to a pipeline's structure, and are therefore permanent."""
 _REFUSALS = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError, tf.errors.InvalidArgumentError)
