@@ -77,7 +77,7 @@ def test_every_run_option_reaches_the_request(asked):
     ]
 
 
-def test_options_that_no_guard_makes_ineffective_are_reported(asked, capfd):
+def test_options_without_effect_under_no_guard_are_reported(asked, capfd):
     assert cli.main(["run", "--no-guard", "--micro-batch", "8", "--checkpoint-every", "5m", "train.py"]) == 7
     assert capfd.readouterr().err == "oomph: without the guard, --checkpoint-every and --micro-batch have no effect\n"
 

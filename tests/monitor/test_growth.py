@@ -92,7 +92,7 @@ def test_noisy_growth_is_not_mistaken_for_stopped_growth():
     assert not growth._has_just_stopped(flat, found)
 
 
-def test_floor_of_a_noisy_part_is_placed_at_its_first_quarter():
+def test_floor_of_a_noisy_part_lies_at_its_first_quarter():
     rng = Random(3)
     part = [(float(place), rng.gauss(0, MIB)) for place in range(100)]
     assert growth._floor(part)[0] == 25.0

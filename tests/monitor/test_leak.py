@@ -188,7 +188,7 @@ def test_small_growth_in_training_of_unknown_length_is_only_a_possible_buffer(mo
     assert [found.kind for found in find(filling, epochs=1.0)] == [""]
 
 
-def test_known_epoch_length_decides_whether_growth_within_it_is_a_leak():
+def test_known_epoch_length_determines_whether_growth_within_it_is_a_leak():
     growing = within(lambda minute: 0.5 * minute, 100)
     assert [found.kind for found in find(growing, epochs=1.0, steps_per_epoch=20.0 * 6300)] == [""]
     assert find(growing, epochs=1.0, steps_per_epoch=20.0 * 9000) == []

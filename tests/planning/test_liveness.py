@@ -144,7 +144,7 @@ def test_initially_ready_operations_are_spread_over_all_threads() -> None:
     assert sorted(index for index in first if index is not None) == list(range(40))
 
 
-def test_simple_orders_are_followed() -> None:
+def test_simple_execution_orders_are_followed() -> None:
     for order, wanted in (
         (Order.FIRST_READY, [2, 0, 1]),
         (Order.AS_TRACED, [0, 1, 2]),

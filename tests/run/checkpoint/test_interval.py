@@ -87,7 +87,7 @@ def test_frequent_faults_shorten_the_checkpoint_interval():
         (CheckpointInterval(), "every 84 s, at most 2% of the time"),
     ],
 )
-def test_interval_rule_is_described_in_words(rule, words):
+def test_interval_rule_is_described_as_text(rule, words):
     assert rule.describe(Cost(1)) == words
 
 

@@ -146,7 +146,7 @@ def test_function_exception_is_kept_with_its_traceback():
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-def test_unpicklable_exception_is_described_in_words():
+def test_unpicklable_exception_is_described_as_text():
     outcome = isolate(fail_oddly, timeout=SECONDS)
     assert isinstance(outcome.error, isolated_call.LostError)
     assert str(outcome.error) == "Odd: 1 2"

@@ -119,7 +119,7 @@ def test_two_failures_suffice_without_measurements(given):
 
 
 @given(given=too_large())
-def test_size_chosen_from_the_need_stated_in_an_error_fits(given):
+def test_size_chosen_from_the_memory_need_stated_in_an_error_fits(given):
     device, batch = given
     device = Device(device.limit - device.constant, 0, device.each, names_its_need=True)
     pieces = device.map(batch)

@@ -126,7 +126,7 @@ def test_unkillable_process_behind_a_shell_prevents_the_next_attempt(work, let_g
     let_go()
 
 
-def test_unkillable_process_is_described_in_words():
+def test_unkillable_process_is_described_as_text():
     child = subprocess.Popen(
         [sys.executable, "-c", "import time; print(flush=True); time.sleep(50)"],
         start_new_session=True,

@@ -66,7 +66,7 @@ def test_closing_line_says_what_stopped_the_run():
     )
 
 
-def test_earlier_script_error_is_described_in_words():
+def test_earlier_script_error_is_described_as_text():
     failed = [*ended(1, 1), Event.named("diagnosed", {"fault": "unrelated"}, attempt=1)]
     lines = closing([*failed, *ended(2, 130, stopped=True, interrupted=True)], 130)
     assert lines[0] == "what happened  an error in the script itself once"

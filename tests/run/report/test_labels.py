@@ -215,7 +215,7 @@ def test_known_loss_or_edit_outweighs_equal_steps(facts):
     assert found == Labelled("not-equal", ("a closure",))
 
 
-def test_restarted_epoch_is_not_equal():
+def test_restarted_epoch_makes_the_run_not_equal():
     found = labels(killed(), resumed(kind="epoch"), happened(2, "compared", **EQUAL))
     assert found == Labelled("not-equal", ("the interrupted epoch was restarted",))
 
@@ -267,7 +267,7 @@ def test_approximate_division_is_named_before_the_difference_that_it_may_explain
         (None, "verified", ()),
     ],
 )
-def test_mathematical_change_is_not_equal_despite_equal_earlier_steps(change, label, reasons):
+def test_mathematical_change_makes_the_run_not_equal_despite_equal_earlier_steps(change, label, reasons):
     decided = Event.named("decided", {"action": "restart", "change": change}, attempt=1)
     assert labels(killed(), decided, resumed(), happened(2, "compared", **EQUAL)) == Labelled(label, reasons)
 
@@ -328,7 +328,7 @@ def test_retrained_finished_fit_is_labelled_by_its_compared_steps():
     assert labels(killed(), again, happened(2, "compared", **OTHER_DATA)).label == "not-equal"
 
 
-def test_result_returned_from_before_an_edit_is_not_equal():
+def test_returning_a_result_from_before_an_edit_makes_the_run_not_equal():
     first = killed("a-0", "b-0", finished=("a-0",))
     edited = happened(2, "resumed", "a-0", kind="finished", meant=["train.py was edited"])
     found = labels(first, edited, resumed("b-0"), happened(2, "compared", "b-0", **EQUAL))
@@ -377,7 +377,7 @@ def test_checkpoint_after_an_edited_fit_counts_as_before_the_edit():
 
 
 @pytest.mark.parametrize("name", ["trusted", "another-way"])
-def test_trusted_result_or_changed_script_flow_is_not_equal(name):
+def test_trusted_result_or_changed_script_flow_makes_the_run_not_equal(name):
     found = labels(killed(), returned(), happened(2, name, reason="why"))
     assert found == Labelled("not-equal", ("why",))
 

@@ -262,7 +262,7 @@ STOPPED = {
         ({"type": "SystemExit", "message": "1", "source": "sys.exit(1)"}, True, False),
     ],
 )
-def test_recorded_facts_decide_whether_a_script_can_be_restarted(change, further, is_named):
+def test_recorded_facts_determine_whether_a_script_can_be_restarted(change, further, is_named):
     assert bool(why_not_restartable(StoppedAt(**{**STOPPED, **change}), "", further)) is is_named
 
 

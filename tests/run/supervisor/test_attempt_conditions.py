@@ -54,7 +54,7 @@ def test_kernel_lines_about_other_processes_and_gpus_are_ignored() -> None:
     ("wanted", "expected"),
     [(None, [0, 1]), ("", []), ("-1", []), ("1", [1]), ("1,0", [1, 0]), ("GPU-aa", [0]), ("0,7,1", [0]), ("GPU-", [])],
 )
-def test_cuda_visible_devices_decides_the_visible_gpus(wanted, expected) -> None:
+def test_cuda_visible_devices_determines_the_visible_gpus(wanted, expected) -> None:
     environ = {} if wanted is None else {"CUDA_VISIBLE_DEVICES": wanted}
     assert [gpu.index for gpu in visible(GPUS, environ)] == expected
 

@@ -89,5 +89,5 @@ def test_batches_read_before_an_error_in_the_data_are_kept():
         (0, 10, 0.0, "reading the data: 0 of 10 batches (0%), about 0 s left"),
     ],
 )
-def test_reading_progress_is_described_in_words(read_so_far, whole, seconds, words):
+def test_reading_progress_is_described_as_text(read_so_far, whole, seconds, words):
     assert in_words(read_so_far, whole, seconds) == words

@@ -185,7 +185,7 @@ def test_held_back_updates_of_every_optimizer_are_bit_identical_to_keras(commits
 
 
 @pytest.mark.parametrize("options", [{}, {"global_clipnorm": 1.0, "weight_decay": 0.1}, {"use_ema": True}])
-def test_one_by_one_assignment_gives_equal_values_with_fewer_held_at_once(options):
+def test_assigning_one_by_one_gives_equal_values_and_holds_fewer_at_once(options):
     def trained(how):
         variables = [tf.Variable(tf.fill([4], float(n))) for n in range(1, 4)]
         optimizer = keras.optimizers.Adam(0.1, **options)
