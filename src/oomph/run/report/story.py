@@ -318,7 +318,7 @@ def _for_want_of(refused: Sequence[Refused]) -> str:
     return f"since checkpoints {', '.join(map(str, refused))} were refused"
 
 
-# -- what would save it -----------------------------------------------------------------------------------------------
+# -- what would have saved time ---------------------------------------------------------------------------------------
 
 
 def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words: Sequence[str]) -> Iterator[Saving]:
