@@ -98,7 +98,7 @@ def test_only_mapped_packages_import_tensorflow(folder):
         assert folder == "inject" or not [name for name in found if may_use_tensorflow(name)], path
 
 
-# -- mistakes put in by hand ------------------------------------------------------------------------------------------
+# -- mistakes inserted on purpose -------------------------------------------------------------------------------------
 
 
 def test_public_class_names_are_unique():

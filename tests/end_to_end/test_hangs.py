@@ -83,8 +83,8 @@ def test_work_after_a_custom_loop_is_not_reported_as_a_hang(work):
 def undisturbed(work, pause, rest, more=""):
     """Train with a shuffle buffer of 40 samples and a pause before each, which must not be mistaken for a hang.
 
-    Without autotuning: TensorFlow 2.21 may wait a period of its autotuner, idle, when an iterator over a generator is
-    deleted: as long as the iterator has existed, but at most 60 s. The real floor allows that, and this one does not.
+    Without autotuning: when an iterator over a generator is deleted, TensorFlow 2.21 may idle for one period of its
+    autotuner: as long as the iterator has existed, but at most 60 s. The real floor allows that, and this one does not.
     """
     work.write(
         f"import time, keras, numpy as np, tensorflow as tf\n{more}"

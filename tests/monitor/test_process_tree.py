@@ -1,4 +1,4 @@
-"""The script's processes: who owns them, their total usage, and that exited ones still count as read."""
+"""The script's processes: who owns them, their total usage, and that the bytes read by exited ones still count."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_reader_started_before_a_compression_misses_no_samples(tmp_path: Path) -
 
 
 class Killed(BaseException):
-    """Raised where the process is to be killed."""
+    """Raised at the point where the process would be killed."""
 
 
 def _dies_at(moment: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:

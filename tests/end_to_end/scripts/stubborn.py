@@ -1,6 +1,6 @@
 """Trains for a long time, and continues when it is interrupted: `stubborn.py [--give-in]`.
 
-In its 12th step it makes the file `asleep` and sleeps: a KeyboardInterrupt anywhere else may be lost in TensorFlow
+In its 12th step it creates the file `asleep` and sleeps: a KeyboardInterrupt anywhere else may be lost in TensorFlow
 or NumPy, under plain Python too (in `EagerTensor.__array__` silently, in `AtomicFunction.__del__` with a line).
 """
 

@@ -1,4 +1,4 @@
-"""Trains in float64 while another process takes most of the memory and then returns it: `taken.py OUT.npz`."""
+"""Trains in float64 while another process takes most of the memory and then frees it: `taken.py OUT.npz`."""
 
 import sys
 

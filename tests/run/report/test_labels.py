@@ -392,7 +392,7 @@ def test_owners_resume_does_not_cover_fits_in_other_processes():
 # -- journals of an older oomph ---------------------------------------------------------------------------------------
 
 
-# -- loops of the script's own ----------------------------------------------------------------------------------------
+# -- the script's own loops -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("restored", "label"), [(0, "started-over"), (10, "unverified")])
@@ -406,7 +406,7 @@ def test_loop_alongside_a_fit_is_labelled_by_whether_it_was_restored(restored, l
     assert labels(loop).label == "exact"
 
 
-# -- the worst --------------------------------------------------------------------------------------------------------
+# -- the worst label --------------------------------------------------------------------------------------------------
 
 
 def test_every_label_has_a_meaning():
@@ -487,7 +487,7 @@ def test_script_that_finished_after_a_stop_request_is_not_exact(told: Event) -> 
     assert labels(happened(1, "fit-started", fit=0), told, code=75).label == "exact"
 
 
-# -- attempts of which nothing is known -------------------------------------------------------------------------------
+# -- attempts about which nothing is known ----------------------------------------------------------------------------
 
 ENDED = happened(1, "attempt-ended", returncode=None, steps=0, saved=0)
 """What --resume writes for an attempt whose journal is gone."""

@@ -281,7 +281,7 @@ def test_digests_exceeding_their_time_share_are_skipped_unless_requested():
     assert digests.of(np.ones(3), wanted=True)
 
 
-# -- what the loop carries on besides ---------------------------------------------------------------------------------
+# -- what else the loop carries over ----------------------------------------------------------------------------------
 
 
 def carried(body, tmp_path):
@@ -378,7 +378,7 @@ def test_functions_using_random_kernels_with_hidden_counters_are_reported():
     ]
 
 
-# -- which loop it is -------------------------------------------------------------------------------------------------
+# -- how a loop is identified -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ OPTIMIZERS = [
 ALL_KINDS = ("SGD", "Adam", "Adafactor", "Ftrl", "Muon")
 """One optimizer for each kind of state.
 
-The kinds are: none, a slot of the weight's shape, of its rows, of its own, of matrices only.
+The kinds are: none, and slots with the weight's shape, one per row, with another shape, or only for matrices.
 """
 
 

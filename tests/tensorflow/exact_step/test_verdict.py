@@ -185,6 +185,6 @@ def test_losses_probed_as_sums_are_summed_in_divided_steps(guarded, float64, cls
     for once, twice, whole in zip(
         gradients(one, [10]), gradients(double, [10, 10]), gradients(double, [20]), strict=True
     ):
-        np.testing.assert_allclose(twice, whole, 1e-9, 1e-9)  # both halves are alike: to normalise them is no matter
+        np.testing.assert_allclose(twice, whole, 1e-9, 1e-9)  # both halves are alike: normalising makes no difference
         if cls is Sums:
             np.testing.assert_allclose(twice, 2 * once, 1e-9, 1e-9)

@@ -17,7 +17,7 @@ X = np.arange(40, dtype="float64").reshape(20, 2)
 
 
 class Given(Exception):
-    """Raised where the process would exit."""
+    """Raised at the point where the process would exit."""
 
 
 class WatchOfPredict:

@@ -93,7 +93,7 @@ def test_two_optimizers_each_apply_their_gradients_once(guarded, eagerly):
         return Both.made(run_eagerly=eagerly)
 
     plain, ours = make(), guarded(make(), (X, Y))
-    if eagerly:  # there, the second result may depend on the first, as far as can be seen
+    if eagerly:  # as far as the trace shows, the second result may depend on the first
         ours.take(SIZES, commit=False)
         assert ours.divided.micro_step.reason == "its second optimizer depends on weights that the first one updated"
         return

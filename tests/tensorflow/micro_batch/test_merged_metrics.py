@@ -57,7 +57,7 @@ def linear(*metrics, kind="metrics", **options):
 def test_scalar_metric_function_counts_each_batch_once(as_keras, eagerly):
     ours = as_keras(linear(number, "mae", run_eagerly=eagerly), batch(), SIZES)
     counts = {v.path: float(v.numpy()) for v in ours.model.metrics_variables if "count" in v.path}
-    assert sorted(counts.values()) == [2, 2 * N, 2 * N]  # two batches; the loss and the rows by samples
+    assert sorted(counts.values()) == [2, 2 * N, 2 * N]  # two batches; loss and rows count samples
 
 
 def test_a_foreign_metric_sees_the_whole_batch_once(as_keras):

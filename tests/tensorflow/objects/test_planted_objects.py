@@ -359,7 +359,7 @@ def test_numeric_objects_are_created_only_from_numbers(tag):
             assert restored(callback, {numbers: (None, ("ref", "new"))}, {"new": (tag, content)}) != []
 
 
-# -- texts ------------------------------------------------------------------------------------------------------------
+# -- strings ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_of_elsewhere", [False, True])
@@ -405,7 +405,7 @@ def test_instance_function_is_not_removed_if_its_class_defines_another():
     assert "on_epoch_end" in vars(callback)
 
 
-# -- numbers that size memory, or lead out of it ----------------------------------------------------------------------
+# -- numbers that set memory sizes, or point outside of it ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", [625, 10**6, -1, 2**31])

@@ -147,7 +147,7 @@ def test_exhausted_or_running_generator_is_not_moved():
     assert found == [False]
 
 
-# -- within a training ------------------------------------------------------------------------------------------------
+# -- during training --------------------------------------------------------------------------------------------------
 
 
 def given_back(make, forward, now=lambda made: None):

@@ -92,7 +92,7 @@ def test_known_keys_are_neither_saved_nor_overwritten(make, monkeypatch):
     lost = objects_again.restore(through(changes))
     assert (again.n, again.api_key, again.path.name) == (1, other, other)
     assert again.sent == {"auth": (other, 1), "count": 1}
-    assert len(lost) == 1  # a dict whose keys are secret cannot be distinguished from another
+    assert len(lost) == 1  # dicts with secret keys cannot be told apart
     assert "by_key" in str(lost[0])
 
     callback.words[0] = "other"
