@@ -29,8 +29,11 @@ FEW, MANY = 40, 10_000
 MOST_SECONDS = 5.0
 """The limit for one example, on a busy machine."""
 MOST_GROWTH_KIB = 32_000
-"""For one example. Hypothesis keeps what it has tried, hundreds of MiB after ten thousand examples, so the process as a
-whole says nothing about the reader."""
+"""For one example.
+
+Hypothesis keeps the examples that it has tried, which take hundreds of MiB after ten thousand of them, so the memory of
+the whole process says nothing about the reader.
+"""
 
 _META = {
     "site": "train.py:8", "guard": "exact", "random": {"python": [3, [*range(624), 0], None]}, "taken": 4, "draws": [1],

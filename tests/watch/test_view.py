@@ -1,4 +1,4 @@
-"""From samples and journals to what is shown."""
+"""The view that is built from samples and journals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's story: each fault once, where it occurred, what was done, what it cost, and what would have saved it."""
+"""A run's story: each fault once, where it occurred, what was done, what it cost, and what would have helped."""
 
 from __future__ import annotations
 
