@@ -32,7 +32,7 @@ DOCUMENTS = [path for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
-    """The folder that `make docs` has written to, in place of docs/reference."""
+    """The folder that `make docs` wrote to, in place of docs/reference."""
     folder = tmp_path_factory.mktemp("docs") / "reference"
     folder.mkdir()
     words = ["--no-print-directory", "--dry-run", "--assume-old=.venv/ready", "docs", f"REFERENCE={folder}"]
@@ -46,13 +46,13 @@ def reference(tmp_path_factory):
 
 @cache
 def read(path: Path) -> str:
-    """The text of a document without its code, in which a bracket is no link and a # no heading."""
+    """Return a document's text without its code, in which a bracket is not a link and a # is not a heading."""
     return FENCE.sub("", path.read_text())
 
 
 @cache
 def anchors(path: Path) -> set[str]:
-    """The anchors of the headings of a document, as GitHub names them."""
+    """Return the anchors of a document's headings, as named by GitHub."""
     seen: Counter[str] = Counter()
     found = set()
     for heading in re.findall(r"^#+ (.*)$", read(path), re.MULTILINE):
@@ -64,9 +64,9 @@ def anchors(path: Path) -> set[str]:
 
 
 def broken(document: Path, reference: Path) -> list[str]:
-    """The links of a document that lead nowhere."""
+    """Return the broken links in a document."""
     folder = document.parent
-    if reference in document.parents:  # written beside the others of docs/reference
+    if reference in document.parents:  # written next to the others in docs/reference
         folder = REFERENCE / folder.relative_to(reference)
     found = []
     for target, anchor in LINK.findall(CODE.sub("", read(document))):

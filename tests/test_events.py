@@ -81,7 +81,7 @@ def test_reference_lists_exactly_the_existing_events():
 
 ROWS = dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", PAGE, re.M))
 GENERAL = {"fit", "epoch", "step", "why"}
-"""Said once for all events, above the table."""
+"""Documented once for all events, above the table."""
 
 
 @pytest.mark.parametrize("name", BY_NAME)

@@ -90,7 +90,7 @@ def test_damaged_event_keeps_its_intact_fields(tmp_path):
     assert [event.fact for event in read_journal(tmp_path)] == [AttemptEnded(saved=3)]
 
 
-# -- read as a stream, and again ------------------------------------------------------------------------------------
+# -- read as a stream, and read again ---------------------------------------------------------------------------------
 
 
 def names(events):
@@ -127,7 +127,7 @@ def test_line_written_in_two_parts_becomes_one_event(tmp_path):
     assert reader.unreadable_lines() == 0
 
 
-def test_rewritten_or_removed_file_is_read_afresh(tmp_path):
+def test_rewritten_or_removed_file_is_read_from_the_beginning(tmp_path):
     write_lines(tmp_path, "1-0-script.jsonl", line("a", 1.0), line("b", 2.0))
     reader = JournalReader(tmp_path)
     assert names(reader.read()) == ["a", "b"]
@@ -156,7 +156,7 @@ def test_open_reader_is_shared_by_all_readers_of_its_journal(tmp_path, monkeypat
     assert read_journal(tmp_path) is not reader.read()
 
 
-def test_long_journal_is_read_quickly_and_in_little_memory(tmp_path):
+def test_long_journal_is_read_quickly_and_with_little_memory(tmp_path):
     data = {"fit": 1, "epoch": 9, "bytes": 3179673, "seconds": 0.0258, "iterator": "saved"}
     (tmp_path / "journal").mkdir()
     with (tmp_path / "journal" / "1-0-script.jsonl").open("w") as file:
@@ -178,7 +178,7 @@ def test_long_journal_is_read_quickly_and_in_little_memory(tmp_path):
     assert memory < 3 * size  # 2 times; as dicts, 8 times
 
 
-def test_sparse_journal_file_is_read_in_little_memory(tmp_path, monkeypatch):
+def test_sparse_journal_file_is_read_with_little_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("oomph.journal.journal_reader._LONGEST", 1 << 20)
     write_lines(tmp_path, "1-0-script.jsonl", line("one", 1.0))
     path = tmp_path / "journal" / "1-0-script.jsonl"
@@ -188,7 +188,7 @@ def test_sparse_journal_file_is_read_in_little_memory(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["run.json", "summary.json", "micro_batch.json"])
-def test_oversized_sparse_file_in_a_run_is_refused(tmp_path, name):
+def test_oversized_sparse_file_in_a_run_is_rejected(tmp_path, name):
     (tmp_path / name).touch()
     os.truncate(tmp_path / name, 1 << 40)
     with pytest.raises(OSError, match="larger than expected"):
@@ -207,7 +207,7 @@ def test_events_planted_before_an_attempt_are_ignored(tmp_path):
 
 
 @pytest.mark.parametrize("name", [f"2-{'x' * 240}.jsonl", "2-0-script.jsonl"])
-def test_planted_journal_that_cannot_be_renamed_is_refused_in_one_sentence(tmp_path, name):
+def test_planted_journal_that_cannot_be_renamed_is_rejected_with_a_one_line_error(tmp_path, name):
     write_lines(tmp_path, name, line("planted", 2.0, attempt=2))
     if len(name) < 100:
         (tmp_path / "journal" / f"{name}.refused").mkdir()
@@ -231,7 +231,7 @@ def test_journal_memory_is_bounded(tmp_path, monkeypatch):
     assert len(reader.read()) + reader.left_out() == 2000
     assert reader.unreadable_lines() == 0
     assert "lines of the journal" in what_is_missing(tmp_path)
-    write_lines(tmp_path, "1-0-script.jsonl", many[0])  # written anew
+    write_lines(tmp_path, "1-0-script.jsonl", many[0])  # rewritten
     assert len(reader.read()) == 1
     assert reader.left_out() == 0
 

@@ -44,7 +44,7 @@ def test_help_lists_every_target_and_is_the_default():
     assert make().stdout == make("help").stdout
 
 
-def test_an_old_python_is_refused_in_one_sentence(tmp_path):
+def test_an_old_python_is_rejected_with_a_one_line_error(tmp_path):
     old = tmp_path / "python2.7"
     old.write_text("#!/bin/sh\nexit 1\n")
     old.chmod(0o755)
@@ -76,7 +76,7 @@ def test_every_folder_on_the_map_exists(named):
 
 
 def imported(module: Path) -> set[str]:
-    """The modules that a module imports, wherever in it."""
+    """Yield the modules that a module imports, anywhere in it."""
     nodes = list(ast.walk(ast.parse(module.read_text())))
     plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     return plain | {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
@@ -98,7 +98,7 @@ def test_only_mapped_packages_import_tensorflow(folder):
         assert folder == "inject" or not [name for name in found if may_use_tensorflow(name)], path
 
 
-# -- mistakes put in by hand ------------------------------------------------------------------------------------------
+# -- mistakes inserted on purpose -------------------------------------------------------------------------------------
 
 
 def test_public_class_names_are_unique():
@@ -255,7 +255,7 @@ WEIGHTS = {"accuracy": (0.95, "float64"), "w": ([1.0, 2.0], "float32"), "b": ([0
 
 @pytest.fixture
 def results(tmp_path):
-    """Writes two results that differ as told and compares them."""
+    """Write two results that differ in this way, and compare them."""
 
     def compared(**changes: Any) -> Compared:
         other = {name: value for name, value in (WEIGHTS | changes).items() if value is not None}
@@ -298,7 +298,7 @@ def test_missing_package_is_reported_with_its_install_command(monkeypatch, capsy
     assert capsys.readouterr().err.strip().endswith("pip install no_such_module")
 
 
-def test_non_empty_work_folder_is_refused(tmp_path):
+def test_non_empty_work_folder_is_rejected(tmp_path):
     (tmp_path / "thesis.txt").touch()
     with pytest.raises(UsageError, match="not empty"), work_folder(str(tmp_path), "x-"):
         pass

@@ -18,7 +18,7 @@ from oomph.redaction.redaction import know_secrets, redacted, redacted_data, red
 from oomph.run.directory.run_directory import RunRecord
 from oomph.terminal.message import shown, shown_line
 
-KEY = "Zq8vN3kLmP0xR7tW"  # no form of its own: only the name before it tells
+KEY = "Zq8vN3kLmP0xR7tW"  # no form of its own: only the preceding name reveals it
 LETTERS = (string.ascii_letters + string.digits) * 2
 NAMED = [
     f"--api-key {KEY}",
@@ -149,7 +149,7 @@ def test_terminal_control_characters_are_escaped():
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_log_contains_no_key_even_if_split_within_the_output(tmp_path, size):
+def test_log_contains_no_key_even_if_it_is_split_across_output_chunks(tmp_path, size):
     text = "\n".join([*NAMED, *FORMS, "the end"]).encode()
     tail = Tail(OwnFile(tmp_path, "log"))
     for start in range(0, len(text), size):
@@ -215,4 +215,4 @@ def test_no_key_appears_in_the_run_directory_or_the_output(tmp_path: Path):
     assert {"run.json", "summary.json", "1.log", "1-0-supervisor.jsonl"} <= {path.name for path in files}
     assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []
     again = subprocess.run([*command[:4], "--resume", *command[6:]], **options)
-    assert "nothing to resume" in again.stderr  # the run is not in the default place
+    assert "nothing to resume" in again.stderr  # the run is not in the default location

@@ -42,7 +42,7 @@ FORMS = [
     f"--hub-token={WORD}",
     f"['--api-key', '{KEY}']",
     f"--wandb-key {KEY}",
-    # said in words
+    # in prose
     f"the password is {PW}",
     f"the password is {WORD}",
     f"The password is '{WORD}'.",
@@ -68,7 +68,7 @@ FORMS = [
     f"set WANDB_API_KEY to {KEY}",
     f"value of API_KEY: {KEY}",
     f"API_KEY (env): {KEY}",
-    # a key of any name
+    # a key with any name
     f"key={KEY}",
     f"key={HEX}",
     f"?key={HEX}&q=1",
@@ -80,7 +80,7 @@ FORMS = [
     f"Ocp-Apim-Subscription-Key: {HEX}",
     f"SharedAccessKey={KEY}=;",
     f"AccountKey={KEY}{KEY}==;EndpointSuffix=core.windows.net",
-    # a name with nothing but a gap behind it
+    # a name followed only by a gap
     f"apikey {KEY}",
     f"api_key {KEY}",
     f"API key {KEY}",
@@ -154,7 +154,7 @@ FORMS = [
     f"mongodb://bob:Sup3r%2540{WORD}%23@host/x",
     f"https://{HEX}@o1.ingest.sentry.example/2",
     f"https://api.telegram.example/bot123456789:AAE{KEY}{KEY}/getMe",
-    # options by another name
+    # options with other names
     f"--login bob:{PW}",
     f"--pw {PW}",
     f"--pw={WORD}",
@@ -266,7 +266,7 @@ def test_text_that_only_looks_like_a_secret_is_not_redacted(text):
     assert redacted(f"so {text}\n") == f"so {text}\n"
 
 
-def test_words_of_a_command_are_redacted_by_the_option_before_them():
+def test_command_words_are_redacted_based_on_the_preceding_option():
     assert redacted_words(["a.py", "-p", KEY, "-p", "8080"]) == ["a.py", "-p", "***", "-p", "8080"]
     assert (
         redacted_words(["a.py", "-p", "S3cretPW12"])

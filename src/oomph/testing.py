@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 
 class Injector:
-    """Injects no faults. Subclasses override the methods in which they inject a fault."""
+    """An injector that never injects anything. Subclasses override the methods in which they inject a fault."""
 
     def refuses_full_batch(self, samples: int | None) -> bool:
         """True if the next training step should run out of memory on its full batch.
@@ -57,16 +57,16 @@ class OutOfMemory(Injector):
         self._samples, self._undisturbed = samples, after
 
     def refuses_full_batch(self, samples: int | None) -> bool:
-        """True if the batch is too large and the undisturbed steps are over."""
+        """True if the batch is too large and the undisturbed steps have been completed."""
         self._undisturbed -= 1
         return self._is_full and (samples is None or samples > self._samples)
 
     def refuses_micro_batch(self, samples: int, batch: int) -> bool:
-        """True if the micro-batch is too large and the undisturbed steps are over."""
+        """True if the micro-batch is too large and the undisturbed steps have been completed."""
         return self._is_full and samples > self._samples
 
     def refuses_plain_step(self) -> bool:
-        """True once the undisturbed steps are over."""
+        """True once the undisturbed steps have been completed."""
         self._undisturbed -= 1
         return self._is_full
 

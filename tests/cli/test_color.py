@@ -38,7 +38,7 @@ def pipe(words: list[str]) -> str:
 
 
 @pytest.mark.parametrize("words", ENDS, ids=" ".join)
-def test_color_never_prints_no_colors(words: list[str]) -> None:
+def test_color_never_disables_colors(words: list[str]) -> None:
     at = 2 if words[0] == "help" else 1
     assert "\x1b[" in terminal(words)
     assert "\x1b[" not in terminal([*words[:at], "--color=never", *words[at:]])

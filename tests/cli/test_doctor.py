@@ -41,7 +41,7 @@ def test_only_option_runs_only_the_named_checks():
 
 def test_doctor_exits_with_1_for_failures_but_not_for_warnings():
     assert doctor("--only", "gpu-growth", TF_FORCE_GPU_ALLOW_GROWTH="yes").returncode == 0
-    assert doctor("--only", "xla-flags", XLA_FLAGS="nonsense --x").returncode == 0  # a file's name
+    assert doctor("--only", "xla-flags", XLA_FLAGS="nonsense --x").returncode == 0  # the name of a file
     assert doctor("--only", "xla-flags", XLA_FLAGS="--nonsense").returncode == 1
 
 
@@ -55,7 +55,7 @@ def test_doctor_exits_with_1_for_failures_but_not_for_warnings():
         (["--python", "/bin/false"], 3, "cannot be queried"),
     ],
 )
-def test_invalid_command_line_is_refused_in_one_sentence(words, code, said):
+def test_invalid_command_line_is_rejected_with_a_one_line_error(words, code, said):
     ended = doctor(*words)
     assert (ended.returncode, ended.stdout) == (code, "")
     assert said in ended.stderr
@@ -80,7 +80,10 @@ def test_tensorflow_is_not_imported():
 
 
 def test_doctor_uses_at_most_half_a_second_of_cpu_time():
-    """CPU time only, since other work on the machine must not count. The best of three runs."""
+    """Only CPU time counts, since other work on the machine must not affect the result.
+
+    The best of three runs is used.
+    """
     spent = []
     for _ in range(3):
         before = os.times()

@@ -41,7 +41,7 @@ MOST_CPU_SECONDS = 0.150
 
 
 def one_line(text: str) -> str:
-    """The text as if it had not been wrapped."""
+    """Return the text without line wrapping."""
     return " ".join(text.split())
 
 
@@ -57,7 +57,7 @@ def document(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 
 
 def make_run(folder: Path) -> Path:
-    """A run whose first attempt is killed for memory and whose second recovers from an OOM and finishes."""
+    """Create a run whose first attempt is killed for lack of memory, and whose second recovers from an OOM."""
     first = Journal(folder, 1, "supervisor")
     first.write(AttemptEnded(returncode=-9, seconds=3.0, steps=10, saved=8, oom_kills=1))
     script, second = Journal(folder, 2, "script"), Journal(folder, 2, "supervisor")
@@ -180,7 +180,7 @@ def test_killed_attempt_without_a_hang_is_still_reported(capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("written", "says"), [(b"", "is empty"), (b"\x00\xff junk\n{}\n", "cannot be read"), (None, "is empty")]
 )
-def test_run_without_a_readable_journal_is_refused(tmp_path: Path, written: bytes | None, says: str) -> None:
+def test_run_without_a_readable_journal_is_rejected(tmp_path: Path, written: bytes | None, says: str) -> None:
     (tmp_path / "journal").mkdir()
     if written is not None:
         (tmp_path / "journal/1-0-script.jsonl").write_bytes(written)
@@ -191,7 +191,7 @@ def test_run_without_a_readable_journal_is_refused(tmp_path: Path, written: byte
 def test_unreadable_journal_lines_are_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     Journal(tmp_path, 1, "supervisor").write(AttemptEnded(returncode=0, oom_kills=0))
     with (tmp_path / "journal/1-0-supervisor.jsonl").open("ab") as journal:
-        journal.write(b"junk\n{}\n" + b'{"schema":1,"event":"at')  # the last one is only unfinished
+        journal.write(b"junk\n{}\n" + b'{"schema":1,"event":"at')  # the last run is merely unfinished
     assert run(str(tmp_path)) == 0
     assert "2 lines of the journal" in capsys.readouterr().err
 
@@ -217,7 +217,7 @@ def fails(*words: str) -> tuple[type[OomphError], str]:
     return caught.type, str(caught.value)
 
 
-def test_unusable_input_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_unusable_input_is_rejected_with_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "empty.log").touch()
     (tmp_path / "model.h5").write_bytes(bytes(range(256)))
     (tmp_path / "zeros.log").write_bytes(bytes(20_000))
@@ -236,7 +236,7 @@ def test_unusable_input_is_refused_in_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_file_without_read_permission_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_file_without_read_permission_is_rejected_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "secret.log").write_text("x")
     (tmp_path / "secret.log").chmod(0)
     kind, message = fails(str(tmp_path / "secret.log"))
@@ -283,7 +283,7 @@ def test_exception_class_is_explained_with_its_possible_faults(
     assert document(capsys, exception)["faults"][0]["name"] == first
 
 
-def test_exception_class_without_a_page_is_refused_as_unknown() -> None:
+def test_exception_class_without_a_page_is_rejected_as_unknown() -> None:
     with pytest.raises(ExamineError, match="no file, run or fault 'FooBarError'"):
         run("FooBarError")
 
@@ -353,7 +353,7 @@ print("\\n", code, used.ru_utime + used.ru_stime, ",".join(sorted(heavy)) or "no
 @pytest.mark.alone
 @pytest.mark.parametrize("words", [("explain", OOM), ("explain", "--help"), ("--help",)], ids=" ".join)
 def test_explain_starts_quickly_without_heavy_imports(words: tuple[str, ...], tmp_path: Path) -> None:
-    # As installed: pip compiles; a container that is told not to would parse our source at each start.
+    # As after an installation, where pip compiles the modules; without that, our source would be parsed at each start.
     installed = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     installed["PYTHONPYCACHEPREFIX"] = str(tmp_path)
     spent = []
@@ -496,7 +496,7 @@ def test_preempted_run_gets_a_resume_command(capsys: pytest.CaptureFixture[str],
     assert document(capsys, str(tmp_path))["run"]["state"] == "preempted"
 
 
-def test_unreadable_kernel_log_is_refused_despite_a_readable_program_log(tmp_path: Path) -> None:
+def test_unreadable_kernel_log_is_rejected_despite_a_readable_program_log(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     kind, message = fails(OOM, "--kernel-log", str(tmp_path / "folder"))
     assert (kind, "folder" in message) == (ExamineError, True)
@@ -556,7 +556,7 @@ def test_lookalike_run_file_outside_a_run_is_read_as_a_log(capsys: pytest.Captur
     assert names(capsys, str(tmp_path / "summary.json"))[0] == ("illegal-memory-access", "cause")
 
 
-def test_missing_journal_is_refused_with_and_without_decisions(tmp_path: Path) -> None:
+def test_missing_journal_is_rejected_with_and_without_decisions(tmp_path: Path) -> None:
     make_record(tmp_path)
     (tmp_path / "journal/1-0-supervisor.jsonl").unlink()
     for words in ([str(tmp_path)], [str(tmp_path), "--decisions"]):
@@ -566,7 +566,7 @@ def test_missing_journal_is_refused_with_and_without_decisions(tmp_path: Path) -
 
 @pytest.mark.parametrize("option", ["--exit-status=137", "--exit-status=0", "--kernel-log", "--full", "--exit-code"])
 @pytest.mark.parametrize("target", ["a page", "runs", "decisions"])
-def test_option_without_effect_is_refused(tmp_path: Path, option: str, target: str) -> None:
+def test_option_without_effect_is_rejected(tmp_path: Path, option: str, target: str) -> None:
     folder = make_run(tmp_path / "run")
     make_record(folder, "failed")
     words = {"a page": ["OOM101"], "runs": [str(tmp_path)], "decisions": [str(folder), "--decisions"]}[target]
@@ -578,7 +578,7 @@ def test_option_without_effect_is_refused(tmp_path: Path, option: str, target: s
 
 
 @pytest.mark.parametrize("words", [[OOM], ["--exit-status=137"]], ids=" ".join)
-def test_full_option_is_refused_without_a_run(words: list[str]) -> None:
+def test_full_option_is_rejected_without_a_run(words: list[str]) -> None:
     assert fails(*words, "--full") == (UsageError, "--full applies only to a run: leave it out")
 
 
@@ -592,13 +592,13 @@ def test_full_option_is_refused_without_a_run(words: list[str]) -> None:
         ("999", ExamineError, "there is no file, run or fault '999'"),
     ],
 )
-def test_unknown_target_is_refused_with_a_hint(target: str, kind: type[OomphError], said: str) -> None:
+def test_unknown_target_is_rejected_with_a_hint(target: str, kind: type[OomphError], said: str) -> None:
     raised, sentence = fails(target)
     assert (raised, said in sentence) == (kind, True)
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/random"])
-def test_device_file_is_refused_as_a_log(device: str) -> None:
+def test_device_file_is_rejected_as_a_log(device: str) -> None:
     assert fails(device) == (ExamineError, f"{device} is a device, not a log")
 
 
@@ -620,7 +620,7 @@ def test_exit_status_without_a_fault_is_explained(capsys: pytest.CaptureFixture[
     assert said in one_line(capsys.readouterr().out)
 
 
-def test_device_file_is_refused_as_a_kernel_log() -> None:
+def test_device_file_is_rejected_as_a_kernel_log() -> None:
     assert fails(OOM, "--kernel-log=/dev/zero") == (ExamineError, "/dev/zero is a device, not a log")
 
 
@@ -629,7 +629,7 @@ def test_exit_status_chosen_by_a_program_is_not_a_fault(capsys: pytest.CaptureFi
     assert names(capsys, "--exit-status", status) == []
 
 
-def test_run_with_another_journal_format_is_refused_naming_the_format(
+def test_run_with_another_journal_format_is_rejected_naming_the_format(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     make_run(tmp_path)
@@ -641,7 +641,7 @@ def test_run_with_another_journal_format_is_refused_naming_the_format(
 
 
 @pytest.mark.parametrize("options", [[], ["--json"], ["--decisions"], ["--full"]])
-def test_run_record_in_another_format_is_refused_naming_both_formats(
+def test_run_record_in_another_format_is_rejected_naming_both_formats(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, options: list[str]
 ) -> None:
     make_record(make_run(tmp_path))

@@ -15,7 +15,7 @@ from oomph.journal.journal import Journal
 from oomph.run.directory.run_directory import RunRecord
 
 RECORDED = Path(__file__).parents[1] / "hostile" / "run"
-"""It finished, after two faults, on a machine with a problem."""
+"""A run that finished after two faults, on a machine with a problem."""
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def following(text: str) -> str:
-    """The last line, which is the only one of its kind, as if it had not been wrapped."""
+    """Return the last line, which is the only one of its kind, without wrapping."""
     assert text.count("\nNext:") == 1
     return " ".join(text.rpartition("\nNext:")[2].split())
 

@@ -48,7 +48,7 @@ def test_fault_in_any_target_sets_the_exit_code(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("option", ["--json", "--exit-status=1", "--kernel-log=a.log"])
-def test_single_target_option_is_refused_for_several_targets(capsys: pytest.CaptureFixture[str], option: str) -> None:
+def test_single_target_option_is_rejected_for_several_targets(capsys: pytest.CaptureFixture[str], option: str) -> None:
     _, err = told(capsys, "a.log", "b.log", option, status=UsageError.exit_code)
     assert option.partition("=")[0] in err
     assert "specify only one target" in err

@@ -74,7 +74,7 @@ def test_missing_file_is_not_treated_as_text(capsys: pytest.CaptureFixture[str],
         ("devic-oom", "did you mean device-oom? To explain text, pipe it in: "),
     ],
 )
-def test_unrecognised_words_are_refused_suggesting_to_pipe_the_text(
+def test_unrecognised_words_are_rejected_with_a_hint_to_pipe_the_text(
     capsys: pytest.CaptureFixture[str], word: str, said: str
 ) -> None:
     assert said in one_line(capsys, word, status=ExamineError.exit_code)
@@ -87,5 +87,7 @@ def test_unrecognised_words_are_refused_suggesting_to_pipe_the_text(
         ("XYZ123", "unknown fault XYZ123; codes begin with CKP, CRS, DAT, DST, GPU, HWD, OOM, PYT, VER, XLA"),
     ],
 )
-def test_unknown_code_is_refused_with_similar_codes(capsys: pytest.CaptureFixture[str], code: str, said: str) -> None:
+def test_unknown_code_is_rejected_and_similar_codes_are_suggested(
+    capsys: pytest.CaptureFixture[str], code: str, said: str
+) -> None:
     assert one_line(capsys, code, status=UsageError.exit_code).endswith(said)

@@ -29,12 +29,12 @@ COMMAND_LINES = {
     "explain the decisions of a run": ["explain", "--json", "there", "--decisions"],
 }
 WITH_TENSORFLOW = {"rehearse": "tests/rehearse/test_judge.py", "demo": "tests/test_project.py"}
-"""Verbs that train for minutes: their documents are looked at where their results are."""
+"""Verbs that train for minutes; their documents are checked in the tests of their results."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A script, and a run of it that was killed once."""
+    """Create a script, and a run of it that was killed once."""
     folder = tmp_path_factory.mktemp("json")
     (folder / "train.py").write_text(
         "import os\nif not os.path.exists('again'): open('again', 'w').close(); os.kill(os.getpid(), 9)\n"

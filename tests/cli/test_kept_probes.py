@@ -39,7 +39,7 @@ def test_probe_records_are_kept_in_the_users_cache_folder(monkeypatch, tmp_path)
     assert folder({"XDG_CACHE_HOME": "/elsewhere"}) == Path("/elsewhere/oomph/probes")
 
 
-def test_kept_record_is_returned_for_the_same_kind_of_gpu(environ):
+def test_stored_record_is_returned_for_the_same_kind_of_gpu(environ):
     assert read(environ) == ([], [])
     assert kept(RECORD, environ) == []
     assert read(environ) == ([RECORD], [])

@@ -50,7 +50,7 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def listed(capsys: pytest.CaptureFixture[str], run: Path) -> tuple[str, str]:
-    """The state in the list, as text and as JSON."""
+    """Return the state shown in the list, as text and as JSON."""
     text = told(capsys, str(run.parent)).removeprefix(f"{run} ").split()[0]
     main(["explain", "--json", str(run.parent)])
     (entry,) = json.loads(capsys.readouterr().out)["runs"]
@@ -91,7 +91,7 @@ def test_outcome_comes_from_the_latest_start_of_the_run(capsys, tmp_path):
     ("code", "ending", "by"),
     [
         (130, CTRL_C, "stopped by Ctrl-C (SIGINT)"),
-        (1, CTRL_C, "stopped by Ctrl-C (SIGINT)"),  # a script that turns it into an exit code of its own
+        (1, CTRL_C, "stopped by Ctrl-C (SIGINT)"),  # a script that exits with its own code instead
         (130, {"interrupted": True}, "stopped by Ctrl-C (SIGINT)"),
         (129, {"stopped": True, "returncode": -signal.SIGHUP}, "stopped by SIGHUP (the terminal was closed)"),
         (143, {"stopped": True, "returncode": -signal.SIGTERM}, "stopped by SIGTERM"),
@@ -135,7 +135,7 @@ def test_earlier_fault_is_not_the_reason_for_a_later_stop(capsys, tmp_path):
     assert "the evidence:" not in text
 
 
-def test_every_run_below_a_folder_is_listed(tmp_path, capsys, monkeypatch):
+def test_every_run_under_a_folder_is_listed(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     record = RunRecord(("train.py",), "python", str(tmp_path), "", status="finished")
     runs = [".oomph/runs/a", ".oomph/runs/b", "named", "project/.oomph/runs/c", "lost"]

@@ -1,4 +1,4 @@
-"""Every verb that takes a path refuses a folder the user may not enter, in one sentence."""
+"""Every verb that takes a path rejects a folder that the user may not enter, with a one-line error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 _AS_A_USER = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
-"""Root may enter every folder, unless it gives up these capabilities."""
+"""Root may enter any folder unless it gives up these capabilities."""
 
 
 @pytest.mark.skipif(bool(_AS_A_USER) and shutil.which("setpriv") is None, reason="root needs setpriv")
@@ -27,7 +27,7 @@ _AS_A_USER = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.
         (("explain", "--decisions", "locked"), 3),
     ],
 )
-def test_locked_folder_is_refused_in_one_sentence(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+def test_locked_folder_is_rejected_with_a_one_line_error(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
     done = _beside_a_locked_folder(tmp_path, words)
     assert done.returncode == code
     (line,) = done.stderr.splitlines()

@@ -41,7 +41,7 @@ def shell(words: str) -> subprocess.CompletedProcess[str]:
         ("explain - <&-", 3, "oomph: standard input is closed\n"),
     ],
 )
-def test_unwritable_output_gives_one_sentence_and_a_distinct_exit_code(words, code, said):
+def test_unwritable_output_is_reported_in_one_sentence_with_a_distinct_exit_code(words, code, said):
     ended = shell(words)
     assert (ended.stderr, ended.returncode) == (said, code)
 

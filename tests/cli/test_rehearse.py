@@ -25,7 +25,7 @@ from oomph.rehearse.judge import NAMES
         (["--keep", "train.py/x", "train.py"], "cannot be written"),
     ],
 )
-def test_impossible_rehearsal_is_refused_in_one_sentence(tmp_path, monkeypatch, capsys, words, said):
+def test_impossible_rehearsal_is_rejected_with_a_one_line_error(tmp_path, monkeypatch, capsys, words, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("")
     (tmp_path / "no-python").write_bytes(b"\x7fELF")

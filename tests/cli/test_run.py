@@ -29,7 +29,7 @@ _RESUME_OF_A_FILE = "oomph: train.py is a file, not a run directory; --resume=DI
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
-    """What `oomph run` asks the library for, in place of doing it."""
+    """Return what `oomph run` requests from the library, without actually running anything."""
     requests: list[Request] = []
 
     def launch(request: Request) -> RunOutcome:
@@ -77,7 +77,7 @@ def test_every_run_option_reaches_the_request(asked):
     ]
 
 
-def test_options_that_no_guard_makes_ineffective_are_reported(asked, capfd):
+def test_options_without_effect_under_no_guard_are_reported(asked, capfd):
     assert cli.main(["run", "--no-guard", "--micro-batch", "8", "--checkpoint-every", "5m", "train.py"]) == 7
     assert capfd.readouterr().err == "oomph: without the guard, --checkpoint-every and --micro-batch have no effect\n"
 
@@ -171,7 +171,7 @@ def test_invalid_option_values_exit_with_2(asked, capfd, words):
         (["--resume=/sys/x", "train.py"], None),
     ],
 )
-def test_command_that_cannot_be_run_exits_with_2_and_one_sentence(tmp_path, monkeypatch, capfd, words, message):
+def test_command_that_cannot_be_run_exits_with_2_and_a_one_line_error(tmp_path, monkeypatch, capfd, words, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("print('never')")
     assert cli.main(["run", *words]) == 2

@@ -73,7 +73,7 @@ def test_hanging_driver_is_reported_after_three_seconds(tmp_path):
         (("--serve", "9400", "--json"), 2, "--serve has its own format: drop --json"),
     ],
 )
-def test_invalid_command_line_is_refused_in_one_sentence(tmp_path, words, code, said):
+def test_invalid_command_line_is_rejected_with_a_one_line_error(tmp_path, words, code, said):
     ended = watch(tmp_path, *words)
     assert ended.stderr.startswith(f"oomph: {said}")
     assert (ended.stderr.count("\n"), ended.stdout, ended.returncode) == (1, "", code)

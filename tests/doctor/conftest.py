@@ -1,4 +1,4 @@
-"""A machine on which nothing is wrong; each test changes what it is about."""
+"""A machine on which nothing is wrong; each test changes the part that it covers."""
 
 from __future__ import annotations
 

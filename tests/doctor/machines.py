@@ -1,4 +1,4 @@
-"""A machine on which nothing is wrong, as a snapshot; each test changes what it is about."""
+"""A snapshot of a machine on which nothing is wrong; each test changes the part that it covers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WHEELS = {
 
 
 def wheel_library(soname: str, version: str = "12.5.82") -> Library:
-    """A library that the RUNPATH finds in its wheel."""
+    """Return a library that the RUNPATH finds in its wheel."""
     folder = f"{SITE}/nvidia/{_WHEELS[soname]}/lib"
     version = "9.3.0.75" if "cudnn" in soname else version
     return Library(soname, True, (Candidate(f"{folder}/{soname}", "RUNPATH", folder, version=version),))
@@ -48,14 +48,14 @@ def _driver_library(soname: str) -> Library:
 
 
 def device(index: int = 0, **changes: object) -> CudaDevice:
-    """A GPU as libcuda shows it."""
+    """Return a GPU as reported by libcuda."""
     uuid = f"0000000000004000800000000000000{index}"
     whole = CudaDevice(index, "NVIDIA A10", f"0000:0{index + 1}:00.0", uuid, 24 * GIB, 8, 6, 72)
     return replace(whole, **changes)  # type: ignore[arg-type]
 
 
 def nvml_device(index: int = 0, **changes: object) -> NvmlDevice:
-    """The same GPU as NVML shows it."""
+    """Return the same GPU as reported by NVML."""
     whole = NvmlDevice(
         index=index,
         name="NVIDIA A10",
@@ -79,7 +79,7 @@ def nvml_device(index: int = 0, **changes: object) -> NvmlDevice:
 
 
 def healthy() -> Snapshot:
-    """Nothing is wrong with it."""
+    """Return a snapshot of a healthy machine."""
     requires = (
         "numpy>=1.26.0",
         "protobuf<8.0.0,>=6.31.1",

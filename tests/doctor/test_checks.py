@@ -27,7 +27,7 @@ Change = Callable[[Snapshot], Snapshot]
 
 
 def part(name: str, **changes: Any) -> Change:
-    """A change of some fields of one part."""
+    """Return a change to some fields of one part."""
     return lambda whole: replace(whole, **{name: replace(getattr(whole, name), **changes)})
 
 
@@ -45,7 +45,7 @@ def both(*changes: Change) -> Change:
 
 
 def package(name: str, version: str, **fields: Any) -> Change:
-    """One distribution more, or another version of it."""
+    """Return a change that adds a distribution, or installs a different version of it."""
 
     def change(whole: Snapshot) -> Snapshot:
         kept = tuple(each for each in whole.packages.found if each.name != name)
@@ -57,7 +57,7 @@ def package(name: str, version: str, **fields: Any) -> Change:
 
 
 def library(soname: str, *candidates: Candidate) -> Change:
-    """Other files for one library."""
+    """Return a change that provides different files for one library."""
 
     def change(whole: Snapshot) -> Snapshot:
         found = [
@@ -89,7 +89,7 @@ OLD_CUDNN = Candidate("/opt/cudnn/libcudnn.so.9", "LD_LIBRARY_PATH", "/opt/cudnn
 OWN_CUDNN = Candidate(f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9", "RUNPATH", f"{SITE}/nvidia/cudnn/lib", version="9.3.0")
 
 CASES: list[tuple[str, str, Change, str, str, str]] = [
-    # what, check, change, status, words of the message, words of the remedies
+    # subject, check, change, status, words in the message, words in the remedies
     ("windows", "platform", part("host", system="Windows", libc=""), FAIL, "Native Windows", "wsl --install"),
     ("mac", "platform", part("host", system="Darwin", libc=""), WARN, "macOS", "Linux machine"),
     ("alpine", "platform", part("host", libc="musl"), FAIL, "glibc", "docker run"),

@@ -26,7 +26,7 @@ for name in ["import", *sys.argv[2:]]:
 
 @pytest.fixture
 def trials(tmp_path, monkeypatch, healthy):
-    """Runs the trials with a child that breaks in one of them in this way."""
+    """Run the trials with a child that fails in this way in one of them."""
 
     def run(break_: str = "pass", seconds: float = 60, count: int = 1, **environ: str):
         path = tmp_path / "child.py"

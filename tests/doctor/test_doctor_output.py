@@ -123,7 +123,7 @@ FIRST_PAGES = {
     "device-oom", "device-oom-other-process", "host-oom", "checkpoint-failure", "killed", "segmentation-fault", "abort",
     "fatal-signal", "unrelated", "unrecognised",
 }  # fmt: skip
-"""The catalogue before it was given a page for every fault."""
+"""The catalogue before every fault had a page."""
 
 
 TO_COME = {
@@ -132,7 +132,7 @@ TO_COME = {
     "driver-missing", "driver-too-old", "hardware-fault", "kernel-launch-failure", "nccl-failure", "no-kernel-image",
     "thermal-throttle", "xla-compile-failure",
 }  # fmt: skip
-"""Those that checks name and that it did not have then: from the first new page on, all of them must be there."""
+"""The faults that checks refer to but that had no page then: once one of them has a page, all of them must."""
 
 
 def test_every_fault_named_by_a_check_has_a_page():

@@ -67,7 +67,7 @@ def test_snapshot_survives_a_json_round_trip(healthy):
 
 
 @pytest.mark.parametrize("document", [{}, {"schema": 99}, {"schema": 1, "host": "no"}])
-def test_invalid_snapshot_document_is_refused(document):
+def test_invalid_snapshot_document_is_rejected(document):
     with pytest.raises((ValueError, TypeError)):
         Snapshot.from_document(document)
 

@@ -141,7 +141,7 @@ def test_damaged_loader_cache_has_no_entries(tmp_path):
 
 
 def fat_binary(*entries: tuple[int, int]) -> bytes:
-    """Made as nvcc does, of (kind, architecture), with some bytes for the code."""
+    """Build a fat binary as nvcc does, from (kind, architecture) pairs, with some bytes in place of the code."""
     body = b""
     for kind, number in entries:
         header = struct.pack("<HHIQ", kind, 0x101, 64, 32) + bytes(12) + struct.pack("<I", number)

@@ -1,4 +1,4 @@
-"""Host facts are read from small files below a root, even if some are missing or unreadable."""
+"""Host facts are read from small files under a root, even if some are missing or unreadable."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def endless(path: Path) -> None:
 
 
 def sparse(path: Path) -> None:
-    """A file that claims to have a TiB; where that is possible, it begins like a library."""
+    """Create a file that claims to be 1 TiB in size; if possible, it starts like a library."""
     with path.open("wb") as file:
         file.write(b"\x7fELF\x02\x01")
         file.truncate(1 << 40)
@@ -62,7 +62,7 @@ FILES = [
 
 @pytest.fixture(name="site")
 def _site(tmp_path: Path) -> Path:
-    """Everything that is looked at, as it should be, in one folder."""
+    """Create everything that the doctor reads, in working order, in one folder."""
     texts = {
         "tensorflow-2.21.0.dist-info/METADATA": "Name: tensorflow\nVersion: 2.21.0\nRequires-Dist: keras\n",
         "tensorflow-2.21.0.dist-info/WHEEL": "Tag: cp311-cp311-linux_x86_64\n",
@@ -83,7 +83,7 @@ def _site(tmp_path: Path) -> Path:
 
 
 def look(site: Path) -> None:
-    """All that the doctor reads below one folder."""
+    """Read everything that the doctor reads, from one folder."""
     packages = observe_packages([str(site)])
     list(requirements("tensorflow", [str(site)]))
     observe_tensorflow(packages, {"XLA_FLAGS": "--xla_dump_to=/x"})

@@ -17,7 +17,7 @@ from oomph.run.supervisor.settings import look
 
 @pytest.fixture
 def run(tmp_path, healthy):
-    """A run that began on a machine whose NVML and driver are of different versions."""
+    """Create a run that started on a machine whose NVML and driver have different versions."""
     nvml = replace(healthy.nvml, init=18, error="Driver/library version mismatch", devices=())
     snapshot = replace(healthy, nvml=nvml, environment={"TF_FORCE_GPU_ALLOW_GROWTH": "yes"})
     journal = Journal(tmp_path, 1, "supervisor")

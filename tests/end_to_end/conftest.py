@@ -1,4 +1,4 @@
-"""Runs small training scripts as a user does, plainly and under `oomph run`, and compares what comes out."""
+"""Runs small training scripts as a user does, both plainly and under `oomph run`, and compares the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from oomph.protocol.progress import Progress, read_progress
 
 SCRIPTS = Path(__file__).parent / "scripts"
 ABSENT = Path(__file__).parent / "absent"
-"""Packages that Keras imports wherever they are installed, 1.7 s of the 4.7 s of CPU time that each start costs."""
+"""The packages that Keras imports if they are installed: 1.7 s of the 4.7 s of CPU time that each start costs."""
 RIG = Path(__file__).parents[1] / "rig"
 SECONDS = 240
 _NOISE = re.compile(rb"WARNING: All log messages before|To enable the following instr|[IWE]\d{4} [\d:.]+ +\d+ \S+\]")
@@ -35,35 +35,35 @@ collect_ignore_glob = [] if importlib.util.find_spec("tensorflow") else ["test_*
 
 
 def small_memory(megabytes: int) -> dict[str, str]:
-    """A CPU allocator with a real limit: TensorFlow runs out of memory as it does on a GPU of that size."""
+    """Return a CPU allocator with a real limit: TensorFlow runs out of memory as on a GPU of that size."""
     return {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(megabytes)}
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A run that is over."""
+    """A run that has ended."""
 
     returncode: int
     stdout: str
     stderr: str
     folder: Path
-    """The run directory; of a plain run, the folder it ran in."""
+    """The run directory or, for a plain run, the folder that it ran in."""
 
     @property
     def said(self) -> list[str]:
-        """What oomph had to say."""
+        """The messages from oomph."""
         return [line for line in self.stderr.splitlines() if line.startswith("oomph: ")]
 
     @property
     def own(self) -> str:
-        """The script's own stderr."""
+        """The script's own stderr output."""
         return "".join(line for line in self.stderr.splitlines(True) if not line.startswith("oomph: "))
 
     def events(self, name: str) -> list[Event]:
-        """Those of this name; every field that was written has to be of the type that readers expect of it."""
+        """Return the events with this name; every written field must have the type that readers expect."""
         for path in (self.folder / "journal").glob("*.jsonl"):
             for line in path.read_text().splitlines():
-                with contextlib.suppress(json.JSONDecodeError):  # the half line of a killed writer
+                with contextlib.suppress(json.JSONDecodeError):  # the partial line left by a killed writer
                     written = json.loads(line)
                     kept = event_of(written).data
                     assert {each: kept.get(each) for each in written["data"]} == written["data"], (path, line)
@@ -76,7 +76,7 @@ class Ended:
 
 
 class Running:
-    """A started `oomph run`, watched from outside."""
+    """A running `oomph run` process, watched from outside."""
 
     def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
         self.process, self.folder = process, folder
@@ -89,7 +89,7 @@ class Running:
         return int(self.wait_for(lambda: _text(self.folder / f"owner-{attempt}")))
 
     def wait_for(self, look: Callable[[], Any], seconds: float = SECONDS) -> Any:
-        """Look again and again, as fast as a poll can, until there is something to see."""
+        """Poll as fast as possible until there is a result."""
         until = time.monotonic() + seconds
         while not (seen := look()):
             assert time.monotonic() < until, "waited in vain"
@@ -113,7 +113,7 @@ class Running:
         os.kill(pid, signal.SIGKILL)
 
     def kill_at_step(self, steps: int, attempt: int = 1) -> Progress:
-        """A real kill -9 of the script once that many steps are committed; returns where it was last seen."""
+        """Kill the script with SIGKILL once this many steps are committed; return its last known position."""
         at = self.wait_for_step(steps, attempt)
         self.kill(self.script_pid(attempt))
         return at
@@ -130,7 +130,7 @@ class Running:
 
 @dataclass
 class Workplace:
-    """A folder for the scripts, their output and their runs. Nothing that was started in it outlives it."""
+    """A folder for the scripts, their output and their runs. No process started in it outlives it."""
 
     folder: Path
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
@@ -150,12 +150,15 @@ class Workplace:
         return name
 
     def plain(self, *words: str, env: dict[str, str] | None = None, **options: Any) -> Ended:
-        """`python SCRIPT ...`."""
+        """Run `python SCRIPT ...`."""
         process = self._popen([self.python, *words], env or {}, options)
         return Running(process, self.folder).finish()
 
     def undisturbed(self, script: str, *options: str) -> Path:
-        """The file that a script of `scripts` saves in a plain run: `SCRIPT FILE OPTIONS`. It runs only once."""
+        """Return the file that a plain run of a script from `scripts` saves (`SCRIPT FILE OPTIONS`).
+
+        The script runs only once.
+        """
         path = self.folder / f"{'-'.join(['undisturbed', Path(script).stem, *options])}.npz"
         if not path.exists():
             self.script(script)
@@ -164,7 +167,7 @@ class Workplace:
         return path
 
     def preempted(self, script: str, step: int, *options: str) -> Ended:
-        """A run that got SIGTERM at this step, saved a checkpoint, and ended."""
+        """Return a run that received SIGTERM at this step, saved a checkpoint, and exited."""
         self.script(script)
         running = self.start("--checkpoint-every=5", script, "ours.npz", *options)
         running.wait_for_step(step)
@@ -174,12 +177,12 @@ class Workplace:
         return ended
 
     def start(self, *words: str, run: str = "run", env: dict[str, str] | None = None, **options: Any) -> Running:
-        """`oomph run --run-dir RUN ...`, left running."""
+        """Start `oomph run --run-dir RUN ...` and leave it running."""
         words = words if "--resume" in " ".join(words) else (f"--run-dir={run}", *words)
         return Running(self._popen([self.python, "-m", "oomph", "run", *words], env or {}, options), self.folder / run)
 
     def oomph(self, *words: str, **options: Any) -> Ended:
-        """`oomph run --run-dir RUN ...` to its end."""
+        """Run `oomph run --run-dir RUN ...` to completion."""
         given = options.pop("input", None)
         if given is None:
             return self.start(*words, **options).finish()
@@ -227,7 +230,7 @@ def work(tmp_path: Path) -> Iterator[Workplace]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
-    """A workplace for runs that many tests look at."""
+    """Return a workplace for runs that several tests inspect."""
     place = Workplace(tmp_path_factory.mktemp("shared"))
     yield place
     place.close()
@@ -235,7 +238,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
 
 @pytest.fixture(scope="session")
 def rig() -> dict[str, str]:
-    """The environment in which TensorFlow finds the GPU of tests/rig; built once per checkout."""
+    """Return the environment in which TensorFlow finds the GPU from tests/rig, which is built once per checkout."""
     built = RIG / "built"
     sources = [*RIG.glob("*.[ch]"), *RIG.glob("symbols/*"), RIG / "build.sh"]
     done = built / "done"
@@ -253,7 +256,7 @@ def rig() -> dict[str, str]:
 
 
 def arrays(path: Path) -> dict[str, Any]:
-    """Every array of an npz file, in memory."""
+    """Load every array in an npz file into memory."""
     import numpy as np
 
     with np.load(path) as stored:
@@ -261,7 +264,7 @@ def arrays(path: Path) -> dict[str, Any]:
 
 
 def assert_same_bits(ours: Path, plain: Path, only: str = "") -> None:
-    """Both files hold the same arrays: names, dtypes, shapes and every bit."""
+    """Assert that both files contain the same arrays: names, dtypes, shapes and every bit."""
     mine, theirs = arrays(ours), arrays(plain)
     names = {name for name in theirs if name.startswith(only)}
     assert names, f"nothing to compare under {only!r}"

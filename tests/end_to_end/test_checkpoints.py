@@ -30,12 +30,12 @@ def spoil(folder, name: str, damage: str) -> None:
 
 
 def killed_with_two_checkpoints(work):
-    """oomph and its script, both killed when there are two checkpoints: somebody pulled the plug."""
+    """oomph and its script, both killed once there are two checkpoints, as in a power failure."""
     work.script("one_fit.py")
     running = work.start("--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS)
     running.wait_for_step(16)
     pid = running.script_pid(1)
-    os.kill(running.process.pid, signal.SIGSTOP)  # the script ends before oomph can start it again
+    os.kill(running.process.pid, signal.SIGSTOP)  # the script exits before oomph can start it again
     running.kill(pid)
     running.kill(running.process.pid)
     running.process.communicate(timeout=60)
@@ -141,7 +141,7 @@ def test_file_size_limit_does_not_affect_training_and_is_reported_once(work, pla
     text = (work.folder / "one_fit.py").read_text()
     lift = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))\n"
     work.write(text.replace("np.savez(", lift + "np.savez("), "one_fit.py")
-    bytecode = {"PYTHONDONTWRITEBYTECODE": "1"}  # it would be cut short, and stay so
+    bytecode = {"PYTHONDONTWRITEBYTECODE": "1"}  # the file would be truncated permanently
     ours = work.oomph("--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS, preexec_fn=small_files, env=bytecode)
     assert ours.returncode == 0, ours.stderr[-3000:]
     same_bits(work.folder / "ours.npz", plain)
@@ -161,7 +161,7 @@ def assert_said_once(ours, reason: str) -> None:
 
 
 def mount(folder: Path) -> bool:
-    """Put a file system of 104 KiB there; False where that is not allowed."""
+    """Mount a 104 KiB file system there; return False if that is not allowed."""
     command = ["mount", "-t", "tmpfs", "-o", "size=104k", "tmpfs", str(folder)]
     return subprocess.run(command, capture_output=True, timeout=60).returncode == 0
 

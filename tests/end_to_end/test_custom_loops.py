@@ -15,7 +15,7 @@ DONE_AGAIN = ("verified", "replayed", "unverified")
 
 @pytest.fixture(scope="module")
 def plain(shared):
-    """The weights of an undisturbed run without oomph, for a set of options."""
+    """Return the weights from an undisturbed run without oomph, for a set of options."""
     return lambda *options: shared.undisturbed("steps.py", *options)
 
 
@@ -29,10 +29,10 @@ def killed(work, options, step, every=7):
 
 
 def behind_last_checkpoint(ended, every=7):
-    """How many steps the killed attempt was past its last checkpoint.
+    """Return how many steps the killed attempt was past its last checkpoint.
 
-    A checkpoint that took long is followed by one written in the background. The next waits for it, so that never
-    more than one is unfinished. The kill may come when that one is whole, and its event is not yet in the journal.
+    A slow checkpoint is followed by one written in the background. The next one waits for it, so at most one is
+    unfinished. The kill may come when that one is complete but its event is not in the journal yet.
     """
     saved = [event.data["steps"] for event in ended.events("checkpoint") if event.attempt == 1]
     reached = ended.events("attempt-ended")[0].data["steps"]
@@ -258,7 +258,7 @@ train()
     ],
 )
 def test_preempted_loop_reports_lost_state_without_repeated_steps(work, option, reason):
-    """Keras is not loaded until oomph needs it. Preempted, so that there is nothing to compare."""
+    """Keras is not loaded until oomph needs it. The run is preempted, so that there is nothing to compare."""
     work.write(FORGETFUL)
     running = work.start("train.py", option)
     running.wait_for_step(10)

@@ -1,4 +1,4 @@
-"""What a plan counts in addition to the step is indeed on the GPU: arrays passed to fit, and tf.data arrays."""
+"""The memory that a plan adds to the step's really is on the GPU: arrays passed to fit, and tf.data arrays."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ TRIALS = ("list", "allocate", "matmul", "convolution", "rnn", "mixed-precision",
 
 
 def test_every_trial_succeeds_with_correct_results(work):
-    """Runs the CPU against itself."""
+    """Compares the CPU with itself."""
     ended = work.plain(str(SCRIPT), "CPU:0", *TRIALS)
     rows = [document["row"] for document in map(json.loads, ended.stdout.splitlines()) if "row" in document]
     assert [row["trial"] for row in rows] == ["import", *TRIALS]

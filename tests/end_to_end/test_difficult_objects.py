@@ -14,7 +14,7 @@ def plain(shared):
 
 
 @pytest.mark.slow
-def test_difficult_objects_survive_in_bounded_time_and_memory(work, plain, shared, same_bits):
+def test_difficult_objects_are_handled_in_bounded_time_and_memory(work, plain, shared, same_bits):
     """Uncooperative, slow, lying, circular, deep, endless or huge objects; nested fits; two fits on one line."""
     work.script("difficult.py")
     running = work.start("--checkpoint-every=5", "difficult.py", "ours.npz")

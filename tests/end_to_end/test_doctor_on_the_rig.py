@@ -19,7 +19,7 @@ from oomph.doctor.check import FAIL, WARN
 pytestmark = pytest.mark.rig
 
 SOURCE = {"PYTHONPATH": str(Path(oomph.__file__).parents[1])}
-"""The oomph that is tested, wherever another one is installed."""
+"""The oomph under test, even if another one is installed."""
 ONE_OP = Path(__file__).parents[1] / "rig" / "examples" / "one_op.py"
 LIBRARIES = (
     "libcudart.so.12",
@@ -34,7 +34,7 @@ LIBRARIES = (
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault of the rig: how it is set, what the doctor makes of it, and what TensorFlow does."""
+    """A fault simulated by the rig: how it is set up, what the doctor reports, and what TensorFlow does."""
 
     env: dict[str, str]
     check: str
@@ -42,12 +42,12 @@ class Fault:
     message: str
     remedy: str
     op: str = "list"
-    """What TensorFlow is asked to do."""
+    """What TensorFlow is asked to run."""
     said: tuple[str, ...] = ("PROBE physical []",)
-    """What its output then holds."""
+    """What its output then contains."""
     unsaid: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    """Files of the rig that are not there."""
+    """Rig files that are missing."""
 
 
 NO_GPU = "PROBE physical []"
@@ -203,7 +203,7 @@ WELL = {
 
 @dataclass
 class Rig:
-    """A machine of the rig: some of its files, and variables."""
+    """A machine simulated by the rig: some of its files, and variables."""
 
     folder: Path
     environ: dict[str, str] = field(default_factory=dict)
@@ -218,7 +218,7 @@ class Rig:
         return next(entry for entry in self.doctor()["checks"] if entry["name"] == name)
 
     def tensorflow(self, op: str) -> str:
-        """What TensorFlow prints when it lists its devices and runs one operation."""
+        """Return what TensorFlow prints when it lists its devices and runs one operation."""
         ended = self._run(str(ONE_OP), op, seconds=120)
         return ended.stdout + ended.stderr
 
@@ -231,7 +231,7 @@ class Rig:
 
 @pytest.fixture
 def machine(work, rig):
-    """Makes a machine of the rig with these variables, without these files."""
+    """Return a function that simulates a machine with these variables, without these files."""
 
     def make(variables: dict[str, str], without: tuple[str, ...] = ()) -> Rig:
         paths = rig["LD_LIBRARY_PATH"]

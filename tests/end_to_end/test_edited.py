@@ -16,7 +16,7 @@ WIDER = ("keras.layers.Dense(64", "keras.layers.Dense(65")
 
 @pytest.fixture
 def stopped(work):
-    """A run of one_fit.py that was killed together with oomph, after two checkpoints."""
+    """A run of one_fit.py that was killed together with oomph after two checkpoints."""
     work.script("one_fit.py")
     running = work.start("--checkpoint-every=7", "one_fit.py", "ours.npz", *EPOCHS)
     running.wait_for_step(16)
@@ -116,7 +116,7 @@ def test_changed_data_restarts_the_interrupted_epoch(work, stopped):
     (resumed,) = ours.events("resumed")
     assert resumed.data["kind"] == "epoch"
     assert any("batches in an epoch: 15 → 10" in line for line in ours.said)
-    # The epoch that was interrupted and the two after it, ten batches each, beside what the checkpoint had.
+    # The interrupted epoch and the two after it have ten batches each, in addition to the steps in the checkpoint.
     assert ours.summary["steps"] == resumed.data["steps"] + 10 * (4 - resumed.data["epoch"])
     assert ours.summary["exactness"] == "not-equal"
     assert "the interrupted epoch was restarted" in ours.summary["exactness_reasons"]
@@ -170,7 +170,7 @@ print("done")
 
 @pytest.mark.slow
 def test_run_is_not_resumed_if_its_generator_ends_before_the_saved_position(work):
-    """Its length is unknown until it is exhausted: no step is reached that would restore the checkpoint."""
+    """The data's length is unknown until it is exhausted, so no step is reached that would restore the checkpoint."""
     work.write(GENERATED)
     running = work.start("--checkpoint-every=5", "train.py", "160")
     running.wait_for_step(12)

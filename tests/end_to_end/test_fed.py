@@ -1,4 +1,4 @@
-"""Inputs other than arrays: each continues at the step it had reached, whatever that takes."""
+"""Inputs other than arrays: each resumes at the step that it had reached, whatever that takes."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def plain(shared):
-    """The file that an undisturbed run without oomph has saved, for a script and its options."""
+    """Return the file that an undisturbed run without oomph saved, for a script and its options."""
     return shared.undisturbed
 
 

@@ -1,10 +1,10 @@
-"""A script that finds its earlier output takes another path: no fit is mistaken for the one before it."""
+"""A script that finds its earlier output takes a different path: no fit is mistaken for the one before it."""
 
 from __future__ import annotations
 
 import pytest
 
-FIRST = 30  # steps of the pretraining; the training proper has 75
+FIRST = 30  # steps in the pretraining; the actual training has 75
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Forged checkpoints with valid checksums: their content is only data, and may be wrong."""
+"""Forged checkpoints with valid checksums: they contain only data, which may be wrong."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def plain(shared):
 
 @pytest.fixture(scope="module")
 def killed(shared, plain):
-    """The folder of a run, killed with its oomph when there are two checkpoints."""
+    """The folder of a run that was killed together with oomph once there were two checkpoints."""
     running = shared.start(*OPTIONS, "forged.py", "ours.npz", run="killed")
     running.wait_for(lambda: len(list(running.folder.glob("checkpoints/step-*"))) == 2)
     pid = running.script_pid(1)
-    os.kill(running.process.pid, signal.SIGSTOP)  # the script ends before oomph can start it again
+    os.kill(running.process.pid, signal.SIGSTOP)  # the script exits before oomph can start it again
     running.kill(pid)
     running.kill(running.process.pid)
     running.process.communicate(timeout=60)
@@ -35,7 +35,7 @@ def killed(shared, plain):
 
 @pytest.fixture
 def forge(work, killed):
-    """A copy of the run whose newest checkpoint, or both, say something else."""
+    """Return a copy of the run in which the newest checkpoint, or both, contain something else."""
 
     def forged(change, every=False):
         work.script("forged.py")
@@ -70,7 +70,7 @@ def says(**fields):
 
 
 def with_nan(document, folder):
-    """The first weight of the model, or the first slot of the optimizer, is not finite."""
+    """Make the first weight of the model, or the first optimizer slot, non-finite."""
     write(document, folder, "model/")
 
 

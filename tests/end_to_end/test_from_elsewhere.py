@@ -16,7 +16,7 @@ def plain(shared):
 
 @pytest.fixture
 def moved(work):
-    """A preempted run whose directory lies in another folder now."""
+    """A preempted run whose directory has been moved to a different folder."""
     ended = work.preempted("notes.py", 24)
     (work.folder / "elsewhere").mkdir()
     shutil.move(ended.folder, work.folder / "elsewhere" / "run")

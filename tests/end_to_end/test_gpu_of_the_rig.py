@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-pytestmark = [pytest.mark.rig, pytest.mark.slow]  # XLA compiles every size anew
+pytestmark = [pytest.mark.rig, pytest.mark.slow]  # XLA compiles every new size
 
 
 def test_oversized_gpu_batch_trains_in_parts_or_after_a_restart(work, rig):

@@ -27,7 +27,7 @@ def assert_overcome(ours, how, line, phase="step"):
     assert "most recent call first" in hang.data["stacks"]
     assert hang.data["seconds"] <= 3.5 or how in ("spin", "gil")
     assert ours.summary["faults"] == {"hang": 1}
-    # libc's sleep ends at the signal, and the script saves: then no step is repeated that could be compared.
+    # libc's sleep ends when the signal arrives, and the script saves: then no step is repeated that could be compared
     is_compared = how != "gil" or ours.summary["steps_repeated"]
     assert ours.summary["exactness"] in (("verified", "replayed") if is_compared else ("unverified",))
 
@@ -44,7 +44,7 @@ def test_run_recovers_from_a_hang_in_a_stalled_generator(work, same_bits):
     ours = run(work, "generator")
     assert_overcome(ours, "generator", "in wait_for_a_lock")
     assert ", while hangs.py:" in ours.events("hang")[0].data["line"]
-    assert work.plain("hangs.py", "plain.npz", "generator").returncode == 0  # it has hung once, and does no more
+    assert work.plain("hangs.py", "plain.npz", "generator").returncode == 0  # it has hung once, and does nothing more
     same_bits(work.folder / "ours.npz", work.folder / "plain.npz")
 
 
@@ -81,10 +81,10 @@ def test_work_after_a_custom_loop_is_not_reported_as_a_hang(work):
 
 
 def undisturbed(work, pause, rest, more=""):
-    """A training whose shuffle buffer of 40 samples fills with a pause before each; it must not be taken for a hang.
+    """Train with a shuffle buffer of 40 samples and a pause before each, which must not be mistaken for a hang.
 
-    Without autotuning: TensorFlow 2.21 may wait a period of its autotuner, idle, when an iterator over a generator is
-    deleted: as long as the iterator has lived, and at most 60 s. The real floor allows that, and this one does not.
+    Without autotuning: when an iterator over a generator is deleted, TensorFlow 2.21 may idle for one period of its
+    autotuner: as long as the iterator has existed, but at most 60 s. The real floor allows that, and this one does not.
     """
     work.write(
         f"import time, keras, numpy as np, tensorflow as tf\n{more}"
@@ -104,14 +104,14 @@ def undisturbed(work, pause, rest, more=""):
 
 @pytest.mark.slow
 def test_slowly_filling_shuffle_buffer_is_not_reported_as_a_hang(work):
-    """Filling the buffer takes hardly any work, as when reading from a slow disk."""
+    """Filling the buffer causes hardly any activity, as when reading from a slow disk."""
     pause = "for _ in range(10): sum(range(9000)); time.sleep(0.012)"
     undisturbed(work, pause, "model.fit(data, epochs=3, verbose=0)\n")
 
 
 @pytest.mark.slow
 def test_slow_first_steps_and_validations_are_not_reported_as_hangs(work):
-    """A first step, an epoch filling its shuffle buffer and a validation: each exceeds the floor, but is busy."""
+    """A first step, an epoch that fills its shuffle buffer, and a validation: each exceeds the floor, but is busy."""
     busy = "def busy(seconds):\n    until = time.time() + seconds\n    while time.time() < until: pass\n"
     slow = (
         "class Slow(keras.callbacks.Callback):\n"
@@ -126,7 +126,7 @@ def test_slow_first_steps_and_validations_are_not_reported_as_hangs(work):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["train_function", "test_function"])
 def test_slow_custom_keras_steps_are_not_reported_as_a_hang(work, name):
-    """Forty one-second steps: ten times the floor of a phase in which no steps are visible."""
+    """Forty one-second steps, which is ten times the floor of a phase in which steps are not visible."""
     work.write(
         "import time, keras, numpy as np\n"
         "class Own(keras.Model):\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-GROUPS = Path("/sys/fs/cgroup/memory")  # version 1; in version 2 a group with processes in it cannot be divided
+GROUPS = Path("/sys/fs/cgroup/memory")  # version 1; in version 2, a group that contains processes cannot be divided
 
 
 def own_group() -> Path:
@@ -20,7 +20,7 @@ def own_group() -> Path:
 
 @pytest.fixture
 def limited():
-    """Makes a control group of so many megabytes."""
+    """Create a control group with this many megabytes."""
     made = own_group() / f"oomph-test-{os.getpid()}"
 
     def limit(megabytes: int) -> Path:

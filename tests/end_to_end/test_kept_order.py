@@ -11,7 +11,7 @@ SELDOM = ("batch", "numbered", "workers", "validated", "unknown")
 
 
 def killed_in_each(work, kinds, every=5):
-    """A script that fits once for each kind, killed in the second epoch of each."""
+    """A script that fits once for each kind, and is killed in the second epoch of each."""
     work.script("order.py")
     running = work.start(f"--checkpoint-every={every}", "order.py", "ours.npz", *kinds)
     for number in range(len(kinds)):
@@ -22,7 +22,7 @@ def killed_in_each(work, kinds, every=5):
 
 @pytest.fixture(scope="module")
 def plain(shared):
-    """The file that an undisturbed run without oomph has saved, for these kinds."""
+    """Return the file that an undisturbed run without oomph saved, for these kinds."""
     return lambda kinds: shared.undisturbed("order.py", *kinds)
 
 

@@ -123,7 +123,7 @@ def test_non_finite_end_state_is_kept_alongside_the_last_finite_one(work):
 
 @pytest.mark.slow
 def test_fit_ending_with_nan_is_reported_as_a_fault(work):
-    """No checkpoint is due that could have caught the NaN, and the end state may be too expensive to keep."""
+    """No checkpoint is due that could have captured the NaN, and the end state may be too expensive to keep."""
     work.write(
         "import keras, numpy as np\nx = np.ones((64, 4), 'float32')\ny = x[:, :1].copy()\ny[5] = np.nan\n"
         "model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"
@@ -136,4 +136,4 @@ def test_fit_ending_with_nan_is_reported_as_a_fault(work):
     assert any("the result     not finite" in line for line in ours.said)
     for journal in ours.folder.glob("journal/*"):
         for line in journal.read_text().splitlines():
-            json.loads(line, parse_constant=pytest.fail)  # NaN is no JSON
+            json.loads(line, parse_constant=pytest.fail)  # NaN is not valid JSON

@@ -22,13 +22,13 @@ def assert_nothing_was_lost(ours, kills: int) -> None:
     assert (summary["restarts"], summary["steps"], summary["exit_code"]) == (kills, STEPS, 0)
     deaths = [event.data for event in ours.events("attempt-ended") if event.data["returncode"] == -9]
     assert len(deaths) == kills
-    # At most: a checkpoint may be on the disk before the board that tells of it.
+    # At most: a checkpoint may be on disk before the board that records it.
     assert summary["steps_repeated"] <= sum(death["steps"] - death["saved"] for death in deaths)
 
 
 @pytest.fixture(scope="module")
 def killed(shared, plain):
-    """three_fits.py, killed twice in a row in its first fit and once in its second."""
+    """Return a three_fits.py run, killed twice in a row in its first fit and once in its second."""
     (shared.folder / "log.csv").rename(shared.folder / "plain.csv")
     running = shared.start(f"--checkpoint-every={EVERY}", "three_fits.py", "ours.npz")
     running.kill_at_step(30, attempt=1)
@@ -102,7 +102,7 @@ def test_run_survives_kills_at_ten_random_moments(work, plain, same_bits):
     for attempt in range(1, 11):
         pid = running.script_pid(attempt)
         if attempt % 3:
-            running.wait_for_step(1 + (attempt - 1) * 10, attempt)  # some progress, or oomph gives up, as it should
+            running.wait_for_step(1 + (attempt - 1) * 10, attempt)  # either progress, or oomph gives up, as it should
         until = time.monotonic() + moments.uniform(0, 0.5 if attempt % 3 else 4)
         running.wait_for(lambda until=until: time.monotonic() > until)
         running.kill(pid)

@@ -1,4 +1,4 @@
-"""What callbacks write alongside training: after a kill, every record is there exactly once."""
+"""The files that callbacks write during training: after a kill, every record is there exactly once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def plain(shared):
 
 @pytest.fixture(scope="module")
 def killed(shared, plain):
-    """Killed in the third of five epochs of eight steps, three steps or so after a checkpoint."""
+    """Killed in the third of five eight-step epochs, about three steps after a checkpoint."""
     running = shared.start("--checkpoint-every=6", "logs.py")
     running.kill_at_step(21)
     ended = running.finish()

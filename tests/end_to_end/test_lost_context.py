@@ -33,7 +33,7 @@ print("end")
     ("call", "faults"),
     [
         ("FAKE_LAUNCH_RC", {"illegal-memory-access"}),  # an exception
-        ("FAKE_EVENT_RC", {"abort", "illegal-memory-access"}),  # a CHECK that fails, SIGABRT: named from stderr
+        ("FAKE_EVENT_RC", {"abort", "illegal-memory-access"}),  # a failing CHECK, SIGABRT: identified from stderr
     ],
 )
 def test_illegal_address_restarts_once_without_further_checkpoints(work, rig, call, faults):

@@ -8,9 +8,9 @@ import pytest
 
 MEGABYTES = 64
 SAMPLE = 2 * 4096 * 4
-"""Bytes that the script's functions take at the least for one sample: two tensors at once."""
+"""The minimum number of bytes that the script's functions need for one sample: two tensors at once."""
 LARGEST = (MEGABYTES << 20) // SAMPLE
-"""No batch larger than this fits, however well the allocator does."""
+"""The largest batch that could fit, however well the allocator works."""
 
 
 def outcome(ended):
@@ -39,7 +39,7 @@ def test_samples_are_mapped_in_order_with_at_most_two_errors(work, memory, funct
     done = outcome(work.plain("mapped.py", function, source, str(samples), str(batch), env=memory(MEGABYTES)))
     assert done["calls"][0] == batch
     assert done["ooms"] <= 2
-    # What is free after the first error lies in regions that the allocator has doubled again and again.
+    # The memory that is free after the first error lies in regions that the allocator has doubled repeatedly.
     assert max(done["finished"]) >= LARGEST / 4
     assert max(done["finished"][-5:-1]) >= LARGEST / 4
 

@@ -1,4 +1,4 @@
-"""Memory that comes and goes between steps, as if another process took it, returned it, and took it again."""
+"""Memory that comes and goes between steps, as if another process took it, freed it, and took it again."""
 
 from __future__ import annotations
 

@@ -24,12 +24,12 @@ WAYS = {"graph": ([], 13), "jit": (["--jit"], 13), "mirrored": (["--mirrored"], 
 
 
 _SLOW = [pytest.mark.slow, pytest.mark.timeout(900)]
-"""Each way trains every case twice, within the first test that asks for it."""
+"""Each way trains every case twice, in the first test that needs it."""
 
 
 @pytest.fixture(scope="module", params=[w if w == "graph" else pytest.param(w, marks=_SLOW) for w in WAYS])
 def trained(request, shared):
-    """Every case of kinds.py, plainly and in micro-batches: two processes for all the tests."""
+    """Every case in kinds.py, plainly and in micro-batches: two processes for all the tests."""
     shared.script("kinds.py")
     words, size = WAYS[request.param]
     plain = shared.plain("kinds.py", f"{request.param}-plain.npz", *words)

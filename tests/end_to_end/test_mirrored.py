@@ -7,7 +7,10 @@ import pytest
 TOLERANCE = 1e-12
 EPOCHS = "30"
 PATIENCE = 600
-"""Seconds. TensorFlow takes seconds to delete the iterator of several CPU devices, with and without oomph."""
+"""The time limit in seconds.
+
+TensorFlow takes seconds to delete the iterator of several CPU devices, even without oomph.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +20,7 @@ def plain(shared):
 
 @pytest.fixture(scope="module", params=[(), ("--inside",)], ids=["outside the scope", "inside"])
 def short(request, shared, plain, memory):
-    """Two replicas that have less memory than their batches need."""
+    """Two replicas with less memory than their batches need."""
     run = "-".join(["short", *request.param]).replace("--", "")
     ended = shared.start("mirrored.py", "short.npz", *request.param, run=run, env=memory(32)).finish(PATIENCE)
     assert ended.returncode == 0, ended.stderr[-3000:]

@@ -19,18 +19,18 @@ PUBLIC = {
     "fit", "optimizer", "loss", "metrics", "variables", "path", "trainable", "history", "epoch", "callbacks", "apply",
     "built", "best", "wait", "result", "iterations", "update_state", "reset_state", "reduction", "compiled",
 }  # fmt: skip
-"""So common that a text cannot be told from a name: renamed everywhere, Keras itself would not work any more."""
+"""Such common words that code and prose cannot be told apart: if renamed everywhere, Keras itself would break."""
 CLASSES = {row.name for row in rows_of(KERAS) if row.name[0].isupper()} - {"TensorFlowTrainer", "TFEpochIterator"}
-"""Part of Keras' public interface, which registers them by their names."""
+"""Part of Keras' public interface, which registers them by name."""
 RENAMED = sorted({row.name for row in rows_of(KERAS)} - PUBLIC - CLASSES)
-_IMPORT = re.compile(r"\s*(?:from|import) ")  # of a module, which keeps its name
+_IMPORT = re.compile(r"\s*(?:from|import) ")  # of a module, whose name does not change
 MODULES = ("data_adapter",)
-"""Names of modules, too, which keep theirs."""
+"""Also the names of modules, whose names do not change."""
 FAST = ("_initial_epoch", "_push_writer")
 
 
 def renamed(folder: Path, name: str) -> Path:
-    """A copy of Keras in which another name stands for this one, in every file; the rest is linked."""
+    """Return a copy of Keras in which this name is replaced by another in every file; the rest is linked."""
     before = r"(?<=self\.)" if name in MODULES else r"(?<!\w)"
     word = re.compile(rf"{before}{re.escape(name)}(?!\w)")
     for here, _, files in os.walk(LIBRARY):
@@ -63,7 +63,7 @@ def test_missing_keras_name_disables_only_the_feature_that_needs_it(work, tmp_pa
     work.script("varied.py")
     alone = work.plain("varied.py", "alone.npz", env=env)
     ours = work.oomph("varied.py", "ours.npz", env=env)
-    if alone.returncode:  # Keras itself needs the name: the script fails under oomph as it does without
+    if alone.returncode:  # Keras itself needs the name: the script fails under oomph just as it does without it
         assert (ours.returncode, ours.own.splitlines()[-1]) == (alone.returncode, alone.stderr.splitlines()[-1])
         return
     assert (ours.returncode, ours.stdout) == (0, "done\n"), ours.stderr[-3000:]

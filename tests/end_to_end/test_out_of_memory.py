@@ -12,7 +12,7 @@ TOLERANCE = 1e-12
 
 @pytest.fixture(scope="module")
 def enough(shared):
-    """exact.py with all the memory it wants."""
+    """exact.py with as much memory as it needs."""
     return shared.undisturbed("exact.py")
 
 
@@ -63,8 +63,8 @@ def test_xla_micro_batches_give_the_same_weights_slots_and_metrics(compiled, eno
 def test_real_errors_and_recoveries_are_in_the_journal(short):
     ooms, recoveries = short.events("oom"), short.events("recovered")
     assert recoveries[0].data["fit"] == 0
-    # Which tensors are alive together depends on the order in which the cores run operations.
-    # So a size can fit in one step and not in a later one. Each search must then end lower than the one before.
+    # Which tensors are alive at the same time depends on the order in which the cores run operations, so a size may fit
+    # in one step but not in a later one. Each search must then end at a smaller size than the one before.
     for fit in {event.data["fit"] for event in recoveries}:
         found = [event.data["micro_batch"] for event in recoveries if event.data["fit"] == fit]
         assert found == sorted(set(found), reverse=True), "no search ends where an earlier one of this fit did"

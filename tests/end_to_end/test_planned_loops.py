@@ -113,7 +113,7 @@ def test_xla_loop_with_little_memory_gets_an_unknown_verdict(tmp_path: Path) -> 
     ("decorator", "options", "why"),
     [("", (), "decorate it with @tf.function"), ("@tf.function", ("--batch", "64"), "--batch requires fit")],
 )
-def test_unplannable_loop_is_refused_with_a_reason(tmp_path: Path, decorator, options, why) -> None:
+def test_unplannable_loop_is_rejected_with_a_reason(tmp_path: Path, decorator, options, why) -> None:
     done = plan(tmp_path, LOOP.replace("{DECORATOR}", decorator), *options)
     assert done.returncode == 3
     assert why in done.stderr
@@ -167,7 +167,7 @@ def test_xla_replicas_with_little_memory_get_an_unknown_verdict(tmp_path: Path) 
     ("trains", "why"),
     [("model.train_on_batch(x, y)", "the whole batch"), (LOOP_OF_REPLICAS, "a custom loop with several replicas")],
 )
-def test_unplannable_replica_training_is_refused_with_a_reason(tmp_path: Path, trains, why) -> None:
+def test_unplannable_replica_training_is_rejected_with_a_reason(tmp_path: Path, trains, why) -> None:
     done = plan(tmp_path, two_replicas(trains))
     assert done.returncode == 3
     assert why in done.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from oomph.files.user_code import PACKAGE
 
-STEPS = 120  # three_fits.py
+STEPS = 120  # steps in three_fits.py
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_preemption_by_sigterm_and_sigusr1_loses_no_steps(work, plain, same_bits
     again = work.start("--resume=run", "three_fits.py", "ours.npz")
     pid = again.script_pid(2)
     again.wait_for_step(50, attempt=2)
-    os.kill(pid, signal.SIGUSR1)  # as Slurm does, to every process of the job
+    os.kill(pid, signal.SIGUSR1)  # as Slurm does, to every process in the job
     second = again.finish(seconds=30)
     assert second.returncode == 75
     last = work.oomph("--resume=run", "three_fits.py", "ours.npz")
@@ -72,7 +72,7 @@ def test_second_signal_stops_the_run_immediately(work, signum):
     running.wait_for((work.folder / "slow").exists)
     running.process.send_signal(signum)
     time.sleep(1)
-    assert running.process.poll() is None  # it waits for the border
+    assert running.process.poll() is None  # it waits for the end of the step
     running.process.send_signal(signum)
     asked = time.monotonic()
     ended = running.finish(seconds=30)

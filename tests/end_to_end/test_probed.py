@@ -1,4 +1,4 @@
-"""`oomph plan` on the rig's GPU: real steps there, compared with the memory that a fit takes.
+"""`oomph plan` on the rig's GPU: real steps there, compared with the memory that a fit uses.
 
 The allocator is TensorFlow's own, but the numbers are garbage. Without XLA, which would compile for minutes.
 """
@@ -40,7 +40,7 @@ model.fit(x, y, batch_size=BATCH, epochs=4, verbose=0, callbacks=[Peak()])
 
 
 class Machine:
-    """A folder with the script, the rig's GPU, and a cache of its own."""
+    """A folder with the script, the rig's GPU, and a separate cache."""
 
     def __init__(self, folder: Path, rig: dict[str, str]) -> None:
         self.folder, self.cache = folder, folder / "cache"
@@ -99,7 +99,7 @@ def test_probed_memory_matches_a_fit_and_is_kept_for_other_machines(machine):
 
 
 def test_out_of_memory_in_a_probe_means_the_batch_does_not_fit(machine):
-    only = "[layers.Lambda(lambda x: keras.ops.reshape(x, (1 << 16, 256)))]"  # tried although it should not fit
+    only = "[layers.Lambda(lambda x: keras.ops.reshape(x, (1 << 16, 256)))]"  # tried even though it should not fit
     machine.write(1 << 16, fixed=only)
     code, document, said = machine.plan()
     assert code == 1, said

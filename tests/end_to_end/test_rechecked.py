@@ -38,8 +38,8 @@ np.savez(sys.argv[1], **{str(i): np.asarray(v) for i, v in enumerate([*model.var
 def test_wrong_result_is_reported_and_the_run_resumes_before_it(work, same_bits):
     work.write(_SCRIPT)
     assert work.plain("train.py", "plain.npz").returncode == 0
-    # Ten steps take ten computations and two more for each of two comparisons; the third comparison, after step 14,
-    # comes to a different answer the second time.
+    # Ten steps take ten computations, plus two for each of two comparisons; the third comparison, after step 14,
+    # produces a different result the second time.
     ours = work.oomph("--recheck=5", "--checkpoint-every=4", "train.py", "ours.npz", "broken", "20")
     assert ours.returncode == 0, ours.stderr[-3000:]
     (found,) = ours.events("inconsistent")

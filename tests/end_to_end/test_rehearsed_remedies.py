@@ -22,14 +22,14 @@ sys.exit(main())
 
 
 def supervised(work, script, env, *words):
-    """`oomph run --no-guard` of a script that may write into its kernel's log, the file `kmsg`."""
+    """Return an `oomph run --no-guard` of a script that may write into its kernel log, the file `kmsg`."""
     (work.folder / "kmsg").touch()
     run = ("run", "--run-dir=run", "--no-guard", work.write(script), *words)
     return replace(work.plain("-c", BELOW_KERNEL_LOG, *run, env=env), folder=work.folder / "run")
 
 
 def logs(ended):
-    """What each attempt wrote to stderr, TensorFlow's own lines included."""
+    """What each attempt wrote to stderr, including TensorFlow's own lines."""
     return [path.read_text() for path in sorted(ended.folder.glob("stderr/*.log"))]
 
 

@@ -42,7 +42,7 @@ ONE_OP = Path(__file__).parents[1] / "rig" / "examples" / "one_op.py"
 
 
 def link_tree(source: Path, target: Path) -> None:
-    """Real folders, and links to the files: the loader takes the folder of a link for $ORIGIN."""
+    """Create real folders with links to the files: the loader resolves $ORIGIN to the folder of a link."""
     for folder, folders, files in os.walk(source):
         folders[:] = [name for name in folders if name not in ("include", "__pycache__")]
         place = target / Path(folder).relative_to(source)
@@ -53,7 +53,7 @@ def link_tree(source: Path, target: Path) -> None:
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory, rig):
-    """A site-packages like that of `pip install tensorflow[and-cuda]`."""
+    """Create a site-packages folder like that of `pip install tensorflow[and-cuda]`."""
     found = distribution("tensorflow")
     site = tmp_path_factory.mktemp("site")
     package = Path(importlib.util.find_spec("tensorflow").origin).parent
@@ -68,7 +68,7 @@ def layout(tmp_path_factory, rig):
 
 @pytest.fixture
 def environ(layout, rig):
-    """The driver is on the loader's path, the CUDA libraries are in their wheels only."""
+    """The driver is on the loader's path, but the CUDA libraries are only in their wheels."""
     return {
         "LD_LIBRARY_PATH": rig["LD_LIBRARY_PATH"].split(os.pathsep)[0],
         "PYTHONPATH": os.pathsep.join((str(layout), str(Path(oomph.__file__).parents[1]))),

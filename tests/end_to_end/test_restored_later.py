@@ -23,7 +23,7 @@ def configure(work, units: int) -> None:
 
 @pytest.fixture
 def stopped(work):
-    """A run that has ended in its third epoch, preempted, with two checkpoints or more."""
+    """A run that was preempted in its third epoch, with at least two checkpoints."""
     configure(work, 8)
     return work.preempted("configured.py", 23)
 
@@ -34,7 +34,7 @@ def resume(work, mishap: str = "", *options: str):
 
 
 def checkpoints(ended) -> list[str]:
-    """The names of those that are there and whole."""
+    """Return the names of the intact checkpoints."""
     return sorted(path.parent.name for path in ended.folder.glob("checkpoints/**/manifest.json"))
 
 

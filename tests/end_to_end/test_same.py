@@ -16,7 +16,7 @@ TO_BE_PROBED = {"own_step", "eager_counts", "eager_unbuilt"}
 
 @pytest.fixture(scope="module")
 def trained(shared):
-    """Every case of same.py, trained plainly and under oomph: two processes for all the tests."""
+    """Every case in same.py, trained plainly and under oomph: two processes for all the tests."""
     shared.script("same.py")
     plain = shared.plain("same.py", "plain.npz")
     assert plain.returncode == 0, plain.stderr[-3000:]
@@ -40,7 +40,7 @@ def test_end_of_unknown_length_data_counts_as_a_step_as_in_keras(trained, load):
 
 
 def without_retracing(stderr: str) -> str:
-    """Older Keras makes TensorFlow warn that many models are many traces of one function; ours are told apart."""
+    """With older Keras, TensorFlow warns that many models are many traces of one function; ours are distinguished."""
     return "".join(line for line in stderr.splitlines(True) if "triggered tf.function retracing" not in line)
 
 

@@ -17,7 +17,7 @@ def plain(shared):
 
 @pytest.fixture(scope="module")
 def killed(shared, plain):
-    """The same under oomph, killed in a fit that fails later on, and in the search after it."""
+    """The same under oomph, killed in a fit that later fails, and in the search after it."""
     running = shared.start("--checkpoint-every=7", "many_fits.py", "ours.npz")
     running.wait_for(lambda: any(event.data["fit"] == 2 for event in running.journal("fit-started")))
     running.kill_at_step(50, attempt=1)
@@ -93,7 +93,7 @@ def test_end_states_of_fits_are_kept_only_while_needed(work):
     failed = work.oomph("--checkpoint-every=1000", "train.py", "--fail")
     assert failed.returncode == 3, failed.stderr[-3000:]
     count, kept_bytes = map(int, failed.stdout.split())
-    state_bytes = 3 * 4 * (64 * 256 + 256 + 256 + 1)  # weights and two slots of Adam
+    state_bytes = 3 * 4 * (64 * 256 + 256 + 256 + 1)  # weights and two Adam slots
     assert count == 20
     assert 20 * state_bytes < kept_bytes < 20 * (state_bytes + 50_000)
     assert size_of(failed.folder) > kept_bytes, "it may be gone on with"

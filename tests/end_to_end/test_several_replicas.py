@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-FIRST = 16  # steps of the first fit; the second has 32
+FIRST = 16  # steps in the first fit; the second has 32
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import re
 import pytest
 
 SIZE = 44
-"""MiB: enough for the weights, their slots and a few hundred samples."""
+"""The limit in MiB: enough for the weights, their slots and a few hundred samples."""
 
 
 @pytest.mark.slow

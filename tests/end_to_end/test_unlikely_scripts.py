@@ -23,7 +23,7 @@ NOISE = r"WARNING: All log|[IWE]\d{4} [\d:.]+ +\d+ "
 
 @pytest.fixture(scope="module")
 def errors(shared):
-    """What every error of fails.py reads like, plainly and under oomph."""
+    """The output for every error in fails.py, plainly and under oomph."""
     shared.script("fails.py")
     both = []
     for run in (shared.plain, shared.oomph):
@@ -37,7 +37,7 @@ def errors(shared):
 
 
 def comparable(text: str) -> str:
-    """Without the running numbers that TensorFlow gives to traced functions and to datasets."""
+    """Remove the running numbers that TensorFlow gives to traced functions and datasets."""
     return re.sub(r"(__inference_\w+?|Dataset\w*:|/job:\S*)_?\d+", r"\1", text)
 
 
@@ -138,7 +138,7 @@ def test_script_with_tensorflow_but_without_keras_runs_unchanged(work):
 
 @pytest.fixture(scope="module")
 def own_keras(tmp_path_factory):
-    """A copy of Keras in a folder for PYTHONPATH, of which single files can be changed."""
+    """Create a copy of Keras in a folder for PYTHONPATH, so that single files can be changed."""
     spec = importlib.util.find_spec("keras")
     folder = tmp_path_factory.mktemp("site")
     shutil.copytree(Path(spec.origin).parent, folder / "keras", copy_function=os.symlink)
@@ -146,7 +146,7 @@ def own_keras(tmp_path_factory):
 
 
 def changed(folder: Path, name: str, old: str, new: str) -> dict[Path, str]:
-    """Change one file of the copy; what has to be put back afterwards."""
+    """Change one file in the copy; return what has to be restored afterwards."""
     path = folder / "keras" / "src" / name
     text = path.read_text()
     assert old in text
@@ -191,7 +191,7 @@ def test_unfamiliar_keras_is_reported_and_runs_unguarded(work, own_keras, change
             path.write_text(text)
     assert (ours.returncode, ours.stdout) == (0, f"2 {own_keras / 'keras' / '__init__.py'}\n"), ours.stderr[-3000:]
     said = [line for line in ours.said if "unguarded" in line]
-    assert len(said) == 2  # at once, and again at the end
+    assert len(said) == 2  # immediately, and again at the end
     assert [line for line in said if missing not in line] == []
     assert [event.data["reason"] for event in ours.events("guard-failed")] == [missing]
     assert ours.events("guard-installed") == []
@@ -238,7 +238,7 @@ def test_second_oomph_is_refused_and_two_interrupts_stop_the_script(work):
     pid = running.script_pid(1)
     os.kill(running.process.pid, signal.SIGINT)
     steps = running.progress().steps
-    running.wait_for_step(steps + 5)  # it goes on
+    running.wait_for_step(steps + 5)  # the script continues
     os.kill(running.process.pid, signal.SIGINT)
     ours = running.finish(seconds=60)
     assert ours.stdout.startswith("interrupted\n")

@@ -1,4 +1,4 @@
-"""The advice of `oomph explain` for a log, for the tests of remedies."""
+"""Looks up the advice of `oomph explain` for a log, for tests of remedies."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from oomph.explain.matching.named_fault import Diagnosis
 
 
 def first(log: str) -> Diagnosis:
-    """The first diagnosis."""
+    """Return the first diagnosis."""
     (best, *_) = diagnose_log(log.encode())
     return best
 
 
 def remedies(log: str) -> list[str]:
-    """Its remedies, each with its command."""
+    """Return its remedies, each with its command."""
     return [f"{remedy.text} {remedy.command}" for remedy in first(log).remedies]
 
 
 def first_remedy(log: str) -> str:
-    """The remedy that is printed first."""
+    """Return the remedy that is printed first."""
     return remedies(log)[0]

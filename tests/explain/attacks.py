@@ -1,8 +1,8 @@
-"""Texts that a regular expression has most trouble with, made from its own grammar.
+"""Texts that are hardest for a regular expression, generated from its own grammar.
 
-A backtracking engine takes long where one text can be matched in many ways and then fails. So every repetition of a
-pattern is pumped: what leads to it once and its body very often, both of them again and again, and only what leads to
-it, with an end that nothing matches.
+A backtracking engine is slow if a text can be matched in many ways and then fails. Every repetition in a pattern is
+therefore pumped: its prefix once and its body many times, both of them repeatedly, and only the prefix, with an ending
+that nothing matches.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OF_CATEGORY = {
 
 
 def attacks(pattern: re.Pattern[Any], size: int, seed: int = 1) -> Iterator[Any]:
-    """Texts of that many letters, or bytes."""
+    """Yield texts with this many characters or bytes."""
     if isinstance(pattern.pattern, bytes):
         same = re.compile(pattern.pattern.decode("latin-1"), pattern.flags & _FLAGS)
         yield from (text.encode("latin-1", "replace") for text in attacks(same, size, seed))
@@ -60,7 +60,7 @@ def attacks(pattern: re.Pattern[Any], size: int, seed: int = 1) -> Iterator[Any]
 
 
 def sample(pattern: str, seed: int) -> str:
-    """A text that a pattern matches, but for what looks around."""
+    """Build a text that a pattern matches, ignoring lookarounds."""
     return _sample(parser.parse(pattern), random.Random(seed), 2)
 
 
@@ -73,7 +73,7 @@ def _sample(tree: Any, chance: random.Random, times: int = 1) -> str:
 
 
 def _one(kind: Any, value: Any, chance: random.Random, times: int) -> str:
-    """A short text that one node matches."""
+    """Build a short text that one node matches."""
     if kind is grammar.LITERAL:
         return chr(value)
     if kind is grammar.NOT_LITERAL:
@@ -117,7 +117,7 @@ def _holds(item: Any, letter: str) -> bool:
 
 
 def _repetitions(tree: Any, before: list[Any]) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Each repetition in a pattern, with all that leads to it."""
+    """Yield each repetition in a pattern, with everything that leads to it."""
     for number, (kind, value) in enumerate(tree):
         leading = [*before, *tree[:number]]
         if kind in _REPEATS:

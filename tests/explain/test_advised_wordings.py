@@ -1,4 +1,4 @@
-"""Wordings printed by programs, each first answered with what solves it.
+"""Wordings printed by programs, each with the solution as its first remedy.
 
 `advised_errors.txt` contains exceptions as Python prints them, `advised_lines.txt` lines from libraries and tools.
 The text after `=>` below each of them must be part of the first remedy.
@@ -16,7 +16,7 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 30, in 
 
 
 def table(name: str) -> list[tuple[str, str]]:
-    """Each wording of a file with its answer."""
+    """Yield each wording in a file with its answer."""
     blocks = (HERE / name).read_text(encoding="utf-8").strip().split("\n\n")
     return [(words, answer) for words, _, answer in (block.partition("\n=> ") for block in blocks)]
 

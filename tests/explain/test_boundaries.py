@@ -64,13 +64,13 @@ def test_no_signature_captures_part_of_a_number(fault: Fault) -> None:
 
 
 def _lines(fault: Fault) -> Iterator[str]:
-    """The real lines of a page: its example, and the comment above each signature."""
+    """Yield the real lines of a page: its example, and the comment above each signature."""
     yield from fault.example.split("\n")
     yield from re.findall(r"^# (.+)$", fault.text, re.MULTILINE)
 
 
 def _matches(signature: Signature, line: str) -> Iterator[re.Match[str]]:
-    """The line as it is, behind a number, and with more digits in front of each of its numbers."""
+    """Yield the line as it is, after a number, and with extra digits in front of each of its numbers."""
     if not signature.pattern:
         return
     pattern = re.compile(signature.pattern)
@@ -81,7 +81,7 @@ def _matches(signature: Signature, line: str) -> Iterator[re.Match[str]]:
 
 
 def _is_cut(match: re.Match[str], name: str) -> bool:
-    """Whether it begins within a number of which no other group has the whole, as a version has its parts."""
+    """True if it starts inside a number that no other group captures as a whole, as a version captures its parts."""
     start = match.start(name)
     others = (match.span(other) for other in match.groupdict() if other != name)
     return CUT.match(match.string, start) is not None and not any(first < start < last for first, last in others)

@@ -225,7 +225,7 @@ def test_consequence_is_linked_to_its_cause_across_steps() -> None:
 
 
 def readings(*values: float) -> list[str]:
-    """What a log with these readings is named, read as a file is."""
+    """Return the fault found in a log with these readings, read as a file is."""
     log = "".join(f"fold {n}/30  RSS {value:.1f} MB\n" for n, value in enumerate(values))
     return [found.name for found in diagnose(read_log(io.BytesIO(log.encode()), words=words()))]
 

@@ -12,7 +12,7 @@ LIBDEVICE = diagnose_log(b"Can't find libdevice directory ${CUDA_DIR}/nvvm/libde
 
 
 def paste(command: str, home: Path, prefix: Path) -> str:
-    """What the command prints where Python, conda and CUDA are below this prefix."""
+    """Return what the command prints if Python, conda and CUDA are under this prefix."""
     (home / "bin").mkdir(parents=True)
     python = home / "bin" / "python"
     python.write_text(f"#!/bin/sh\necho {prefix}\n")

@@ -11,7 +11,7 @@ from oomph.explain.evidence.memory import limit_in_words
 from oomph.explain.matching.named_fault import SUSPICION, Diagnosis
 
 LOG = (Path(__file__).parents[1] / "logs/crash/cpu_pool.log").read_text()
-"""6.12 MiB are asked for; 6.74 MiB are free, in two pieces."""
+"""6.12 MiB were requested; 6.74 MiB are free, in two pieces."""
 OF_CUDA = ("cuda", "gpu", "nvidia")
 
 
@@ -53,7 +53,7 @@ def test_fragmentation_advice_does_not_contradict_the_free_memory() -> None:
 
 
 def test_silent_crash_in_a_tiny_cpu_pool_is_diagnosed() -> None:
-    """With TF_CPP_MIN_LOG_LEVEL=2, TensorFlow prints nothing, and the installation used to be blamed."""
+    """With TF_CPP_MIN_LOG_LEVEL=2, TensorFlow prints nothing, and oomph used to blame the installation."""
     environ = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "0"}
     crashed = Evidence.of_exit(-11, oom_kills=0)
     first, *_ = diagnose_log(limit_in_words(environ).encode(), [crashed])

@@ -32,7 +32,7 @@ def explain(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def crafted(width: int, size: int) -> str:
-    """Lines that end with what makes a pattern look at them, after what it has most trouble with."""
+    """Lines that end with what makes a pattern examine them, after the text that it handles worst."""
     chance, lines, written = random.Random(width), [], 0
     while written < size:
         signature = chance.choice(SIGNATURES)
@@ -85,7 +85,7 @@ def test_numbers_of_any_length_do_not_crash_explain(tmp_path, digits):
     assert "no file, run or fault" in explain(many[:200]).stderr
 
 
-def test_circular_link_is_refused(tmp_path: Path):
+def test_circular_link_is_rejected(tmp_path: Path):
     (tmp_path / "log").symlink_to(tmp_path / "log")
     os.mkfifo(tmp_path / "fifo")
     assert explain(str(tmp_path / "log")).returncode not in (0, 1)

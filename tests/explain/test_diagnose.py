@@ -22,7 +22,7 @@ from oomph.explain.reading.log import read_log
 
 LOGS = Path(__file__).parents[1] / "logs"
 
-# What each real log shows, best first; every log of the folder that is not named here shows no fault.
+# What each real log shows, best first; every log in the folder that is not listed here shows no fault.
 FIRST = {
     "async_ok.log": "device-oom",
     "bias_209.log": "no-kernel-image",
@@ -93,7 +93,7 @@ def of_text(*lines: str) -> list[Evidence]:
 
 
 def names(evidence: list[Evidence]) -> list[str]:
-    """What is named, without what the same evidence would fit as well."""
+    """Return the diagnosed faults, without others that would fit the same evidence."""
     return [diagnosis.name for diagnosis in diagnose(evidence) if diagnosis.confidence > SUSPICION]
 
 
@@ -179,7 +179,7 @@ def test_allocator_notice_raises_later_out_of_memory_confidence() -> None:
     assert supported.confidence == 0.65
 
 
-# Wordings of versions and programs that none of the logs is from; the issue they were reported in.
+# Wordings from versions and programs that none of the logs comes from, with the issues that reported them.
 REPORTED = {
     # github.com/tensorflow/tensorflow/issues/14231
     "cuda_driver.cc:924] failed to allocate 1.97G (2120187392 bytes) from device: "
@@ -237,7 +237,7 @@ REPORTED = {
     "An MPI communication peer process has unexpectedly disconnected.  This": "worker-lost",
     "I executor.cc:1197] [/device:GPU:2] (DEBUG INFO) Executor start aborting (this does not indicate an error and you "
     "can ignore this message): UNKNOWN: Error invoking NCCL: unhandled cuda error": "nccl-failure",
-    # Wordings of GNU time, dash, Flyte, uv, darkflow, Kubernetes, nvidia-smi, tf.estimator and the driver
+    # Wordings from GNU time, dash, Flyte, uv, darkflow, Kubernetes, nvidia-smi, tf.estimator and the driver
     "Command terminated by signal 9": "killed",
     "./train.sh:  60: 11880 killed              python3 train.py": "killed",
     "[f8107735c673549d7acd-n0-0] terminated with exit code (137). Reason [Error]. Message: ": "killed",
@@ -318,11 +318,11 @@ def test_exit_status_alone_is_diagnosed(returncode: int, oom_kills: int | None, 
 
 
 class ResourceExhaustedError(Exception):
-    """Bears the name of TensorFlow's class."""
+    """Has the same name as TensorFlow's class."""
 
 
 class InternalError(Exception):
-    """Bears the name of TensorFlow's class."""
+    """Has the same name as TensorFlow's class."""
 
 
 OOM_MESSAGE = (
@@ -413,7 +413,7 @@ def test_diagnose_never_raises(evidence: list[Evidence]) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["a log's text", b"bytes", None, 5, ["a line"], KeyError, Evidence("log", "Killed")])
-def test_invalid_evidence_is_refused_in_one_sentence(wrong: Any) -> None:
+def test_invalid_evidence_is_rejected_with_a_one_line_error(wrong: Any) -> None:
     with pytest.raises(
         TypeError,
         match=r"expects an exception, or a list of oomph.Evidence, not (str|bytes|NoneType|int|type|Evidence);",

@@ -190,7 +190,7 @@ NO_PACKAGE = "ERROR: Could not find a version that satisfies the requirement {0}
         (NO_PACKAGE.format("tensorflow", "none"), "too new or of 32 bits"),
     ],
 )
-def test_shapes_labels_and_versions_in_the_log_decide_the_first_remedy(log: str, words: str) -> None:
+def test_first_remedy_depends_on_shapes_labels_and_versions_in_the_log(log: str, words: str) -> None:
     assert words in first_remedy(log)
 
 
@@ -253,7 +253,7 @@ def test_shapes_labels_and_versions_in_the_log_decide_the_first_remedy(log: str,
         ("InvalidArgumentError: assertion failed: [predictions must be >= 0] [Condition x >= y]", "sigmoid or softmax"),
     ],
 )
-def test_moved_names_and_missing_objects_decide_the_first_remedy(log: str, words: str) -> None:
+def test_first_remedy_depends_on_moved_names_and_missing_objects(log: str, words: str) -> None:
     assert words in first_remedy(log)
 
 
@@ -360,7 +360,7 @@ TABLE = "DataLossError: Unable to open table file out/best: Failed precondition:
         (UNFED + "defined at <ipython-input-5-0123456789ab>:3", "Restart the notebook's kernel"),
     ],
 )
-def test_numbers_and_context_of_a_line_decide_the_first_remedy(log: str, words: str) -> None:
+def test_first_remedy_depends_on_the_numbers_and_context_of_a_line(log: str, words: str) -> None:
     assert words in first_remedy(log)
 
 

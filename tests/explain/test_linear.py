@@ -25,12 +25,12 @@ from oomph.files.patterns import LazyPattern
 pytestmark = pytest.mark.alone
 
 SECONDS = 0.1
-"""For a line of 4096 letters, on a machine that does other work; a sound pattern takes a few milliseconds."""
+"""The limit for a line of 4096 characters, on a busy machine; a sound pattern takes a few milliseconds."""
 GIVEN_UP = 2.0
 
 
 class TooSlowError(Exception):
-    """A single search did not come to its end."""
+    """Raised if a single search did not finish."""
 
 
 def _stop(signum, frame):
@@ -38,13 +38,13 @@ def _stop(signum, frame):
 
 
 def slowest(pattern: re.Pattern, search) -> tuple[float, str]:
-    """CPU seconds of the worst text, and how it begins; of two tries the faster counts."""
+    """Return the CPU seconds of the worst text, and how it begins; the faster of two runs counts."""
     worst, text = 0.0, ""
     before = signal.signal(signal.SIGALRM, _stop)
     try:
         for attack in attacks(pattern, TEXT_LIMIT):
             seconds = timed(search, attack)
-            if seconds > SECONDS:  # something else may have been in the way
+            if seconds > SECONDS:  # something else may have interfered
                 seconds = min(seconds, timed(search, attack))
             if seconds > worst:
                 worst, text = seconds, attack[:80]
@@ -107,7 +107,7 @@ def test_every_pattern_of_a_module_is_applied_in_linear_time(name):
     for variable, value in vars(importlib.import_module(name)).items():
         for pattern in patterns_in(value):
             if not re.search(rf"^{variable}\b.* = ", source, re.MULTILINE):
-                continue  # it is another module's
+                continue  # it belongs to a different module
             anchored = not re.search(rf"\b{variable}\.(?:search|sub|finditer|findall|split)\(", source)
             seconds, text = slowest(pattern, pattern.match if anchored else pattern.search)
             if seconds > SECONDS:

@@ -45,7 +45,7 @@ def test_container_killed_by_yarn_is_host_oom(line: str) -> None:
     assert first(line) == "host-oom"
 
 
-# The log of github.com/tensorflow/tensorflow/issues/62963, whose reader has enough data.
+# The log from github.com/tensorflow/tensorflow/issues/62963, whose reader has enough data.
 ENDS = (
     "W tensorflow/core/framework/local_rendezvous.cc:404] Local rendezvous is aborting with status: OUT_OF_RANGE: End "
     "of sequence\n\t [[{{node IteratorGetNext}}]]\n/usr/lib/python3.12/contextlib.py:158: " + RAN_OUT

@@ -28,7 +28,7 @@ PREFIXES = [
     "| ",
     ">     ",
 ]
-# A name that needs more than the words of the log.
+# A name that requires more than the words in the log.
 NOT_WHEN_JOINED = {
     "memory-leak": "figures are compared line by line",
     "unrecognised": "the checked condition and the frame before it make one record",
@@ -37,7 +37,7 @@ NOT_WHEN_JOINED = {
 
 @cache
 def texts() -> dict[str, str]:
-    """Every example of a page, and every log of this repository, by name."""
+    """Every page example, and every log in this repository, by name."""
     examples = {fault.name: fault.example for fault in load()}
     logs = {str(path.relative_to(LOGS)): path.read_text(errors="replace") for path in sorted(LOGS.rglob("*.log"))}
     return examples | logs

@@ -1,4 +1,4 @@
-"""The real pynvml on the scripted driver of tests/rig, within the test's process and with a clock set by hand."""
+"""The real pynvml on the scripted driver from tests/rig, in the test's process and with a manually set clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RIG = Path(__file__).parents[1] / "rig"
 
 @pytest.fixture(name="driver", scope="session")
 def _driver() -> Path:
-    """The folder of the fake driver's libraries; built once per checkout."""
+    """The folder with the fake driver's libraries, which are built once per checkout."""
     built = RIG / "built"
     sources = [*RIG.glob("*.[ch]"), *RIG.glob("symbols/*"), RIG / "build.sh"]
     done = built / "done"
@@ -39,12 +39,12 @@ class Scripted:
         self.at(0)
 
     def at(self, seconds: float) -> float:
-        """Set the clock of the script."""
+        """Set the script's clock."""
         self._clock.write_text(str(seconds))
         return seconds
 
     def hide(self, *symbols: str) -> None:
-        """An older driver, without these functions."""
+        """Simulate an older driver, without these functions."""
         self._hidden.update(symbols)
 
     def __getattr__(self, symbol: str) -> Any:
@@ -55,10 +55,10 @@ class Scripted:
 
 @pytest.fixture(name="machine")
 def _machine(driver: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Scripted]:
-    """Makes a machine of a script."""
+    """Return a function that creates a machine from a script."""
 
     def start(script: str) -> Scripted:
-        # A copy is a library of its own, which has read no script yet.
+        # A copy is a separate library, which has not read a script yet.
         library = shutil.copy(driver / "libnvidia-ml.so.1", tmp_path / "libnvidia-ml.so.1")
         clock, timeline = tmp_path / "clock", tmp_path / "timeline"
         clock.write_text("0")

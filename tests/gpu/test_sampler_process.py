@@ -26,7 +26,7 @@ SOURCE = str(Path(oomph.__file__).parents[1])
 
 
 def until(look: Callable[[], object]) -> object:
-    """What there is to see, as soon as there is."""
+    """Poll, and return the result as soon as there is one."""
     end = time.monotonic() + SECONDS
     while not (seen := look()):
         assert time.monotonic() < end, "waited in vain"
@@ -36,7 +36,7 @@ def until(look: Callable[[], object]) -> object:
 
 @pytest.fixture(name="start")
 def _start(driver, tmp_path, monkeypatch) -> Iterator[Callable[..., SamplerProcess]]:
-    """Starts samplers on GPUs that follow a script, and ends them."""
+    """Start samplers on GPUs that follow a script, and stop them."""
     started: list[SamplerProcess] = []
 
     def start(script: str = "", run_dir: Path = tmp_path, pid: int | None = None) -> SamplerProcess:

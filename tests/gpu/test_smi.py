@@ -36,7 +36,7 @@ ONE = {"index": 0, "uuid": "GPU-1", "name": "NVIDIA A, B", "memory.used": 512, "
 
 @pytest.fixture(name="says")
 def _says(tmp_path, monkeypatch):
-    """Puts a stand-in for nvidia-smi in the way, and returns how often it was called."""
+    """Put a stand-in for nvidia-smi on the path, and return how often it was called."""
 
     def install(answers, refused=(), code=0):
         program, log = tmp_path / "nvidia-smi", tmp_path / "log"
@@ -76,7 +76,7 @@ def test_refused_field_is_queried_by_its_older_name_or_dropped(says):
     before = asked()
     assert before == 1 + len(refused)
     smi.read(10)
-    assert asked() == before + 1  # what is refused is not asked again
+    assert asked() == before + 1  # a refused field is not queried again
 
 
 def test_gpus_stay_listed_between_nvidia_smi_polls(says):

@@ -1,4 +1,4 @@
-"""Strategies: what may stand where a program of ours expects something it has written itself."""
+"""Strategies: the input that a program of ours may find where it expects something that it wrote itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 VICTIM = "victim"
-"""The name of a file outside of what is read, which nobody may write to."""
+"""The name of a file outside the input, which nobody may write to."""
 _WORDS = (
     "", ".", "..", "/", "../victim", "../outside/victim", "/dev/zero", "a/b", "\x00", "\x1b[2J\x1b]0;x\x07", "\ud800",
     "nan", "-1", "%s%n", "{0.__class__}", "1" * 5000, "x" * 3000, "\u202e", "finished", "exact", "restart",
@@ -27,18 +27,18 @@ odd = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=8), inner, max_size=4)),
     max_leaves=6,
 )
-"""Any value that JSON can hold, the troublesome ones above all."""
+"""Any value that JSON can represent, especially the troublesome ones."""
 nested = st.sampled_from((2, 50, 3000, 100_000)).map(lambda depth: "[" * depth + "]" * depth)
 
 
 def as_text(document: Any) -> str:
-    """JSON, with the numbers that Python's parser takes although the standard does not know them."""
+    """JSON, including numbers that Python's parser accepts although the standard does not define them."""
     return json.dumps(document, ensure_ascii=True)
 
 
 @st.composite
 def damaged(draw: st.DrawFn, document: Any) -> Any:
-    """A copy in which up to three values are something else, are gone, or are new."""
+    """A copy in which up to three values are changed, removed or added."""
     changed = [copy.deepcopy(document)]
     for _ in range(draw(st.integers(1, 3))):
         container, key = draw(st.sampled_from(list(_places(changed))))
@@ -54,7 +54,7 @@ def damaged(draw: st.DrawFn, document: Any) -> Any:
 
 @st.composite
 def damaged_bytes(draw: st.DrawFn, content: bytes) -> bytes:
-    """The content cut off, with some bytes changed, or with others put in."""
+    """The contents truncated, with some bytes changed, or with others inserted."""
     changed = bytearray(content)
     for _ in range(draw(st.integers(1, 4))):
         place = draw(st.integers(0, max(len(changed) - 1, 0)))
@@ -74,7 +74,7 @@ def damaged_bytes(draw: st.DrawFn, content: bytes) -> bytes:
 
 @st.composite
 def damaged_lines(draw: st.DrawFn, lines: Sequence[str]) -> bytes:
-    """JSON lines of which one or two are damaged, as documents or as bytes, or are in another order."""
+    """JSON lines of which one or two are damaged, as documents or as bytes, or which are reordered."""
     changed = [line.encode() for line in lines]
     for _ in range(draw(st.integers(1, 2))):
         number = draw(st.integers(0, len(changed) - 1))

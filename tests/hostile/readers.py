@@ -1,4 +1,4 @@
-"""Everything of oomph's that reads what somebody else may have written, each with a whole file that it reads."""
+"""Every reader of files that somebody else may have written, each with an intact file that it reads."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ from oomph.script.kept_micro_batches import MicroBatches, Start
 DATA = Path(__file__).parent
 RUN = DATA / "run"
 WHOLE = {path.relative_to(RUN).as_posix(): path.read_bytes() for path in RUN.rglob("*") if path.is_file()}
-"""A run that ran out of memory, was killed, and went on, as it lies on the disk."""
+"""A run on disk that ran out of memory, was killed, and continued."""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """One reader: the file that it reads, damaged copies of that, and how it is called."""
+    """A reader: the file that it reads, damaged copies of it, and how to call it."""
 
     name: str
     file: str
-    """Below the folder."""
+    """The path, relative to the folder."""
     contents: st.SearchStrategy[bytes]
     read: Callable[[Path], Any]
     refuses: tuple[type[Exception], ...] = ()
-    """What it may raise, by its own words."""
+    """The exceptions that it is documented to raise."""
 
 
 def _journal(run: Path) -> None:
@@ -75,7 +75,7 @@ def _journal(run: Path) -> None:
     for line in account(summary, str(run), "again"):
         str(line)
     _story(events)
-    _story([event._replace(attempt=event.attempt - 1) for event in events if event.name != "resumed"])  # from 0
+    _story([event._replace(attempt=event.attempt - 1) for event in events if event.name != "resumed"])  # counted from 0
     found = decisions.replay(events)
     decisions.as_text(found, "run")
     as_text(decisions.as_document(found))
@@ -147,7 +147,7 @@ def _created(run: Path) -> None:
 
 
 def _checkpoint(folder: Path) -> None:
-    seal(folder)  # whoever forges a checkpoint writes its checksums too
+    seal(folder)  # whoever forges a checkpoint also writes its checksums
     with contextlib.suppress(OomphError):
         read_manifest(folder)
     with contextlib.suppress(OomphError):
@@ -190,12 +190,12 @@ def _lines(name: str) -> st.SearchStrategy[bytes]:
 
 
 def readers(library: bytes, cache: bytes, pages: list[str], checkpoint: dict[str, str]) -> list[Reader]:
-    """All of them.
+    """Return all readers.
 
     Args:
         library: a shared library.
         cache: an ld.so.cache.
-        pages: of the catalogue.
+        pages: the pages of the catalogue.
         checkpoint: the text files of a checkpoint.
     """
     journal, early = "journal/2-0-script.jsonl", "journal/1-0-supervisor.jsonl"

@@ -27,10 +27,13 @@ from oomph.journal.event import event_of
 
 FEW, MANY = 40, 10_000
 MOST_SECONDS = 5.0
-"""For one example, on a machine that does other things."""
+"""The limit for one example, on a busy machine."""
 MOST_GROWTH_KIB = 32_000
-"""For one example. Hypothesis keeps what it has tried, hundreds of MiB after ten thousand examples, so the process as a
-whole says nothing about the reader."""
+"""For one example.
+
+Hypothesis keeps the examples that it has tried, which take hundreds of MiB after ten thousand of them, so the memory of
+the whole process says nothing about the reader.
+"""
 
 _META = {
     "site": "train.py:8", "guard": "exact", "random": {"python": [3, [*range(624), 0], None]}, "taken": 4, "draws": [1],
@@ -69,7 +72,7 @@ def _checkpoint(folder) -> dict[str, str]:
 
 @pytest.fixture(scope="module", name="place")
 def _place(tmp_path_factory):
-    """A folder with the run and whatever else is read, beside a file that nobody may touch."""
+    """Create a folder with the run and everything else that is read, next to a file that must not be touched."""
     folder = tmp_path_factory.mktemp("place")
     (folder / VICTIM).write_text("whole")
     (folder / "outside").mkdir()
@@ -95,13 +98,13 @@ def _all_readers(tmp_path_factory):
 
 
 def forget_the_peak() -> int:
-    """Start to measure the peak anew; what is resident now, in KiB (proc(5): clear_refs)."""
+    """Start a new measurement of the peak; return the current resident size in KiB (proc(5): clear_refs)."""
     Path("/proc/self/clear_refs").write_text("5")
     return peak_memory()
 
 
 def peak_memory() -> int:
-    """The most that was resident since, in KiB."""
+    """Return the peak resident size since then, in KiB."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
     return int(found[1])
@@ -140,13 +143,13 @@ def attack(reader, place, monkeypatch, examples: int) -> None:
         began = time.monotonic()
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SyntaxWarning)  # Python's, of the forged build_info.py
+                warnings.simplefilter("ignore", SyntaxWarning)  # Python's, for the forged build_info.py
                 reader.read(_folder(reader, folder))
         except reader.refuses:
-            pass  # by a sentence of ours: the verb prints it
+            pass  # with one of our own messages: the verb prints it
         worst = max(worst, time.monotonic() - began)
         most = max(most, peak_memory() - before)
-        touched.update(watch.seen())  # in time: the kernel keeps some thousands
+        touched.update(watch.seen())  # in time: the kernel keeps several thousand
 
     try:
         read()
@@ -162,14 +165,14 @@ def _folder(reader, run):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_reader_accepts_or_refuses_any_input(name, all_readers, place, monkeypatch):
+def test_reader_accepts_or_rejects_any_input(name, all_readers, place, monkeypatch):
     attack(all_readers[name], place, monkeypatch, FEW)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", NAMES)
-def test_reader_accepts_or_refuses_ten_thousand_inputs(name, all_readers, place, monkeypatch):
+def test_reader_accepts_or_rejects_ten_thousand_inputs(name, all_readers, place, monkeypatch):
     attack(all_readers[name], place, monkeypatch, MANY)
 
 

@@ -1,4 +1,4 @@
-"""A watch of the file system: what was made, changed, moved or removed in some folders (inotify(7))."""
+"""A file system watch: what was created, changed, moved or removed in some folders (inotify(7))."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHANGES = 0x2 | 0x4 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
 
 
 class Watch:
-    """From its beginning on, until it is closed."""
+    """Watches from its creation until it is closed."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
         self._fd = _LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -26,7 +26,7 @@ class Watch:
             self._names[number] = folder
 
     def seen(self) -> set[str]:
-        """The paths of what has changed since the last call."""
+        """Return the paths that have changed since the last call."""
         found = set()
         while True:
             try:

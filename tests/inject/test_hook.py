@@ -32,7 +32,7 @@ def fake_keras(tmp_path: Path) -> Path:
 
 
 def _stand_in(fake_keras: Path, body: str) -> str:
-    """A script that puts a stand-in for oomph.hooks.intercept in place before it imports Keras."""
+    """Return a script that installs a stand-in for oomph.hooks.intercept before it imports Keras."""
     return (
         "import sys, types\n"
         "name = 'oomph.hooks.intercept'\n"

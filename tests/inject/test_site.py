@@ -126,7 +126,7 @@ def test_sitecustomize_uses_only_syntax_that_old_pythons_support():
 
 
 def _interrupted_while_oomph_starts(folder: Path, before: str = "pass") -> subprocess.CompletedProcess[str]:
-    """`before` says what the parent does about SIGINT before it becomes the Python of the script."""
+    """`before` determines how the parent handles SIGINT before it becomes the script's Python."""
     package = folder / "oomph"
     site = package / "inject" / "site"
     shutil.copytree(Path(oomph.__file__).parent / "inject" / "site", site)

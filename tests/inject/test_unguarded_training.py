@@ -23,7 +23,7 @@ print([trainer().{method}() for _ in range(3)], trainer.__dict__["{method}"] is 
 
 
 def stand_in(folder: Path, module: str, owner: str, method: str) -> str:
-    """An installed package of that name; returns the script that trains with it twice."""
+    """Install a package with that name; return the script that trains with it twice."""
     path = folder / "site-packages" / Path(*module.split(".")).with_suffix(".py")
     path.parent.mkdir(parents=True, exist_ok=True)
     for parent in path.relative_to(folder / "site-packages").parents:

@@ -1,4 +1,4 @@
-"""The fake NVML of tests/rig, for tests of what the monitor makes of it."""
+"""The fake NVML from tests/rig, for tests of how the monitor handles it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RIG = Path(__file__).parents[1] / "rig"
 
 @pytest.fixture(scope="session")
 def fake_nvml() -> Path:
-    """The folder of the fake libnvidia-ml.so.1; built once per checkout."""
+    """The folder with the fake libnvidia-ml.so.1, which is built once per checkout."""
     built = RIG / "built"
     sources = [*RIG.glob("*.[ch]"), *RIG.glob("symbols/*"), RIG / "build.sh"]
     done = built / "done"

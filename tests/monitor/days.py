@@ -1,4 +1,4 @@
-"""Synthetic samples of machines that train: noisy as real ones, the same for the same seed."""
+"""Synthetic samples of training machines: as noisy as real ones, and identical for the same seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _IDLE = 0x1
 
 @dataclass
 class Day:
-    """Eight GPUs that train: a pool taken at start, the power cap reached, a validation after each epoch."""
+    """Samples of eight GPUs that train.
+
+    A pool is claimed at the start, the power cap is reached, and validation follows each epoch.
+    """
 
     gpus: int = 8
     seed: int = 1
@@ -26,7 +29,7 @@ class Day:
     idle: bool = False
     training: bool = True
     notebook: bool = False
-    """Whether another kernel of the same user, which holds little, comes and goes."""
+    """True if another kernel of the same user, which holds little memory, comes and goes."""
 
     def samples(self, seconds: int, begin: float = START) -> Iterator[Sample]:
         random = Random(self.seed)
@@ -140,5 +143,5 @@ def _gpu(
 
 
 def _reasons(random: Random) -> int:
-    """The power cap most of the time, and HW slowdown for a moment when clocks change."""
+    """The power cap most of the time, and HW slowdown briefly when clocks change."""
     return (_POWER_CAP if random.random() < 0.8 else 0) | (_HW_SLOWDOWN if random.random() < 0.002 else 0)

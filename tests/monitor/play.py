@@ -1,6 +1,7 @@
 """Plays a script of the fake NVML through the monitor, a second at each tick, without sleeping.
 
-python play.py CLOCK SECONDS OWN_PID: prints each finding as JSON, with the second of its tick; then what a tick took.
+python play.py CLOCK SECONDS OWN_PID: prints each finding as JSON, with the second of its tick, and then how long a tick
+took.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def main(clock: str, seconds: int, own: int) -> None:
     watch = gpu_watch.GpuWatch(GpuThread(Gpus()), KernelLog(Path("/nowhere")))
     sampling = Sampling(watch, nothing, nothing, board, store)  # type: ignore[arg-type]
     begin = time.process_time()
-    gpu_watch._PATIENCE_SECONDS = 60.0  # the start of NVML is no part of the script
+    gpu_watch._PATIENCE_SECONDS = 60.0  # starting NVML is not part of the script
     for second in range(seconds):
         os.pwrite(file, f"{second:<12}".encode(), 0)
         for finding in sampling.take(float(second), START + second).told:
@@ -42,4 +43,4 @@ def main(clock: str, seconds: int, own: int) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
-    os._exit(0)  # a call that hangs must not keep it
+    os._exit(0)  # a hanging call must not keep the process alive

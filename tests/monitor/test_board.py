@@ -28,7 +28,7 @@ def test_board_returns_only_written_values(tmp_path):
     assert reader.read()[0] == {"steps_total": 12}
 
 
-def test_board_refuses_non_training_metrics(tmp_path):
+def test_board_rejects_non_training_metrics(tmp_path):
     with pytest.raises(KeyError):
         TrainingBoard(tmp_path).write("power_watts", 1)
 

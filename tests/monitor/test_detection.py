@@ -32,7 +32,7 @@ def test_finding_is_reported_again_after_ten_minutes_of_absence():
 
 
 def changes(find, seconds: Iterable[float], every: float = 1.0) -> list[tuple[float, str, FindingEnded | None]]:
-    """(second, what, its end) of everything that changes."""
+    """Return (second, finding, end of the finding) for everything that changes."""
     detection, seen = Detection([detector(find, every)]), []
     for second in seconds:
         found = detection.take(Sample(float(second)))
@@ -46,7 +46,7 @@ def over(until: float, seconds: float) -> FindingEnded:
 
 
 def while_(*spans: tuple[int, int]):
-    """A detector that makes its finding in these seconds."""
+    """Return a detector that reports its finding during these seconds."""
     return lambda window: [finding()] if any(a <= window.newest.time < b for a, b in spans) else []
 
 

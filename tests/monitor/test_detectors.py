@@ -33,12 +33,12 @@ LOGS = Path(__file__).resolve().parents[1] / "logs"
 
 
 def gpu(index: int = 0, processes: tuple[GpuProcess, ...] | None = (OWN,), **values: float) -> GpuSample:
-    """A GPU that trains, apart from some values."""
+    """Return a GPU that trains, except for some values."""
     return GpuSample(index, f"GPU-{index}", "H100", BUSY | values, processes)
 
 
 def found(samples: Iterable[Sample]) -> list[Finding]:
-    """What is told of some samples."""
+    """Return the findings for some samples."""
     detection = Detection()
     told = [finding for sample in samples for finding in detection.take(sample).told]
     assert {finding.fault for finding in told} <= {fault for detector in DETECTORS for fault in detector.faults}
@@ -46,7 +46,7 @@ def found(samples: Iterable[Sample]) -> list[Finding]:
 
 
 def every_second(make: Callable[[int], Any], seconds: int = 120) -> list[Sample]:
-    """A sample for each second: `make` gives the GPU, or the parts of the sample as a dict."""
+    """Return a sample for each second: `make` returns the GPU, or the parts of the sample as a dict."""
     made = ((second, make(second)) for second in range(seconds))
     return [
         Sample(START + second, **part) if isinstance(part, dict) else Sample(START + second, (part,))
@@ -96,8 +96,8 @@ def test_tensorflow_allocator_statistics_override_the_driver() -> None:
             )
         )
 
-    assert at(lambda second: 40) == []  # NVML's "used" climbs, which is TensorFlow's pool
-    assert at(lambda second: 73.5) == []  # full, and stays so
+    assert at(lambda second: 40) == []  # NVML's "used" value rises, but it is TensorFlow's pool
+    assert at(lambda second: 73.5) == []  # full, and remains so
     assert at(lambda second: 21 if second < 100 else 73.5) == []  # the first step
     [finding] = at(lambda second: 60 + second / 50)
     assert (finding.fault, finding.subject) == ("device-oom", "TensorFlow's memory")
@@ -155,7 +155,7 @@ def test_temperature_is_judged_by_the_gpu_limits() -> None:
             found(every_second(lambda second: gpu(temperature_celsius=celsius if second > 9 else 60, **limits)))
         )
 
-    assert at(95) == []  # it reports no limit
+    assert at(95) == []  # it does not report a limit
     assert at(85, temperature_slowdown_celsius=89.0) == []
     assert at(89, temperature_slowdown_celsius=89.0) == [("thermal-throttle", "temperature")]
     limits = {"temperature_slowdown_celsius": 89.0, "temperature_shutdown_celsius": 94.0}
@@ -339,7 +339,7 @@ def test_oomph_run_is_suggested_only_if_it_is_not_in_use(make: Callable[[], list
 
 def test_tracing_validation_and_slow_steps_are_not_reported_as_a_hang() -> None:
     assert _standing(cores=1.0) == []  # tracing, compiling, reading
-    assert _standing(use=0.5) == []  # validating
+    assert _standing(use=0.5) == []  # validation
     assert _standing(step_seconds_total=1800.0) == []  # its steps take half a minute each
 
     def over(second: int) -> dict[str, Any]:  # a notebook after its fit

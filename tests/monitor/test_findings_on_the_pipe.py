@@ -128,7 +128,7 @@ def test_parent_counts_as_gone_once_its_process_id_changes(ends):
 
 
 class Writer(Child):
-    """A sampler that writes what the test gives it."""
+    """A sampler that writes what the test specifies."""
 
     def __init__(self) -> None:
         self._output, self._line, self.pending = None, b"", b""
@@ -147,7 +147,7 @@ class Writer(Child):
 
 
 class Sampler(SamplerProcess):
-    """The parent's end, with a sampler that writes what the test gives it."""
+    """The parent's end, with a sampler that writes what the test specifies."""
 
     def __init__(self) -> None:
         self.problem, self._last, self._closed, self._process = "", [], False, Writer()

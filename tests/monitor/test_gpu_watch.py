@@ -17,7 +17,7 @@ SECONDS = 20
 
 
 class Source:
-    """Two GPUs; `hold` keeps the next reading in a call about one of them."""
+    """Two GPUs; `hold` blocks the next reading in a query of one of them."""
 
     def __init__(self) -> None:
         self.asking = self.problem = ""
@@ -60,7 +60,7 @@ def _source():
 
 
 class Log(KernelLog):
-    """A kernel that logs what the test says."""
+    """A kernel log whose contents the test specifies."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -19,7 +19,7 @@ TOTAL = 64.0 * GIB
 
 
 def host(minutes: int, held: Callable[[float], float], total: float = TOTAL) -> list[Sample]:
-    """A reading every five seconds; `held` is given minutes and returns MiB."""
+    """Yield a reading every five seconds; `held` maps minutes to MiB."""
     rng, samples = Random(1), []
     for time in range(0, minutes * 60, 5):
         used = (4000 + held(time / 60) + rng.gauss(0, 5)) * MIB
@@ -97,7 +97,7 @@ def test_notice_is_reported_again_when_it_becomes_a_leak():
 
 
 def planned(samples: list[Sample], minutes: float) -> list[Sample]:
-    """The same, of a fit that takes so many minutes in all, a step a second."""
+    """Yield the same for a fit that takes this many minutes in total, with one step a second."""
     return [
         replace(
             sample,

@@ -92,7 +92,7 @@ def test_noisy_growth_is_not_mistaken_for_stopped_growth():
     assert not growth._has_just_stopped(flat, found)
 
 
-def test_floor_of_a_noisy_part_is_placed_at_its_first_quarter():
+def test_floor_of_a_noisy_part_lies_at_its_first_quarter():
     rng = Random(3)
     part = [(float(place), rng.gauss(0, MIB)) for place in range(100)]
     assert growth._floor(part)[0] == 25.0
@@ -101,7 +101,7 @@ def test_floor_of_a_noisy_part_is_placed_at_its_first_quarter():
 def test_series_that_levels_off_is_not_judged_by_its_second_half_alone():
     healthy = series([30 * math.log1p(n) for n in range(80)])
     assert steady_growth(healthy, GATES) is None
-    assert growth._over_all(healthy[-20:], GATES).goes_on  # alone, it would pass
+    assert growth._over_all(healthy[-20:], GATES).goes_on  # would pass on its own
 
 
 def test_renewed_sawtooth_rise_is_not_growth(monkeypatch):

@@ -29,7 +29,7 @@ def window(baselines: Iterable[Baseline], training: dict[str, float]) -> Window:
 
 
 def epochs(held: Callable[[int], float], number: int = 40, process: int = 1, begin: int = 0) -> list[Baseline]:
-    """The ends of epochs of a fit, each of a minute and 100 steps."""
+    """Return the epoch ends of a fit, each after a minute and 100 steps."""
     return [
         Baseline(begin + 100 * epoch, (100 + held(epoch)) * MIB, epoch, 60.0 * (begin / 100 + epoch), process)
         for epoch in range(1, number + 1)
@@ -74,12 +74,12 @@ def test_possible_buffer_reaching_the_limit_in_this_training_run_is_a_notice():
     assert find(epochs(lambda epoch: 12.0 * epoch), epochs=80.0) == []
 
 
-def test_buffer_that_fills_up_for_half_of_the_training_is_not_a_leak():
+def test_buffer_that_fills_up_over_half_of_the_training_run_is_not_a_leak():
     filling = epochs(lambda epoch: 6.0 * min(epoch, 50), number=100)
     assert not any(find(filling[:number], epochs=100.0) for number in range(1, 101))
 
 
-def test_growth_for_most_of_the_training_is_a_leak():
+def test_growth_over_most_of_the_training_run_is_a_leak():
     growing = epochs(lambda epoch: 3.0 * epoch, number=91)
     assert [found.kind for found in find(growing, epochs=100.0)] == [""]
     assert find(growing[:88], epochs=100.0) == []
@@ -162,7 +162,7 @@ def test_second_fit_is_judged_on_its_own():
 
 
 def within(held: Callable[[float], float], minutes: int) -> list[Baseline]:
-    """Baselines from within one epoch: one every ten seconds and 200 steps."""
+    """Return baselines within one epoch: one every ten seconds and 200 steps."""
     times = range(0, minutes * 60, 10)
     return [Baseline(20 * time, (100 + held(time / 60)) * MIB, 0, float(time), 1) for time in times]
 
@@ -188,7 +188,7 @@ def test_small_growth_in_training_of_unknown_length_is_only_a_possible_buffer(mo
     assert [found.kind for found in find(filling, epochs=1.0)] == [""]
 
 
-def test_known_epoch_length_decides_whether_growth_within_it_is_a_leak():
+def test_known_epoch_length_determines_whether_growth_within_it_is_a_leak():
     growing = within(lambda minute: 0.5 * minute, 100)
     assert [found.kind for found in find(growing, epochs=1.0, steps_per_epoch=20.0 * 6300)] == [""]
     assert find(growing, epochs=1.0, steps_per_epoch=20.0 * 9000) == []
@@ -217,7 +217,7 @@ def test_growth_continuing_into_a_second_long_epoch_is_a_leak():
 
 
 def fits_of(values: list[float], seconds: Callable[[int], float] = lambda _: 60.0) -> Series:
-    """The fits of one epoch of 100 steps that hold so many MiB each."""
+    """Return fits of one 100-step epoch each, which hold this many MiB."""
     times = list(accumulate(seconds(number) for number in range(len(values))))
     ends = [Baseline(100 * n + 100, value * MIB, 1, times[n], 1) for n, value in enumerate(values)]
     window = Window()

@@ -35,7 +35,7 @@ def test_recordings_cover_both_leaks_and_healthy_training_runs():
 
 
 def shares(name: str, each: int) -> tuple[float, float]:
-    """The shares of false alarms and of leaks that are found."""
+    """Return the shares of false alarms and of detected leaks."""
     verdicts = [leaks.judge(series) for series in leaks.generated(leaks.SETS[name], each, seed=1)]
     found, healthy = ([v.alarm is not None for v in verdicts if v.leak is kind] for kind in (True, False))
     return sum(healthy) / len(healthy), sum(found) / len(found)

@@ -17,11 +17,11 @@ KINDS = {
     "a notebook after its fit, and another that comes and goes": {"training": False, "notebook": True},
     "an idle night with the kernel alive": {"idle": True, "training": False, "notebook": True},
 }
-"""The counters of the driver creep in all of them: corrected errors, PCIe replays, energy."""
+"""Some of the driver's counters always creep up: corrected errors, PCIe replays, energy."""
 
 
 def _life(seconds: int, gpus: int) -> Iterator[Sample]:
-    """Each kind for so long, one after the other."""
+    """Yield each kind for this long, one after the other."""
     for number, kind in enumerate(KINDS.values()):
         yield from Day(gpus=gpus, seed=number, **kind).samples(seconds, START + number * seconds)
 

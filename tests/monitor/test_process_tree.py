@@ -1,4 +1,4 @@
-"""The script's processes: who owns them, their total usage, and that exited ones still count as read."""
+"""The script's processes: who owns them, their total usage, and that the bytes read by exited ones still count."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
 
 
 class Proc:
-    """A made-up /proc."""
+    """A fake /proc."""
 
     def __init__(self, folder) -> None:
         self.folder = folder
@@ -110,7 +110,7 @@ def test_real_child_process_is_found_with_its_memory():
     words = "print(flush=True); input()"
     child = subprocess.Popen([sys.executable, "-IS", "-c", words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        child.stdout.readline()  # it runs
+        child.stdout.readline()  # running
         tree = ProcessTree(0, os.getpid())
         values = tree.read(time.monotonic())
         assert child.pid in tree.pids

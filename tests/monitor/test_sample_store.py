@@ -46,7 +46,7 @@ FULL = Sample(
 
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is tested here does not depend on when the disk has it."""
+    """These tests do not depend on when the data reaches the disk."""
     for name in ("fsync", "fdatasync"):
         monkeypatch.setattr(os, name, lambda fd: None)
 
@@ -114,11 +114,11 @@ def test_reader_started_before_a_compression_misses_no_samples(tmp_path: Path) -
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """Raised at the point where the process would be killed."""
 
 
 def _dies_at(moment: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
-    """Ends the writer at its `moment`-th call of the system that changes a file, before or halfway through it."""
+    """Stop the writer at its `moment`-th system call that changes a file, before or halfway through it."""
     calls = itertools.count()
     died = False
 
@@ -194,7 +194,7 @@ while True:
 
 
 def _killed_after(seconds: float, run_dir: Path, begin: int) -> int:
-    """How many samples a writer has reported as kept when SIGKILL ends it."""
+    """Return how many samples a writer has reported as kept by the time SIGKILL ends it."""
     writer = subprocess.Popen(
         [sys.executable, "-c", _WRITER, os.fspath(run_dir), str(begin)], stdout=subprocess.PIPE, text=True
     )

@@ -94,7 +94,7 @@ def test_sample_includes_store_and_detector_problems(sampling):
 
 
 class Clock:
-    """A clock that only waiting and working move."""
+    """A clock that only waiting and working advance."""
 
     def __init__(self, monkeypatch) -> None:
         self.now = 100.0
@@ -109,7 +109,7 @@ class Clock:
 
     def wait(self, seconds: float) -> None:
         assert 0 < seconds <= 1
-        self.now += seconds + 0.003  # a wait always ends a little late
+        self.now += seconds + 0.003  # a wait always ends slightly late
 
 
 def test_ticks_do_not_drift(monkeypatch):
@@ -122,7 +122,7 @@ def test_ticks_do_not_drift(monkeypatch):
     assert ticks[-1] == pytest.approx(100 + 999 + 0.003)
 
 
-def test_missed_ticks_are_not_made_up(monkeypatch):
+def test_missed_ticks_are_skipped(monkeypatch):
     clock, ticks = Clock(monkeypatch), []
     for now in sampler._ticks(clock):
         ticks.append(round(now))
@@ -152,6 +152,6 @@ def test_findings_and_problems_are_sent_until_the_parent_is_gone(sampling):
     os.close(read_fd)
     stop.clear()
     parent.tell(FindingChanges((FINDING,)))
-    sampler._sample(Once(), parent, stop)  # returns, since nobody listens
+    sampler._sample(Once(), parent, stop)  # returns, since nobody is listening
     assert len(sampling.store.kept) == 1
     os.close(write_fd)

@@ -30,14 +30,14 @@ at 0 * pcie_width 16
 proc 0 {OWN}
 proc 1 {OWN}
 """
-"""Two GPUs that train: TensorFlow's pool is taken, and the power cap holds the clock."""
+"""Two GPUs that train: TensorFlow's pool is allocated, and the power cap limits the clock."""
 
 Play = Callable[..., list[dict[str, Any]]]
 
 
 @pytest.fixture
 def play(fake_nvml: Path, tmp_path: Path) -> Play:
-    """Plays the machine with what happens on it; returns the findings."""
+    """Play the machine with this event; return the findings."""
 
     def played(script: str, seconds: int = 45) -> list[dict[str, Any]]:
         (tmp_path / "script").write_text(script if "set gpus" in script else MACHINE + script)
@@ -76,7 +76,7 @@ FAULTS = {
     ),
     "NVML blocks": ("at 20 0 hang 1", "driver-silent", "", 20, "the driver is not responding: no answer for"),
 }  # fmt: skip
-"""What happens on GPU 0, the page, the kind, since when, and a part of the message."""
+"""What happens on GPU 0, the page, the kind, when it starts, and part of the message."""
 
 
 @pytest.mark.parametrize("name", FAULTS)

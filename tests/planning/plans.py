@@ -1,4 +1,4 @@
-"""A plan for the tests, with everything in it; the sizes are round, not those of a network."""
+"""A plan for the tests that contains everything; its sizes are round numbers, not those of a real network."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_batches_beyond_the_maximum_are_not_tried() -> None:
 
 
 def order(wanted: tuple[int, ...], fits: int, known_to: float, limit: int = 1000) -> tuple[list[int], int | None]:
-    """The sizes that run on a GPU that holds `fits` samples, of a step whose bound is `known_to` times too high."""
+    """Return the sizes that run on a GPU with room for `fits` samples, if the bound is `known_to` times too high."""
     ran: list[int] = []
     ran_out: int | None = None
 
@@ -81,7 +81,7 @@ def test_compiled_step_runs_the_largest_requested_size_first_if_it_should_fit() 
     assert sizes_wanted(True, [1], True) == (1,)
 
 
-def test_sizes_are_not_started_without_enough_time_left() -> None:
+def test_sizes_are_not_tried_without_enough_time_left() -> None:
     assert can_run_more(60, 60)
     assert not can_run_more(100, 90)
 
@@ -147,6 +147,6 @@ def test_compilation_stops_after_three_sizes_or_without_a_limit() -> None:
     assert next_size([32], [32], each_ten, 5) is None
 
 
-def test_further_size_is_compiled_only_if_time_allows() -> None:
+def test_another_size_is_compiled_only_if_time_allows() -> None:
     assert can_compile_more(ENOUGH_SECONDS / 2, ENOUGH_SECONDS / 2)
     assert not can_compile_more(ENOUGH_SECONDS / 2, ENOUGH_SECONDS / 2 + 1)

@@ -32,7 +32,7 @@ print(json.dumps(seen))
 
 
 def requests() -> list[int]:
-    """The same requests, to the model."""
+    """Run the same requests on the model."""
     allocator, chance, live, seen = Allocator(), random.Random(3), [], []
     for _ in range(120):
         if live and chance.random() < 0.45:

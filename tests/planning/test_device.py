@@ -45,7 +45,7 @@ def test_gpu_name_or_memory_size_can_be_given_without_a_gpu():
     assert said == []
 
 
-def test_auto_is_refused_without_a_gpu_and_no_device_is_assumed(tmp_path):
+def test_auto_is_rejected_without_a_gpu_and_no_device_is_assumed(tmp_path):
     assert asked(None, CUDA_VISIBLE_DEVICES="-1") == (None, [])
     with pytest.raises(UsageError, match="found no NVIDIA GPU here"):
         asked("auto", CUDA_VISIBLE_DEVICES="")
@@ -150,7 +150,7 @@ def test_loosely_written_gpu_name_is_recognised(text, name, gib):
         ("RTX 4090 48GB", "GeForce RTX 4090 has 24 GiB, not 48"),
     ],
 )
-def test_unknown_or_ambiguous_gpu_name_is_refused_in_one_sentence(text, said):
+def test_unknown_or_ambiguous_gpu_name_is_rejected_with_a_one_line_error(text, said):
     with pytest.raises(UsageError, match=said):
         find_gpu(text)
 

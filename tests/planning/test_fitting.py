@@ -44,7 +44,7 @@ def test_room_for_xla_does_not_outweigh_a_doubt() -> None:
     assert FittingVerdict(CARD, True, held=GIB).fits(small) is Fitting.UNKNOWN
 
 
-def test_yes_without_compiling_states_the_margin_for_xla() -> None:
+def test_positive_verdict_without_compiling_states_the_margin_for_xla() -> None:
     verdict = FittingVerdict(CARD, True, 0)
     peaks = {32: Interval(GIB // 8, GIB // 5, GIB // 4), 512: Interval(2 * GIB, 3 * GIB, 4 * GIB)}
     said = notes(verdict, (), [Estimate(size, peak, verdict.fits(peak)) for size, peak in peaks.items()])
@@ -100,7 +100,7 @@ def test_notes_mention_xla_and_count_unknown_sizes() -> None:
     assert said[-1] == "2 more sizes are unknown or assumed."
 
 
-def test_doubt_prevents_a_yes() -> None:
+def test_doubt_prevents_a_positive_verdict() -> None:
     device = Device("a GPU", 1 << 34, 1 << 34)
     small = Interval(1 << 20, 1 << 21, 1 << 22)
     assert FittingVerdict(device, is_xla=False, held=0).fits(small) is Fitting.YES
@@ -109,7 +109,7 @@ def test_doubt_prevents_a_yes() -> None:
     assert not doubtful.can_say_yes
 
 
-def test_compiled_step_may_get_a_definite_yes() -> None:
+def test_compiled_step_may_get_a_definite_positive_verdict() -> None:
     compiled = FittingVerdict(CARD, True, 0, compiled=("XLA compiled this step.",))
     assert compiled.can_say_yes
     assert compiled.fits(Interval(1 * GIB, 2 * GIB, 3 * GIB)) is Fitting.YES
@@ -121,7 +121,7 @@ def test_compiled_step_may_get_a_definite_yes() -> None:
     assert why_open(compiled) == ""
 
 
-def test_compiled_step_is_open_only_because_of_a_doubt() -> None:
+def test_verdict_on_a_compiled_step_is_open_only_because_of_a_doubt() -> None:
     doubtful = FittingVerdict(CARD, True, 0, doubt="the data leave it open", compiled=("XLA compiled this step.",))
     assert not doubtful.can_say_yes
     assert doubtful.fits(Interval(1 * GIB, 2 * GIB, 3 * GIB)) is Fitting.UNKNOWN

@@ -21,7 +21,7 @@ def operation(name: str, inputs: tuple[int, ...], outputs: tuple[int, ...], **mo
 
 
 def chain(storage: Storage) -> Program:
-    """a -> b -> c, each of one KiB for each sample; c is returned."""
+    """a -> b -> c, each with one KiB per sample; c is returned."""
     operations = [
         operation("a", (), (0,), kind="Placeholder"),
         operation("b", (0,), (1,), storage=storage),
@@ -144,7 +144,7 @@ def test_initially_ready_operations_are_spread_over_all_threads() -> None:
     assert sorted(index for index in first if index is not None) == list(range(40))
 
 
-def test_simple_orders_are_followed() -> None:
+def test_simple_execution_orders_are_followed() -> None:
     for order, wanted in (
         (Order.FIRST_READY, [2, 0, 1]),
         (Order.AS_TRACED, [0, 1, 2]),

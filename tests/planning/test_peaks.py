@@ -66,7 +66,7 @@ def test_expected_size_lies_on_the_line_through_two_compiled_sizes(batch: int, e
 
 
 def line(batch: int) -> int:
-    """What a simulation says: a plateau, then one MiB for each sample."""
+    """Return what a simulation predicts: a plateau, then one MiB per sample."""
     return max(40, 10 + batch) * MIB
 
 

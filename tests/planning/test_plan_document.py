@@ -40,7 +40,7 @@ def test_plan_document_has_the_agreed_fields():
         ("estimates", [{"batch": 1, "low": 1, "expected": 1, "high": 1, "fits": "perhaps"}]),
     ],
 )  # fmt: skip
-def test_invalid_plan_document_is_refused(name, value):
+def test_invalid_plan_document_is_rejected(name, value):
     with pytest.raises(ValueError, match=r"."):
         plan_of({**as_document(plan()), name: value})
     with pytest.raises(ValueError, match="not a plan"):

@@ -22,7 +22,7 @@ def test_report_opens_with_verdict_command_and_required_memory():
     assert "32     2 GiB     1.8 GiB   2.2 GiB   yes" in text
     assert "at the peak, batch 512, in Conv2DBackpropInput:" in text
     assert text.index("activations") < text.index("CUDA context") < text.index("weights")  # largest first
-    assert "98 MiB" in text  # without bounds that say nothing
+    assert "98 MiB" in text  # without meaningless bounds
     assert "3 more   60 MiB" in text
     assert "set_policy('x')" in text
     assert "recomputation; not planned: no layer is repeated" in text

@@ -1,4 +1,4 @@
-"""Records survive JSON, anything else is refused, and evidence only widens bounds."""
+"""Records survive JSON, everything else is rejected, and evidence only widens bounds."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def test_record_survives_json_unchanged() -> None:
         {"limit": 10**400},
     ],
 )  # fmt: skip
-def test_record_with_an_invalid_field_is_refused(changes) -> None:
+def test_record_with_an_invalid_field_is_rejected(changes) -> None:
     with pytest.raises(ValueError, match=r"."):
         record_of(as_document(RECORD) | changes)
 
 
 @pytest.mark.parametrize("document", [None, [], "x", 1, {}])
-def test_document_that_is_not_a_record_is_refused(document) -> None:
+def test_document_that_is_not_a_record_is_rejected(document) -> None:
     with pytest.raises(ValueError, match="not a record"):
         record_of(document)
 

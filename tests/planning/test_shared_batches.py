@@ -48,7 +48,7 @@ def test_single_replica_is_not_mentioned() -> None:
 
 
 def all_reduce(reduction: str = "CollectiveReduceV2") -> Program:
-    """Two gradients of one and two MiB, packed, added up, and taken apart again."""
+    """Two gradients of one and two MiB: packed, summed, and unpacked."""
     new, forwarded = Storage.NEW, Storage.FORWARDED
     operations = [
         Operation("gradient_tape/one/MatMul", "MatMul", (), (0,), (), new),

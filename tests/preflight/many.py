@@ -2,8 +2,8 @@
 
     python many.py wrong|right FILE ...
 
-One line of JSON for each script: its file, the names of the errors and of the warnings, and the error that ended it
-before any training, if so. Of a case, "wrong" leaves out the lines marked `# RIGHT`, "right" those marked `# WRONG`.
+One line of JSON for each script: its file, the names of the errors and of the warnings, and any error that ended it
+before training. For a case, "wrong" omits the lines marked `# RIGHT`, and "right" those marked `# WRONG`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ MARKS = {"wrong": "# RIGHT", "right": "# WRONG"}
 
 
 class ReachedError(BaseException):
-    """The first training began; not an Exception, so that few scripts catch it."""
+    """Raised when the first training starts; not an Exception, so that few scripts catch it."""
 
 
 def version_of(text: str, which: str) -> str:
-    """The script as it is wrong, or right; lines that are left out stay empty, so that numbers of lines stay."""
+    """Return the wrong or right version of the script; omitted lines are left blank to keep the line numbers."""
     lines = text.splitlines()
     return "\n".join("" if line.rstrip().endswith(MARKS[which]) else line for line in lines) + "\n"
 
@@ -84,7 +84,7 @@ def facts(model, kind, given, own_optimizer, calls, graph):
 
 
 def install() -> None:
-    """Let the first training of a script end it, once its facts are known."""
+    """Make the first training of a script end it, once its facts are known."""
     trainer, optimizer = KERAS.trainer.value(), KERAS.optimizer.value()
     busy = []
     loss_calls = listen(lambda: bool(busy))

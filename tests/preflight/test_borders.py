@@ -29,7 +29,7 @@ PLAIN = Training(Model("Sequential", (), ()), Data(ARRAYS), FitFacts())
 
 
 def found(name: str, training: Training) -> list[str]:
-    """The severities of what one rule finds."""
+    """Return the severities of what one rule finds."""
     rule = BY_NAME[name]
     return [finding.severity or rule.severity for finding in rule.find(training)]
 
@@ -51,7 +51,7 @@ def stopping(monitor: str, mode: str = "auto", kind: str = "EarlyStopping", **mo
 
 
 def measured(*callbacks: Callback, outputs: int = 1, has_direction: bool = True) -> Training:
-    """A model whose outputs "a", "b", ... have the metrics accuracy."""
+    """Return a model whose outputs "a", "b", ... have the metric accuracy."""
     metric = MetricFacts("accuracy", "accuracy", has_direction=has_direction)
     each = tuple(Output("abc"[index], (None, 1), metrics=(metric,)) for index in range(outputs))
     return replace(PLAIN, model=Model("Functional", (), each), fit=FitFacts(callbacks=callbacks, has_validation=True))
@@ -66,8 +66,8 @@ def measured(*callbacks: Callback, outputs: int = 1, has_direction: bool = True)
         (measured(stopping("val_a_loss"), outputs=2), [ERROR]),
         (measured(stopping("val_a_accuracy", "max"), outputs=2), []),
         (measured(stopping("val_accuracy"), has_direction=False), [ERROR]),
-        (measured(stopping("val_other"), has_direction=False), []),  # monitor-missing says that
-        (measured(stopping("accuracy", kind="ModelCheckpoint"), has_direction=False), []),  # keeps every epoch
+        (measured(stopping("val_other"), has_direction=False), []),  # reported by monitor-missing
+        (measured(stopping("accuracy", kind="ModelCheckpoint"), has_direction=False), []),  # saves every epoch
         (measured(stopping("accuracy", kind="ModelCheckpoint", save_best_only=True), has_direction=False), [ERROR]),
         (measured(replace(stopping("val_accuracy"), needs_direction=False), has_direction=False), []),
     ],
@@ -86,8 +86,8 @@ def rates(kind: str, *values: float) -> Training:
         (rates("ExponentialDecay", 1e-3, 1.2e-3, 1.5e-3, 1.8e-3, 2e-3), [WARNING]),
         (rates("ExponentialDecay", 1e-3, 9e-4, 8e-4, 7e-4, 6e-4), []),
         (rates("ExponentialDecay", 1e-3, 1e-3, 1e-3, 1e-3, 1e-3), []),
-        (rates("CosineDecay", 0.0, 1e-3, 2e-3, 3e-3, 4e-3), []),  # a warm-up that is longer than the training
-        (rates("Warmup", 1e-4, 2e-4, 3e-4, 4e-4, 5e-4), []),  # of the user's own
+        (rates("CosineDecay", 0.0, 1e-3, 2e-3, 3e-3, 4e-3), []),  # a warm-up that is longer than the training run
+        (rates("Warmup", 1e-4, 2e-4, 3e-4, 4e-4, 5e-4), []),  # a custom one
         (rates("PiecewiseConstantDecay", 1e-4, 1e-3, 1e-3, 1e-4, 1e-4), []),
     ],
 )
@@ -105,7 +105,7 @@ def behind(vocabulary: int, rows: int, feeds: tuple[str, ...] = ("e",), kind: st
     [
         (behind(100, 99), [ERROR]),
         (behind(100, 100), []),
-        (behind(100, 99, ()), [ERROR]),  # of a Sequential model that is not built
+        (behind(100, 99, ()), [ERROR]),  # in a Sequential model that is not built
         (behind(100, 99, ("other",)), []),
         (behind(100, 99, kind="Dense"), []),
     ],
@@ -121,7 +121,7 @@ def test_vocabulary_larger_than_its_embedding_is_found(training, expected):
         ({0: 5.0, 1: 1.0}, {0: 900, 1: 100}, [WARNING]),
         ({0: 5.0, 1: 1.0}, {0: 120, 1: 100}, []),  # about as many
         ({0: 1.0}, {0: 900, 1: 100}, [WARNING]),
-        ({0: 1.0, 1: 2.0}, {}, []),  # no classes
+        ({0: 1.0, 1: 2.0}, {}, []),  # not classes
     ],
 )
 def test_class_weights_that_contradict_the_class_sizes_are_found(weights, classes, expected):
@@ -138,7 +138,7 @@ def test_class_weights_that_contradict_the_class_sizes_are_found(weights, classe
         (Callback("LearningRateScheduler", rates=(0.0, 0.0)), [ERROR]),
         (Callback("LearningRateScheduler", rates=(1e-3, -1e-3)), [ERROR]),
         (Callback("LearningRateScheduler", no_rate="None in epoch 1"), [ERROR]),
-        (Callback("LearningRateScheduler"), []),  # its function could not be asked
+        (Callback("LearningRateScheduler"), []),  # its function could not be called
     ],
 )
 def test_learning_rates_of_a_schedule_are_checked(callback, expected):
@@ -231,7 +231,7 @@ def test_generator_for_too_few_epochs_is_found(fit, batches, expected):
         (20, False, FitFacts(epochs=4, steps_per_epoch=20), "in epoch 2, 4, and 40 steps never run"),
         (20, False, FitFacts(epochs=1, steps_per_epoch=20), ""),
         (20, True, FitFacts(epochs=9, initial_epoch=4, steps_per_epoch=8), "in epoch 7, and 4 steps never run"),
-        (-1, True, FitFacts(epochs=6, steps_per_epoch=8), ""),  # without an end
+        (-1, True, FitFacts(epochs=6, steps_per_epoch=8), ""),  # endless
     ],
 )
 def test_data_exhausted_in_a_later_epoch_is_found(batches, has_length, fit, expected):
@@ -257,7 +257,7 @@ def test_callback_passed_as_a_class_is_found():
 
 
 @pytest.mark.parametrize(("wanted", "steps", "expected"), [(8, 8, []), (9, 8, [ERROR]), (9, None, []), (None, 8, [])])
-def test_gradient_accumulation_longer_than_the_training_is_found(wanted, steps, expected):
+def test_gradient_accumulation_that_outlasts_the_training_run_is_found(wanted, steps, expected):
     optimizer = OptimizerFacts("Adam", settings={"gradient_accumulation_steps": wanted})
     training = replace(with_model(optimizer=optimizer), fit=FitFacts(steps=steps))
     assert found("accumulates-to-the-end", training) == expected
@@ -338,7 +338,7 @@ def segmentation(kind: str, target: tuple[int | None, ...]) -> Training:
     [
         (segmentation("RandomFlip", (None, 64, 64, 1)), [ERROR]),
         (segmentation("RandomFlip", (None, 64, 64)), [ERROR]),
-        (segmentation("RandomBrightness", (None, 64, 64, 1)), []),  # moves nothing
+        (segmentation("RandomBrightness", (None, 64, 64, 1)), []),  # does not move anything
         (segmentation("RandomFlip", (None,)), []),
         (segmentation("RandomFlip", (None, 4)), []),
     ],
@@ -371,10 +371,10 @@ def frozen(*fresh: bool | None, head: bool = True, **changes: object) -> Trainin
     [
         (frozen(True, True), [WARNING]),
         (frozen(True, None, True), [WARNING]),
-        (frozen(True, False), []),  # one has learnt
-        (frozen(None, None), []),  # nothing tells
+        (frozen(True, False), []),  # one has learned
+        (frozen(None, None), []),  # there is no evidence
         (frozen(True), []),  # a projection
-        (frozen(True, True, head=False), []),  # nothing is trained: another rule
+        (frozen(True, True, head=False), []),  # nothing is trained, which another rule reports
         (frozen(True, True, kind="train_on_batch"), []),  # a GAN
     ],
 )
@@ -449,7 +449,7 @@ def test_curve_metric_applied_to_logits_is_found(metric, logits, expected):
 
 
 def tabular(*operations: str, largest: float = 900.0, usual: float = 900.0) -> Training:
-    """A model that starts with these operations, for a table with one large feature."""
+    """Return a model that starts with these operations, for a table with one large feature."""
     sample = DataSample(500, features=Features((1.0, 30.0), (2.0, largest), (2.0, usual)))
     data = Data(ARRAYS, (Part("x", "x", shape=(None, 2), sample=sample),))
     return replace(PLAIN, model=Model("Functional", (LayerFacts("d", "Dense"),), (), operations=operations), data=data)
@@ -462,7 +462,7 @@ def tabular(*operations: str, largest: float = 900.0, usual: float = 900.0) -> T
         (tabular("Stack", "GetItem"), "Scale each feature"),
         (tabular("Subtract", "TrueDivide"), ""),
         (tabular(usual=9.0), "Before scaling the features, remove or replace"),
-        (tabular(usual=11.0), "Scale each feature"),  # the others are large too
+        (tabular(usual=11.0), "Scale each feature"),  # the others are also large
         (tabular(largest=99.0), ""),
     ],
 )
@@ -473,7 +473,7 @@ def test_unscaled_features_are_found_with_a_matching_remedy(training, remedy):
 
 
 def photos(low: float, high: float, pretrained: str, *layers: LayerFacts, operations: tuple[str, ...] = ()) -> Training:
-    """Images of this range for a pretrained model, behind these layers and operations."""
+    """Return images in this range for a pretrained model, after these layers and operations."""
     sample = DataSample(64, minimum=low, maximum=high, mean=(low + high) / 2, deviation=high / 4)
     data = Data(ARRAYS, (Part("x", "x", shape=(None, 32, 32, 3), sample=sample),))
     model = Model("Functional", (*layers, LayerFacts("c", "Conv2D")), (), operations=operations, pretrained=pretrained)
@@ -489,7 +489,7 @@ def photos(low: float, high: float, pretrained: str, *layers: LayerFacts, operat
         (
             photos(0, 1, "efficientnetb0", LayerFacts("r", "Rescaling", settings={"scale": 1 / 255})),
             [WARNING],
-        ),  # its own
+        ),  # its own scaling
         (photos(0, 1, "efficientnetb0", LayerFacts("r", "Rescaling", settings={"scale": 255})), []),
         (photos(0, 1, "efficientnetb0", operations=("Multiply",)), []),
         (photos(0, 1, "vgg16"), [WARNING]),
@@ -518,14 +518,14 @@ def test_unscaled_images_are_accepted_if_a_custom_call_may_normalize(own_call, e
     [(("BatchNormalization",), []), (("ReLU", "BatchNormalization"), [WARNING]), ((), [WARNING])],
     ids=["at-once", "later", "never"],
 )
-def test_unscaled_images_are_accepted_if_the_first_weights_are_normalized_at_once(behind, expected):
+def test_unscaled_images_are_accepted_if_normalization_directly_follows_the_first_weights(behind, expected):
     training = photos(0, 255, "")
     layers = (*training.model.layers, *(LayerFacts(f"l{number}", kind) for number, kind in enumerate(behind)))
     assert found("image-range", replace(training, model=replace(training.model, layers=layers))) == expected
 
 
 def held_out(ours: dict[float, int], theirs: dict[float, int], role: str = "y") -> Training:
-    """Whole numbers that occur so often in training, and so often in validation."""
+    """Return whole numbers with these numbers of occurrences in the training data and in the validation data."""
 
     def part(counts: dict[float, int]) -> Part:
         values = np.repeat(list(counts), list(counts.values()))
@@ -576,7 +576,7 @@ def test_identical_predictions_for_all_samples_are_found(differs, expected):
 
 
 def gaps(ours: int, theirs: int, role: str = "x") -> Training:
-    """So many rows with NaN in training, and so many in validation."""
+    """Return data with this many rows that contain NaN in training, and this many in validation."""
     data, held = (Data(ARRAYS, (Part(role, role, sample=DataSample(90, nan_rows=rows)),)) for rows in (ours, theirs))
     output = Output("o", (None, 1), loss=Loss("mean_squared_error"))
     return replace(with_model(outputs=(output,)), data=data, validation=held)
@@ -590,7 +590,7 @@ MASKS_NAN = replace(gaps(0, 5, "y"), model=Model("Sequential", (), (Output("o", 
     [
         (gaps(0, 5), [WARNING]),
         (gaps(0, 5, "y"), [WARNING]),
-        (gaps(3, 5), []),  # nan-in-input says that
+        (gaps(3, 5), []),  # reported by nan-in-input
         (gaps(0, 0), []),
         (replace(gaps(0, 5), validation=None), []),
         (replace(gaps(0, 5), fit=FitFacts(callbacks=(stopping("val_loss"),))), [ERROR]),
@@ -617,7 +617,7 @@ def one_hot(activation: str, loss: str = "mean_squared_error", copies: bool = Fa
         (one_hot("sigmoid"), [WARNING]),
         (one_hot("softmax"), [WARNING]),
         (one_hot("linear"), []),  # least squares
-        (one_hot("sigmoid", sums=2.0), []),  # several may hold
+        (one_hot("sigmoid", sums=2.0), []),  # several may be true
         (one_hot("sigmoid", copies=True), []),  # an autoencoder
         (one_hot("sigmoid", "binary_crossentropy"), []),
     ],
@@ -632,7 +632,7 @@ def test_regression_loss_for_exclusive_classes_is_found(training, expected):
         (LayerFacts("f", "Flatten", loses_mask=True), [WARNING]),
         (LayerFacts("r", "Reshape", loses_mask=True), [WARNING]),
         (LayerFacts("f", "Flatten"), []),
-        (LayerFacts("g", "GlobalAveragePooling1D", loses_mask=True), []),  # it has used it
+        (LayerFacts("g", "GlobalAveragePooling1D", loses_mask=True), []),  # it has been used
         (LayerFacts("f", "Flatten", is_keras=False, loses_mask=True), []),
     ],
 )
@@ -667,7 +667,7 @@ def columns(dtype: str, size: int, kind: str = DATASET, computes: str = "float32
         (columns("float64", 100), [WARNING]),
         (columns("float64", 10), []),  # 80 KB
         (columns("float32", 100), []),
-        (columns("float64", 100, ARRAYS), []),  # Keras casts them once
+        (columns("float64", 100, ARRAYS), []),  # Keras casts them only once
         (columns("float64", 100, computes="float64"), []),
     ],
 )
@@ -738,7 +738,7 @@ def test_oversized_buffer_is_reported_with_a_size_that_fits():
 
 
 def sparse(held: Part, **inputs: object) -> Training:
-    """Three classes by their numbers, with these targets in validation."""
+    """Return data with three integer class labels, with these targets in validation."""
     output = Output("o", (None, 3), activation="softmax", loss=Loss("sparse_categorical_crossentropy"))
     model = replace(PLAIN.model, outputs=(output,), **inputs)  # type: ignore[arg-type]
     given = Part("y", "y", shape=(None,), sample=numbers(0, 2))
@@ -768,7 +768,7 @@ def tables(ours: int, theirs: int | None, inputs: tuple[Input, ...] = ()) -> Tra
         (tables(5, None), []),
         (tables(5, 4, (Input("i", (None, 5), "float32"),)), [ERROR]),
         (tables(5, 4, (Input("i", (None, None), "float32"),)), []),
-        (tables(5, 5, (Input("i", (None, 6), "float32"),)), []),  # input-shape says that
+        (tables(5, 5, (Input("i", (None, 6), "float32"),)), []),  # reported by input-shape
         (replace(tables(5, 4), validation=None), []),
     ],
 )
@@ -777,7 +777,7 @@ def test_validation_data_that_does_not_fit_the_model_is_found(training, expected
 
 
 def network(*layers: tuple[str, str, tuple[str, ...]]) -> Training:
-    """Layers by name, kind and followers; those whose name begins with "s" have a softmax."""
+    """Return layers by name, kind and followers; those whose names start with "s" have a softmax."""
     made = tuple(
         LayerFacts(name, kind, settings={"activation": "softmax" if name[0] == "s" else "relu"}, feeds=feeds,
               weights=Weights(9))
@@ -814,7 +814,7 @@ def piped(*kinds: str, epochs: int = 5, reshuffles: bool | None = True) -> Train
         (piped("source", "shuffle", "batch", "cache"), []),
         (piped("source", "shuffle", "cache", "shuffle", "batch"), []),
         (piped("source", "shuffle", "cache", "batch", epochs=1), []),
-        (piped("source", "shuffle", "skip", "cache", "batch", reshuffles=False), []),  # a split that stays
+        (piped("source", "shuffle", "skip", "cache", "batch", reshuffles=False), []),  # a fixed split
     ],
 )
 def test_shuffle_order_kept_by_a_cache_is_found(training, expected):

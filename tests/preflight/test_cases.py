@@ -16,9 +16,9 @@ FOLDER = Path(__file__).parent
 CASES = sorted((FOLDER / "cases").glob("*.py"))
 HEALTHY = sorted((FOLDER / "healthy").glob("*.py"))
 MISSED = sorted((FOLDER / "missed").glob("*.py"))
-"""Mistakes that no rule names: what the data mean, or what happens after the first step of a loop."""
+"""Mistakes that no rule detects: what the data means, or what happens after the first step of a loop."""
 QUICK, QUICK_HEALTHY = 30, 9
-"""One of so many cases, and of healthy scripts, runs in `make test`, all of them in `make test-all`."""
+"""One in this many cases and healthy scripts runs in `make test`, and all of them in `make test-all`."""
 MARKS = ("wrong", "right")
 SECONDS = 900
 ENVIRON = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
@@ -26,7 +26,7 @@ ENVIRON = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
 
 @cache
 def found_in(files: tuple[Path, ...], which: str) -> dict[Path, dict[str, object]]:
-    """What the rules find in each of these scripts, which one child runs."""
+    """Return what the rules find in each of these scripts, which one child runs."""
     done = subprocess.run(
         [sys.executable, str(FOLDER / "many.py"), which, *map(str, files)],
         capture_output=True, text=True, timeout=SECONDS, env={**os.environ, **ENVIRON}, cwd=FOLDER,
@@ -37,14 +37,14 @@ def found_in(files: tuple[Path, ...], which: str) -> dict[Path, dict[str, object
 
 
 def expected_of(file: Path) -> set[str]:
-    """The names of the rules that may name the mistake: a comment at the top of the script."""
+    """Return the rules that may report the mistake, from a comment at the top of the script."""
     match = re.search(r"^# finds: (.+)$", file.read_text(), re.MULTILINE)
     assert match is not None, file
     return {name.strip() for name in match[1].split(",")}
 
 
 def groups(scripts: list[Path], one_of: int) -> list[object]:
-    """Each script with those that share its child: one of so many quickly, the others in the slow lane."""
+    """Yield each script with those that share its child: one in this many quickly, the others in the slow lane."""
     quick = tuple(scripts[::one_of])
     rest = [file for file in scripts if file not in quick]
     slow = [tuple(rest[start : start + 30]) for start in range(0, len(rest), 30)]

@@ -67,7 +67,7 @@ def test_healthy_script_exits_with_0_and_json_has_every_key(tmp_path):
     assert document["not_looked_at"].startswith(
         "only the training call at train.py:11 was examined, not the fit at line 16"
     )
-    assert [each["state"] for each in document["carried"]] == ["exact", "exact", "partly"]  # seeds: none is set
+    assert [each["state"] for each in document["carried"]] == ["exact", "exact", "partly"]  # seeds: none are set
     assert not (tmp_path / "after").exists()
 
 

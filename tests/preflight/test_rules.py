@@ -19,7 +19,7 @@ from oomph.preflight.rules import RULES
 NOTHING = Training(Model("Sequential", (), ()), Data(ARRAYS), FitFacts())
 
 
-def test_codes_and_names_are_used_once():
+def test_each_code_and_each_name_is_used_only_once():
     assert len({rule.code for rule in RULES}) == len({rule.name for rule in RULES}) == len(RULES) >= 60
 
 
@@ -99,7 +99,7 @@ def test_errors_come_first_without_consequences_and_broken_rules_are_listed():
     assert found.broken == ("d",)
 
 
-def test_findings_survive_json_and_garbage_is_refused():
+def test_findings_survive_json_and_garbage_is_rejected():
     found = examine(NOTHING, [rule("a"), rule("b", WARNING)])
     document = as_document(found, NOTHING)
     checked = checked_of(document)

@@ -1,4 +1,4 @@
-"""Runs scripts up to their training in processes of their own, and looks for what is left of them."""
+"""Runs scripts up to their training in separate processes, and checks what is left of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ print(json.dumps({"kind": kind, "before": before, **answer}))
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one script."""
+    """The outcome of one script."""
 
     kind: str
     """Empty if its training was examined."""
@@ -47,18 +47,18 @@ class Outcome:
     before: list[dict[str, str]]
     stderr: str
     files: set[str]
-    """What the script has written."""
+    """The script's output."""
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A script that is being reached."""
+    """A script that is being run up to its training."""
 
     process: subprocess.Popen[str]
     folder: Path
 
     def left(self) -> list[psutil.Process]:
-        """The processes of the script that live."""
+        """Return the script's live processes."""
         return [process for process in psutil.process_iter() if self._is_ours(process)]
 
     def _is_ours(self, process: psutil.Process) -> bool:
@@ -70,7 +70,7 @@ class Begun:
 
 
 class Scripts:
-    """Scripts in folders of their own. Those that are still reached at the end are killed."""
+    """Scripts in separate folders. Those still running at the end are killed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -82,7 +82,7 @@ class Scripts:
         return clean | {"PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "-1", "OOMPH_TEST_MARK": mark}
 
     def start(self, text: str, *words: str, stdin: str = "", **options: Any) -> Begun:
-        """Start the reach; without words it is of the script `train.py`, which holds the text."""
+        """Start running the script; without `words`, it is `train.py`, which contains the text."""
         folder = self._folder / uuid.uuid4().hex
         folder.mkdir()
         (folder / "train.py").write_text(textwrap.dedent(text))
@@ -103,7 +103,7 @@ class Scripts:
         return self._begun[-1]
 
     def finish(self, begun: Begun) -> Outcome:
-        """Wait for the outcome; nothing of the script may be left."""
+        """Wait for the outcome; nothing of the script may remain."""
         out, err = begun.process.communicate(timeout=LIMIT)
         assert begun.process.returncode == 0, err[-3000:]
         assert begun.left() == []

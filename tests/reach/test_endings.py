@@ -70,11 +70,11 @@ def wait_for(look, seconds=30):
         ),
     ],
 )
-def test_script_ending_before_its_training_is_reported_with_the_reason(scripts, text, kind, reason):
+def test_script_that_exits_before_training_is_reported_with_the_reason(scripts, text, kind, reason):
     outcome = scripts.reach(text)
     assert outcome.kind == kind
     assert reason in outcome.reason
-    assert "ready" not in outcome.reason  # the last line that it prints is no reason
+    assert "ready" not in outcome.reason  # the last line that it prints is not a reason
 
 
 def test_native_log_lines_are_shown_only_after_a_possible_crash(scripts):
@@ -257,4 +257,4 @@ def test_self_respawning_processes_do_not_outlive_the_script(scripts):
         raise ValueError("done")
         """
     )
-    assert outcome.reason.endswith("ValueError: done")  # `finish` has looked for what is left
+    assert outcome.reason.endswith("ValueError: done")  # `finish` has checked for leftovers

@@ -138,7 +138,7 @@ for fold in range(3):
 
 
 def two(scripts, first, second, **options):
-    """The outcomes of two scripts that run at once."""
+    """Return the outcomes of two scripts that run at the same time."""
     begun = [scripts.start(text, **options) for text in (first, second)]
     return [scripts.finish(each) for each in begun]
 
@@ -153,10 +153,10 @@ def test_code_around_an_intercepted_fit_does_not_run_and_no_process_remains(scri
     assert {"x", "y", "epochs", "shuffle"} <= set(seen["given"])
     assert seen["argv"] == ["--own", "argument"]
     assert seen["arguments"] == {"a": [1]}
-    assert len(seen["long"]) == 20_000  # longer than a line of the pipe
+    assert len(seen["long"]) == 20_000  # longer than a line in the pipe
     assert swallows.files == set()
-    assert "before the training" in swallows.stderr  # its stdout is on our stderr
-    assert "oneDNN" not in swallows.stderr  # what TensorFlow writes at its start is not shown
+    assert "before the training" in swallows.stderr  # its stdout goes to our stderr
+    assert "oneDNN" not in swallows.stderr  # TensorFlow's start-up output is not shown
 
 
 def test_fit_in_a_thread_or_child_process_is_intercepted(scripts):
@@ -175,7 +175,7 @@ def test_worker_in_another_session_and_custom_loop_are_reached(scripts):
     assert loop.kind == "", loop.reason
     assert (loop.document["kind"], loop.document["model"]) == ("custom loop", "small")
     assert (loop.document["optimizer"], loop.document["function"].split(".")[-1]) == ("plain", "main")
-    assert loop.document["trained"] == 0.0  # the examiner is outside of the trace of the step
+    assert loop.document["trained"] == 0.0  # the examiner runs outside the trace of the step
     assert loop.document["given"] == ["grads", "trainable_variables"]
     assert worker.files == loop.files == set()
 
@@ -194,7 +194,7 @@ def test_fits_before_the_requested_one_run_for_real(scripts):
     assert "after 3 training calls" in fourth.reason
 
 
-def test_failing_examiners_error_is_quoted_and_a_killed_one_is_noticed(scripts):
+def test_failing_examiners_error_is_quoted_and_a_killed_examiner_is_detected(scripts):
     fails, dies = (
         scripts.finish(begun)
         for begun in [scripts.start(SWALLOWS, examiner=f"examiners:{name}") for name in ("fails", "dies")]

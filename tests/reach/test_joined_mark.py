@@ -21,6 +21,6 @@ sys.last_one = Last()  # the last module that Python clears
 """
 
 
-def test_joined_process_stays_marked_until_it_ends():
+def test_joined_process_stays_marked_until_it_exits():
     ended = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=60, check=False)
     assert (ended.stdout, ended.stderr) == ("marked", "")

@@ -18,7 +18,7 @@ ASK = "import time\nname = input('name? ')\ntime.sleep(0.2)\nraise ValueError('h
 
 
 def talk(command: str, answers: dict[str, str]) -> str:
-    """What a shell on a terminal of its own shows; each answer is typed when its question is there."""
+    """Return what a shell on its own terminal shows; each answer is typed when its question appears."""
     pid, fd = pty.fork()
     if pid == 0:
         os.execv("/bin/bash", ["bash", "-c", command])
@@ -30,7 +30,7 @@ def talk(command: str, answers: dict[str, str]) -> str:
             try:
                 data = os.read(fd, 65536)
             except OSError:
-                break  # the shell has ended
+                break  # the shell has exited
             shown += data.decode()
             for question in [each for each in answers if each in shown]:
                 os.write(fd, answers.pop(question).encode() + b"\n")

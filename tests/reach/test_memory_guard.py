@@ -20,7 +20,7 @@ MB = 1 << 20
 
 @pytest.fixture(scope="module", name="pid")
 def _pid():
-    """A process whose child holds 60 MB; itself it holds less than 20."""
+    """A process whose child uses 60 MB, while it uses less than 20 itself."""
     child = "x = bytearray(60 << 20); print(flush=True); import time; time.sleep(60)"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {child!r}])"
     with subprocess.Popen([sys.executable, "-S", "-c", parent], stdout=subprocess.PIPE, process_group=0) as process:
@@ -31,7 +31,7 @@ def _pid():
 
 
 def machine(folder: Path, total: int, available: int, limit: int = 0, used: int = 0) -> Path:
-    """The files of a machine with so many bytes, in a control group with this limit."""
+    """Create the files of a machine with this many bytes, in a control group with this limit."""
     group = folder / "sys/fs/cgroup/job"
     group.mkdir(parents=True)
     (folder / "proc/self").mkdir(parents=True)
@@ -47,7 +47,7 @@ def machine(folder: Path, total: int, available: int, limit: int = 0, used: int 
     [
         (100 * MB, 3 * MB, 0, 0, True),
         (100 * MB, 20 * MB, 0, 0, False),
-        (1000 * MB, 3 * MB, 0, 0, False),  # others fill the machine
+        (1000 * MB, 3 * MB, 0, 0, False),  # others fill up the machine's memory
         (64000 * MB, 32000 * MB, 100 * MB, 98 * MB, True),
         (64000 * MB, 32000 * MB, 100 * MB, 70 * MB, False),
     ],

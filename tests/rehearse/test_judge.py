@@ -40,7 +40,7 @@ UNDISTURBED = Rehearsed(0, 10.0, {"steps": 40}, [*saved(10, 20, 30), *events(reh
 
 
 def run(name, **changes):
-    """A run that has met this fault as it should."""
+    """Return a run that handled this fault as it should."""
     fault = BY_NAME[name]
     summary = {"steps": 40, "restarts": 1, "steps_repeated": 5, "faults": {fault.fault: 1} if fault.fault else {}}
     met = [Event(fault.event())] if fault.event else []
@@ -80,20 +80,20 @@ def test_fault_that_never_fired_counts_as_not_tried(name):
         ({"events": events(rehearsal_ended={"loss": "nan"})}, "continued with NaN"),
     ],
 )
-def test_run_without_a_useful_outcome_is_lost(name, changes, words):
+def test_run_without_a_useful_outcome_does_not_count_as_survived(name, changes, words):
     verdict = judge(BY_NAME[name], UNDISTURBED, run(name, **changes))
     assert verdict.survived == LOST
     assert words in verdict.reason
 
 
-def test_run_that_continues_with_nan_is_lost_whatever_its_loss():
+def test_run_that_continues_with_nan_does_not_count_as_survived_whatever_its_loss():
     skipped = [*saved(10, 20), Event.named("checkpoint-skipped", {}), *events(rehearsal_ended=END)]
     verdict = judge(BY_NAME["nan"], UNDISTURBED, run("nan", events=skipped))
     assert verdict.survived == LOST
     assert "continued with NaN" in verdict.reason
 
 
-def test_run_that_never_recorded_its_hang_is_lost():
+def test_run_that_never_recorded_its_hang_does_not_count_as_survived():
     assert judge(BY_NAME["hang"], UNDISTURBED, run("hang")).survived == SURVIVED
     other = {"steps": 40, "faults": {"killed": 1}}
     verdict = judge(BY_NAME["hang"], UNDISTURBED, run("hang", summary=other))
@@ -101,7 +101,7 @@ def test_run_that_never_recorded_its_hang_is_lost():
 
 
 @pytest.mark.parametrize("name", [fault.name for fault in FAULTS if fault.event])
-def test_finishing_without_the_expected_recovery_event_is_lost(name):
+def test_finishing_without_the_expected_recovery_event_does_not_count_as_survived(name):
     verdict = judge(BY_NAME[name], UNDISTURBED, run(name, events=events(rehearsal_ended=END)))
     assert verdict.survived == LOST
     shown = "from the beginning" if BY_NAME[name].event is Resumed else BY_NAME[name].event.event
@@ -241,7 +241,7 @@ def test_losses_that_differ_because_no_seed_was_set_are_explained(result, told):
     assert text.count(f"losses differ from run to run even without a fault: {reason}") == told
 
 
-def test_refused_restart_counts_as_lost_even_though_its_fault_never_fired():
+def test_refused_restart_does_not_count_as_survived_even_though_its_fault_never_fired():
     verdict = judge(FAULTS[1], ENDED, REFUSED)
     assert (verdict.survived, verdict.reason, verdict.named) == (LOST, WHY, ("not-restartable",))
 

@@ -1,4 +1,4 @@
-"""Starts `oomph run` as a user does: a process of its own, in a folder of its own, with a limit on its time."""
+"""Starts `oomph run` as a user does: in a separate process and folder, with a time limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SOURCE = Path(oomph.__file__).parents[1]
 
 @dataclass
 class Workplace:
-    """A folder with scripts in it, and what is needed to run them with and without oomph."""
+    """A folder with scripts, and everything needed to run them with and without oomph."""
 
     folder: Path
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Workplace:
         return document
 
     def wait_for(self, *names: str) -> list[str]:
-        """Wait until the scripts have written these files, whole; their contents."""
+        """Wait until the scripts have completely written these files; return their contents."""
         texts = wait_until(lambda: [self._text(name) for name in names], lambda texts: all(texts))
         return [str(text).strip() for text in texts]
 

@@ -1,4 +1,4 @@
-"""TensorFlow, imported once for all tests of this folder, quietly and without a GPU."""
+"""TensorFlow, imported once for all tests in this folder, quietly and without a GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if not collect_ignore_glob:
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what TensorFlow and its dependencies say to each other
+        warnings.simplefilter("ignore")  # warnings that TensorFlow and its dependencies cause in each other
         import keras
         import numpy
         import tensorflow
@@ -30,7 +30,7 @@ def _seeded():
 
 @pytest.fixture
 def small_model():
-    """A compiled and built model."""
+    """Return a compiled and built model."""
 
     def make(*layers, optimizer="adam", loss="mse", **compiled):
         model = keras.Sequential([keras.Input((4,)), *(layers or [keras.layers.Dense(3)]), keras.layers.Dense(2)])
@@ -42,7 +42,7 @@ def small_model():
 
 @pytest.fixture
 def float64():
-    """Keras computes in float64 within the test: what differs by more than rounding shows."""
+    """Make Keras compute in float64 during the test, so that any difference beyond rounding shows."""
     before = keras.backend.floatx()
     keras.backend.set_floatx("float64")
     keras.config.set_dtype_policy("float64")
@@ -52,7 +52,7 @@ def float64():
 
 
 class Guarded:
-    """A model whose step is to be taken in parts."""
+    """A model whose step is to be split into parts."""
 
     def __init__(self, model, batch, step=None, trains=True):
         from oomph.exact_step.micro_batch.gradient_accumulation import AccumulatedStep
@@ -69,7 +69,7 @@ class Guarded:
         self.divided = AccumulatedStep(model, MicroBatchStep(model, self.step, trains), self.whole.commits)
 
     def take(self, sizes, commit=True):
-        """Take the batch in parts of these sizes; returns the logs."""
+        """Run the batch in parts of these sizes; return the logs."""
         assert sum(sizes) == self.size
         self.divided.start(self.batch, self.size, self.small)
         for start, size in zip(numpy.cumsum([0, *sizes]), sizes, strict=False):
@@ -80,7 +80,7 @@ class Guarded:
         return {name: float(value) for name, value in logs.items()}
 
     def find(self):
-        """What a probe finds."""
+        """Return what a probe finds."""
         from oomph.exact_step.step import division
 
         return division.find(self.model, self.divided, self.step, self.batch, self.size, self.small)
@@ -88,12 +88,12 @@ class Guarded:
 
 @pytest.fixture
 def guarded():
-    """A model whose step is to be taken in parts, from the model and a batch."""
+    """Return a divided step, from a model and a batch."""
     return Guarded
 
 
 def everything(model):
-    """Every variable that a step may change, by its path."""
+    """Return every variable that a step may change, by its path."""
     optimizers = [v for v in vars(model).values() if isinstance(v, keras.optimizers.Optimizer)]
     variables = [*model.variables, *model.metrics_variables, *(v for o in optimizers for v in o.variables)]
     return [(variable.path, variable.numpy().copy()) for variable in variables]
@@ -101,7 +101,7 @@ def everything(model):
 
 @pytest.fixture
 def as_keras(guarded):
-    """Compare two steps taken in parts with Keras' own two steps: every variable, and the logs."""
+    """Compare two steps run in parts with two steps by Keras: every variable, and the logs."""
 
     def compare(make, batch, sizes, probe=False, rtol=1e-11):
         keras.utils.set_random_seed(0)
@@ -123,7 +123,7 @@ def as_keras(guarded):
 
 
 class Memory:
-    """Room for a number of samples; what a layer of `Needs` does with more is what TensorFlow does without memory."""
+    """Room for a number of samples; beyond it, a `Needs` layer fails as TensorFlow does without memory."""
 
     TEXT = "OOM when allocating tensor with shape[8,8] and type float on /job:x/device:CPU:0 by allocator cpu_bfc"
 
@@ -151,7 +151,7 @@ def memory(monkeypatch):
 
 @pytest.fixture
 def needs(memory):
-    """A layer whose backward pass runs out of memory when it is given too many samples."""
+    """A layer whose backward pass runs out of memory if it is given too many samples."""
 
     class Needs(keras.layers.Layer):
         def call(self, x):
@@ -173,7 +173,7 @@ def needs(memory):
 
 
 class Watch:
-    """Notes what a guarded step reports."""
+    """Records what a guarded step reports."""
 
     compares_batches = True
 
@@ -215,7 +215,7 @@ def watch():
 
 @pytest.fixture
 def guard(watch):
-    """Put a guarded step where Keras puts its own."""
+    """Install a guarded step in place of Keras' own."""
 
     from oomph.exact_step.micro_batch.exactness import promise_before_tracing
     from oomph.exact_step.step.division import Choice
@@ -233,7 +233,7 @@ def guard(watch):
 
 @pytest.fixture
 def guard_evaluation(watch):
-    """Put a guarded step where Keras puts its own to evaluate."""
+    """Install a guarded step in place of Keras' own for evaluation."""
 
     from oomph.exact_step.micro_batch.exactness import promise_before_tracing
     from oomph.exact_step.step.division import Choice

@@ -47,7 +47,7 @@ PLACES = {
 
 
 def capture(words: list[str], columns: int = 0, **environ: str) -> str:
-    """What `oomph WORDS` prints to a terminal of so many columns; 0: to a pipe."""
+    """Capture what `oomph WORDS` prints to a terminal with this many columns; 0 means a pipe."""
     around = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
     around |= {"TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **environ}
     command = [sys.executable, "-m", "oomph", *words]
@@ -60,7 +60,7 @@ def capture(words: list[str], columns: int = 0, **environ: str) -> str:
 
 
 def on_terminal(command: list[str], columns: int, folder: Path, environ: dict[str, str]) -> bytes:
-    """All that a command writes to a terminal of its own."""
+    """Capture everything that a command writes to its own terminal."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     process = subprocess.Popen(command, cwd=folder, env=environ, stdin=theirs, stdout=theirs, stderr=theirs)
@@ -85,13 +85,13 @@ def _read(fd: int) -> bytes:
 
 
 def all_of(command: str) -> str:
-    """The golden file of a command: everywhere it is captured."""
+    """Return the golden file of a command, with every capture of it."""
     parts = {place: capture(COMMANDS[command], **where) for place, where in PLACES.items()}  # type: ignore[arg-type]
     return "".join(f"==== {place}\n{shown(text)}" for place, text in parts.items())
 
 
 def shown(text: str) -> str:
-    """The text with its escape codes readable."""
+    """Return the text with its escape codes made readable."""
     return re.sub(r"\x1b\[([\d;]*)([A-Za-z])", r"{\1\2}", text)
 
 

@@ -1,4 +1,4 @@
-"""A terminal of so many columns: what is on its screen after it has received some bytes."""
+"""A terminal with this many columns: what is on its screen after it has received some bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _PIECES = re.compile(r"\x1b\[([\d;]*)([A-Za-z])|.", re.DOTALL)
 
 
 def screen(data: bytes, columns: int) -> list[str]:
-    """The lines, without blanks at their ends. A full line wraps only when the next character comes, as in xterm."""
+    """The lines, without trailing blanks. As in xterm, a full line wraps only when the next character arrives."""
     lines: list[list[str]] = [[]]
     row = column = 0
     for piece in _PIECES.finditer(data.decode(errors="replace")):

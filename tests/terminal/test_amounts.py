@@ -1,4 +1,4 @@
-"""Amounts and process exits, in words."""
+"""Amounts and process exits as text."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_durations_are_written_in_two_units():
         ),
     ],
 )  # fmt: skip
-def test_process_exit_is_described_in_words(returncode, exit_code, number, name, problem, predicate, in_full):
+def test_process_exit_is_described_as_text(returncode, exit_code, number, name, problem, predicate, in_full):
     end = ProcessEnd(returncode)
     assert (end.exit_code, end.number, end.name) == (exit_code, number, name)
     assert (end.problem, end.predicate, end.in_full) == (problem, predicate, in_full)

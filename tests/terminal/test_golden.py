@@ -34,7 +34,7 @@ def test_output_matches_the_golden_file(name: str) -> None:
 
 
 def may_be_wider(line: str) -> bool:
-    """Commands are pasted, so they stay on one line, as a word does."""
+    """Commands are meant to be pasted, so they stay on one line, as does a single word."""
     words = LABEL.sub("", line.strip(), count=1)
     return words in COMMANDS_OF_REMEDIES or words.startswith(("oomph ", "eval ")) or len(words.split()) == 1
 

@@ -58,7 +58,7 @@ def test_file_message_follows_a_finished_line_without_a_blank_line(tmp_path: Pat
 
 
 class Pipe:
-    """A pipe on a kernel that notes the time of each write, or does not."""
+    """A pipe on a kernel that records the time of each write, or does not."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, notes_writes: bool) -> None:
         self.reading, self.fd = os.pipe()

@@ -1,4 +1,4 @@
-"""The pure parts of terminal output: messages, wrapping, colour, Markdown, tables, and the ticking line."""
+"""The pure parts of terminal output: messages, wrapping, colour, Markdown, tables, and the progress line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_terminal_message_is_indented_without_splitting_its_command() -> None:
 def test_foreign_escape_codes_are_removed_from_messages() -> None:
     coloured = Screen(width=40, terminal=True, columns=40, colour=True)
     text = message("a \x1b[31mname\x07\x00 of a file " * 3, coloured)
-    assert text.count("\x1b") == 2  # of our prefix
+    assert text.count("\x1b") == 2  # with our prefix
     assert "\0" not in text
     assert "\x07" not in text
 
@@ -109,7 +109,7 @@ def test_colour_is_used_only_on_capable_terminals(
     ours, theirs = os.openpty()
     try:
         assert screen_of(theirs).colour is colour
-        assert screen_of(theirs).columns == 0  # this one has no size
+        assert screen_of(theirs).columns == 0  # this terminal has no size
         assert screen_of(theirs).width == 80
     finally:
         os.close(ours)
@@ -199,7 +199,7 @@ def test_a_table_that_does_not_fit_becomes_blocks() -> None:
     assert table(rows, 25) == ["kill", "  survives  yes", "  result    the same as\n            before"]
 
 
-def test_ticking_line_appears_after_two_seconds_and_disappears(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_line_appears_after_two_seconds_and_disappears(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     now = [100.0]
     monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
@@ -216,7 +216,7 @@ def test_ticking_line_appears_after_two_seconds_and_disappears(monkeypatch: pyte
     assert screen("".join(written).encode(), 40) == [""]
 
 
-def test_no_ticking_line_is_written_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_progress_line_is_written_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     monkeypatch.setattr(console, "_write", written.append)
     monkeypatch.setattr(console, "screen_of", lambda fd: PIPE)

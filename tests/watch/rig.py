@@ -21,7 +21,7 @@ at 0 * proc_mem 3G
 
 
 def driver(folder: Path, script: str) -> dict[str, str]:
-    """The environment in which NVML answers by this script; the rig is built once per checkout."""
+    """Return the environment in which NVML answers according to this script; the rig is built once per checkout."""
     built = RIG / "built"
     built.mkdir(exist_ok=True)
     with (built / "lock").open("w") as lock:

@@ -52,7 +52,7 @@ def test_a_serve_address_is_parsed(text, expected):
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "65536", ":9400", "host:", "::1:9400", "1.5", "٣", "9" * 5000])
-def test_an_invalid_address_is_refused_in_one_sentence(text):
+def test_an_invalid_address_is_rejected_with_a_one_line_error(text):
     with pytest.raises(UsageError, match="--serve=") as error:
         address(text)
     assert "\n" not in str(error.value)
@@ -123,7 +123,7 @@ def ask(server: Server, request: bytes) -> bytes:
             return b""
 
 
-def test_a_dns_rebinding_request_is_refused(server):
+def test_a_dns_rebinding_request_is_rejected(server):
     answer = ask(server, b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n")
     assert answer.startswith(b"HTTP/1.0 421 ")
     assert b"oomph_x" not in answer

@@ -21,7 +21,7 @@ BUSY = replace(
 
 
 def read(view: View) -> dict[str, list[tuple[dict[str, str], float]]]:
-    """Every series by its name."""
+    """Return every series by its name."""
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in text_string_to_metric_families(exposition(view)):
         for sample in family.samples:
@@ -30,7 +30,7 @@ def read(view: View) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 
 def everything() -> View:
-    """A view in which every metric has been measured."""
+    """Return a view in which every metric has been measured."""
     values = {
         scope: {each.key: 1.0 for each in METRICS if each.scope == scope}
         for scope in ("host", "process", "training", "gpu")
@@ -40,7 +40,7 @@ def everything() -> View:
     return replace(views.VIEWS["incidents"], gpus=(gpu,), jobs=(job,), host=values["host"])  # fmt: skip
 
 
-def test_every_metric_of_the_table_is_served_with_its_type_and_help():
+def test_every_metric_in_the_table_is_served_with_its_type_and_help():
     served = {family.name: family for family in text_string_to_metric_families(exposition(everything()))}
     for metric in METRICS:
         family = served[metric.prometheus.removesuffix("_total") if metric.kind == "counter" else metric.prometheus]

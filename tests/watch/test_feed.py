@@ -100,7 +100,7 @@ def test_the_machine_is_no_longer_measured_once_the_run_writes_samples(tmp_path)
     run.close()
 
 
-def test_all_running_runs_are_shown_or_else_the_latest_one(tmp_path):
+def test_all_active_runs_are_shown_or_else_the_latest_one(tmp_path):
     first, second, third = (new_run(tmp_path, name, at) for name, at in (("a", 1e9), ("b", 2e9), ("c", 3e9)))
     third.update(status=FINISHED)
     feed = Feed(None, tmp_path)

@@ -40,7 +40,7 @@ class Session:
             stdin=self.theirs,
             stdout=self.theirs,
             stderr=self.theirs,
-            preexec_fn=os.setpgrp,  # a job of its own, as a shell starts it: Ctrl-Z stops no orphan
+            preexec_fn=os.setpgrp,  # a separate job, as a shell starts it: Ctrl-Z does not stop an orphan
         )
         self.seen = ""
 
@@ -51,7 +51,7 @@ class Session:
         fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def until(self, pattern: str) -> str:
-        """Read until the screen or what was printed matches; returns everything since the last call."""
+        """Read until the screen or the printed text matches; return everything since the last call."""
         begin, limit = len(self.seen), time.monotonic() + LIMIT
         while not re.search(pattern, _COLOUR.sub("", self.seen[begin:]), re.DOTALL):
             ready, _, _ = select.select([self.ours], [], [], max(limit - time.monotonic(), 0))
@@ -70,7 +70,7 @@ class Session:
         os.write(self.ours, keys.encode())
 
     def end(self) -> int:
-        """The exit code of what has to end now; reads the rest."""
+        """Return the exit code of the process, which must exit now, and read the rest of its output."""
         limit = time.monotonic() + LIMIT
         while self.process.poll() is None and time.monotonic() < limit:
             if select.select([self.ours], [], [], 0.05)[0]:
@@ -94,7 +94,7 @@ def _session(tmp_path: Path) -> Iterator[Session]:
 
 
 def is_restored(session: Session) -> bool:
-    """Whether the screen and the modes are those from before."""
+    """True if the screen and the modes are the same as before."""
     return session.seen.rindex(LEAVE) > session.seen.rindex(ENTER) and session.modes() == session.before
 
 
@@ -171,7 +171,7 @@ def test_view_exits_when_its_terminal_is_closed(tmp_path, told):
     """A lost ssh connection: SIGHUP if the terminal controls the view's session, and errors in any case."""
     session = Session(tmp_path, **driver(tmp_path, EIGHT))
     session.until("q quit")
-    if told:  # first: once it has seen the error it is ending, and a signal would then end it by itself
+    if told:  # first: once it has seen the error, it is exiting, and a signal would then kill it directly
         session.process.send_signal(signal.SIGHUP)
     os.close(session.theirs)
     os.close(session.ours)
@@ -186,7 +186,7 @@ def test_the_view_works_on_a_terminal_without_size_or_utf_8(tmp_path):
     session.close()
 
 
-def test_color_never_prints_no_escape_codes(tmp_path):
+def test_color_never_suppresses_escape_codes(tmp_path):
     code = "import sys\nfrom oomph.cli import main\nsys.exit(main(['watch', '--color=never']))"
     session = Session(tmp_path, code, **driver(tmp_path, EIGHT))
     session.until("7 .*GiB.*q quit")

@@ -21,7 +21,7 @@ LABELS = {"gpu", "uuid", "instance"} | {f'{name}="{value}"' for each in METRICS 
 
 
 def expressions(part: Any = DASHBOARD) -> list[str]:
-    """Every query of the dashboard."""
+    """Return every query in the dashboard."""
     if isinstance(part, dict):
         own = [part[key] for key in ("expr", "definition") if key in part]
         return own + [each for value in part.values() for each in expressions(value)]

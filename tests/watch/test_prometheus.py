@@ -54,7 +54,7 @@ def free_port() -> int:
 
 
 def measured(at: float) -> Sample:
-    """A sample in which every metric has a value; counters grow with time."""
+    """Return a sample in which every metric has a value; counters grow over time."""
     values = {
         scope: {each.key: at % 1000 if each.kind == "counter" else 0.5 for each in of_scope(scope)} for scope in SCOPES
     }
@@ -65,16 +65,16 @@ def measured(at: float) -> Sample:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the metrics of a run on eight GPUs, with a finding."""
+    """Return the address of the metrics of a run on eight GPUs, with a finding."""
     folder, ended = tmp_path_factory.mktemp("served"), threading.Event()
     run = RunDirectory.create(
         folder / ".oomph/runs/one", RunRecord(("train.py",), "python", str(folder), "", attempts=3)
     )
     finding = {"fault": "memory-leak", "subject": "GPU 0", "message": "it grows", "severity": "warning"}
-    for attempt, event in ((1, "run-started"), (2, "attempt-started"), (3, "run-started")):  # the third by --resume
+    for attempt, event in ((1, "run-started"), (2, "attempt-started"), (3, "run-started")):  # the third one by --resume
         journal = Journal(run.path, attempt, "supervisor")
         journal.write(event)
-    journal.write(FindingMade(**finding))  # of an earlier attempt it would have ended
+    journal.write(FindingMade(**finding))  # it would have ended with an earlier attempt
 
     def sample() -> None:
         store = Store(run.path)
@@ -100,7 +100,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def api(served: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The HTTP API of a Prometheus that scrapes it."""
+    """The HTTP API of a Prometheus server that scrapes the endpoint."""
     folder, port = tmp_path_factory.mktemp("prometheus"), free_port()
     (folder / "config.yml").write_text(CONFIG.format(target=served))
     command = [
@@ -148,7 +148,7 @@ def test_prometheus_stores_values_labels_and_types(api):
     assert found["0"]["value"][1] == str(8 << 30)
     assert found["0"]["metric"]["uuid"] == "GPU-0"
     assert query(api, "oomph_restarts_total")[0]["value"][1] == "1"
-    (alert,) = query(api, 'oomph_alert_active{fault="memory-leak"}')  # the odd values are found faulty too
+    (alert,) = query(api, 'oomph_alert_active{fault="memory-leak"}')  # the unusual values also cause findings
     assert (alert["metric"]["subject"], alert["metric"]["severity"]) == ("GPU 0", "warning")
     kinds = json.loads(get(f"{api}/metadata"))["data"]
     assert kinds["oomph_gpu_memory_used_bytes"][0]["type"] == "gauge"

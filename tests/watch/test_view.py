@@ -1,4 +1,4 @@
-"""From samples and journals to what is shown."""
+"""The view that is built from samples and journals."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_manual_resume_does_not_count_as_a_restart():
     assert job_of(run()).restarts == 0, "nothing is recorded"
 
 
-def test_step_rate_is_measured_afresh_after_a_restart():
+def test_step_rate_measurement_starts_over_after_a_restart():
     before = training(0, steps_total=900, step_seconds_total=90.0)
     after = (
         training(50, steps_total=10, step_seconds_total=1.0),

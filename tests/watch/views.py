@@ -1,4 +1,4 @@
-"""Views to show, and what the screen makes of them; `make golden` rewrites golden/ with it."""
+"""Views to show, and how the screen renders them; `make golden` rewrites golden/ with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GIB = 1 << 30
 
 
 def gpu(index: int, at: float = 0.0, **changes: object) -> GpuSample:
-    """A GPU at work; `at`: how far its memory has filled."""
+    """Return a busy GPU; `at` is how full its memory is."""
     values = {
         "memory_used_bytes": (4 + 60 * at) * GIB,
         "memory_total_bytes": 80.0 * GIB,
@@ -36,7 +36,7 @@ def gpu(index: int, at: float = 0.0, **changes: object) -> GpuSample:
 
 
 def samples(*last: GpuSample, count: int = 10) -> list[Sample]:
-    """The last seconds of so many GPUs, with these as the newest."""
+    """Return the last seconds of this many GPUs, with these values as the newest."""
     host = {"memory_used_bytes": 20.0 * GIB, "memory_total_bytes": 64.0 * GIB, "cpu_ratio": 0.34}
     filling = [tuple(gpu(each.index, at / count, uuid=each.uuid) for each in last) for at in range(1, count)]
     return [*(Sample(NOW - count + at, gpus, host) for at, gpus in enumerate(filling, 1)), Sample(NOW, last, host)]
@@ -89,7 +89,7 @@ LOST = gpu(1, values={}, processes=None, problem="GPU is lost")
 
 
 def with_incidents(job: Job) -> Job:
-    """The job after an eventful hour."""
+    """Return a job after an eventful hour."""
     return Job(**{**vars(job), "incidents": (MICRO, KILLED, HOT, LEAK)})
 
 
@@ -107,7 +107,7 @@ VIEWS: dict[str, View] = {
 
 
 def screens(view: View) -> str:
-    """What the live view shows of it at each size, and what `--once` prints."""
+    """Return what the live view shows at each size, and what `--once` prints."""
     parts = []
     for width, height in SIZES:
         lines = [line.plain.rstrip() for line in lines_of(view, ViewChoice(), width, height)]
@@ -116,7 +116,7 @@ def screens(view: View) -> str:
 
 
 def in_utc() -> None:
-    """Times of day are the same everywhere."""
+    """Make times of day the same everywhere."""
     os.environ["TZ"] = "UTC"
     time.tzset()
 

@@ -49,8 +49,8 @@ def guard(
     The step must work in `tf.function`, with one forward pass, and one call to `apply` or `apply_gradients` for each
     optimizer. Variables are not assigned until all gradients have been computed. Before a batch is split for the first
     time, a probe compares the results for a few samples as a whole and in two micro-batches. If they differ, batches
-    are not split, and the error reaches the caller. As long as memory suffices, the step runs as one function, as
-    before.
+    are not split, and the error reaches the caller. As long as memory suffices, the step still runs as a single
+    function.
 
     Args:
         step: the step, usually a `tf.function`, whose `jit_compile` setting is kept.
@@ -157,7 +157,7 @@ class LoopWatch:
 
     Args:
         name: the step's name.
-        optimizers: the optimizers that the step applies.
+        optimizers: the optimizers that the step uses.
     """
 
     compares_batches = False

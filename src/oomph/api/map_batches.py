@@ -87,7 +87,7 @@ class _Calls:
                 failures.note(outcome.oom, self._before + done, part, seconds)
                 if part == 1:
                     raise outcome.error
-                failed = replace(outcome, error=MemoryError())  # release what its causes keep alive
+                failed = replace(outcome, error=MemoryError())  # release the objects that its causes keep alive
                 del outcome
                 gc.collect()  # cycles may keep the failed call's objects alive
                 self._search.learn(failed, part, seconds)

@@ -24,9 +24,9 @@ class Meta:
     site: str | None = None
     """The file and line where the script calls the fit or loop."""
     key: str | None = None
-    """The key of the fit or loop: its place in the script and its occurrence there."""
+    """The key of the fit or loop: where the script calls it, and how many calls were made there before."""
     outline: str | None = None
-    """A digest of the place in the script where the fit or loop is called, without constants."""
+    """A digest of the code that calls the fit or loop, ignoring constants."""
     fingerprint: str | None = None
     """A digest of the structure of the model and its optimizer."""
     made_by: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Meta:
     steps_seen: int | None = None
     loop_steps: int | None = None
     validated: bool | None = None
-    """True if a validation had started."""
+    """True if validation had started."""
     validated_after: list[list[int]] = field(default_factory=list)
     """For each validation iterator, the number of training iterators created before it, and 1 if it was used."""
     # -- files

@@ -45,7 +45,7 @@ def key_of(run_dir: Path, entropy: str) -> bytes | None:
 
 
 def _key_beside(run_dir: Path) -> bytes | None:
-    """Return the key next to a run directory. One that others may know is not used, and is replaced next time."""
+    """Return the key next to a run directory. A key that others may know is not used, and is replaced next time."""
     parent = Path(os.path.realpath(run_dir)).parent
     try:
         with os.fdopen(open_own(parent, key_name(), os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:

@@ -134,7 +134,7 @@ class CheckpointStore:
             try:
                 position, meta = read_manifest(path)
             except CheckpointError:
-                continue  # it will be refused and reported when it is to be used
+                continue  # it will be refused and reported when the run tries to use it
             self._steps_of[path.name] = position.steps
             records.append(Record(path, position, meta, is_end))
         return records
@@ -196,7 +196,7 @@ class CheckpointStore:
         self._forget(sorted(self._root.glob("refused-*"), key=_modified)[:-KEEP])
 
     def make_room(self) -> bool:
-        """Remove each fit's older checkpoints that got no further than its latest; return True if there were any."""
+        """Remove each fit's checkpoints that are no further along than its latest; return True if there were any."""
         fits = {int(match[2]) for path in self._steps() if (match := _STEP.fullmatch(path.name))}
         each = [self._steps(fit) for fit in fits]
         older = [path for steps in each for path in self._outdone(steps[:-1], self._held(steps[-1]))]
@@ -283,7 +283,7 @@ class Draft:
     def filled(self, work: Callable[[], T]) -> T:
         """Run `work`, which writes to the folder. If that fails, removes the folder and raises CheckpointError.
 
-        If the disk is full, older checkpoints are removed, and `work` runs once more.
+        If the disk is full, older checkpoints are removed, and `work` runs again.
         """
         try:
             try:

@@ -98,10 +98,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def command() -> int:
-    """Run the `oomph` command in a process of its own, and return the exit code."""
+    """Run the `oomph` command as this process's only task, and return the exit code."""
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     code = main()
-    gc.freeze()  # the process is about to exit, so Python need not look for garbage once more
+    gc.freeze()  # the process is about to exit, so Python need not look for garbage again
     return code
 
 
@@ -191,7 +191,7 @@ def _unknown(verb: str) -> str:
 
 
 def _similar(word: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.6) -> str:
-    """Ask whether a similar word was meant instead of a mistyped one; return "" if there is no similar word."""
+    """Return a "did you mean" hint for a mistyped word, or "" if no known word is similar."""
     import difflib  # only for a mistyped word
 
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)

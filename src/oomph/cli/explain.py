@@ -260,7 +260,7 @@ def _machine(run: Path | None, diagnoses: Sequence[Diagnosis]) -> tuple[dict[str
 
 
 def _unfinished(target: str | None) -> Unfinished | None:
-    """Return the state of a run that is not over, or None for other targets."""
+    """Return the state of an unfinished run, or None for other targets."""
     run = _directory(target)
     if run is None:
         return None

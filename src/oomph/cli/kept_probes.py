@@ -77,7 +77,7 @@ def _name(record: ProbeRecord) -> str:
 
 
 def _newest(where: Path, after: int = 0) -> list[str]:
-    """Return the file names, newest first: those after the first `after`, or, if that is 0, as many as will be read."""
+    """Return the file names, newest first: all past the first `after`, or, if `after` is 0, only those to be read."""
     with os.scandir(where) as entries:
         ours = [entry for entry in entries if entry.name.endswith(_ENDING)]
         dated = [(entry.stat(follow_symlinks=False).st_mtime, entry.name) for entry in ours]

@@ -41,7 +41,7 @@ def page_of(word: str, width: int) -> tuple[str, dict[str, Any]] | None:
 
 
 def heads_of(word: str, width: int) -> Heads:
-    """Return the line beginnings to print in bold on the page for this word."""
+    """Return the line prefixes to print in bold on the page for this word."""
     fault = find(word)
     if fault is not None:
         titles = (line for title in fault.sections for line in wrapped(title, width).split("\n"))

@@ -149,7 +149,7 @@ def run(args: argparse.Namespace) -> int:
     from oomph.run.supervisor.launch import Request, launch
 
     _check_guarded(args)
-    if args.check and args.resume is None:  # a resumed run was checked when it started, or never
+    if args.check and args.resume is None:  # a resumed run was checked when it first started, if at all
         from oomph.cli.examining import show_findings
 
         show_findings(args.words, args.python)

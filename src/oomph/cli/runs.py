@@ -63,7 +63,7 @@ def run_as_text(
 
     Args:
         run: the run directory, as given by the user.
-        state: the words to append to the outcome of a run that is not over.
+        state: the words to append to the outcome of an unfinished run.
         following: the next command to suggest for such a run.
         section: a description of the machine's problems.
     """
@@ -163,6 +163,6 @@ def list_as_document(runs: Sequence[Path]) -> dict[str, Any]:
 
 
 def _state(path: Path, record: RunRecord) -> str:
-    """Return the state as in `oomph explain RUN --json` or, for a run that is over, the status in run.json."""
+    """Return the state as in `oomph explain RUN --json` or, for a finished run, the status in run.json."""
     left = unfinished(path)
     return record.status if left is None else left.name

@@ -70,30 +70,30 @@ def check(
 
 
 def passed(message: str) -> DoctorFinding:
-    """Return the finding that all is well."""
+    """Return a finding that all is well."""
     return DoctorFinding(PASS, message)
 
 
 def noted(message: str, *remedies: Remedy) -> DoctorFinding:
-    """Return the finding that all is well, but that something is worth knowing."""
+    """Return a finding that all is well, with a remark that is worth knowing."""
     return DoctorFinding(PASS, message, remedies, note=True)
 
 
 def warned(fault: str, message: str, *remedies: Remedy) -> DoctorFinding:
-    """Return the finding that training works, but not as well as it could, or that it may fail later."""
+    """Return a warning that training works, but not as well as it could, or that it may fail later."""
     return DoctorFinding(WARN, message, remedies, fault)
 
 
 def failed(fault: str, message: str, *remedies: Remedy) -> DoctorFinding:
-    """Return the finding that training on the GPU cannot work in this state."""
+    """Return a finding that training on the GPU cannot work in this state."""
     return DoctorFinding(FAIL, message, remedies, fault)
 
 
 def skipped(reason: str) -> DoctorFinding:
-    """Return the finding that the check does not apply to this machine."""
+    """Return a finding that the check does not apply to this machine."""
     return DoctorFinding(SKIP, reason)
 
 
 def blind(reason: str) -> DoctorFinding:
-    """Return the finding that the check applies, but could not run."""
+    """Return a finding that the check applies, but could not run."""
     return DoctorFinding(SKIP, f"could not check: {reason}", blind=True)

@@ -318,7 +318,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A whole machine at one moment."""
+    """The state of a machine at one moment."""
 
     python: Python = field(default_factory=Python)
     host: HostFacts = field(default_factory=HostFacts)
@@ -370,7 +370,7 @@ class Snapshot:
     def from_document(cls, document: Mapping[str, Any]) -> Snapshot:
         """Read a snapshot from a document. Raises ValueError if the document has a different schema."""
         if document.get("schema") != SCHEMA:
-            raise ValueError("not a snapshot of this schema")
+            raise ValueError("not a snapshot that this version can read")
         snapshot: Snapshot = _decode(cls, document)
         return snapshot
 

@@ -272,7 +272,10 @@ class _Reading:
 
 
 def _sure_before_doubtful(ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
-    """Move guesses behind certain faults, unless those only say how the program ended. The order is otherwise kept."""
+    """Move guesses behind certain faults, unless those only say how the program ended.
+
+    Otherwise, the order is preserved.
+    """
     certain = any(diagnosis.confidence >= _CERTAIN and not diagnosis.fault.follows_any for diagnosis in ranked)
     return sorted(ranked, key=lambda diagnosis: certain and diagnosis.confidence <= _DOUBTFUL)
 

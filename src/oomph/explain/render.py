@@ -50,7 +50,7 @@ def as_text(
 
 
 def heads(names: Iterable[str]) -> Heads:
-    """Return the line beginnings to print in bold: the numbered names of faults, and the headings below them."""
+    """Return the line prefixes to print in bold: the numbered names of faults, and the headings below them."""
     numbered = {f"{number}. {name}": BOLD for number, name in enumerate(names, 1)}
     return {"   evidence": BOLD, "   what to do": BOLD, _NEXT.rstrip(): BOLD, **numbered}
 
@@ -130,7 +130,7 @@ def _otherwise(first: Fault, others: Sequence[Fault]) -> str:
 
 
 def _quoted(text: str, width: int, hang: str) -> str:
-    """Clean and wrap text from elsewhere, such as a log."""
+    """Clean and wrap text that oomph did not write, such as a log."""
     return wrapped(_clean(text), width, f"     {hang}", "     ")
 
 
@@ -179,7 +179,7 @@ def _next(diagnoses: Sequence[Diagnosis]) -> str:
 
 
 _HEAD = 4
-"""One in this many characters of the excerpt is for the beginning of the line, which names the speaker."""
+"""One in this many characters of the excerpt is reserved for the start of the line, which identifies the speaker."""
 _CONTEXT = 24
 _GAP = " ... "
 # Compilers start with the file, the line and the command. The actual error follows one of the words in `_VERDICT`.

@@ -125,7 +125,7 @@ def read_own(root: Path, name: str, most: int = MOST_READ) -> bytes:
 
 
 def replace_own(root: Path, name: str, content: bytes) -> None:
-    """Replace a file atomically: readers see either the old content or the new, even after the machine has crashed.
+    """Replace a file atomically: readers see either the old contents or the new, even after the machine has crashed.
 
     Raises OSError if that fails.
     """
@@ -195,7 +195,7 @@ def open_folder(root: Path, links: int = os.O_NOFOLLOW) -> int:
     """Open a folder and return a descriptor, using a pinned descriptor for it or for a folder above it if there is one.
 
     Args:
-        links: what to do with a link in the folder's place; by default, it raises OSError.
+        links: what to do if there is a link instead of the folder; by default, OSError is raised.
     """
     wanted = os.fspath(root)
     for path, (own, identity) in _pinned.items():

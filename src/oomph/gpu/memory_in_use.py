@@ -131,7 +131,7 @@ def reap(pid: int, seconds: float) -> bool:
 
 
 def visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES leaves to the script. Its numbers are assumed to be NVML's."""
+    """Return the GPUs that CUDA_VISIBLE_DEVICES leaves visible to the script. Its numbers are assumed to be NVML's."""
     wanted = environ.get("CUDA_VISIBLE_DEVICES")
     if wanted is None:
         return tuple(gpus)

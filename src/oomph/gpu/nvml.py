@@ -26,11 +26,11 @@ _NO_PERMISSION, _LIBRARY_NOT_FOUND = 4, 12
 
 
 class Nvml:
-    """Reads all GPUs that NVML shows to this process. The first `read` starts NVML."""
+    """Reads all GPUs that NVML reports to this process. The first `read` starts NVML."""
 
     def __init__(self) -> None:
         self.problem = ""
-        """The reason why no GPU is read, in words; empty while GPUs are read."""
+        """Why no GPU can be read, as text; empty while GPUs can be read."""
         self.is_missing = False
         """True if NVML cannot be loaded here at all. `nvidia-smi` may still answer."""
         self.asking = ""

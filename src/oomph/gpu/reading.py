@@ -1,4 +1,4 @@
-"""Reading: the answer of a GPU at one moment, from any source. Pure."""
+"""Reading: what a GPU reported at one moment, from any source. Pure."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ _FIELDS = (
 
 
 class Smi:
-    """Reads all GPUs that `nvidia-smi` shows. Has the same interface as `Nvml`."""
+    """Reads all GPUs that `nvidia-smi` lists. Has the same interface as `Nvml`."""
 
     def __init__(self) -> None:
         self.problem = ""

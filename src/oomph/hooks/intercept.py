@@ -246,7 +246,7 @@ def _replace_logs(fits: Fits) -> None:
     cls = KERAS.trainer.value()
     original = KERAS.logs_of_epoch.get(cls)
     if original is None:
-        return  # this version of Keras only asks the metrics
+        return  # this version of Keras only queries the metrics
 
     @functools.wraps(original)
     def result_or_logs(self: Any, logs: Any) -> Any:

@@ -1,7 +1,7 @@
 """Reports which records `--skip-corrupt` left out, after a fit and when the script exits.
 
-TensorFlow writes a line to stderr for each element that it leaves out, but does not mention the file. So if there are
-such lines, or if the script hides them, the data is read once more, for at most a minute.
+TensorFlow writes a line to stderr for each element that it leaves out, but does not mention the file. If there are such
+lines, or if the script hides them, the data is read again, for at most a minute.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""`--skip-corrupt`: makes a tf.data stage that fails on an element continue with the next one.
+"""`--skip-corrupt`: when a tf.data stage fails on an element, skips that element and continues.
 
 `Dataset.ignore_errors` is added after each stage that calls a function, and after each source that reads files, so that
-a single record is left out, not its whole batch. It changes nothing if nothing fails. After an unreadable record,
+only the record is dropped, not its whole batch. It changes nothing if nothing fails. After an unreadable record,
 TensorFlow continues with the next file (`TFRecordDatasetOp` in tensorflow/core/kernels/data/tf_record_dataset_op.cc),
-but a Python generator stops at its first error. So a pipeline that starts with a generator keeps its errors.
+but a Python generator stops at its first error. Errors in a pipeline that starts with a generator are therefore still
+raised.
 
-This module is loaded while TensorFlow is being imported, so it imports no part of it.
+This module is loaded while TensorFlow is being imported, so it imports none of it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _TAKE_A_SOURCE = (
 _READ_FILES = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 _OF_PYTHON = ("PyFunc", "EagerPyFunc")
 _OF_LIBRARIES = (str(Path("tensorflow", "python")), str(Path("keras", "src", "trainers")))
-"""The folders of library code whose pipelines, such as those from arrays or generators, keep their errors."""
+"""The folders of library code whose pipelines, such as those from arrays or generators, still raise their errors."""
 _UNKNOWN = -2
 """`tf.data.UNKNOWN_CARDINALITY`."""
 _is_paused = _is_counting = False

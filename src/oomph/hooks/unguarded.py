@@ -6,7 +6,7 @@ others, while a `tf.function` is being traced, whose calls are counted from then
 
 Source: tensorflow/python/eager/core.py, where every error of TensorFlow's runtime becomes a Python exception;
 `Function.__call__` in tensorflow/python/eager/polymorphic_function/polymorphic_function.py; tracing_compilation.py next
-to it. One of their functions runs exactly when another is traced.
+to it. Exactly one function in them runs whenever a `tf.function` is traced.
 """
 
 from __future__ import annotations

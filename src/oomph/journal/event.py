@@ -78,7 +78,7 @@ class Event(NamedTuple):
 def event_of(document: Any) -> Event:
     """Parse an event from a JSON document. Raises ValueError if it is not an event."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise ValueError("not an event of this schema")
+        raise ValueError("not an event that this version can read")
     if not _has_frame(document):
         raise ValueError("not an event")
     of = document.__getitem__

@@ -14,7 +14,7 @@ from oomph.journal.fact import Fact
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 ReasonData = Mapping[str, Any] | str
-"""A reason as JSON: its code and values (`protocol/reasons.py`), or plain words."""
+"""A reason as JSON: its code and values (`protocol/reasons.py`), or plain text."""
 Loops = Sequence[tuple[str, int, int]]
 """The file, first line and last line of each training loop around a step."""
 
@@ -135,7 +135,7 @@ class FindingMade(Fact, event="finding"):
 
 
 class FindingOver(Fact, event="finding-ended"):
-    """A finding is over."""
+    """A finding has ended."""
 
     fault: str = ""
     subject: str = ""
@@ -216,7 +216,7 @@ class AppendedAgain(Fact, event="appended-again"):
 
 
 class StoppedAt(Fact, event="stopped-at"):
-    """The line at which the script ended, recorded only if it was not the script's first start."""
+    """The line at which the script exited, recorded only if this was not the script's first start."""
 
     type: str = ""
     message: str = ""
@@ -249,7 +249,7 @@ class ContextLost(Fact, event="context-lost"):
 
 
 class GaveUp(Fact, event="gave-up"):
-    """The script's process cannot continue, and a new one could not either."""
+    """The script's process cannot continue, and neither could a new one."""
 
     fault: str = ""
     reason: str = ""
@@ -522,7 +522,7 @@ class TrainsAgain(Fact, event="trains-again"):
 
 
 class AnotherWay(Fact, event="another-way"):
-    """The script reached this fit on a different path than before."""
+    """The script reached this fit by a different path than before."""
 
     key: str | None = None
     fit: int | None = None

@@ -114,7 +114,7 @@ def _steps(fits: _Fits, within: Sequence[Baseline], training: Values) -> Series:
 
 
 def _tell_enough(readings: Sequence[Baseline], ends: Sequence[Baseline], training: Values) -> bool:
-    """True if the readings span more than one epoch, since each may refill memory, or if there is only one epoch."""
+    """True if the readings span several epochs, each of which may refill memory, or if there is only one epoch."""
     if not readings or not ends:
         return training.get("epochs", 1) == 1
     return readings[-1].step - readings[0].step >= _EPOCHS * (ends[0].step - readings[0].step)

@@ -1,4 +1,4 @@
-"""Calls detectors when they are due, and returns the findings that are new or over. Pure except for its memory."""
+"""Calls detectors when they are due, and returns new and ended findings. Pure, except that it remembers findings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from oomph.monitor.sample import Sample
 from oomph.monitor.window import Window
 
 _PATIENCE_SECONDS, _LOOKS = 60.0, 3
-"""How long, in seconds and in checks, a finding must be absent before it counts as over."""
+"""How long, in seconds and in checks, a finding must be absent before it counts as ended."""
 _PAUSE_SECONDS = 600.0
-"""The time, in seconds, during which a recurring finding is not reported again. After that long without it, the finding
-is forgotten."""
+"""The time, in seconds, during which a recurring finding is not reported again.
+
+If it does not recur for that long, the finding is forgotten.
+"""
 
 _Key = tuple[str, str, str]
 """The fault, subject and kind of a finding."""
@@ -46,7 +48,7 @@ class Detection:
         """The error raised by a detector that failed. That detector is skipped from then on."""
 
     def take(self, sample: Sample) -> FindingChanges:
-        """Add a sample. Return the findings to report, and those that recurred or are over."""
+        """Add a sample. Return the findings to report, and those that recurred or ended."""
         self._window.append(sample)
         now = sample.time
         self._forget(now)
@@ -67,7 +69,7 @@ class Detection:
 
     @property
     def active(self) -> list[_Key]:
-        """The (fault, subject, kind) of each finding that is not over."""
+        """The (fault, subject, kind) of each active finding."""
         return [key for key, known in self._known.items() if not known.is_over]
 
     def _ask(self, number: int) -> list[Finding]:
@@ -90,7 +92,7 @@ class Detection:
         return [FindingEnded(*key, known.last, max(known.last - known.begin, 0.0)) for key, known in over.items()]
 
     def _forget(self, now: float) -> None:
-        """Forget findings that have long been over, so that they are reported if they recur."""
+        """Forget findings that ended long ago, so that they are reported if they recur."""
         self._known = {
             key: known
             for key, known in self._known.items()

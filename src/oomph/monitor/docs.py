@@ -21,7 +21,7 @@ def _lines() -> Iterator[str]:
     yield "Generated from `src/oomph/monitor/detectors` by `python -m oomph.monitor.docs`.\n"
     yield "The monitor samples once a second and examines the latest samples. A finding is a notice, a warning, or"
     yield "critical: training will fail, or its results may be wrong. Each is reported once, and again only if it"
-    yield "becomes more severe or recurs after ten minutes without it. It is over once it has been absent for a"
+    yield "becomes more severe or recurs after ten minutes without it. It ends once it has been absent for a"
     yield "minute and three checks: `oomph watch` then shows it as past, and the run's journal and summary say how"
     yield "long it lasted.\n"
     yield "| what it finds | fault | what counts, and why |"

@@ -1,4 +1,4 @@
-"""Findings: faults that the monitor sees coming or happening, and their form as JSON lines and in words. Pure."""
+"""Findings: faults that the monitor sees coming or happening, and their forms as JSON lines and as text. Pure."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class FindingEnded:
 
 @dataclass(frozen=True)
 class FindingChanges:
-    """Findings that are new, have recurred, or are over."""
+    """Findings that are new, have recurred, or have ended."""
 
     told: tuple[Finding, ...] = ()
     returned: tuple[Finding, ...] = ()
-    """Findings that recurred soon after they were over. They are recorded, but not reported again."""
+    """Findings that recurred soon after they had ended. They are recorded, but not reported again."""
     ended: tuple[FindingEnded, ...] = ()
 
 
@@ -68,11 +68,11 @@ _KEY = ("fault", "subject", "kind")
 _TEXTS = (*_KEY, "message", "remedy")
 _WITHOUT_RUN = "without_run"
 _AGAIN, _ENDED = "again", "ended"
-"""The keys that mark a finding as recurring or over."""
+"""The keys that mark a finding as recurring or ended."""
 
 
 def to_lines(changes: FindingChanges) -> Iterator[str]:
-    """Yield a line, including its newline, for each finding that is new, has recurred or is over."""
+    """Yield a line, including its newline, for each finding that is new, has recurred or has ended."""
     for finding in changes.told:
         yield _line(_document(finding))
     for finding in changes.returned:
@@ -126,7 +126,7 @@ def _line(document: dict[str, Any]) -> str:
 
 
 def in_words(finding: Finding) -> str:
-    """Describe the finding in words, including its name and remedy."""
+    """Describe the finding as text, including its name and remedy."""
     page, remedy = find(finding.fault), remedy_of(finding)
     name = finding.fault if page is None else f"{page.name}, {page.code}"
     return f"{finding.subject}: {finding.message} ({name})" + (f". {remedy}" if remedy else "")

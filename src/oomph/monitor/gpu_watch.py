@@ -101,7 +101,7 @@ class GpuWatch:
         self._thread, self._log = thread, log
         self._last: tuple[Reading, ...] = ()
         self.problem = ""
-        """The reason for missing GPUs or values, in words."""
+        """Why GPUs or values are missing, as text."""
 
     def ask(self, now: float) -> None:
         """Request a reading. `now` is a monotonic time in seconds."""

@@ -31,7 +31,7 @@ class SamplerProcess:
 
     def __init__(self, run_dir: Path, script_pid: int | None = None) -> None:
         self.problem = ""
-        """The reason for missing samples, in words; empty if all is well."""
+        """Why samples are missing, as text; empty if all is well."""
         self._last: list[bytes] = []
         self._closed = False
         self._process: Child | None = None
@@ -58,7 +58,7 @@ class SamplerProcess:
         return changes
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return the new findings since the last call, excluding those that recurred or are over."""
+        """Return the new findings since the last call, excluding those that recurred or ended."""
         return self.changes().told
 
     def close(self) -> None:

@@ -183,7 +183,7 @@ def _short(value: float, digits: int | None) -> float | str:
 
 
 def read_header(line: bytes) -> Header | None:
-    """Parse a header, or return None if the line is not a header of this schema."""
+    """Parse a header, or return None if the line does not follow this schema."""
     document = _parsed(line)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         return None

@@ -3,7 +3,8 @@
 There are two files in the run directory. The newest samples are lines in `monitor/samples.jsonl`, the tail. Each is one
 unbuffered write, so none is lost if the process is killed. Every 300 samples, the tail becomes a gzip member at the end
 of `monitor/samples.jsonl.gz`. The tail's first line gives the byte at which that member will start: a reader reads the
-compressed file up to that byte, and then the tail. So each sample is read exactly once, no matter when the writer dies:
+compressed file up to that byte, and then the tail. Each sample is therefore read exactly once, no matter when the
+writer dies:
 
     before the member is written         the compressed file ends at that byte
     while or after it is written         everything beyond that byte is also in the tail, and is ignored
@@ -43,7 +44,7 @@ class Store:
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self.problem = ""
-        """The reason why samples are not kept, in words; empty while they are."""
+        """Why samples are not being stored, as text; empty while they are."""
         self._lock: int | None = None
         self._tail: int | None = None
         self._samples = 0
@@ -244,7 +245,7 @@ class _Member:
         self.end: int | None = None
 
     def content(self) -> Iterator[bytes]:
-        """Yield the content of the member in chunks."""
+        """Yield the contents of the member in chunks."""
         inflate, size = zlib.decompressobj(GZIP), 0
         while not inflate.eof:
             taken = inflate.unconsumed_tail or _read(self._file, self._limit)

@@ -1,8 +1,8 @@
 """Limits checkpoints to replacing data: they never choose what is called.
 
 The script calls objects that it finds in its own attributes. A function, a class, a module or anything else that can be
-called therefore stays where this process has put it. A checkpoint from elsewhere may come from anyone, so it cannot
-bring new text either, which the script might open or run (`oomph.checkpoint.origin`).
+called therefore stays where this process has put it. A foreign checkpoint may come from anyone, so it cannot introduce
+new text either, which the script might open or run (`oomph.checkpoint.origin`).
 
 A checkpoint refers to a type by its module and name. That name is never looked up: the type must be one of the data
 classes that the script's own modules define, or the type of an object that the script holds.
@@ -74,7 +74,7 @@ def admitted(new: Any, old: Any = NOTHING) -> Any:
 
 
 def _refuse_of_elsewhere(new: Any, old: Any) -> None:
-    """Refuse any text that this process does not already hold there, and functions in a different order."""
+    """Reject any text that this process does not already have there, and functions in a different order."""
     if not holds_all(old, new):
         raise RefusedError("text from a checkpoint that was not written here")
     own = {type(part) for part in _flat(new) if code.is_users(type(part).__module__)}
@@ -85,7 +85,7 @@ def _refuse_of_elsewhere(new: Any, old: Any) -> None:
 
 
 def may_lose(things: Iterable[Any]) -> bool:
-    """True if a checkpoint may remove these items from an object. One from elsewhere must not remove callable items."""
+    """True if a checkpoint may remove these items from an object. A foreign one must not remove callable items."""
     return not (is_from_elsewhere() and any(map(is_called, things)))
 
 

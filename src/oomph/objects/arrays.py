@@ -149,7 +149,7 @@ class Table(Kind):
 
 
 class Queue(Kind):
-    """A TensorFlow queue. Its size can be seen, but not its content."""
+    """A TensorFlow queue. Its size is visible, but not its contents."""
 
     tag = "queue"
 

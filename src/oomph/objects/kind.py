@@ -2,8 +2,8 @@
 
 Each kind knows four things about an object: its `parts` (the objects in it, and how each is reached), its `content` (a
 comparable value that refers to its parts), how to `give_back` the content to an object in place, and how to `build` a
-new object. An object that can only be built replaces the old one. An object that can be neither changed nor built is
-recorded, and is lost after a restart.
+new object. An object that cannot be changed in place is rebuilt, and the new object replaces the old one. An object
+that can be neither changed nor built is recorded, and is lost after a restart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Part = tuple[str, Any]
 """The path to a part, which is the same in every attempt, and the part itself."""
 Encode = Callable[[Any], Value]
 Decode = Callable[..., Any]
-"""Called with a value and, if there is one, the current object in its place, which may have to stay."""
+"""Called with a value and, if there is one, the object currently in its place, which may have to be kept."""
 TypeNamed = Callable[[str], Any]
 """Finds a type by its path in the closed list of types that may be created. Raises CannotGiveBackError."""
 
@@ -29,30 +29,30 @@ _LARGEST, _LONGEST = 1_000_000, 8
 _MOST_NAMED = 100
 """A mapping with more names than this is treated as data, not as settings."""
 _SAME = "same"
-"""Marks a figure that has not changed since training started."""
+"""Marks a number or boolean that has not changed since training started."""
 
 
 class Figure(NamedTuple):
-    """A named number or switch in an object, which may be a setting."""
+    """A named number or boolean in an object, which may be a setting."""
 
     name: str
     where: str
-    """The path from the object to this figure."""
+    """The path from the object to this value."""
     value: Value
 
 
 class Setting(NamedTuple):
-    """A figure that training did not change, and that the script now sets differently."""
+    """A number or boolean that training did not change, and that the script now sets differently."""
 
     name: str
     where: str
-    """The path from the object to this figure."""
+    """The path from the object to this value."""
     was: Value
     now: Value
 
 
 def is_figure(value: object) -> bool:
-    """True if a value is a switch or a number that a person would write, not a clock value or a random number."""
+    """True if a value is a boolean or a number that a person would write, not a clock value or a random number."""
     if type(value) is float:
         return len(repr(value)) <= _LONGEST
     return type(value) is bool or (type(value) is int and abs(value) < _LARGEST and value not in _of_this_process())
@@ -110,19 +110,19 @@ class Kind:
         raise CannotGiveBackError(type(thing).__name__)
 
     def figures(self, content: Value) -> Iterator[Figure]:
-        """Yield the figures in an object's content."""
+        """Yield the numbers and booleans in an object's content."""
         named = self._named(content).items()
         return (Figure(name, self.at(name), value) for name, value in named if is_figure(value))
 
     def since(self, before: Value, now: Value) -> Value:
-        """Return the content to save for a changed object, with its unchanged figures marked."""
+        """Return the content to save for a changed object, with its unchanged numbers and booleans marked."""
         old = self._named(before)
         found = self.figures(now)
         same = {name for name, _, value in found if type(old.get(name)) is type(value) and old[name] == value}
         return self._with_values(now, lambda name, value: (_SAME, value) if name in same else value) if same else now
 
     def with_settings(self, content: Value, at_begin: Value) -> tuple[Value, list[Setting]]:
-        """Return the content to restore, which keeps figures changed by the script, and a list of those figures."""
+        """Return the content to restore, which keeps values changed by the script, and a list of those values."""
         begun, others = self._named(at_begin), list[Setting]()
 
         def chosen(name: Any, value: Value) -> Value:

@@ -103,7 +103,7 @@ class Restoration:
         try:
             return kind.with_settings(content, at_begin)
         except (*_ERRORS, CannotGiveBackError):
-            return content, []  # a malformed checkpoint from elsewhere: restoring it reports the problem
+            return content, []  # a malformed foreign checkpoint: restoring it reports the problem
 
     def _attempt(self, key: str, give_back: Callable[[], None]) -> None:
         try:
@@ -216,7 +216,7 @@ class Restoration:
             self._attempt(key, partial(kind.give_back, self._made[key], content, decode))
 
     def _remade(self, key: str, tag: str, content: Value) -> Any:
-        """Return an object that can only be built: the existing one if it has not changed, otherwise a new one.
+        """Return an object that can't be restored: the existing one if it is unchanged, otherwise a rebuilt one.
 
         A new object is built only once.
         """

@@ -24,7 +24,7 @@ _NUMBERS = "<>=@!|0123456789xcbB?hHiIlLqQnNefdgsu"
 
 
 class Buffer(Kind):
-    """A `StringIO` or `BytesIO`: its content and position."""
+    """A `StringIO` or `BytesIO`: its contents and position."""
 
     tag = "buffer"
 
@@ -169,7 +169,7 @@ _STANDARD_STREAMS = 2
 
 
 class OpenFile(Kind):
-    """The content of a file opened for writing, or the position in a file opened only for reading."""
+    """The contents of a file opened for writing, or the position in a file opened only for reading."""
 
     tag = "open file"
     arrays = True
@@ -189,7 +189,7 @@ class OpenFile(Kind):
         return ("large", *Large(fingerprints.of_array(found), "|u1", found.shape))
 
     def array(self, thing: Any) -> Any:
-        """Return the content of the file as uint8 [N]."""
+        """Return the contents of the file as uint8 [N]."""
         fd = os.open(f"/proc/self/fd/{thing.fileno()}", os.O_RDONLY)
         with open(fd, "rb") as file:
             return np.frombuffer(file.read(), np.uint8)

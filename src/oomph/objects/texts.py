@@ -1,4 +1,4 @@
-"""Finds the text in an object: a checkpoint from elsewhere may not bring any that this process does not already hold.
+"""Finds the text in an object: a foreign checkpoint may not introduce any that this process does not already hold.
 
 The script opens, calls or runs what it finds in its own attributes, lists, arrays and tables, and a string does not
 reveal what the script does with it.

@@ -73,7 +73,7 @@ class CannotEncodeError(TypeError):
 
 
 def is_value(thing: Any) -> bool:
-    """True if nothing in an object can change, so that its identity does not matter."""
+    """True if an object and everything in it is immutable, so that its identity does not matter."""
     kind = type(thing)
     if kind in PLAIN or kind in _VALUES:
         return True

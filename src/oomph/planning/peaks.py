@@ -154,7 +154,7 @@ def simulated_course(measured: Mapping[int, int], predicted: Callable[[int], int
 
 
 def grown_course(measured: Mapping[int, int], fixed: Callable[[int], int], predicted: Callable[[int], int]) -> Course:
-    """Return the course of a step that XLA compiles: `fixed` bytes are counted, and the rest is extrapolated.
+    """Return the peaks of a step that XLA compiles: `fixed` bytes are counted, and the rest is extrapolated.
 
     If only one size ran, the bounds are proportional to the batch. The expected value between them follows the
     simulation, which cannot see XLA's buffers but knows which memory does not grow.

@@ -170,7 +170,7 @@ class Plan:
     engine: str
     """The engine that made the estimates: `graph`, `dry-run`, `xla-gpu` or `probe`."""
     accuracy: str
-    """The measured error of this engine, in words, as in docs/measurements.md."""
+    """The measured error of this engine, as a phrase from docs/measurements.md."""
     subject: str
     """A short description of what is trained: model, parameters, optimizer, precision, XLA."""
     place: str

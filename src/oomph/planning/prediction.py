@@ -3,7 +3,7 @@
 Real steps need more or less memory than the simulation predicts. The ratio changes slowly with the batch size, but each
 measurement of it is noisy: thread timing decides which operations overlap, and TensorFlow orders the same step
 differently in each process (in six processes, a recurrent network over videos used 599 to 1,747 MiB). Training runs in
-a single order, and its peak is that of its largest step. So each order is represented by its largest step.
+a single order, and its peak is that of its largest step. Each order is therefore represented by its largest step.
 
 A batch size that ran has its own ratio. At other sizes, the ratio is the mean of two estimates: one interpolated
 between the neighbouring sizes that ran, and one averaged over all sizes that ran, with the nearest size weighing most.

@@ -166,7 +166,7 @@ def _columns(rows: Sequence[tuple[str, str, str]], width: int) -> Iterator[str]:
 
 
 def _known(item: Item) -> str:
-    """Describe how an item's size is known, with its bounds if they differ."""
+    """Describe the basis for an item's size, with its bounds if they differ."""
     low, high = in_three_digits(item.size.low), in_three_digits(item.size.high)
     return item.basis if low == high else f"{item.basis}, {low} to {high}"
 

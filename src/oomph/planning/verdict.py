@@ -85,7 +85,7 @@ class FittingVerdict:
     seen: tuple[str, ...] = ()
     """Remarks on other training runs on that device."""
     failed: str = ""
-    """A real step that failed with memory left, so that needing less would not help; empty if none did."""
+    """A real step that failed although memory was left, so that using less would not help; empty if none did."""
     not_compiled: str = ""
     """The reason why XLA did not compile the step, as a clause without a full stop; empty if not worth mentioning."""
 

@@ -95,7 +95,7 @@ def as_document(
     memory: str = "",
     not_looked_at: str = "",
 ) -> dict[str, Any]:
-    """Return the findings for one training run as plain JSON; its shape is a contract."""
+    """Return the findings for one training run as plain JSON, whose structure is part of the public interface."""
     return {
         "schema": SCHEMA,
         "place": training.fit.place,

@@ -1,8 +1,8 @@
 """Separates TensorFlow's reports of failed allocations from the rest of the script's stderr. Pure.
 
-Lines from TensorFlow's native code have a head with severity, time, thread and source file. A single failed allocation
-prints about two thousand such lines. Everything else is passed on immediately and in order, except partial lines that
-may belong to a report. The caller decides how long to wait for the rest of them.
+Lines from TensorFlow's native code start with a prefix: severity, time, thread and source file. A single failed
+allocation prints about two thousand such lines. Everything else is passed on immediately and in order, except partial
+lines that may belong to a report. The caller decides how long to wait for the rest of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _HEAD = re.compile(
     rb"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: (?P<older>[IWEF]) )"
     rb"(?P<file>[\w./-]{1,200}\.cc):\d{1,6}\] "
 )
-"""Matches the head of a native line in any TensorFlow version.
+"""Matches the prefix of a native line in any TensorFlow version.
 
 The format comes from absl/log/internal/log_format.cc since 2.18, and from tsl logging before that.
 """
@@ -24,7 +24,7 @@ _BEGINS = re.compile(
     rb"[IWEF]\d{0,4}\Z|[IWEF]\d{4} [\d:. ]{0,60}(?:[\w./-]{0,200})(?::\d{0,6}\]?)?\Z"
     rb"|\d{1,4}\Z|\d{4}-[\d:. -]{0,30}(?:[IWEF] ?)?(?:[\w./-]{0,200})(?::\d{0,6}\]?)?\Z"
 )
-"""Matches a partial line that ends within such a head."""
+"""Matches a partial line that ends within such a prefix."""
 _ALLOCATORS = (b"bfc_allocator.cc", b"gpu_cudamallocasync_allocator.cc")
 _OUT_OF_MEMORY = re.compile(rb"RESOURCE_EXHAUSTED|OOM when allocating|[Oo]ut of memory|OUT_OF_MEMORY|ran out of memory")
 _CONTINUATIONS = (
@@ -44,10 +44,10 @@ _LONGEST_PARTIAL = 1 << 16
 
 
 class Head(NamedTuple):
-    """The head of a native line."""
+    """The prefix of a native line."""
 
     start: int
-    """The offset of the head in the line. A progress bar may come before it."""
+    """The offset of the prefix in the line. A progress bar may come before it."""
     end: int
     severity: bytes
     """The severity: I, W, E or F. An F line reports the error that aborts the process."""
@@ -56,7 +56,7 @@ class Head(NamedTuple):
 
 
 def head_of(line: bytes) -> Head | None:
-    """Parse the head of a native line, or return None if the line is not native."""
+    """Parse the prefix of a native line, or return None if the line is not native."""
     found = _HEAD.search(line) if b".cc:" in line else None  # saves a regex search for most lines
     if found is None:
         return None

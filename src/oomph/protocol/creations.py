@@ -4,7 +4,7 @@ There is one file per attempt, `created-<attempt>.jsonl`. One line is written be
 nothing can be written after `kill -9`, and a second line, with the inode, once it exists. The script process writes the
 notes and reads those of earlier attempts. `oomph rehearse` reads them too. Standard library only.
 
-Notes may come from elsewhere. A file therefore counts as created only if its birth time lies within the period when the
+Notes may come from anyone. A file therefore counts as created only if its birth time lies within the period when the
 notes were written, according to the kernel's clock, which nobody can turn back. On a file system without birth times,
 no file counts.
 """
@@ -90,7 +90,7 @@ class Notes:
         return name
 
     def ended(self, name: str, inode: int | None) -> None:
-        """Note that the creation has ended. An `inode` of None means that it failed."""
+        """Note that the creation has finished. An `inode` of None means that it failed."""
         self._write({"id": name, "inode": inode})
 
     def renamed(self, path: str, inode: int) -> None:
@@ -146,7 +146,7 @@ class Earlier:
         return creation in self._known
 
     def is_still(self, path: str, inode: int) -> bool:
-        """True if the path still has what the script put there, rather than something older or newer."""
+        """True if the path still holds what the script put there, rather than something older or newer."""
         noted = [time for known, time in self._inodes.get(path, ()) if known == inode]
         if None in noted:
             return True

@@ -33,7 +33,7 @@ class Guarding:
     micro_batch: int | None = None
     """The initial micro-batch size, or None for the full batch."""
     inexact: str | None = None
-    """"allow" or "refuse" for micro-batches that change the result, or None to allow the usual, known kinds."""
+    """"allow" or "refuse" for micro-batches that change the result, or None to allow the common, known kinds."""
     smaller_batch: bool = False
     """True to train a batch that neither fits nor may be divided as several smaller batches, each with an update."""
     verify: int | None = None

@@ -114,7 +114,7 @@ def _mend_object(where: str, what: str, trouble: str = "") -> str:
 def _mend_position(why: str, kind: str = "", call: str = "", also: str = "") -> str:
     """Return the remedy for a position that cannot be saved.
 
-    The remedy depends on the random operation `call`, or on the obstacle `why`, which is mostly in TensorFlow's words.
+    The remedy depends on the random operation `call`, or on the obstacle `why`, which mostly quotes TensorFlow.
     `also` lists the other random operations in the pipeline, which would be the next obstacles.
     """
     if kind in _OF_POSITIONS:

@@ -90,7 +90,7 @@ class WithReason(Protocol):
 
     @property
     def reason(self) -> str:
-        """The reason in words."""
+        """The reason as text."""
 
     @property
     def why(self) -> Mapping[str, Any] | str | None:

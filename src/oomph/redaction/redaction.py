@@ -40,7 +40,7 @@ _HINTS = tuple({hint for form in (*WHOLE, USER_AND_PASSWORD, PASSWORD_FLAG) for 
 _LONGEST_IN_WORDS = 80
 """The maximum length, in characters, of a multi-word text that may be a name."""
 _SHORTEST = 8
-"""The minimum length, in characters, of a known secret to search for by itself: a shorter one might be any word."""
+"""The minimum length, in characters, of a known secret to search for on its own: a shorter one might be any word."""
 _NEAR = 200
 """The number of characters to examine before a name, for the rest of the name or for the meaning of a -p."""
 _LONGEST_END = 80

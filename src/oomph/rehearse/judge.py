@@ -108,7 +108,7 @@ class FaultVerdict:
     seconds_lost: float = 0.0
     """The time lost, in seconds, compared with the undisturbed run."""
     result: str = ""
-    """How the final state compares with the undisturbed run's, in words."""
+    """A description of how the final state compares with the undisturbed run's."""
     at_risk: int = 0
     """How many more steps a kill at the end would have cost than in the undisturbed run."""
     label: str = ""

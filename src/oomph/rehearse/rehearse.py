@@ -138,7 +138,7 @@ def _run(plan: RehearsalPlan, folder: Path, injection: Injection, limit: float |
 
 
 def _exit_code(child: Child, limit: float | None, name: str) -> int | None:
-    """Wait for the exit code; return None once the time limit is over."""
+    """Wait for the exit code; return None if the time limit passes first."""
     started = time.monotonic()
     with Ticking() as ticking:
         while not child.wait(_LOOK_SECONDS):

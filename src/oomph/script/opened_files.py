@@ -1,8 +1,8 @@
 """Tracks the files that a script writes during training, and restores each one when a restarted script opens it.
 
 Callbacks write logs and read them back. A restarted script finds the logs as the dead process left them, with lines
-from steps that are about to be repeated. Their content at the checkpoint is therefore restored, but only at the moment
-the script itself opens the file: a checkpoint is just data, and must not choose which file is written.
+from steps that are about to be repeated. Their contents at the checkpoint are therefore restored, but only at the
+moment the script itself opens the file: a checkpoint is just data, and must not choose which file is written.
 
 Python reports the files that it opens and renames (audit events, PEP 578). h5py's `File` and TensorFlow's `GFile` don't
 raise audit events, so their methods are made to report files. A database is left alone, since it may already include
@@ -341,7 +341,7 @@ def log_files() -> list[str]:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file's content atomically, keeping its mode and leaving all other files alone."""
+    """Replace a file's contents atomically, keeping its mode and leaving all other files alone."""
     path.parent.mkdir(parents=True, exist_ok=True)
     own = path.with_name(f"{uuid.uuid4().hex}.oomph")
     with own.open("wb") as file:

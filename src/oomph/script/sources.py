@@ -19,9 +19,10 @@ _MOST_FILES = 500
 
 
 def script_files() -> dict[str, str]:
-    """Return the user's Python files imported so far, each with a short hash of its content.
+    """Return the user's Python files imported so far, each with a short hash of its contents.
 
-    Names are relative to the script's folder. Installed packages are left out, since their versions tell more.
+    Names are relative to the script's folder. Installed packages are left out, since their versions are more
+    informative.
     """
     found: dict[str, str] = {}
     folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
@@ -99,6 +100,6 @@ def _hash_of(path: str) -> str | None:
 
 @functools.cache
 def _content_hash(path: str, changed: int, size: int) -> str:
-    """Compute a short hash of a file's content, cached for each version of the file."""
+    """Compute a short hash of a file's contents, cached for each version of the file."""
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()[:16]

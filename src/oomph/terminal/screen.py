@@ -35,7 +35,7 @@ class Marked(str):
 
 
 def painted(text: str, heads: Heads) -> str:
-    """Return the text with escape codes that colour the heads of its lines. The longest matching head wins."""
+    """Return the text with escape codes that colour the beginnings of its lines. The longest match wins."""
     return "\n".join(_line(line, heads) for line in text.split("\n"))
 
 

@@ -49,16 +49,19 @@ def shortened(text: str, most: int) -> str:
 
 
 def _column(line: str, width: int) -> int:
-    """Return the offset of a line's last column, after two blanks or after a head such as "exit codes: " or "1. "."""
+    """Return the offset of a line's last column, after two blanks or after a heading such as "exit codes: " or "1.
+
+    ".
+    """
     ends = (found.end() for pattern in (_LAST_COLUMN, _HEAD) if (found := pattern.match(line)))
     return next((end for end in ends if end <= width * 3 // 4), len(line) - len(line.lstrip()))
 
 
 def table(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Return the lines of a table whose first row contains the column heads.
+    """Return the lines of a table whose first row contains the column headings.
 
     If the width is too small for columns, each row becomes a block that consists of its first cell and, below it, the
-    other cells after their heads.
+    other cells after their headings.
     """
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     before = sum(widths[:-1]) + 2 * (len(widths) - 1)

@@ -55,7 +55,7 @@ def incident_of(finding: Finding, time: float) -> ShownIncident:
 
 
 def incidents_of(events: Sequence[Event], going_on: bool = True) -> tuple[ShownIncident, ...]:
-    """Return the incidents of a run, oldest first. When the run is over, so are its findings."""
+    """Return the incidents of a run, oldest first. Once the run has ended, so have its findings."""
     over = None if going_on or not events else events[-1].time
     told = [each for each in map(_incident, events) if each is not None]
     told += [_found(each, over) for each in findings_of(events)]

@@ -124,7 +124,7 @@ _STYLES = {"critical": "red", "warning": "yellow", "notice": "cyan"}
 _HANG = " " * 10
 """The indentation of an incident's continuation lines, as wide as its time."""
 _PARTS = ((3, 2), (3, 1), (0, 5), (0, 6), (2, 3), (1, 4), (1, 0))
-"""The minimum rows and the rank of each part: jobs, GPUs, host, processes, current findings, past incidents,
+"""The minimum number of rows and the rank of each part: jobs, GPUs, host, processes, current findings, past incidents,
 problems."""
 
 

@@ -83,7 +83,7 @@ class View:
 
     @property
     def past(self) -> tuple[ShownIncident, ...]:
-        """The past incidents, and the findings that are over."""
+        """The past incidents, and the findings that have ended."""
         return tuple(each for each in self.incidents if not each.is_present)
 
 

@@ -146,14 +146,14 @@ def time_of_day(seconds: float) -> str:
 
 
 def incident(each: ShownIncident) -> str:
-    """Format an incident on one line, with the time of day and, for a finding that is over, its duration."""
+    """Format an incident on one line, with the time of day and, for a finding that has ended, its duration."""
     clock = time_of_day(each.time)
     subject = f"{each.subject}: " if each.subject else ""
     return shown_line(f"{clock}  {each.fault}  {subject}{each.message}{_over(each)}")
 
 
 def remedy(each: ShownIncident) -> str:
-    """Return the remedy for an incident; empty for a finding that is over."""
+    """Return the remedy for an incident; empty for a finding that has ended."""
     return "" if each.ended is not None else shown_line(each.remedy)
 
 

@@ -1,3 +1,3 @@
-"""Found before the installed package, and as good as not installed: what Keras imports only where it is there."""
+"""Found before the installed package, so that Keras, which imports it only if available, works without it."""
 
 raise ModuleNotFoundError(f"No module named {__name__!r}", name=__name__)

@@ -1,4 +1,4 @@
-"""Looks for a batch size that fits, as many scripts do. Its loss is nothing that could be divided."""
+"""Looks for a batch size that fits, as many scripts do. Its loss cannot be split into micro-batches."""
 
 import keras
 import numpy as np

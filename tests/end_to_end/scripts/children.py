@@ -1,4 +1,4 @@
-"""Trains a model in processes of its own: `children.py METHOD ...`, which are those of multiprocessing."""
+"""Trains a model in child processes: `children.py METHOD ...`, where the methods are those of multiprocessing."""
 
 import multiprocessing
 import sys

@@ -1,7 +1,7 @@
 """A model whose size is read from configuration.json: `configured.py OUT.npz`.
 
-With a word in the file `mishap`, putting back a checkpoint fails. `once` and `always`: too little memory for a moment,
-or for good; `broken`: an error that trying again does not mend.
+With a word in the file `mishap`, restoring a checkpoint fails. `once` and `always`: too little memory briefly, or
+permanently; `broken`: an error that a retry does not fix.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""In-batch negatives, in code that relies on the size of the batch: it cannot be divided, and needs much memory."""
+"""In-batch negatives, in code that relies on the batch size: the batch cannot be divided, and needs much memory."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""A network of convolutions, whose kernels take the same large workspace for one sample as for a hundred."""
+"""A convolutional network whose kernels need the same large workspace for one sample as for a hundred."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Makes a tensor of an array for which there is no memory, in oomph's way and in TensorFlow's: `copied.py`."""
+"""Converts an array that does not fit in memory to a tensor, both oomph's way and TensorFlow's: `copied.py`."""
 
 import numpy as np
 import tensorflow as tf

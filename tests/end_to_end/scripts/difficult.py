@@ -1,4 +1,4 @@
-"""Objects that are hard to look at, in every place where oomph looks: `difficult.py OUT.npz`."""
+"""Objects that are hard to inspect, everywhere oomph looks: `difficult.py OUT.npz`."""
 
 import sys
 import time
@@ -11,7 +11,7 @@ x = np.random.default_rng(0).normal(size=(160, 6)).astype("float32")
 
 
 class Raises:
-    """Refuses every question."""
+    """Refuses every query."""
 
     def __getattr__(self, name):
         raise RuntimeError(f"nobody asks me for {name}")
@@ -26,7 +26,7 @@ class Raises:
 
 
 class Slow:
-    """Computes for a minute when it is asked."""
+    """Computes for a minute when queried."""
 
     @property
     def answer(self):
@@ -49,7 +49,7 @@ class Difficult(keras.callbacks.Callback):
         self.raises, self.slow, self.lies = Raises(), Slow(), Lies(a=1)
         self.circle = [1, 2]
         self.circle.append({"again": self.circle, "self": self})
-        self.huge = np.broadcast_to(np.float32(1), (50_000, 50_000))  # 10 GB, were they there
+        self.huge = np.broadcast_to(np.float32(1), (50_000, 50_000))  # 10 GB, if it really existed
         self.lazy = np.zeros(1 << 30, np.uint8)[: 1 << 29]
         self.of_the_fit = self.later = None
         self.deep = None
@@ -72,7 +72,7 @@ class Difficult(keras.callbacks.Callback):
         self.later = (batch for batch in range(self.count))
 
     def on_epoch_end(self, epoch, logs=None):
-        """A fit within the fit."""
+        """A fit inside the fit."""
         if self.inner is not None:
             self.inner.fit(x[:32], x[:32, :1], verbose=0)
 
@@ -105,7 +105,7 @@ shared = Difficult()
 shared.inner = new_model()
 first, second, third = new_model(), new_model(), new_model()
 began = time.monotonic()
-# Two fits on one line, with one callback for all.
+# Two fits on one line, sharing one callback.
 one, two = (m.fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0, callbacks=[shared]) for m in (first, second))
 three = third.fit(stream(), steps_per_epoch=10, epochs=4, verbose=0, callbacks=[shared])
 out = {f"loss{n}": history.history["loss"] for n, history in enumerate((one, two, three))}

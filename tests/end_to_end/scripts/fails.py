@@ -1,4 +1,4 @@
-"""Errors of the user's own, in and around fit, each shown as Python shows it. The last one ends the script."""
+"""The user's own errors, in and around fit, each shown as Python shows it. The last one ends the script."""
 
 import traceback
 

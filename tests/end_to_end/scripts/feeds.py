@@ -19,7 +19,7 @@ class Pace(keras.callbacks.Callback):
 
 
 class Pieces(keras.utils.PyDataset):
-    """In another order after each epoch, which only its own state knows."""
+    """Reorders its samples after each epoch, in an order that only its own state determines."""
 
     def __init__(self):
         super().__init__()

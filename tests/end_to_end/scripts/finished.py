@@ -1,4 +1,4 @@
-"""Fits whose callbacks and History are read when they are over: `finished.py OUT.npz`."""
+"""Fits whose callbacks and History are read after the fits have finished: `finished.py OUT.npz`."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ class Pace(keras.callbacks.Callback):
 
 
 class Finder(keras.callbacks.Callback):
-    """Raises the learning rate with every batch, and keeps what comes of it."""
+    """Raises the learning rate with every batch, and records the resulting losses."""
 
     def __init__(self):
         super().__init__()
@@ -44,7 +44,7 @@ finder = Finder()
 new_model(1e-4).fit(x, y, batch_size=16, epochs=2, verbose=0, callbacks=[Pace(), finder])
 rate = finder.best()
 
-# How long to train is found with a part of the data held back.
+# The training length is determined with part of the data held back.
 stopping = keras.callbacks.EarlyStopping(patience=2, restore_best_weights=True)
 history = new_model(0.01).fit(
     x[:112],
@@ -59,7 +59,7 @@ epochs = stopping.stopped_epoch + 1 - stopping.patience
 out["stopped"] = [stopping.stopped_epoch, stopping.best_epoch, epochs, len(history.history["val_loss"])]
 out["validated"] = history.history["val_loss"]
 
-# The best of three models, kept by one callback.
+# The best of three models, saved by one callback.
 keep = keras.callbacks.ModelCheckpoint("best.weights.h5", monitor="loss", save_best_only=True, save_weights_only=True)
 for turn in range(3):
     model = new_model(rate / (1 + 30 * turn))  # the first is the best

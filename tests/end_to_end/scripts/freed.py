@@ -1,4 +1,4 @@
-"""Trains while a large tensor takes most of the memory, lets go of it after the first epoch, and waits a minute."""
+"""Trains while a large tensor occupies most of the memory, releases it after the first epoch, and waits a minute."""
 
 import time
 

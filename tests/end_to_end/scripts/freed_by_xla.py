@@ -1,4 +1,4 @@
-"""A function compiled by XLA that updates two variables runs out of memory. What has become of the variables?"""
+"""A function compiled by XLA that updates two variables runs out of memory. What happens to the variables?"""
 
 import numpy as np
 import tensorflow as tf
@@ -6,7 +6,7 @@ import tensorflow as tf
 COUNT = 1 << 20
 bare, held = (tf.Variable(tf.range(COUNT, dtype=tf.float32) + 1.0) for _ in range(2))
 before = bare.numpy().copy()
-value = held.read_value()  # somebody else refers to the buffer
+value = held.read_value()  # something else refers to the buffer
 
 
 @tf.function(jit_compile=True)
@@ -24,6 +24,6 @@ try:
     print("it fits")
 except tf.errors.ResourceExhaustedError as error:
     print(type(error).__name__)
-others = [tf.fill((COUNT,), 7.0) + 0 for _ in range(4)]  # whoever allocates next
+others = [tf.fill((COUNT,), 7.0) + 0 for _ in range(4)]  # the next allocation
 print("held", bool(np.array_equal(held.numpy(), before)), flush=True)
 print("bare", bool(np.array_equal(bare.numpy(), before)), flush=True)

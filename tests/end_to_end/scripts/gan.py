@@ -1,4 +1,4 @@
-"""A model without `call` whose two networks have an optimizer each, as in Keras' own examples of GANs.
+"""A model without `call` whose two networks each have an optimizer, as in Keras' GAN examples.
 
 `gan.py OUT.npz [--eager | --own-function]`
 """

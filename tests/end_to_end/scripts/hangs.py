@@ -1,4 +1,4 @@
-"""Stops making progress once, in one of many ways: `hangs.py OUT.npz HOW`; "never" for none."""
+"""Stops making progress once, in one of many ways: `hangs.py OUT.npz HOW`; "never" disables this."""
 
 import ctypes
 import pathlib
@@ -17,7 +17,7 @@ x, y = rng.normal(size=(160, 8)).astype("float32"), rng.normal(size=(160, 1)).as
 
 
 def once():
-    """True the first time only, over all attempts."""
+    """Return True only the first time, over all attempts."""
     try:
         pathlib.Path("hung").touch(exist_ok=False)
     except FileExistsError:
@@ -87,7 +87,7 @@ if HOW.startswith("loop"):
             if HOW == "loop" and epoch == 1 and number == 6 and once():
                 time.sleep(1000)
     if HOW == "loop-over":
-        time.sleep(12)  # longer than any limit: but the loop is over
+        time.sleep(12)  # longer than any limit, but the loop has ended
 else:
     model.compile(optimizer, "mse", jit_compile=False)
     spec = (tf.TensorSpec((8,)), tf.TensorSpec((1,)))

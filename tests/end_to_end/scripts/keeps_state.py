@@ -1,4 +1,4 @@
-"""State in every place where scripts keep it: `keeps_state.py OUT.npz [--width N]`."""
+"""State everywhere that scripts keep it: `keeps_state.py OUT.npz [--width N]`."""
 
 import argparse
 import time
@@ -19,7 +19,7 @@ y = x[:, :1] + np.random.normal(size=(128, 1)).astype("float32")
 
 
 class Counting(keras.layers.Layer):
-    """A variable that Keras does not know of, and an array that it saves itself."""
+    """A variable that Keras does not know about, and an array that the layer saves itself."""
 
     def build(self, shape):
         self.calls = tf.Variable(0.0, trainable=False)
@@ -39,7 +39,7 @@ class Counting(keras.layers.Layer):
 
 
 class Mean(keras.callbacks.Callback):
-    """Keeps a sum, and says so."""
+    """Keeps a sum, and declares it."""
 
     def __init__(self):
         super().__init__()
@@ -61,7 +61,7 @@ class Mean(keras.callbacks.Callback):
 
 
 class Silent(keras.callbacks.Callback):
-    """Keeps a count, and does not say so."""
+    """Keeps a count, but does not declare it."""
 
     epochs = 0
 

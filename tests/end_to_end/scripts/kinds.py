@@ -85,7 +85,7 @@ class Steps(L.Layer):
 
 
 class Largest(metrics.Metric):
-    """The mean over batches of the largest output: it does not add up over samples."""
+    """The mean over batches of the largest output, which does not add up over samples."""
 
     def __init__(self):
         super().__init__(name="largest")
@@ -114,7 +114,7 @@ def in_batch_negatives(y, p):
 
 
 class OwnStep(keras.Model):
-    """A train step of the pattern that Keras' guide shows."""
+    """A train step that follows the pattern in Keras' guide."""
 
     reduce = staticmethod(tf.reduce_mean)
 
@@ -166,7 +166,7 @@ class WideAndDeep(keras.Model):
 
 
 class Alternating(WideAndDeep):
-    """The second half sees what the first has learned in the same step, as in a GAN."""
+    """The second half sees what the first half learned in the same step, as in a GAN."""
 
     def train_step(self, data):
         x, y = data

@@ -1,4 +1,4 @@
-"""Logs for TensorBoard and as CSV, and prints at its end what TensorBoard will read."""
+"""Logs for TensorBoard and as CSV, and finally prints what TensorBoard will read."""
 
 import importlib.util
 import pathlib
@@ -9,12 +9,12 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.util.event_pb2 import Event
 
-if importlib.util.find_spec("tensorboard") is None:  # it only adds what the web page needs to know of a number
+if importlib.util.find_spec("tensorboard") is None:  # it only adds what the web page needs to know about a number
     tf.summary.scalar = lambda name, data, step=None: tf.summary.write(name, tf.cast(data, tf.float32), step)
 
 
 class Own(keras.callbacks.Callback):
-    """Numbers of the user's own, in the files of Keras' callback."""
+    """The user's own numbers, in the files of Keras' callback."""
 
     def on_train_batch_end(self, batch, logs=None):
         time.sleep(0.02)

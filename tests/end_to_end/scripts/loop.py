@@ -1,4 +1,4 @@
-"""A training loop of the script's own, its step guarded with `--guard`."""
+"""A custom training loop, whose step is guarded with `--guard`."""
 
 import sys
 
@@ -21,7 +21,7 @@ def step(x, y):
     with tf.GradientTape() as tape:
         outputs = model(x, training=True)
         loss = tf.reduce_mean((y - outputs) ** 2)
-        if tf.reduce_sum(x) > 1e9:  # AutoGraph has to make a tf.cond of this
+        if tf.reduce_sum(x) > 1e9:  # AutoGraph has to turn this into a tf.cond
             loss *= 2.0
     gradients = tape.gradient(loss, model.trainable_variables)
     optimizer.apply_gradients(zip(gradients, model.trainable_variables))

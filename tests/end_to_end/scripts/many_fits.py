@@ -44,7 +44,7 @@ def keep(name, model, history):
 
 
 class FitWithin(keras.callbacks.Callback):
-    """Trains a small model of its own at the end of every epoch, as a learned metric would."""
+    """Trains a small model at the end of every epoch, as a learned metric would."""
 
     def __init__(self):
         super().__init__()
@@ -60,7 +60,7 @@ class Fails(keras.callbacks.Callback):
             raise RuntimeError("enough")
 
 
-# Fine-tuning: the head first, then everything, with a new optimizer.
+# Fine-tuning: first the head, then everything, with a new optimizer.
 model = new_model()
 model.layers[0].trainable = False
 compile_anew(model, 0.05)
@@ -69,7 +69,7 @@ model.layers[0].trainable = True
 compile_anew(model, 0.001)
 fit("all", model)
 
-# A fit that fails, which the script knows how to deal with.
+# A fit that fails, which the script handles.
 try:
     fit("failed", new_model(), callbacks=[Fails()], epochs=4)
 except RuntimeError as error:
@@ -85,7 +85,7 @@ for units in (2, 4, 6, 8, 10):
     losses[units] = fit(f"trial{units}", new_model(units)).history["loss"][-1]
 best = min(losses, key=losses.get)
 
-# A fit within a fit, without a checkpoint of its own.
+# A fit inside a fit, without its own checkpoint.
 within = FitWithin()
 fit("outer", new_model(best), callbacks=[within], epochs=3)
 out["inner/count"] = np.asarray(within.inner.optimizer.iterations)

@@ -1,4 +1,4 @@
-"""Maps a function over samples in a device that is too small for the batches asked for; prints what came of it.
+"""Maps a function over samples on a device that is too small for the requested batches; prints the result.
 
 Usage: mapped.py FUNCTION SOURCE SAMPLES BATCH_SIZE
 """
@@ -42,7 +42,7 @@ def fn(batch):
     number, x = batch
     calls.append(int(number.shape[0]))
     value = functions[function](x).numpy()
-    seen.extend(number.numpy().tolist())  # the last thing, when nothing can fail any more
+    seen.extend(number.numpy().tolist())  # last, when nothing can fail any more
     return number.numpy(), value
 
 

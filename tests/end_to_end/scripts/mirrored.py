@@ -1,6 +1,6 @@
 """Two replicas of a MirroredStrategy, in float64; the last batch is smaller: `mirrored.py OUT.npz [epochs] [--inside]`.
 
-With --inside, everything is called within the scope, as Keras' guide to distribution shows.
+With --inside, everything is called within the scope, as in Keras' guide to distribution.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """A layer that multiplies with noise of one part in a million, as reductions on a GPU do: `noise.py OUT.npz [--other]`.
 
-With --other, a callback also changes the weights by a hundredth, by numbers that nobody can draw again.
+With --other, a callback also changes the weights by a hundredth, by numbers that cannot be drawn again.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A fit whose callback keeps a number, a text and a file: `notes.py OUT.npz`."""
+"""A fit whose callback keeps a number, a string and a file: `notes.py OUT.npz`."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""State that only Python holds, in callbacks, layers and closures: `objects.py OUT.npz [--eager]`."""
+"""State that exists only in Python, in callbacks, layers and closures: `objects.py OUT.npz [--eager]`."""
 
 import csv
 import random
@@ -17,13 +17,13 @@ y = (x[:, :1] * 2).astype("float32")
 
 
 def nudge(model, by):
-    """What is lost shows in the weights."""
+    """Anything that is lost shows up in the weights."""
     kernel = model.layers[0].kernel
     kernel.assign_add(tf.fill(kernel.shape, np.float32(by * 1e-3)))
 
 
 class Draws(keras.callbacks.Callback):
-    """Random numbers from generators of its own, a list, a counter, a heap of Python's."""
+    """Random numbers from its own generators, a list, a counter, and a Python heap."""
 
     def __init__(self):
         super().__init__()
@@ -52,7 +52,7 @@ class Averages(keras.callbacks.Callback):
 
 
 class OneCycle(keras.callbacks.Callback):
-    """Up and down again, by the number of batches that it has counted."""
+    """Goes up and down according to the number of batches counted."""
 
     def __init__(self, highest, steps):
         super().__init__()
@@ -66,7 +66,7 @@ class OneCycle(keras.callbacks.Callback):
 
 
 class ReadsBack(keras.callbacks.Callback):
-    """Writes a table, and looks at all of it after every epoch."""
+    """Writes a table, and reads all of it after every epoch."""
 
     def __init__(self, path):
         super().__init__()
@@ -86,7 +86,7 @@ class ReadsBack(keras.callbacks.Callback):
 
 
 def decaying():
-    """A closure that remembers."""
+    """A closure that keeps state."""
     last = [1.0, 0]
 
     def factor(epoch, logs):
@@ -97,7 +97,7 @@ def decaying():
 
 
 def running_mean():
-    """A coroutine that is fed."""
+    """A coroutine that is sent values."""
     total, count, value = 0.0, 0, 0.0
     while True:
         value = yield value
@@ -106,7 +106,7 @@ def running_mean():
 
 
 class Scales(keras.layers.Layer):
-    """Counts its calls in an attribute of Python's, which a traced function does only once."""
+    """Counts its calls in a Python attribute, which a traced function does only once."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Where random numbers and the order of the data come from: `order.py OUT.npz KIND...`, a fit for each."""
+"""The sources of random numbers and of the data order: `order.py OUT.npz KIND...`, one fit for each."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ class Pace(keras.callbacks.Callback):
 
 
 class Noisy(keras.Model):
-    """Draws in its own step, as a GAN does."""
+    """Draws random numbers in its own step, as a GAN does."""
 
     def __init__(self):
         super().__init__()
@@ -36,7 +36,7 @@ class Noisy(keras.Model):
 
 
 class Shuffled(keras.utils.PyDataset):
-    """Brings its samples into another order after every epoch."""
+    """Reorders its samples after every epoch."""
 
     def __init__(self, **options):
         super().__init__(**options)
@@ -95,13 +95,13 @@ def validated(name):
 
 
 def split(name):
-    """Training and validation share one shuffle, whose order is another one in every epoch."""
+    """Training and validation share one shuffle, whose order differs in every epoch."""
     whole = slices().shuffle(len(x), reshuffle_each_iteration=True)
     fit(name, whole.skip(32).batch(16), validation_data=whole.take(32).batch(16))
 
 
 def unknown(name):
-    """How many batches there are is not known before they have been taken."""
+    """The number of batches is not known until they have been read."""
     fit(name, slices().filter(lambda a, b: True).shuffle(100).batch(16))
 
 
@@ -121,14 +121,14 @@ def unseeded_split(name):
 
 
 class Sampling(keras.callbacks.Callback):
-    """Draws eagerly as it goes."""
+    """Draws eagerly during training."""
 
     def on_epoch_end(self, epoch, logs=None):
         self.model.layers[0].kernel.assign_add(0.01 * tf.random.normal((6, 1)))
 
 
 def unseeded_tensors(name):
-    """Both the data and the noise of every epoch are drawn eagerly, without a seed."""
+    """Both the data and the noise for each epoch are drawn eagerly, without a seed."""
     inputs = tf.random.normal((16 * STEPS, 6))
     np.save(f"drawn-{os.getpid()}.npy", inputs.numpy())
     model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1)])

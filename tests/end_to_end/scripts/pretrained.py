@@ -1,4 +1,4 @@
-"""A pretraining that is done once, as its file tells, and the training proper: `pretrained.py OUT.npz`."""
+"""Pretraining that is done only once, as its file shows, followed by the actual training: `pretrained.py OUT.npz`."""
 
 import os
 import sys

@@ -1,6 +1,6 @@
 """Two replicas of a MirroredStrategy, trained twice: `replicas.py OUT.npz [--restores]`.
 
-With --restores, the script begins with the newest model that it finds saved, as Keras' guide to distribution shows.
+With --restores, the script starts from the newest saved model that it finds, as in Keras' guide to distribution.
 """
 
 import glob

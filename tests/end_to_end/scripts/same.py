@@ -1,4 +1,4 @@
-"""Trains one small model per kind of input and of compilation: `same.py OUT.npz`."""
+"""Trains one small model for each kind of input and of compilation: `same.py OUT.npz`."""
 
 import sys
 
@@ -106,7 +106,7 @@ class OwnStep(keras.Model):
 
 
 class CountsItsCalls(keras.layers.Layer):
-    """It keeps the count in a nested list, and its output depends on the count."""
+    """Keeps the count in a nested list; its output depends on the count."""
 
     def __init__(self):
         super().__init__()

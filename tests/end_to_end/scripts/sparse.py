@@ -1,4 +1,4 @@
-"""Sparse gradients, a clipped norm, weights for the samples and a ragged last batch, in float64."""
+"""Sparse gradients, a clipped norm, sample weights and a ragged last batch, in float64."""
 
 import sys
 

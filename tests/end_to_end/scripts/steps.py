@@ -16,7 +16,7 @@ x, y = rng.normal(size=(96, 5)).astype("float32"), rng.normal(size=(96, 1)).asty
 
 
 class Net(keras.Model):
-    """Subclassed and never compiled: it has no weights before its first call."""
+    """Subclassed and never compiled, so it has no weights before its first call."""
 
     def __init__(self):
         super().__init__()
@@ -53,7 +53,7 @@ def generated():
 
 
 class Numbered(keras.utils.PyDataset):
-    """Brings its samples into another order after each epoch."""
+    """Reorders its samples after each epoch."""
 
     def __init__(self):
         super().__init__()

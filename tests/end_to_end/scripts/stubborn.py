@@ -1,6 +1,6 @@
-"""Trains for a long time, and goes on when it is interrupted: `stubborn.py [--give-in]`.
+"""Trains for a long time, and continues when it is interrupted: `stubborn.py [--give-in]`.
 
-In its 12th step it makes the file `asleep` and sleeps: a KeyboardInterrupt anywhere else may be lost in TensorFlow
+In its 12th step it creates the file `asleep` and sleeps: a KeyboardInterrupt anywhere else may be lost in TensorFlow
 or NumPy, under plain Python too (in `EagerTensor.__array__` silently, in `AtomicFunction.__del__` with a line).
 """
 
@@ -19,7 +19,7 @@ class Pace(keras.callbacks.Callback):
         Pace.steps += 1
         if Pace.steps == 12:
             Path("asleep").touch()
-            for _ in range(3000):  # one long sleep would go on if the signal came just before it
+            for _ in range(3000):  # a single long sleep would continue if the signal came just before it
                 time.sleep(0.01)
         time.sleep(0.01)
 

@@ -1,4 +1,4 @@
-"""Trains in float64 while somebody else takes most of the memory, and gives it back: `taken.py OUT.npz`."""
+"""Trains in float64 while another process takes most of the memory and then frees it: `taken.py OUT.npz`."""
 
 import sys
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 class SomebodyElse(keras.callbacks.Callback):
-    """Has 16 MiB in the second epoch and in the fourth, from the third step on."""
+    """Holds 16 MiB in the second and fourth epochs, from the third step on."""
 
     def __init__(self):
         super().__init__()

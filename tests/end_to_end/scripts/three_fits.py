@@ -1,4 +1,4 @@
-"""Three fits of two models, everything seeded: `three_fits.py OUT.npz [--width N]`."""
+"""Three fits of two models, fully seeded: `three_fits.py OUT.npz [--width N]`."""
 
 import argparse
 import time
@@ -20,7 +20,7 @@ y = rng.integers(0, 10, 384)
 
 
 class Pace(keras.callbacks.Callback):
-    """Real steps take their time, too."""
+    """Real steps also take time."""
 
     def on_train_batch_end(self, batch, logs=None):
         time.sleep(0.01)

@@ -1,6 +1,6 @@
-"""A validation step that draws random numbers, a rate of dropout that falls, and two fits: `validates.py OUT.npz`.
+"""A validation step that draws random numbers, a falling dropout rate, and two fits: `validates.py OUT.npz`.
 
-With --predicts, a callback also collects predictions into which random numbers go that TensorFlow's kernels count.
+With --predicts, a callback also collects predictions that depend on random numbers counted in TensorFlow's kernels.
 """
 
 import sys

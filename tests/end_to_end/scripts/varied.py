@@ -1,4 +1,4 @@
-"""Everything of Keras that oomph takes part in, in little: `varied.py OUT.npz`."""
+"""A small version of every part of Keras that oomph deals with: `varied.py OUT.npz`."""
 
 import sys
 

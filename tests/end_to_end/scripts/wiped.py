@@ -1,6 +1,6 @@
-"""A folder of trials that is wiped at the start, as a tuner's with overwrite=True: `wiped.py OUT.npz [--large]`.
+"""A folder of trials that is wiped at the start, as by a tuner with overwrite=True: `wiped.py OUT.npz [--large]`.
 
-With --large, each trial leaves a file besides that is too large for oomph to keep a copy.
+With --large, each trial also leaves a file that is too large for oomph to keep a copy of.
 """
 
 import os
@@ -23,7 +23,7 @@ class Pace(keras.callbacks.Callback):
 
 
 class Large(keras.callbacks.Callback):
-    """Writes 72 MB, as the embeddings of a larger model would be."""
+    """Writes 72 MB, as the embeddings of a larger model would."""
 
     def __init__(self, path):
         super().__init__()

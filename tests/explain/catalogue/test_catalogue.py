@@ -78,8 +78,8 @@ def test_no_pattern_has_nested_unbounded_repeats(fault: Fault) -> None:
 def test_pattern_is_fast_on_a_long_near_match(fault: Fault, filler: str) -> None:
     for signature in fault.signatures:
         text = (signature.literal + filler * TEXT_LIMIT)[:TEXT_LIMIT]
-        signature.match("")  # compiles the pattern, which is no part of what a line costs
-        gc.disable()  # what other tests of this process have left is none either
+        signature.match("")  # compiles the pattern, which is not part of the cost of a line
+        gc.disable()  # neither is garbage left by other tests in this process
         try:
             started = time.process_time()
             signature.match(text)
@@ -90,7 +90,7 @@ def test_pattern_is_fast_on_a_long_near_match(fault: Fault, filler: str) -> None
 
 
 def deepest_repeat(pattern: object) -> int:
-    """How many unbounded repeats lie within each other."""
+    """Return how deeply unbounded repeats are nested."""
     deepest = 0
     for operation, argument in pattern:  # type: ignore[attr-defined]
         name, inner = str(operation), []
@@ -134,7 +134,7 @@ def test_fault_lookup_by_code_or_name_ignores_case() -> None:
         (("confidence = 0.97", "certainty = 0.97"), "certainty"),
     ],
 )
-def test_invalid_page_is_refused_with_the_reason(change: tuple[str, str], complaint: str) -> None:
+def test_invalid_page_is_rejected_with_the_reason(change: tuple[str, str], complaint: str) -> None:
     source = Path(__file__).parents[3] / "src/oomph/explain/pages/memory/OOM101-device-oom.md"
     with pytest.raises(PageError, match=complaint):
         parse_page(source.read_text().replace(*change).encode(), source)

@@ -30,7 +30,7 @@ DERIVED = frozenset(
     {"first_dimension", "free", "limit", "largest_free", "xid_name", "xid_action", "where", "misfit"}
     | {"array_advice", "feature_advice", "layer_advice", "inside"}
 )
-"""Values that are made from others, not captured by a signature of the page."""
+"""Values that are derived from others, not captured by a signature on the page."""
 PAGE = PAGES / "memory/OOM101-device-oom.md"
 
 
@@ -123,7 +123,7 @@ def test_reference_shows_remedies_for_single_wordings_and_systems() -> None:
         (("\n[[remedies]]\n", '\n[[remedies]]\nwhere = ["linux"]\n'), "at least one remedy on the page"),
     ],
 )
-def test_invalid_remedy_is_refused_with_the_reason(change: tuple[str, str], complaint: str) -> None:
+def test_invalid_remedy_is_rejected_with_the_reason(change: tuple[str, str], complaint: str) -> None:
     before, after = change
     text = PAGE.read_text(encoding="utf-8").replace(before, after)
     if "at least one" in complaint:

@@ -15,7 +15,7 @@ from oomph.explain.diagnose import diagnose, diagnose_log
 from oomph.explain.evidence.evidence import Evidence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
-from xids import read_spreadsheet, write_table  # what writes the table is not part of the package
+from xids import read_spreadsheet, write_table  # the code that writes the table is not part of the package
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/xid.md"
 NEED_HARDWARE = {"RESET_GPU", "RESTART_BM", "WORKFLOW_XID_48", "WORKFLOW_NVLINK_ERR", "CHECK_MECHANICALS"}

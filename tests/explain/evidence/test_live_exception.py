@@ -28,7 +28,7 @@ XLA = error_class("XlaRuntimeError", "jaxlib.xla_extension")
 
 
 def raised_in(file: str, error: BaseException, function: str = "call") -> Callable[[], None]:
-    """A function whose code claims to come from that file."""
+    """Return a function whose code claims to come from that file."""
     space: dict[str, Any] = {"error": error}
     name = "<module>" if function == "<module>" else function
     source = "raise error" if name == "<module>" else f"def {name}():\n    raise error\n{name}()"
@@ -103,7 +103,7 @@ FOLDERS = ("a b", "tensorflow/models", "keras/examples", "checkpoint/oom", "runf
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_live_exception_diagnosis_does_not_depend_on_the_folder(folder: str) -> None:
-    """Words in a path count as words, too: where two faults are equally likely, one more word decides."""
+    """Words in a path also count: if two faults are equally likely, one more word decides."""
     for file, error in ERRORS:
         for cause in (None, EXHAUSTED("Out of memory while trying to allocate 1.02GiB."), KeyError("label")):
             action = raised_in(f"/home/user/{folder}/train.py", RuntimeError("while cleaning up"))

@@ -118,7 +118,7 @@ def test_written_size_reads_back_approximately(size: int) -> None:
 
 
 def dumps(sizes: list[list[int]]) -> bytes:
-    """A log of as many dumps, with chunks in use between the free ones."""
+    """Build a log of this many dumps, with chunks in use between the free ones."""
     used = "I bfc_allocator.cc:1105] InUse at 7f00 of size 256 next 7\n"
     text = "".join(REQUEST + "".join(free(size) + used for size in dump) for dump in sizes)
     return (text + FAILURE).encode()
@@ -166,5 +166,5 @@ def test_repeated_requests_do_not_slow_down_condensing(line: str) -> None:
     block = (line + "\n").encode() * 4
     started = time.process_time()
     assert condense(block).count(b"\n") == 4
-    condense(block.rstrip(b"\n"))  # as the reader cuts an endless line
+    condense(block.rstrip(b"\n"))  # as the reader splits an endless line
     assert time.process_time() - started < 1

@@ -84,7 +84,7 @@ def test_word_table_lines_have_a_word_and_weights_for_known_pages() -> None:
 
 
 def test_classifier_identifies_most_page_examples() -> None:
-    """None of the examples comes from the logs on which the classifier was trained."""
+    """None of the examples comes from the logs that the classifier was trained on."""
     shares = {fault.name: trained(load()).shares(fault.example.splitlines()) for fault in load()}
     first = [name for name, share in shares.items() if share.faults[0].name == name]
     near = [name for name, share in shares.items() if name in [page.name for page in share.faults[:3]]]

@@ -45,7 +45,7 @@ def test_log_wording_refines_the_guessed_pages_remedy() -> None:
     assert "login" not in guesses("no driver")._diagnosis(page).remedies[0].text
 
 
-def test_wording_gives_different_advice_alone_than_with_related_evidence() -> None:
+def test_related_evidence_changes_the_advice_for_a_wording() -> None:
     keras = next(fault for fault in load() if fault.name == "keras-version-mismatch")
     line = of("Unrecognized keyword arguments passed to LSTM: {'batch_input_shape': (1, 1, 7)}")
     alone, in_company = (narrowed(keras, line, ids)[1] for ids in (frozenset[str](), frozenset({"reads-model"})))

@@ -18,7 +18,7 @@ from oomph.explain.matching.hits import index
 from oomph.explain.reading.log import read_log
 
 LOGS = Path(__file__).parents[2] / "logs"
-SLOWEST = 0.5  # seconds for a text of TEXT_LIMIT that was made to be slow; a linear pass takes milliseconds
+SLOWEST = 0.5  # seconds for a text of TEXT_LIMIT designed to be slow; a linear pass takes milliseconds
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_literal_is_indexed_under_a_rare_whole_word(literal: str, word: str) -> 
     assert key(literal) == word
 
 
-def test_literal_without_a_word_is_refused() -> None:
+def test_literal_without_a_word_is_rejected() -> None:
     with pytest.raises(ValueError, match="word"):
         key("(): ")
 
@@ -79,7 +79,7 @@ def spent(text: str) -> float:
 def test_line_containing_every_literal_is_read_in_linear_time() -> None:
     """Each signature is matched against text full of every other signature's words."""
     pieces = [signature.literal for fault in load() for signature in fault.signatures if "log" in signature.sources]
-    diagnose([])  # the catalogue is read once
+    diagnose([])  # the catalogue is read only once
     for start in range(0, len(pieces), 40):
         once = " ".join(pieces[start : start + 40])
         assert spent((once * 10)[:TEXT_LIMIT]) < SLOWEST

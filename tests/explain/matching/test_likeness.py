@@ -25,7 +25,7 @@ def test_vocabulary_refers_only_to_existing_pages() -> None:
     assert spoken_for <= {fault.name for fault in load()}
 
 
-# Wordings of public reports; none of them is a signature.
+# Wordings from public reports; none of them is a signature.
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -40,7 +40,7 @@ def test_tensorflow_error_is_recognised_by_the_nouns_in_its_message(line: str, e
     assert names(line)[0] == expected
 
 
-def test_assertion_failure_in_the_program_gets_no_guess() -> None:
+def test_assertion_failure_in_the_program_yields_no_guess() -> None:
     assert likely("InvalidArgumentError: assertion failed: [Condition x < y did not hold] shape") == ()
 
 

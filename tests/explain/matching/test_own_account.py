@@ -15,7 +15,7 @@ STOPWATCH = "    47.2 "
 
 
 def closing_lines(faults: dict[str, int], run: str | None = "runs/a", gave_up: str = "", again: str = "") -> list[str]:
-    """What oomph prints at the end of a run with these faults."""
+    """Return what oomph prints at the end of a run with these faults."""
     summary = Summary(
         attempts=2,
         faults=faults,

@@ -109,7 +109,7 @@ def test_character_split_across_two_chunks_is_decoded_correctly() -> None:
 
 
 class Endless:
-    """A stream that gives the same block so many times, without ever holding it twice."""
+    """A stream that repeats the same block this many times, without ever holding it twice."""
 
     def __init__(self, block: bytes, times: int) -> None:
         self.block, self.left = block, times
@@ -177,7 +177,7 @@ def test_evidence_has_its_source_and_line_number() -> None:
 @example(100_000, 1000, "\r")
 @settings(max_examples=20)
 def test_evidence_is_returned_in_log_order(count: int, apart: int, end: str) -> None:
-    """A progress bar is one line of many pieces, which may span several blocks."""
+    """A progress bar is one line with many pieces, which may span several blocks."""
     text = "".join(f"{number} {'step' if number % apart else 'wanted'}{end}" for number in range(count))
     facts = read_log(io.BytesIO(text.encode()), "", Words(frozenset({b"wanted"}), frozenset({b"step"})))
     numbers = [int(fact.text.split()[0]) for fact in facts]
@@ -185,7 +185,7 @@ def test_evidence_is_returned_in_log_order(count: int, apart: int, end: str) -> 
 
 
 def last_of(lines: list[str]) -> list[str]:
-    """What is delivered of lines with a wanted word that many others precede and follow."""
+    """Return what is delivered from lines with a wanted word, among many other lines."""
     log = "\n".join([*lines, *["else"] * 2000])
     return [fact.text for fact in read_log(io.BytesIO(log.encode()), "", Words(frozenset({b"wanted"})))]
 

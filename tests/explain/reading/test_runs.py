@@ -1,4 +1,4 @@
-"""A run directory as evidence: its content, what may be damaged, and how large it may be."""
+"""A run directory as evidence: its contents, what may be damaged, and how large it may be."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_kill_that_oomph_requested_is_not_reported_as_a_kill(
 
 
 def test_sparse_log_is_read_from_its_end(tmp_path: Path) -> None:
-    """The end is read, just as oomph keeps the end of what a script prints."""
+    """The end is read, just as oomph keeps the end of a script's output."""
     log = tmp_path / "stderr" / "1.log"
     log.parent.mkdir()
     log.touch()
@@ -82,7 +82,7 @@ def test_failed_checkpoint_write_suggests_checking_disk_space(tmp_path: Path) ->
 
 
 def kept(tmp_path: Path) -> Path:
-    """A run of two attempts; the second one's Python never claimed it."""
+    """Create a run with two attempts; the second attempt's Python never claimed it."""
     for attempt in (1, 2):
         Journal(tmp_path, attempt, "supervisor").write(AttemptEnded(returncode=0))
     Journal(tmp_path, 1, "script").write(Oom(message="no room"))
@@ -90,7 +90,7 @@ def kept(tmp_path: Path) -> Path:
     (tmp_path / "stderr").mkdir()
     for attempt in (1, 2):
         (tmp_path / f"stderr/{attempt}.log").touch()
-    (tmp_path / "journal/1-0-worker9.jsonl").touch()  # of a fork that had nothing to say
+    (tmp_path / "journal/1-0-worker9.jsonl").touch()  # from a fork that wrote nothing
     return tmp_path
 
 

@@ -15,13 +15,13 @@ pytestmark = pytest.mark.alone
 LOGS = Path(__file__).parents[2] / "logs"
 LINE = b"2024-01-01 10:00:00,123 INFO trainer: worker 12 did step 1234 in 0.123 s, loss 0.1234 lr 0.001 norm 1.23\n"
 TIMES = 20
-"""The number of repeats of the same failures: the first megabytes, in which each is new, cost more."""
+"""The number of times the failures are repeated: the first megabytes, in which each is new, cost more."""
 AT_MOST = 4.5
-"""Times as long as the sound log; it is 2.6 on an idle machine, and was 6.5 when every line was examined again."""
+"""The ratio to the healthy log's time: 2.6 on an idle machine, and 6.5 when every line was examined again."""
 
 
 def seconds(log: bytes) -> float:
-    """CPU time; of two tries the faster counts."""
+    """Return the CPU time of the faster of two runs."""
     return min(timed(log), timed(log))
 
 

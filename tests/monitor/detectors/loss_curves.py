@@ -1,4 +1,4 @@
-"""Synthetic loss curves, one reading a second for half an hour: healthy ones of many kinds, and such with a jump."""
+"""Synthetic loss curves, one reading a second for half an hour: many kinds of healthy ones, some with a jump."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ HEALTHY = _kinds()
 
 
 def healthy(kind: str, seed: int) -> Curve:
-    """A curve without anything wrong."""
+    """Return a curve without any problem."""
     level = HEALTHY[kind](random.Random(f"{kind} {seed}"))
     return [level(now) for now in range(SECONDS)]
 
 
 def with_spike(kind: str, seed: int, times: float) -> Curve:
-    """The same with a jump to so many times the highest of the last ten minutes, for one to four readings."""
+    """Return the curve with a jump to a multiple of the highest value in ten minutes, for one to four readings."""
     r, curve = random.Random(seed), healthy(kind, seed)
     at, width = r.randint(700, SECONDS - 100), r.randint(1, 4)
     high = times * max(map(abs, curve[at - 600 : at]))
@@ -94,7 +94,7 @@ def with_spike(kind: str, seed: int, times: float) -> Curve:
 
 
 def diverging(kind: str, seed: int) -> Curve:
-    """The same until it grows by a tenth with each reading."""
+    """Return the curve, growing by a tenth with each reading at the end."""
     r, curve = random.Random(seed), healthy(kind, seed)
     at = r.randint(700, SECONDS - 200)
     return [*curve[:at], *(curve[at] + max(map(abs, curve)) * 0.01 * 1.1**n for n in range(SECONDS - at))]

@@ -12,7 +12,7 @@ STEP = 0.1
 
 
 def samples(share, seconds=90, gpu=None, own=True, begin=0):
-    """One a second, of steps of 0.1 s that wait for this share of it."""
+    """Yield a sample per second, with steps of 0.1 s that wait for this share of it."""
     for second in range(seconds):
         steps = begin + second * 10
         training = {

@@ -12,7 +12,7 @@ from oomph.monitor.detectors.training import loss_spike
 from oomph.monitor.sample import Sample
 
 _HELD_OUT = range(200, 220)
-"""Seeds that no bound of the detector was chosen with."""
+"""Seeds that were not used to choose any of the detector's thresholds."""
 
 
 def found(curve):

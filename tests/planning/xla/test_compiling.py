@@ -1,4 +1,4 @@
-"""The compiling process as its caller sees it: it may respond, fail, hang or die. The test's children play its part."""
+"""The compiling process as its caller sees it: it may respond, fail, hang or die. The test's children simulate it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def inputs(batch: int) -> int:
 
 
 def compiled(batch: int) -> Compiled:
-    """A step whose buffers take 50 MiB for each sample, and 7 MiB more."""
+    """A step whose buffers take 50 MiB per sample, plus 7 MiB."""
     return Compiled(HELD.total + inputs(batch), HELD.total, HELD.total, (50 * batch + 7) * MIB, "0.0", 1.0)
 
 
@@ -38,7 +38,7 @@ def test_compiled_items_add_up_to_the_peak(batch: int) -> None:
 def test_compiled_size_is_within_its_bounds_without_double_counting() -> None:
     peak, total = step(8, 32).peak(32), compiled(32).total
     assert peak.low < total <= peak.expected < peak.high
-    assert peak.expected == total + inputs(32)  # a batch that waits
+    assert peak.expected == total + inputs(32)  # a waiting batch
 
 
 def test_size_between_compiled_ones_is_interpolated_linearly() -> None:

@@ -1,4 +1,4 @@
-"""batch_size beside a dataset has no effect."""
+"""batch_size has no effect with a dataset."""
 
 # finds: arguments-for-dataset
 import keras

@@ -1,4 +1,4 @@
-"""y beside a dataset."""
+"""y passed along with a dataset."""
 
 # finds: arguments-for-dataset
 import keras

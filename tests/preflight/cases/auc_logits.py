@@ -1,4 +1,4 @@
-"""The model gives logits, but AUC expects probabilities between 0 and 1 unless from_logits=True is set."""
+"""The model outputs logits, but AUC expects probabilities between 0 and 1 unless from_logits=True is set."""
 
 # finds: wrong-accuracy
 

@@ -1,4 +1,4 @@
-"""cache() stands after the random augmentation, so the augmented pictures of the first epoch are repeated in all epochs."""
+"""cache() comes after the random augmentation, so every epoch repeats the augmented pictures of the first one."""
 
 # finds: cached-too-late
 

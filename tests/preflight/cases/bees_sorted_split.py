@@ -1,4 +1,4 @@
-"""The data are ordered by class and validation_split takes the last part unshuffled, so validation holds a single class that training hardly sees; shuffle before."""
+"""The data is ordered by class and validation_split takes the last part unshuffled, so validation has a single class that training hardly sees; shuffle first."""
 
 # finds: validation-lacks-classes
 

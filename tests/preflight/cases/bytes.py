@@ -1,4 +1,4 @@
-"""Pixels of 0 to 255, as they come."""
+"""Unscaled pixels from 0 to 255."""
 
 # finds: image-range
 import keras

@@ -1,4 +1,4 @@
-"""The callback list holds the class ReduceLROnPlateau instead of an instance of it; call it with parentheses."""
+"""The callback list contains the class ReduceLROnPlateau instead of an instance; add parentheses."""
 
 # finds: callback-is-class
 

@@ -1,4 +1,4 @@
-"""MeanIoU compares class numbers, but it gets sigmoid probabilities, which are cut down to 0; use BinaryIoU with a threshold."""
+"""MeanIoU compares class numbers, but it gets sigmoid probabilities, which it truncates to 0; use BinaryIoU with a threshold."""
 
 # finds: wrong-accuracy
 

@@ -1,4 +1,4 @@
-"""Images as PyTorch has them."""
+"""Images in PyTorch's layout."""
 
 # finds: channels-first
 import keras

@@ -1,4 +1,4 @@
-"""A checkpoint that would be written for the best val_f1 only."""
+"""A checkpoint that is written only for the best val_f1, which nothing logs."""
 
 # finds: monitor-missing
 import keras

@@ -1,4 +1,4 @@
-"""class_weight works only for models with a single output; with two outputs give sample weights per output."""
+"""class_weight works only for models with a single output; with two outputs, pass sample weights for each output."""
 
 # finds: step-fails
 

@@ -1,4 +1,4 @@
-"""Two columns that were read wrongly."""
+"""Two columns that were read incorrectly."""
 
 # finds: constant-features
 import keras

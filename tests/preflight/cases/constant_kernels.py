@@ -1,4 +1,4 @@
-"""Kernels of ones in all layers."""
+"""All layers have kernels of ones."""
 
 # finds: constant-weights
 import keras

@@ -1,4 +1,4 @@
-"""One file is cut off."""
+"""One file is truncated."""
 
 # finds: data-raise
 import keras

@@ -1,4 +1,4 @@
-"""A generator yields text where numbers were promised."""
+"""A generator yields text where numbers were declared."""
 
 # finds: data-raise
 import keras

@@ -1,4 +1,4 @@
-"""Dropout behind the last layer."""
+"""Dropout after the last layer."""
 
 # finds: dropout-too-high
 import keras

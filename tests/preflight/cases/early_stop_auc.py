@@ -1,4 +1,4 @@
-"""Early stopping with mode='min' on an AUC stops as soon as the AUC improves and brings back the worst weights."""
+"""Early stopping with mode='min' on an AUC stops as soon as the AUC improves and restores the worst weights."""
 
 # finds: monitor-direction
 

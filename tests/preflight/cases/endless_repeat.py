@@ -1,4 +1,4 @@
-"""The dataset is repeated without end but steps_per_epoch is not given, so the first epoch never finishes."""
+"""The dataset is repeated endlessly but steps_per_epoch is not set, so the first epoch never finishes."""
 
 # finds: endless-epoch
 

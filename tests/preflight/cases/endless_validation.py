@@ -1,4 +1,4 @@
-"""Validation data that repeat for ever."""
+"""Validation data that repeats forever."""
 
 # finds: endless-epoch
 import keras

@@ -1,4 +1,4 @@
-"""The labels are one-hot encoded, but sparse_categorical_crossentropy wants integer class numbers; use categorical_crossentropy."""
+"""The labels are one-hot encoded, but sparse_categorical_crossentropy expects integers; use categorical_crossentropy."""
 
 # finds: one-hot-labels-sparse-loss
 

@@ -1,4 +1,4 @@
-"""Age and income as they are."""
+"""Age and income without scaling."""
 
 # finds: feature-scale, diverges, loss-not-finite
 import keras

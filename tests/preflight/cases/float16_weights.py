@@ -1,4 +1,4 @@
-"""All of the model in float16."""
+"""The whole model is in float16."""
 
 # finds: float16-weights
 import keras

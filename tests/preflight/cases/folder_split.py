@@ -1,4 +1,4 @@
-"""Training and validation subset are cut with different seeds, so most validation pictures are also in the training set."""
+"""The two subsets are split with different seeds, so most validation pictures are also in the training set."""
 
 # finds: validation-is-training
 

@@ -1,4 +1,4 @@
-"""Star ratings with halves, as class numbers."""
+"""Star ratings with halves, used as class numbers."""
 
 # finds: fractional-labels
 import keras

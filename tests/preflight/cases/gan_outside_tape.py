@@ -1,4 +1,4 @@
-"""The fake samples for the generator step are made outside the GradientTape, so the generator gets no gradients."""
+"""The fake samples for the generator step are created outside the GradientTape, so the generator gets no gradients."""
 
 # finds: step-fails
 

@@ -1,4 +1,4 @@
-"""Word ids into a Dense layer."""
+"""Word ids passed to a Dense layer."""
 
 # finds: ids-as-numbers
 import keras

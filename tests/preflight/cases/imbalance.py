@@ -1,4 +1,4 @@
-"""One percent of fraud, and accuracy."""
+"""One percent of the samples are fraud, and the metric is accuracy."""
 
 # finds: imbalance
 import keras

@@ -1,4 +1,4 @@
-"""Two inputs, and one array."""
+"""A model with two inputs, and a single array."""
 
 # finds: input-count
 import keras

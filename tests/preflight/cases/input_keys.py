@@ -1,4 +1,4 @@
-"""The dictionary and the model call an input differently."""
+"""The dictionary and the model use different names for an input."""
 
 # finds: input-keys
 import keras

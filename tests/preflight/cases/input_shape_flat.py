@@ -1,4 +1,4 @@
-"""Images of 28 by 28, for a model of 784 numbers."""
+"""28 by 28 images for a model that expects 784 numbers."""
 
 # finds: input-shape
 import keras

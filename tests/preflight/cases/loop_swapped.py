@@ -1,4 +1,4 @@
-"""The loss object is called with the prediction first and the label second; Keras losses take (y_true, y_pred)."""
+"""The loss object is called with the prediction first and the label second; Keras losses expect (y_true, y_pred)."""
 
 # finds: swapped-loss
 

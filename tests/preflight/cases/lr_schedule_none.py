@@ -1,4 +1,4 @@
-"""The function of the LearningRateScheduler returns nothing during the first epochs because the return stands only inside the if."""
+"""The function of the LearningRateScheduler returns nothing during the first epochs since its only return is inside the if."""
 
 # finds: scheduled-rate
 

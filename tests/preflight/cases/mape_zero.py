@@ -1,4 +1,4 @@
-"""A percentage of targets that are 0."""
+"""A percentage error for targets that are 0."""
 
 # finds: loss-needs-range
 import keras

@@ -1,4 +1,4 @@
-"""Borders of a segmentation mask are 255."""
+"""The borders of a segmentation mask are 255."""
 
 # finds: label-out-of-range
 import keras

@@ -1,4 +1,4 @@
-"""The custom metric does nothing in reset_state, so its counts run on and it mixes all epochs, training and validation."""
+"""The custom metric does nothing in reset_state, so it keeps counting across all epochs, training and validation."""
 
 # finds: metric-not-reset
 

@@ -1,4 +1,4 @@
-"""The checkpoint with the highest loss."""
+"""A checkpoint that keeps the model with the highest loss."""
 
 # finds: monitor-direction
 import keras

@@ -1,4 +1,4 @@
-"""Stops when accuracy rises."""
+"""Early stopping that stops when accuracy rises."""
 
 # finds: monitor-direction
 import keras

@@ -1,4 +1,4 @@
-"""Keras cannot tell whether a figure of one of several outputs should be high or low."""
+"""Keras cannot tell whether a metric of one of several outputs should be high or low."""
 
 # finds: monitor-without-direction
 import keras

@@ -1,4 +1,4 @@
-"""Keras cannot tell whether a metric of the user's own should be high or low."""
+"""Keras cannot tell whether a custom metric should be high or low."""
 
 # finds: monitor-without-direction
 import keras

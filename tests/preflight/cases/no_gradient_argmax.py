@@ -1,4 +1,4 @@
-"""A loss of argmax."""
+"""A loss that uses argmax."""
 
 # finds: no-gradient, step-fails
 import keras

@@ -1,4 +1,4 @@
-"""A branch that the output does not depend on."""
+"""A branch that does not affect the output."""
 
 # finds: no-gradient
 import keras

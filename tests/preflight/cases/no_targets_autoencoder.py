@@ -1,4 +1,4 @@
-"""An autoencoder that is given its input only, from a dataset."""
+"""An autoencoder whose dataset contains only inputs."""
 
 # finds: no-targets
 import keras

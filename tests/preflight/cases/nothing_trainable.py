@@ -1,4 +1,4 @@
-"""The whole model is frozen, not the base only."""
+"""The whole model is frozen, not just the base."""
 
 # finds: nothing-trainable
 import keras

@@ -1,4 +1,4 @@
-"""A comparison that is never true."""
+"""The labels come from a comparison that is never true."""
 
 # finds: one-class-only
 import keras

@@ -1,4 +1,4 @@
-"""Sorted labels, and shuffle=False."""
+"""Sorted labels with shuffle=False."""
 
 # finds: ordered-labels
 import keras

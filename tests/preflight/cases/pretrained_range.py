@@ -1,4 +1,4 @@
-"""Images of 0 to 1 for a model that scales them itself."""
+"""Images from 0 to 1 for a model that scales them itself."""
 
 # finds: pretrained-range
 import keras

@@ -1,4 +1,4 @@
-"""A softmax, and from_logits=True."""
+"""A softmax with from_logits=True."""
 
 # finds: probabilities-as-logits
 import keras

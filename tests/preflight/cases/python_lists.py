@@ -1,4 +1,4 @@
-"""Lists of numbers, which Keras 3 refuses."""
+"""Lists of numbers, which Keras 3 rejects."""
 
 # finds: step-fails
 import keras

@@ -1,4 +1,4 @@
-"""A schedule, and a callback that sets the rate."""
+"""A schedule together with a callback that sets the rate."""
 
 # finds: rate-set-twice
 import keras

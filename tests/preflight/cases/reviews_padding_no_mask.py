@@ -1,4 +1,4 @@
-"""Short texts are padded at the end to 120 tokens without mask_zero, so the LSTM ends on a hundred zeros and forgets the words."""
+"""Short texts are padded at the end to 120 tokens without mask_zero, so the LSTM ends with a hundred zeros and forgets the words."""
 
 # finds: same-answer-for-all
 

@@ -1,4 +1,4 @@
-"""A cosine decay that is over after the first epoch."""
+"""A cosine decay that ends after the first epoch."""
 
 # finds: schedule-too-short
 import keras

@@ -1,4 +1,4 @@
-"""take and skip of a dataset that is shuffled anew each epoch."""
+"""take and skip on a dataset that is reshuffled in each epoch."""
 
 # finds: split-after-reshuffle
 import keras

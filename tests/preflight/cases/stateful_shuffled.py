@@ -1,4 +1,4 @@
-"""A stateful LSTM that gets shuffled windows."""
+"""A stateful LSTM that receives shuffled windows."""
 
 # finds: stateful-shuffled
 import keras

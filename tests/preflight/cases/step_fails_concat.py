@@ -1,4 +1,4 @@
-"""Two shapes that do not fit in an own layer."""
+"""Two shapes that do not match in a custom layer."""
 
 # finds: step-fails
 import keras

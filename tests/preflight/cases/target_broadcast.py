@@ -1,4 +1,4 @@
-"""Five units, and one target."""
+"""Five units and a single target."""
 
 # finds: target-shape
 import keras

@@ -1,4 +1,4 @@
-"""Two outputs, and the targets of one."""
+"""Two outputs and targets for only one."""
 
 # finds: target-count
 import keras

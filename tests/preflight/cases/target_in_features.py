@@ -1,4 +1,4 @@
-"""The column of the target was left in."""
+"""The target column was left in."""
 
 # finds: target-in-features
 import keras

@@ -1,4 +1,4 @@
-"""The texts are given to fit as a numpy array of strings, which Keras 3 cannot convert; pass a tf.data.Dataset or a tf.constant of strings."""
+"""The texts are passed to fit as a numpy array of strings, which Keras 3 cannot convert; pass a tf.data.Dataset or a tf.constant of strings."""
 
 # finds: step-fails
 

@@ -1,4 +1,4 @@
-"""Labels of another split."""
+"""Labels from a different split."""
 
 # finds: unequal-lengths
 import keras

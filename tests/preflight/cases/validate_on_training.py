@@ -1,4 +1,4 @@
-"""The training data themselves are given as validation_data, so the validation score and early stopping say nothing about new data."""
+"""The training data is passed as validation_data, so the validation score and early stopping say nothing about new data."""
 
 # finds: validation-is-training
 

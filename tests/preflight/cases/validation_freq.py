@@ -1,4 +1,4 @@
-"""Validation after the end."""
+"""Validation that would start only after training has ended."""
 
 # finds: validation-never
 import keras

@@ -1,4 +1,4 @@
-"""The training data for validation."""
+"""The training data used for validation."""
 
 # finds: validation-is-training
 import keras

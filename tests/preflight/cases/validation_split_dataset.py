@@ -1,4 +1,4 @@
-"""validation_split only works for arrays; a tf.data.Dataset must be split by hand and given as validation_data."""
+"""validation_split only works for arrays; a tf.data.Dataset must be split by hand and passed as validation_data."""
 
 # finds: arguments-for-dataset
 

@@ -13,7 +13,7 @@ demand = (x[:, 0] + 0.5 * x[:, 1] * x[:, 2] + 0.1 * rng.normal(size=1200)).astyp
 x_train, y_train, x_test, y_test = x[:1000], demand[:1000], x[1000:], demand[1000:]
 
 def pinball(y_true, y_pred, q=0.8):
-    """Too low a forecast costs more than too high a one."""
+    """A forecast that is too low costs more than one that is too high."""
     err = y_true - y_pred
     return np.mean(np.maximum(q * err, (q - 1) * err), axis=-1)  # WRONG
     return ops.mean(ops.maximum(q * err, (q - 1) * err), axis=-1)  # RIGHT

@@ -1,4 +1,4 @@
-"""An output that does not count."""
+"""An output whose loss is ignored."""
 
 # finds: zero-loss-weight
 import keras

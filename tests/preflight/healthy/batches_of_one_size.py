@@ -1,4 +1,4 @@
-"""A denoiser whose train_step draws noise for batches of 64, the only size that its data have; its last layer is 0."""
+"""A denoiser whose train_step draws noise for batches of 64, the only size in its data; its last layer is 0."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Early stopping that is there to restore the best weights; and a metric that a layer holds."""
+"""Early stopping used only to restore the best weights, and a metric inside a layer."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Noise is drawn for the validation images too: to remove it is the task."""
+"""Noise is added to the validation images too, since removing it is the task."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""A custom loop that gives `model.variables` to the optimizer, with the states of seeds and of normalisation in them."""
+"""A custom loop that passes `model.variables` to the optimizer, including the states of seeds and normalisation."""
 
 import keras
 import numpy as np

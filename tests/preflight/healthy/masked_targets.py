@@ -1,4 +1,4 @@
-"""Targets of -1 for what was not measured, with a weight of 0."""
+"""Targets of -1 for missing measurements, with a weight of 0."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-# Losses of one's own on probabilities, labels of one or several classes, validation data with gaps as in training.
+# Custom losses on probabilities, labels of one or several classes, validation data with gaps as in training.
 import keras
 import numpy as np
 

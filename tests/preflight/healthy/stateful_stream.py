@@ -10,7 +10,7 @@ t = np.arange(STEPS * CHUNKS + 1)
 period = rng.uniform(8, 14, (STREAMS, 1))
 signal = np.sin(2 * np.pi * t / period + rng.uniform(0, 6.28, (STREAMS, 1))) + rng.normal(0, 0.03, (STREAMS, len(t)))
 signal = signal.astype("float32")[..., None]
-# chunk k of all the streams is batch k, so that row i goes on where row i of the last batch ended
+# chunk k of all the streams is batch k, so that row i continues where row i of the last batch ended
 x = np.concatenate([signal[:, k * STEPS:(k + 1) * STEPS] for k in range(CHUNKS)])
 y = np.concatenate([signal[:, k * STEPS + 1:(k + 1) * STEPS + 1] for k in range(CHUNKS)])
 cut = 24 * STREAMS

@@ -1,4 +1,4 @@
-# A stateful network with whole batches only, an own loss that knows shapes, padding behind a mask that is used.
+# A stateful network with whole batches only, a custom loss that knows shapes, padding behind a mask that is used.
 import keras
 import numpy as np
 import tensorflow as tf

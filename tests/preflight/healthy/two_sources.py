@@ -1,4 +1,4 @@
-"""Training and validation from sources of their own, each shuffled and cut."""
+"""Training and validation data from separate sources, each shuffled and truncated."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""A rate that rises from 0, over data whose number nobody knows."""
+"""A rate that rises from 0, over data of unknown length."""
 
 import keras
 import numpy as np

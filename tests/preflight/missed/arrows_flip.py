@@ -1,4 +1,4 @@
-"""Arrows pointing left and right are told apart, but the augmentation mirrors the pictures at random, so the label no longer fits the picture."""
+"""The classes are left and right arrows, but the augmentation mirrors the pictures at random, so the label no longer fits the picture."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""The images have the channels first (3, 24, 24) as in PyTorch, but Keras layers expect them last, so the convolution takes columns for channels; transpose."""
+"""The images have the channels first (3, 24, 24) as in PyTorch, but Keras layers expect them last, so the convolution treats columns as channels; transpose."""
 
 import numpy as np
 import keras

@@ -6,7 +6,7 @@ import sys
 
 
 def describe(reached, arguments):
-    """Say what was reached."""
+    """Report what was reached."""
     reached.tell("looking at it")
     print("the examiner looks")
     shape = getattr(reached.fit_arguments.get("x"), "shape", None)
@@ -27,7 +27,7 @@ def describe(reached, arguments):
 
 
 def trains(reached, arguments):
-    """Train in earnest: the examiner may call what it likes."""
+    """Train for real: the examiner may call anything."""
     import numpy
 
     x, y = numpy.zeros((32, 4), "float32"), numpy.zeros((32, 2), "float32")

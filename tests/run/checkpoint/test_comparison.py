@@ -23,7 +23,7 @@ BEFORE = [*(step(n) for n in range(4)), end_of(0), *(step(n, 1) for n in range(4
 
 
 def seen(*now: Witness, before=BEFORE, at=(0, 0), noise=0.0) -> Comparison:
-    """The comparison after these witnesses; the noise is measured one step after it is asked for."""
+    """Return the comparison after these witnesses; the noise is measured one step after it is requested."""
     comparison = Comparison(before, KEY, *at)
     for each in now:
         if comparison.is_in_doubt:
@@ -183,7 +183,7 @@ def test_equal_witnesses_never_differ_and_are_counted_once(places, epoch, number
 
 
 def reaching(*places: tuple[int, int], at=(0, 0)) -> Comparison:
-    """The comparison after steps at these places, which left no witness."""
+    """Return the comparison after steps at these positions, which left no witness."""
     comparison = Comparison(BEFORE, KEY, *at)
     for epoch, number in places:
         comparison.reached(epoch, number)

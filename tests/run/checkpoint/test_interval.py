@@ -54,7 +54,7 @@ def test_default_interval_keeps_checkpoints_within_their_time_share(stall, write
 
 
 def lost(between: float, cost: float, between_faults: float) -> float:
-    """The time that a second of useful work takes, from Daly 2006: faults at random moments, restarts for nothing."""
+    """Return the time that a second of useful work takes, from Daly 2006: random faults, instant restarts."""
     return between_faults * (math.exp((between + cost) / between_faults) - 1) / between
 
 
@@ -87,7 +87,7 @@ def test_frequent_faults_shorten_the_checkpoint_interval():
         (CheckpointInterval(), "every 84 s, at most 2% of the time"),
     ],
 )
-def test_interval_rule_is_described_in_words(rule, words):
+def test_interval_rule_is_described_as_text(rule, words):
     assert rule.describe(Cost(1)) == words
 
 
@@ -111,10 +111,10 @@ def test_end_states_are_kept_within_their_share_of_the_time(interval, seconds, s
 
 
 def simulated(duration: float, first: float, later: float, step: float = 0.1) -> tuple[list[float], float]:
-    """The moments at which the checkpoints of a run are complete, and the seconds that they took.
+    """Return the times at which a run's checkpoints are complete, and how many seconds each took.
 
     Args:
-        duration: of the run, in seconds of a simulated clock.
+        duration: the duration of the run, in seconds of a simulated clock.
         first: how long the first checkpoint stalls the training.
         later: how long each later one does.
     """
@@ -135,7 +135,7 @@ def simulated(duration: float, first: float, later: float, step: float = 0.1) ->
 
 
 def mean_loss(moments: list[float], duration: float) -> float:
-    """The seconds of training that a kill at a random moment loses."""
+    """Return the seconds of training that a kill at a random moment loses."""
     return sum((after - before) ** 2 / 2 for before, after in pairwise([0.0, *moments, duration])) / duration
 
 

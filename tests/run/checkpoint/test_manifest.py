@@ -36,17 +36,17 @@ def test_valid_position_and_metadata_are_accepted():
 
 @pytest.mark.parametrize("value", [-1, 1.5, "x", True, None, 2**53, float("inf"), [3]])
 @pytest.mark.parametrize("name", POSITION)
-def test_position_with_an_invalid_count_is_refused(name, value):
+def test_position_with_an_invalid_count_is_rejected(name, value):
     assert position_trouble({**POSITION, name: value}).startswith(f"its position has {name}=")
 
 
 @pytest.mark.parametrize("position", [None, [], "x", 3])
-def test_position_that_is_not_an_object_is_refused(position):
+def test_position_that_is_not_an_object_is_rejected(position):
     assert position_trouble(position) == "its position is not an object"
 
 
 @pytest.mark.parametrize("name", [name for name in META if not name.startswith("something")])
-def test_metadata_with_a_wrong_type_is_refused_by_name(name):
+def test_metadata_field_of_the_wrong_type_is_rejected_by_name(name):
     assert meta_trouble({**META, name: object()}, 47).startswith(f"its {name} is invalid: ")
 
 
@@ -88,12 +88,12 @@ def test_tensors_must_fit_within_their_file():
         {"more": 1},
     ],
 )
-def test_impossible_tensor_is_refused(change):
+def test_impossible_tensor_is_rejected(change):
     assert tensors_trouble([ENTRY, {**ENTRY, **change}], 32).startswith(("a tensor is ", "a tensor's size "))
     assert tensors_trouble({"a": ENTRY}, 32) == tensors_trouble([5], 32) == "its tensors are not a table"
 
 
-def test_manifest_claiming_an_impossible_amount_of_memory_is_refused():
+def test_manifest_claiming_an_impossible_amount_of_memory_is_rejected():
     """A tensor file may be sparse, so a huge size costs its author nothing."""
     size = 9 << 30
     for under in ("object/", "data/", "file/", "own/"):

@@ -56,7 +56,7 @@ def names(tmp_path) -> list[str]:
     return sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
 
 
-def test_folder_named_after_another_checkpoint_is_refused(tmp_path, store, refused):
+def test_folder_named_after_another_checkpoint_is_rejected(tmp_path, store, refused):
     root = tmp_path / "checkpoints"
     save(store, 5)
     for fit in (0, 1):
@@ -181,7 +181,7 @@ def test_each_fit_keeps_its_own_last_two_checkpoints(store, tmp_path):
 def test_checkpoint_is_never_deleted_in_favour_of_one_with_fewer_steps(store, tmp_path):
     for step in (40, 50):
         save(store, step)
-    for step in (1, 2, 3, 4):  # the fit has begun again
+    for step in (1, 2, 3, 4):  # the fit has started again
         save(store, step)
     left = [name.partition("-step")[2] for name in names(tmp_path)]
     assert left == ["40", "50", "3", "4"]
@@ -189,7 +189,7 @@ def test_checkpoint_is_never_deleted_in_favour_of_one_with_fewer_steps(store, tm
     store.keep_newest_step(0)
     store.drop_steps(Position(0, 0, 45, 45))
     assert [name.partition("-step")[2] for name in names(tmp_path)] == ["50"]
-    again = CheckpointStore(tmp_path / "checkpoints")  # another process, which has not written them
+    again = CheckpointStore(tmp_path / "checkpoints")  # another process, which did not write them
     again.open()
     for step in (6, 7, 8):
         save(again, step)
@@ -315,7 +315,7 @@ def test_every_flipped_bit_that_matters_is_detected(tmp_path_factory, data):
         read = read_checkpoint(folder)
     except CheckpointError:
         return
-    # Only letters of a checksum file can change without meaning: nothing that was saved may have.
+    # In a checksum file, only the case of letters can change without changing the meaning: no saved data may change.
     assert path.name == "SHA256SUMS"
     assert next(payload for _, payload in read.read()) == bytes(range(24))
 
@@ -357,7 +357,7 @@ def test_checkpoint_in_another_format_stays_in_place(store, refused, tmp_path, s
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "no json", '{"schema": 1}', '{"schema": 1, "position": 3}'])
-def test_foreign_manifest_is_refused_with_a_message(store, tmp_path, text):
+def test_foreign_manifest_is_rejected_with_a_message(store, tmp_path, text):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     (folder / "manifest.json").write_text(text)
     _reseal(folder)
@@ -365,7 +365,7 @@ def test_foreign_manifest_is_refused_with_a_message(store, tmp_path, text):
         read_checkpoint(folder)
 
 
-def test_checksums_pointing_outside_the_folder_are_refused(store, tmp_path):
+def test_checksums_pointing_outside_the_folder_are_rejected(store, tmp_path):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     with (folder / "SHA256SUMS").open("a") as sums:
         sums.write(f"{'0' * 64}  ../../secret\n")
@@ -548,7 +548,7 @@ def test_writer_killed_midway_leaves_no_partial_checkpoint(tmp_path, call):
     assert store.finished(0) is None
 
 
-def test_checkpoint_with_a_file_missing_from_its_checksums_is_refused(store, refused, tmp_path):
+def test_checkpoint_with_a_file_missing_from_its_checksums_is_rejected(store, refused, tmp_path):
     """TensorFlow would read the parts of an iterator by name."""
     saved = save(store, 1)
     (tmp_path / "checkpoints" / saved.name / "iterator.data-00000-of-00002").write_bytes(b"planted")
@@ -557,7 +557,7 @@ def test_checkpoint_with_a_file_missing_from_its_checksums_is_refused(store, ref
 
 
 @pytest.mark.parametrize(("limit", "words"), [("_MOST_PARTS", "values"), ("_MOST_OF_MANIFEST", "larger than expected")])
-def test_oversized_manifest_is_refused_before_parsing(store, tmp_path, monkeypatch, limit, words):
+def test_oversized_manifest_is_rejected_before_parsing(store, tmp_path, monkeypatch, limit, words):
     folder = tmp_path / "checkpoints" / save(store, 1).name
     manifest = (folder / "manifest.json").read_text()
     (folder / "manifest.json").write_text(manifest[:-1] + ',"more":[' + "{}," * 10_000 + "0]}")

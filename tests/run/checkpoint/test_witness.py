@@ -66,7 +66,7 @@ def test_witness_with_a_flipped_bit_is_dropped(tmp_path, place):
     data[at] ^= 4
     path.write_bytes(data)
     left = [w.step for w in WitnessBoard(tmp_path, 2).before]
-    assert left in ([0, 2], [0, 1, 2])  # padding is of no account
+    assert left in ([0, 2], [0, 1, 2])  # padding does not matter
     if place < 80:
         assert left == [0, 2]
 

@@ -29,7 +29,7 @@ RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")
 LIMIT = 60
 
 
-def test_run_in_another_format_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_run_in_another_format_is_rejected_with_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"schema": 7, "oomph": "9.0"}))
     with pytest.raises(RunDirectoryError, match=r"another version of oomph, in format 7; this one, .* reads format 1"):
         RunDirectory.reopen(tmp_path)
@@ -45,21 +45,21 @@ def test_run_json_with_an_invalid_format_is_reported_as_damaged(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("attempts", ["Infinity", "NaN", "-1", '"3"', "2.5", "null", "10000000000", "1" + "0" * 400])
-def test_run_json_with_an_impossible_attempt_count_is_refused(tmp_path: Path, attempts: str) -> None:
+def test_run_json_with_an_impossible_attempt_count_is_rejected(tmp_path: Path, attempts: str) -> None:
     (tmp_path / "run.json").write_text(RECORD.to_json().replace('"attempts": 0', f'"attempts": {attempts}'))
     with pytest.raises(RunDirectoryError, match=r"its run\.json is incomplete or damaged"):
         RunDirectory.reopen(tmp_path)
 
 
 @pytest.mark.parametrize("command", ["[]", '"train.py"', "{}"])
-def test_run_json_without_a_command_is_refused(tmp_path: Path, command: str) -> None:
+def test_run_json_without_a_command_is_rejected(tmp_path: Path, command: str) -> None:
     document = {**json.loads(RECORD.to_json()), "command": json.loads(command)}
     (tmp_path / "run.json").write_text(json.dumps(document))
     with pytest.raises(RunDirectoryError, match=r"its run\.json is incomplete or damaged"):
         RunDirectory.reopen(tmp_path)
 
 
-def test_deeply_nested_run_json_is_refused(tmp_path: Path) -> None:
+def test_deeply_nested_run_json_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("[" * 100_000)
     with pytest.raises(RunDirectoryError, match=r"no readable run\.json"):
         RunDirectory.reopen(tmp_path)
@@ -93,7 +93,7 @@ def test_nothing_is_claimed_about_gpus_from_a_damaged_machine_snapshot(snapshot:
 
 
 def test_another_processs_unlocked_lock_file_does_not_block_a_run(tmp_path: Path) -> None:
-    """What counts is the lock, not the pid, which may have been reused."""
+    """The lock decides, not the pid, which may have been reused."""
     RunDirectory.create(tmp_path, RECORD).close()
     (tmp_path / "lock").write_text(f"{os.getppid()}\n")
     run = RunDirectory.reopen(tmp_path)
@@ -171,7 +171,7 @@ def test_children_keeping_descriptors_open_do_not_delay_a_restart_or_exit(work, 
     assert (out, process.returncode) == (b"end\n", 0)
     assert time.monotonic() - began < 20
     (child,) = work.wait_for("child")
-    assert alive(int(child))  # of the life that ended by itself: left alone, as after a plain start
+    assert alive(int(child))  # from the invocation that ended normally: left alone, as in plain Python
     os.kill(int(child), signal.SIGKILL)
 
 
@@ -193,7 +193,7 @@ def test_sigusr1_handled_by_the_script_is_not_a_preemption(work) -> None:
 def test_run_whose_record_cannot_be_written_continues(work) -> None:
     work.script("import os, sys\nif not os.path.exists('failed'): open('failed', 'w'); sys.exit(3)\nprint('end')")
     assert work.run("--run-dir=here", "train.py").returncode == 3
-    (work.folder / "here" / "run.json.partial").mkdir()  # nobody can write a file of this name, root neither
+    (work.folder / "here" / "run.json.partial").mkdir()  # nobody, not even root, can write a file with this name
     again = work.run("--resume=here", "train.py")
     assert (again.returncode, again.stdout) == (0, b"end\n")
     assert b"oomph: run.json cannot be written: Is a directory" in again.stderr
@@ -201,7 +201,7 @@ def test_run_whose_record_cannot_be_written_continues(work) -> None:
 
 
 def test_only_one_of_two_concurrent_starts_moves_a_finished_run(tmp_path: Path) -> None:
-    """Both have seen that the run is finished; the later one must not move the new run of the earlier one."""
+    """Both have seen that the run has finished; the later one must not move the earlier one's new run."""
     finished = RunDirectory.create(tmp_path / "run", RECORD)
     finished.update(status="finished")
     finished.close()
@@ -228,7 +228,7 @@ def test_directory_moved_during_locking_is_refused(tmp_path: Path, monkeypatch) 
         RunDirectory.reopen(tmp_path / "run")
 
 
-def test_file_content_is_synced_before_it_replaces_the_old_file(tmp_path: Path, monkeypatch) -> None:
+def test_file_is_synced_before_it_replaces_the_old_one(tmp_path: Path, monkeypatch) -> None:
     """Otherwise, a power failure between the two could leave an empty run.json."""
     order = []
     sync, put = os.fsync, os.replace
@@ -243,7 +243,7 @@ def test_partial_line_on_a_full_disk_does_not_corrupt_the_next_one(tmp_path: Pat
     journal.write(GpuMemoryHeld())
     size = next((tmp_path / "journal").iterdir()).stat().st_size
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, before[1]))  # as far as the disk has room
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, before[1]))  # as far as there is room on the disk
     try:
         journal.write(GpuMemoryHeld())
     finally:

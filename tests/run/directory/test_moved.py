@@ -153,7 +153,7 @@ def test_gpu_excluded_on_another_machine_does_not_hide_a_gpu_here() -> None:
 # -- another oomph ----------------------------------------------------------------------------------------------------
 
 
-def test_journal_in_another_format_is_refused_in_one_sentence(work) -> None:
+def test_journal_in_another_format_is_rejected_with_a_one_line_error(work) -> None:
     work.script("raise SystemExit(1)")
     work.run("--run-dir=there", "train.py")
     (work.folder / "there" / "journal" / "2-0-script.jsonl").write_text('{"schema": 2, "event": "x"}\n{"sch')
@@ -238,7 +238,7 @@ def test_clock_jumps_affect_neither_order_nor_totals(work) -> None:
 
 def test_duration_of_a_lost_attempt_is_limited_by_its_clock(tmp_path: Path) -> None:
     (tmp_path / "journal").mkdir()
-    times = (1000.0, 1010.0, 3e8, 3e8 + 5, 2000.0, 2001.0)  # set forward by years, and back
+    times = (1000.0, 1010.0, 3e8, 3e8 + 5, 2000.0, 2001.0)  # set forward by years, and then back
     lines = [Event.named("x", {}, 1, 0, "script", number, at).to_json() for number, at in enumerate(times)]
     (tmp_path / "journal" / "1-0-script.jsonl").write_text("\n".join(lines) + "\n")
     Chronicle(tmp_path, 1).close_lost_attempt()

@@ -162,7 +162,7 @@ def checkpoint(folder: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["manifest.json", "tensors.bin", "SHA256SUMS", "iterator.index"])
 @pytest.mark.parametrize("kind", ["FIFO", "device", "folder"])
-def test_checkpoint_containing_anything_but_regular_files_is_refused(tmp_path, name, kind):
+def test_checkpoint_containing_anything_but_regular_files_is_rejected(tmp_path, name, kind):
     place = checkpoint(tmp_path) / name
     place.unlink()
     match kind:
@@ -253,7 +253,7 @@ def test_nothing_behind_a_link_is_removed_when_a_run_ends(tmp_path):
     assert (elsewhere / "thesis.tex").read_text() == CONTENT, ended.stderr
 
 
-def test_nested_file_can_be_opened_read_and_replaced_below_its_root(tmp_path):
+def test_nested_file_can_be_opened_read_and_replaced_under_its_root(tmp_path):
     replace_own(tmp_path, "a/b/c.json", b"one")
     replace_own(tmp_path, "a/b/c.json", b"two")
     assert read_own(tmp_path, "a/b/c.json") == b"two"
@@ -263,7 +263,7 @@ def test_nested_file_can_be_opened_read_and_replaced_below_its_root(tmp_path):
     assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["c.json"]
 
 
-def test_run_with_excessively_nested_folders_is_refused(tmp_path):
+def test_run_with_excessively_nested_folders_is_rejected(tmp_path):
     folder = made(tmp_path / "run")
     deepest = folder / "checkpoints" / "/".join(500 * ["x"])
     deepest.mkdir(parents=True)

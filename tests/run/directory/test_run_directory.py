@@ -114,7 +114,7 @@ def test_directory_with_other_files_is_refused_and_left_alone(tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv"]
 
 
-def test_absurd_number_of_attempts_is_refused() -> None:
+def test_absurd_number_of_attempts_is_rejected() -> None:
     text = RECORD.to_json().replace('"attempts": 0', '"attempts": 2000000')
     with pytest.raises(ValueError, match=r"attempts in .* are not a number from 0 to 1000000"):
         RunRecord.from_json(text)
@@ -146,7 +146,7 @@ def test_record_with_a_missing_field_is_not_read(tmp_path: Path, field: str) -> 
     assert read_record(tmp_path / "run") is None
 
 
-def test_uncreatable_directory_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_uncreatable_directory_is_rejected_with_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunDirectoryError, match="cannot be written: Not a directory"):
         RunDirectory.create(tmp_path / "file" / "run", RECORD)

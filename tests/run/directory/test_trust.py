@@ -101,7 +101,7 @@ def test_own_parent_folders_are_made_unwritable_by_others(tmp_path, monkeypatch)
     assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in (".oomph", ".oomph/runs")] == [0o755, 0o700]
 
 
-# -- the folder that was looked at is the one that is used -----------------------------------------------------------
+# -- the folder that was checked is the one that is used -------------------------------------------------------------
 
 
 def test_folder_replacing_an_open_run_is_not_used(tmp_path):
@@ -145,7 +145,7 @@ def test_replaced_folder_is_refused_after_the_script_closes_the_descriptor(tmp_p
         unpin(run)
 
 
-# -- as a user meets it -----------------------------------------------------------------------------------------------
+# -- as a user sees it ------------------------------------------------------------------------------------------------
 
 
 def planted_folder(cwd: Path, kind: str, owner: int) -> None:

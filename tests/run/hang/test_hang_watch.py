@@ -20,7 +20,7 @@ SECONDS = 2.0
 WAITS = "import threading; lock = threading.Lock(); lock.acquire(); print(flush=True); lock.acquire()"
 LITTLE = "import time; print(flush=True)\nwhile True:\n    time.sleep(0.3)\n    sum(range(20_000))"
 WAITS_WITH_A_CHILD_THAT_WORKS = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {LITTLE!r}]); {WAITS}"
-"""A worker of the input pipeline, say."""
+"""For example, a worker of the input pipeline."""
 READS = (
     "import os, time; print(flush=True); file = os.open('/dev/zero', 0)\n"
     "while True:\n    os.read(file, 1); time.sleep(0.5)"
@@ -78,7 +78,7 @@ if not os.path.exists("again"):
     waits_for_nothing()
 print("end")
 """
-# What py-spy 0.4.3 prints of it.
+# What py-spy 0.4.3 prints for it.
 STAND_IN = """#!/bin/sh
 test "$1 $2 $3" = "dump --full-filenames --pid" || exit 2
 echo "Process $4: python train.py

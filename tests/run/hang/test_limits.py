@@ -46,7 +46,7 @@ def test_timed_phase_limit_is_five_times_its_99th_percentile_or_the_floor(durati
     ("seconds", "idle", "expected"),
     [(59, 59, False), (61, 60, True), (61, 20, False), (590, 20, False), (600, 0, True)],
 )
-def test_untimed_phase_is_a_hang_when_idle_or_after_ten_minutes(seconds, idle, expected):
+def test_silence_in_an_untimed_phase_is_a_hang_when_idle_or_after_ten_minutes(seconds, idle, expected):
     assert over(Timings(), Phase.FIRST_STEP, seconds, idle) is expected
 
 
@@ -204,7 +204,7 @@ def test_duration_of_a_hang_stopped_by_a_signal_is_not_learned() -> None:
     watch.close()
 
 
-def test_suspended_supervisor_time_is_not_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_while_the_supervisor_is_suspended_is_not_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """After SIGSTOP or system sleep, during which the script could not run either."""
     watch = Watch(Timings(), floor=3.0)
     pulse = Pulse(os.dup(watch.beat_fd))

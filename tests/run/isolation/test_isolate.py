@@ -80,7 +80,7 @@ def leave_a_child(path):
 
 
 def leave_a_daemon(path, then=None):
-    """One that has forked twice: its parent has ended."""
+    """One that has forked twice, so that its parent has exited."""
     daemon = (
         "import os, sys, time; os.fork() and os._exit(0)\n"
         "open(sys.argv[1], 'w').write(f'{os.getpid()} '); time.sleep(600)"
@@ -94,7 +94,7 @@ def leave_a_daemon(path, then=None):
 
 
 def fork_a_daemon(path):
-    """As daemons of Python do it: the parent in between ends by sys.exit."""
+    """As Python daemons do: the intermediate parent exits with sys.exit."""
     if os.fork() == 0:
         if os.fork() == 0:
             os.setsid()
@@ -146,7 +146,7 @@ def test_function_exception_is_kept_with_its_traceback():
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-def test_unpicklable_exception_is_described_in_words():
+def test_unpicklable_exception_is_described_as_text():
     outcome = isolate(fail_oddly, timeout=SECONDS)
     assert isinstance(outcome.error, isolated_call.LostError)
     assert str(outcome.error) == "Odd: 1 2"
@@ -266,7 +266,7 @@ def test_function_can_be_isolated_from_a_thread():
     assert outcomes[0].result() == 3
 
 
-def test_unpicklable_arguments_are_refused_immediately():
+def test_unpicklable_arguments_are_rejected_immediately():
     with pytest.raises(UsageError, match="add and its arguments cannot be pickled"):
         isolate(add, (threading.Lock(),))
 
@@ -277,7 +277,7 @@ def test_nested_function_is_passed_by_value():
     assert isolate(lambda x: x + step, (1,), timeout=SECONDS).result() == 6
 
 
-def test_nested_function_without_cloudpickle_is_refused_with_advice(monkeypatch):
+def test_nested_function_without_cloudpickle_is_rejected_with_advice(monkeypatch):
     monkeypatch.setattr(isolated_call, "_dumps_by_value", lambda: None)
     with pytest.raises(UsageError, match="defined within another function: pip install cloudpickle, or put it"):
         isolate(lambda: 1)
@@ -314,7 +314,7 @@ def test_script_function_works_without_cloudpickle(tmp_path):
     assert (done.returncode, done.stdout) == (0, "True 4 8\n"), done.stderr
 
 
-def test_notebook_function_without_cloudpickle_is_refused_with_advice():
+def test_notebook_function_without_cloudpickle_is_rejected_with_advice():
     code = _SCRIPT.format(source=str(SOURCE))
     done = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 1
@@ -366,14 +366,14 @@ def leave_a_child_and_wait(path):
         ({"fn": 7}, TypeError, "fn must be a function, not 7"),
     ],
 )
-def test_invalid_argument_is_refused_before_anything_starts(arguments, error, message):
+def test_invalid_argument_is_rejected_before_anything_starts(arguments, error, message):
     with pytest.raises(error, match=re.escape(message)) as raised:
         isolate(**{"fn": add, "args": (1,), **arguments})
     assert "\n" not in str(raised.value)
 
 
 def test_isolate_returns_despite_endless_output_on_its_stderr(tmp_path):
-    """Our stderr is read slowly, so there is always more; a function that exits at once stops no writer."""
+    """Our stderr is read slowly, so there is always more; a function that exits immediately doesn't stop any writer."""
     code = (
         "import os, signal, subprocess, sys, time, oomph\n"
         "def begin():\n"

@@ -27,7 +27,7 @@ from oomph.run.policy.ladder import LADDERS, MOST_SAME, OPT_IN, SAME, Change, Co
 def play(
     endings: Iterable[Ending], conditions: Conditions | None = None, allowed: Collection[str] = ()
 ) -> list[Action]:
-    """The actions that follow one another, until one ends the run."""
+    """Return the sequence of actions up to the one that ends the run."""
     ledger, actions = Ledger(), []
     for ending in endings:
         actions.append(decide(ending, ledger, conditions, allowed))
@@ -137,7 +137,7 @@ def test_run_stopped_on_purpose_is_never_restarted(returncode: int) -> None:
 
 
 def changes(actions: Iterable[Action]) -> list[str]:
-    """What each restart changed."""
+    """Return what each restart changed."""
     return [str(action.change.name) if action.change else SAME for action in actions if isinstance(action, Restart)]
 
 
@@ -334,7 +334,7 @@ _ENDINGS = st.builds(
 
 @given(st.lists(_ENDINGS, min_size=1, max_size=400))
 def test_every_run_ends_after_a_bounded_number_of_restarts(endings: list[Ending]) -> None:
-    """Repeating the last ending terminates, and what led there never costs more than progress pays for."""
+    """Repeating the last ending terminates, and the restarts before it never cost more than the progress they allow."""
     actions = play([*endings, *[endings[-1]] * 50], allowed=("skip-batch",))
     most = (len({e.steps for e in endings}) + 1) * MOST_SAME * 3 + 1
     assert not isinstance(actions[-1], Restart)

@@ -43,7 +43,7 @@ CONDITIONS = st.builds(
 def written(
     endings: list[tuple[Ending, Conditions]], allowed: tuple[str, ...] = ()
 ) -> tuple[list[Event], list[Action]]:
-    """The events that a supervisor writes about these endings, through JSON as on a disk, and what it decided."""
+    """Return the events that a supervisor writes for these endings, via JSON as on disk, and its decisions."""
     ledger, events, actions = Ledger(), [], []
     for attempt, (ending, there) in enumerate(endings, 1):
         action = decide(ending, ledger, there, allowed)

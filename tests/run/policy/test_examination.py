@@ -13,7 +13,7 @@ from oomph.run.policy.ladder import Change
 from oomph.run.report.account import restart_line
 
 POOL = (Path(__file__).parents[2] / "logs/crash/cpu_pool.log").read_text()
-"""6.12 MiB are asked for; 6.74 MiB are free, in two pieces."""
+"""6.12 MiB were requested; 6.74 MiB are free, in two pieces."""
 SAVED_AND_LEFT = Event.named("preempted", {"signal": "SIGTERM"})
 
 

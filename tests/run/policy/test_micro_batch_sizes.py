@@ -12,7 +12,7 @@ from oomph.protocol.micro_batch_sizes import MicroBatchSearch
 
 @dataclass
 class Device:
-    """A device on which a piece of n samples takes constant + n * each bytes."""
+    """A device on which a piece with n samples takes constant + n * each bytes."""
 
     limit: int
     constant: int
@@ -30,7 +30,7 @@ class Device:
         return self.constant + size * self.each
 
     def map(self, batch: int, pieces: MicroBatchSearch | None = None) -> MicroBatchSearch | None:
-        """One batch as map_batches takes it; None when one sample does not fit."""
+        """Process one batch as map_batches does; return None if a single sample does not fit."""
         pieces, done = pieces or MicroBatchSearch(), 0
         while done < batch:
             size = min(pieces.micro_batch(batch), batch - done)
@@ -51,7 +51,7 @@ class Device:
 
 @st.composite
 def too_large(draw: st.DrawFn, most: int = 64, largest: int = 5000) -> tuple[Device, int]:
-    """A device, and a batch up to `most` times larger than what it can take."""
+    """A device, and a batch up to `most` times larger than what fits."""
     largest = draw(st.integers(1, largest))
     batch = draw(st.integers(largest + 1, most * largest + 1))
     each, constant = draw(st.integers(1, 1 << 26)), draw(st.integers(0, 1 << 34))
@@ -88,7 +88,7 @@ def test_lasting_size_leaves_a_memory_margin(given, held):
     pieces = device.map(batch)
     if pieces is None or len(pieces.points) < 2:
         return
-    room = int(device.limit * (1 - held))  # something has been made since that stays
+    room = int(device.limit * (1 - held))  # something permanent has been allocated since
     lasting = pieces.lasting(room)
     assert max(1, pieces.size // 2) <= lasting.size <= pieces.size
     assert lasting.failed == pieces.failed
@@ -119,7 +119,7 @@ def test_two_failures_suffice_without_measurements(given):
 
 
 @given(given=too_large())
-def test_size_chosen_from_the_need_stated_in_an_error_fits(given):
+def test_size_chosen_from_the_memory_need_stated_in_an_error_fits(given):
     device, batch = given
     device = Device(device.limit - device.constant, 0, device.each, names_its_need=True)
     pieces = device.map(batch)

@@ -29,7 +29,7 @@ def test_larger_size_is_never_tried_soon_after_a_failure(known, now, room):
 
 
 @given(known=known, room=rooms)
-def test_larger_size_is_tried_if_others_held_memory_or_more_is_now_free(known, room):
+def test_larger_size_is_tried_if_other_processes_held_memory_or_more_is_now_free(known, room):
     larger = known.larger(1e12, room)
     has_room = bool(known.room_bytes and room and room >= 1.25 * known.room_bytes)
     assert (larger is not None) == (known.others_hold or has_room)

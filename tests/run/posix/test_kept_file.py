@@ -21,7 +21,7 @@ def test_kept_file_contains_the_end_and_stays_under_twice_its_size(tmp_path):
     assert (tmp_path / "log").read_bytes() == b"".join(b"%04d\n" % number for number in range(980, 1000))
 
 
-def test_kept_file_content_is_not_held_in_memory(tmp_path):
+def test_kept_file_contents_are_not_held_in_memory(tmp_path):
     file, line = KeptFile(OwnFile(tmp_path, "log"), kept_bytes=16 << 20), b"a line of a report\n" * 1000
     tracemalloc.start()
     try:
@@ -34,7 +34,7 @@ def test_kept_file_content_is_not_held_in_memory(tmp_path):
 
 
 @pytest.mark.parametrize("room", [0, 7])
-def test_partial_write_on_a_full_disk_is_not_considered_written(tmp_path, monkeypatch, room):
+def test_partial_write_on_a_full_disk_does_not_count_as_written(tmp_path, monkeypatch, room):
     left = [room]
 
     def write(fd, data):
@@ -51,7 +51,7 @@ def test_partial_write_on_a_full_disk_is_not_considered_written(tmp_path, monkey
 
 
 class Os:
-    """`os`, on a disk with little room."""
+    """Simulate `os` on a disk with little room."""
 
     def __init__(self, write):
         self.write = write

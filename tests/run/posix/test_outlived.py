@@ -28,7 +28,7 @@ SCRIPT = """
 
 @pytest.fixture
 def begin(work):
-    """A running script with two workers: the supervisor, its watchdog, and the pids of the script's processes."""
+    """Start a script with two workers; return the supervisor, its watchdog, and the pids of the script's processes."""
 
     def start(first_line=""):
         work.script(SCRIPT.format(first_line))

@@ -1,7 +1,7 @@
 """Processes that survive SIGKILL, as under a hanging driver: waited for, but not forever, and nothing runs alongside.
 
-A tracer that stops its tracee on exit (PTRACE_O_TRACEEXIT) makes a real one: however often it is killed, the kernel
-does not release it before the tracer says so, and its files and locks stay open.
+A tracer that stops its tracee on exit (PTRACE_O_TRACEEXIT) creates a real one: however often it is killed, the kernel
+does not release it until the tracer lets it go, and its files and locks stay open.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def hold(pid, path, seconds=30):
 
 @pytest.fixture
 def let_go(work):
-    """Ends the tracer, whose number is in the file."""
+    """Stop the tracer whose pid is in the file."""
 
     def end(name: str = "held") -> None:
         (tracer,) = work.wait_for(name)
@@ -102,7 +102,7 @@ def test_unkillable_script_is_abandoned_and_not_restarted(work, let_go, monkeypa
     assert all(decision.reproduced for decision in decisions.replay(events))
     assert work.document("run.json", work.folder / "run")["status"] == "preempted"
     assert (work.folder / "count").read_text() == "x"
-    # it holds the run directory for as long as it is there: no other oomph takes the run over meanwhile
+    # it holds the run directory as long as it exists, so no other oomph takes over the run in the meantime
     again = work.run("--resume=run", "train.py")
     assert again.returncode == 2
     assert b"in use" in again.stderr
@@ -126,14 +126,14 @@ def test_unkillable_process_behind_a_shell_prevents_the_next_attempt(work, let_g
     let_go()
 
 
-def test_unkillable_process_is_described_in_words():
+def test_unkillable_process_is_described_as_text():
     child = subprocess.Popen(
         [sys.executable, "-c", "import time; print(flush=True); time.sleep(50)"],
         start_new_session=True,
         stdout=subprocess.PIPE,
     )
     try:
-        child.stdout.readline()  # until then it may well wait for the disk that Python is on
+        child.stdout.readline()  # until then, it may be waiting for the disk that Python is on
         assert process_group.is_in(child.pid, child.pid)
         assert process_group.why_it_stays(child.pid).startswith(("state S", "state R"))
     finally:
@@ -158,12 +158,15 @@ while not os.path.exists('wanted') and time.monotonic() < until:
     time.sleep(0.01)
 hold(int(open('wanted').read()), 'held')
 """
-"""The tracer of a process that is not below it: what an isolated function has started itself ends with the call."""
+"""The tracer of a process that is not its child.
+
+Whatever an isolated function starts itself ends with the call.
+"""
 
 
 def stay(folder: str) -> None:
-    """Asks for a tracer that holds this process, and never returns."""
-    ctypes.CDLL(None).prctl(0x59616D61, -1, 0, 0, 0)  # PR_SET_PTRACER: where Yama asks for it
+    """Request a tracer that holds this process, and never return."""
+    ctypes.CDLL(None).prctl(0x59616D61, -1, 0, 0, 0)  # PR_SET_PTRACER: if Yama requires it
     wanted = Path(folder) / "wanted"
     wanted.with_suffix(".tmp").write_text(str(os.getpid()))
     wanted.with_suffix(".tmp").rename(wanted)

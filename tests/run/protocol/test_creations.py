@@ -1,4 +1,4 @@
-"""A script's creations: noticed as they happen, and recognised when a later attempt creates the same."""
+"""A script's creations: detected as they happen, and recognised when a later attempt creates the same thing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def call(*given, **named):
 
 
 class Attempt:
-    """One attempt: its hook, told of events by hand since no hook can be taken back, and its functions."""
+    """One attempt: its hook, which is called manually since hooks cannot be removed, and its functions."""
 
     def __init__(self, run_dir: Path, number: int) -> None:
         self.earlier = Earlier.read(run_dir, number)
@@ -45,7 +45,7 @@ class Attempt:
         self.open = _Open(self._hooked(open, "open", flags), "io", self.before, self.os_open.existing)
 
     def _hooked(self, function, event, args):
-        """A function of Python's that tells its event to this attempt's hook, from a frame that is not the script's."""
+        """Stands in for a Python function that reports its event to this attempt's hook, from outside the script."""
         names = {"hook": self.hook, "function": function, "event": event, "args": args}
         exec(compile(_HOOKED, str(Path(oomph.__file__).parent / "hooked.py"), "exec"), names)
         names["call"].__name__ = function.__name__
@@ -89,7 +89,7 @@ def test_creation_by_an_earlier_attempt_is_recognised_at_the_same_line(first):
     assert second.told == [(DIRECTORY, str(Path.cwd() / "out"), f"test_creations.py:{line}")]
 
 
-def test_folder_created_elsewhere_or_twice_is_refused(first):
+def test_folder_created_at_another_line_or_a_second_time_is_refused(first):
     make(first)
     first.on()
     second = again()
@@ -132,7 +132,7 @@ def test_folder_the_script_failed_to_create_is_not_considered_its_own(first):
 
 
 def test_creation_note_survives_an_immediate_kill(first):
-    make(first)  # and no event after it
+    make(first)  # and no later event
     make(again())
 
 
@@ -216,7 +216,7 @@ def test_link_is_recreated_with_its_new_target(first):
     assert os.readlink("latest") == "run-2"
 
 
-def test_mkdir_that_accepts_an_existing_folder_is_not_noted(first):
+def test_mkdir_that_accepts_an_existing_folder_is_not_recorded(first):
     namespace = {"__name__": "pathlib", "make": first.mkdir}
     exec("def mkdir(path, exist_ok):\n make(path)", namespace)
     namespace["mkdir"]("out", exist_ok=True)
@@ -226,14 +226,14 @@ def test_mkdir_that_accepts_an_existing_folder_is_not_noted(first):
     assert again().earlier.kinds == {DIRECTORY}
 
 
-def test_temporary_names_are_not_noted(first):
+def test_temporary_names_are_not_recorded(first):
     namespace = {"__name__": "tempfile", "make": first.mkdir}
     exec("def mkdtemp(path):\n make(path)", namespace)
     namespace["mkdtemp"]("xyz")
     assert again().earlier.kinds == frozenset()
 
 
-def test_opening_a_file_without_exclusive_creation_is_not_noted(first):
+def test_opening_a_file_without_exclusive_creation_is_not_recorded(first):
     for flags in (os.O_RDONLY, os.O_CREAT | os.O_WRONLY, None):
         first.hook("open", ("log", "w", flags))
     first.hook("open", (3, "x", _NEW))
@@ -309,7 +309,7 @@ def test_replaced_functions_look_like_the_originals(first, monkeypatch):
         assert {os.mkdir, os.open} <= os.supports_dir_fd
         assert os.mkdir.__doc__ == names["mkdir"].__doc__
         Kept = type("Kept", (), {"mkdir": os.mkdir})
-        Kept().mkdir("out")  # no method, as a function would be
+        Kept().mkdir("out")  # not a method, as a function would be
         Path("p").mkdir()
     finally:
         for function in ours:
@@ -335,7 +335,7 @@ def exact(monkeypatch):
 
 @pytest.mark.parametrize("ended", [False, True])
 def test_notes_do_not_match_an_older_or_later_file(tmp_path, exact, ended):
-    """Notes from elsewhere must not cause a user's file to be emptied, even if they contain its inode number."""
+    """Foreign notes must not cause a user's file to be emptied, even if they contain its inode number."""
     older, later, own = (tmp_path / name for name in ("older", "later", "own"))
     older.touch()
     exact()

@@ -26,13 +26,13 @@ def test_written_position_is_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1, 0x6F6F6D7068_01, -1])
-def test_board_in_another_format_is_refused(tmp_path: Path, magic: int) -> None:
+def test_board_in_another_format_is_rejected(tmp_path: Path, magic: int) -> None:
     (tmp_path / PROGRESS).write_bytes(struct.pack("<q", magic) + written(tmp_path)[8:])
     assert read_progress(tmp_path) is None
 
 
 @pytest.mark.parametrize("change", [lambda raw: b"", lambda raw: raw[:-1], lambda raw: raw + b"x"])
-def test_board_with_another_length_is_refused(tmp_path: Path, change) -> None:
+def test_board_with_another_length_is_rejected(tmp_path: Path, change) -> None:
     (tmp_path / PROGRESS).write_bytes(change(written(tmp_path)))
     assert read_progress(tmp_path) is None
 

@@ -22,7 +22,7 @@ OURS = "/nowhere/oomph"
 
 
 def dump_of(tmp_path: Path, text: str, *arguments: str) -> str:
-    """What faulthandler prints of a script that is stuck after a tenth of a second."""
+    """Return what faulthandler prints for a script that is stuck after a tenth of a second."""
     script = tmp_path / "train.py"
     head = "import faulthandler, sys\nfaulthandler.dump_traceback_later(0.3, exit=True, file=sys.stdout)\n"
     script.write_text(head + textwrap.dedent(text))

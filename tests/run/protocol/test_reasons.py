@@ -40,7 +40,7 @@ def lost(where: str, what: str = "Strange", trouble: str = "") -> Reason:
 SEED = "keras.utils.set_random_seed(1)"
 AT = {"epoch": 2, "step": 5}
 REASONS = [
-    # a reason, its sentence, words of its remedy
+    # a reason, its sentence, words in its remedy
     (lost("callback Own.counts"), "callback Own.counts (Strange)", "give Own get_state()"),
     (lost("layer 3 Mine.cache"), "layer 3 Mine.cache (Strange)", "give Mine save_own_variables"),
     (lost("model.seen"), "model.seen (Strange)", "tf.Variable, as an attribute"),

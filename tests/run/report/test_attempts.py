@@ -24,7 +24,7 @@ def test_only_fits_trained_or_returned_by_the_last_attempt_are_counted_as_reache
         event(2, "resumed", fit=3, kind="over", steps=50),
         event(2, "fit-finished", fit=3, reached=60, over=True),
         event(2, "resumed", fit=5, kind="exact", steps=55),
-        event(2, "checkpoint", fit=5, steps=70),  # a loop that the script leaves by `break`
+        event(2, "checkpoint", fit=5, steps=70),  # a loop that the script leaves with `break`
         event(2, "fit-finished", role="worker9", fit=4, reached=60),
     ]
     assert reached(events, 2) == {0: 10, 2: 40, 5: 70}
@@ -66,7 +66,7 @@ def test_closing_line_says_what_stopped_the_run():
     )
 
 
-def test_earlier_script_error_is_described_in_words():
+def test_earlier_script_error_is_described_as_text():
     failed = [*ended(1, 1), Event.named("diagnosed", {"fault": "unrelated"}, attempt=1)]
     lines = closing([*failed, *ended(2, 130, stopped=True, interrupted=True)], 130)
     assert lines[0] == "what happened  an error in the script itself once"

@@ -21,7 +21,7 @@ def happened(attempt: int, name: str, key: str = "a-0", role: str = "owner", **d
 
 
 def killed(*fits: str, finished: tuple[str, ...] = ()) -> list[Event]:
-    """A first attempt that begins these fits and is killed in the last one that has not finished."""
+    """Return a first attempt that starts these fits and is killed in the last one that has not finished."""
     events = [happened(1, "fit-started", fit, guard="exact") for fit in fits or ("a-0",)]
     events += [happened(1, "fit-finished", fit, micro_batch=None) for fit in finished]
     return [*events, happened(1, "attempt-ended", steps=412, saved=400)]
@@ -215,7 +215,7 @@ def test_known_loss_or_edit_outweighs_equal_steps(facts):
     assert found == Labelled("not-equal", ("a closure",))
 
 
-def test_restarted_epoch_is_not_equal():
+def test_restarted_epoch_makes_the_run_not_equal():
     found = labels(killed(), resumed(kind="epoch"), happened(2, "compared", **EQUAL))
     assert found == Labelled("not-equal", ("the interrupted epoch was restarted",))
 
@@ -267,7 +267,7 @@ def test_approximate_division_is_named_before_the_difference_that_it_may_explain
         (None, "verified", ()),
     ],
 )
-def test_mathematical_change_is_not_equal_despite_equal_earlier_steps(change, label, reasons):
+def test_mathematical_change_makes_the_run_not_equal_despite_equal_earlier_steps(change, label, reasons):
     decided = Event.named("decided", {"action": "restart", "change": change}, attempt=1)
     assert labels(killed(), decided, resumed(), happened(2, "compared", **EQUAL)) == Labelled(label, reasons)
 
@@ -328,7 +328,7 @@ def test_retrained_finished_fit_is_labelled_by_its_compared_steps():
     assert labels(killed(), again, happened(2, "compared", **OTHER_DATA)).label == "not-equal"
 
 
-def test_result_returned_from_before_an_edit_is_not_equal():
+def test_returning_a_result_from_before_an_edit_makes_the_run_not_equal():
     first = killed("a-0", "b-0", finished=("a-0",))
     edited = happened(2, "resumed", "a-0", kind="finished", meant=["train.py was edited"])
     found = labels(first, edited, resumed("b-0"), happened(2, "compared", "b-0", **EQUAL))
@@ -377,7 +377,7 @@ def test_checkpoint_after_an_edited_fit_counts_as_before_the_edit():
 
 
 @pytest.mark.parametrize("name", ["trusted", "another-way"])
-def test_trusted_result_or_changed_script_flow_is_not_equal(name):
+def test_trusted_result_or_changed_script_flow_makes_the_run_not_equal(name):
     found = labels(killed(), returned(), happened(2, name, reason="why"))
     assert found == Labelled("not-equal", ("why",))
 
@@ -392,7 +392,7 @@ def test_owners_resume_does_not_cover_fits_in_other_processes():
 # -- journals of an older oomph ---------------------------------------------------------------------------------------
 
 
-# -- loops of the script's own ----------------------------------------------------------------------------------------
+# -- the script's own loops -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("restored", "label"), [(0, "started-over"), (10, "unverified")])
@@ -406,7 +406,7 @@ def test_loop_alongside_a_fit_is_labelled_by_whether_it_was_restored(restored, l
     assert labels(loop).label == "exact"
 
 
-# -- the worst --------------------------------------------------------------------------------------------------------
+# -- the worst label --------------------------------------------------------------------------------------------------
 
 
 def test_every_label_has_a_meaning():
@@ -487,10 +487,10 @@ def test_script_that_finished_after_a_stop_request_is_not_exact(told: Event) -> 
     assert labels(happened(1, "fit-started", fit=0), told, code=75).label == "exact"
 
 
-# -- attempts of which nothing is known -------------------------------------------------------------------------------
+# -- attempts about which nothing is known ----------------------------------------------------------------------------
 
 ENDED = happened(1, "attempt-ended", returncode=None, steps=0, saved=0)
-"""What --resume writes of an attempt whose journal is gone."""
+"""What --resume writes for an attempt whose journal is gone."""
 REASON = ("there is no record of an earlier attempt",)
 
 

@@ -35,7 +35,7 @@ def test_suggested_batch_needs_at_most_nine_tenths_of_the_limit(kept: int, peak:
         assert kept + found.samples / 64 * (peak - kept) <= 0.9 * limit + 1e-6
 
 
-def test_largest_need_decides_and_no_batch_size_is_given_for_differing_fits() -> None:
+def test_largest_need_determines_the_factor_and_no_size_is_suggested_if_batches_differ() -> None:
     found = larger_batch([fit(), fit(batch_size=32, device_peak_bytes=400 * MIB)])
     assert found is not None
     assert (found.batch, found.samples, found.times) == (None, None, 2.67)

@@ -1,4 +1,4 @@
-"""Remedies for labels, and causes of labels that have no reasons of their own."""
+"""Remedies for labels, and causes of labels that have no reasons."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def mends(label: str, *events: Event) -> str:
     return "\n".join(remedy.text for remedy in remedies(label, causes(label, events)))
 
 
-def test_custom_loop_gets_advice_on_becoming_resumable():
+def test_custom_loop_remedy_says_how_to_make_it_resumable():
     seen = event("loop-seen", site="train.py:42")
     for label in ("unguarded", "started-over"):
         assert "make the loop at train.py:42 resumable: `for batch in oomph.steps(dataset, epochs=..." in mends(
@@ -54,7 +54,7 @@ def test_custom_loop_gets_advice_on_becoming_resumable():
     assert "oomph doctor" in mends("unguarded", event("guard-failed", reason="no TensorFlowTrainer.fit"))
 
 
-def test_cause_of_a_missing_checkpoint_decides_the_remedy():
+def test_remedy_depends_on_the_cause_of_a_missing_checkpoint():
     assert "--checkpoint-every" in mends("started-over")
     assert "free disk space" in mends("started-over", event("checkpoint-failed", reason="No space left on device"))
     anew = event("checkpoint-refused", name="", **because("recompiled").as_fields())
@@ -111,7 +111,7 @@ def test_finished_shuffle_is_the_cause_only_if_its_checkpoint_was_used():
         assert "Python" not in remedy
 
 
-def test_cause_of_giving_up_decides_the_remedy():
+def test_remedy_depends_on_the_cause_of_giving_up():
     reason = because("another-training", what="fit", differences="values of x: a → b")
     refused = event("gave-up", fault="checkpoint-failure", **reason.as_fields())
     assert "keras.utils.set_random_seed(1)" in mends("failed", refused)

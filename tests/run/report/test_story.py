@@ -1,4 +1,4 @@
-"""A run's story: each fault once, where it occurred, what was done, what it cost, and what would have saved it."""
+"""A run's story: each fault once, where it occurred, what was done, what it cost, and what would have helped."""
 
 from __future__ import annotations
 
@@ -220,12 +220,12 @@ def test_story_result_matches_the_closing_lines():
         ),
     ],
 )  # fmt: skip
-def test_oversized_batch_handling_is_worded_for_its_call(data, place, done):
+def test_wording_for_an_oversized_batch_depends_on_its_call(data, place, done):
     (incident,) = told([RECOVERED[0], event("recovered", batch=256, seconds=21.0, **data)]).incidents
     assert (incident.place, incident.done) == (place, done)
 
 
-def test_probe_decides_how_smaller_batches_outside_a_fit_are_worded():
+def test_wording_for_smaller_batches_outside_a_fit_depends_on_the_probe():
     on_batch = {"during": "train_on_batch", "batch": 256, "micro_batch": 64}
     events = [RECOVERED[0], event("probed", during="train_on_batch", kind="smaller batches")]
     (incident,) = told([*events, event("recovered", **on_batch)]).incidents

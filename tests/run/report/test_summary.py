@@ -57,7 +57,7 @@ def test_run_without_a_fault_is_summarised_in_one_line() -> None:
 
 
 def restarted_by_request(after_steps: int = 0) -> list[Event]:
-    """The probe of a micro-batch did not fit beside what the full batch had left: a new process started small."""
+    """The probe of a micro-batch did not fit next to the full batch's leftovers: a new process started small."""
     oom = {"fit": 0, "epoch": 0, "step": 0, "phase": "compute", "message": "OOM", "seconds": 10.0}
     first = Event.named("oom", oom, attempt=1, time=100.0)
     asked = Event.named("restart-requested", {"fault": "device-oom", "micro_batch": 64}, attempt=1, time=144.0)
@@ -109,7 +109,7 @@ def test_peak_memory_comes_from_the_largest_fit_even_if_unfinished() -> None:
 
 
 @pytest.mark.parametrize("name", ["loop-seen", "trained-outside-fit", "unguarded"])
-def test_peak_memory_is_not_shown_for_a_fit_alongside_another_training(name: str) -> None:
+def test_peak_memory_is_not_shown_for_a_fit_alongside_other_training(name: str) -> None:
     summary = summarise([*undisturbed(), happened(1, name, site="train.py:9", kind="estimator")], 0)
     assert summary.device_peak_bytes is None
     assert any("peak memory 1.0 GiB" in line for line in account(summary, None))
@@ -448,7 +448,7 @@ def test_forged_attempt_number_does_not_cause_a_huge_count():
 
 
 def cut_off_and_resumed(steps: int = 32, saved: int = 30) -> list[Event]:
-    """oomph and the script were killed at once, and the user typed --resume."""
+    """oomph and the script were killed at the same time, and the user typed --resume."""
     return [
         happened(1, "run-started"),
         happened(1, "attempt-started"),
@@ -530,7 +530,7 @@ def test_missing_records_are_not_mentioned_if_no_step_was_repeated() -> None:
     assert unknown.startswith(f"{restored}, but too few"), "nobody knows how many were repeated"
 
 
-def test_replayed_result_names_the_operation_and_the_change_that_helps() -> None:
+def test_replayed_label_names_the_operation_and_the_change_that_would_help() -> None:
     why = because("position-not-saved", why="RandomUniform is stateful").as_data()
     stateful = happened(1, "checkpoint", bytes=9, seconds=0.1, iterator="RandomUniform is stateful", why=why)
     compared = happened(2, "compared", fit=0, steps=12, covered=12, repeated=12, equal=True)
@@ -548,7 +548,7 @@ def test_replayed_result_names_the_operation_and_the_change_that_helps() -> None
 
 
 def restarted(kinds: tuple[str, ...] = ("exact",), by_user: bool = False) -> list[Event]:
-    """Killed 10 s after its start, which oomph notices at once and records 2 s later."""
+    """Killed 10 s after its start; oomph notices immediately and records it 2 s later."""
     ended = {"returncode": -9, "seconds": 10.0, "steps": 412, "saved": 400}
     resumed = [Event.named("resumed", {"steps": 400, "kind": kind}, 2, time=125.0 + n) for n, kind in enumerate(kinds)]
     return [

@@ -44,7 +44,7 @@ def test_missing_guard_is_explained(events: Sequence[Event], guard: bool, loaded
     assert unguarded(events, guard, loaded) == said
 
 
-def test_custom_loop_gets_advice_to_become_resumable() -> None:
+def test_custom_loop_report_says_how_to_make_it_resumable() -> None:
     said = unguarded([STARTED, event("loop-seen", site="train.py:9")], guard=True, loaded=True)
     assert said.startswith("unguarded: the training loop at train.py:9 ")
     assert SUPERVISED in said
@@ -52,7 +52,7 @@ def test_custom_loop_gets_advice_to_become_resumable() -> None:
 
 
 @pytest.mark.parametrize("beside", [FIT, event("loop-seen", site="train.py:5", guarded=True)])
-def test_custom_loop_alongside_a_guarded_training_is_labelled(beside: Event) -> None:
+def test_custom_loop_alongside_guarded_training_is_labelled(beside: Event) -> None:
     events = [STARTED, beside, event("loop-seen", site="train.py:9"), event("attempt-ended", seconds=9.0)]
     reason = "the training loop at train.py:9 does not iterate over oomph.steps"
     assert worded(label_of(events, 0)) == (UNGUARDED, (reason,))

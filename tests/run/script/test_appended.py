@@ -1,4 +1,4 @@
-"""What a script appends to its files between fits."""
+"""Files that a script appends to between fits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rows(path, count):
 
 @pytest.fixture
 def attempt(tmp_path):
-    """The files of one attempt, and what it tells of second appends."""
+    """The files of one attempt, and what it reports about repeated appends."""
     watched = []
 
     def begin(number):
@@ -31,7 +31,7 @@ def attempt(tmp_path):
 
     yield begin
     for files in watched:
-        files._appends = None  # the audit hook stays for the life of the process
+        files._appends = None  # the audit hook remains for the life of the process
 
 
 @pytest.fixture

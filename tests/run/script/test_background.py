@@ -1,4 +1,4 @@
-"""Work in the background of training."""
+"""Work in the background during training."""
 
 from __future__ import annotations
 

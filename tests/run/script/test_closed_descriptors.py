@@ -33,7 +33,7 @@ def test_oomph_never_writes_into_files_that_reuse_its_descriptors(work, ending):
     files = sorted(work.folder.glob("own-*"))
     assert len(files) == 40
     assert {path.read_bytes() for path in files} == {b""}
-    assert ended.returncode == (93 if ending == "a crash" else 1)  # a crash is tried once more
+    assert ended.returncode == (93 if ending == "a crash" else 1)  # a crash is retried once
     if ending == "an error":
         (event,) = [event for event in read_journal(work.run_dir) if event.name == "uncaught-exception"]
         assert event.data["message"] == "of the script"
@@ -51,7 +51,7 @@ def test_journal_continues_after_the_script_closes_its_descriptor(tmp_path):
     journal.close()
     assert (tmp_path / "theirs").read_bytes() == b""
     assert [event.name for event in read_journal(tmp_path)] == ["gpu-memory-held", "gpu-memory-back"]
-    os.fstat(own)  # what is theirs stays open
+    os.fstat(own)  # the script's own descriptors stay open
     for fd in {own, theirs}:
         os.close(fd)
 

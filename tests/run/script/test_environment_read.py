@@ -23,7 +23,7 @@ GIVEN = {"EPOCHS": "30", "RATE": "0.1", "MY_API_KEY": "hf_notakeyatall0123456789
 
 @pytest.fixture
 def read(tmp_path):
-    """What a script with these lines has read, and of that what describes its job."""
+    """Return what a script with these lines has read, and which of that describes its job."""
 
     def run(lines: str, environ=GIVEN):
         (tmp_path / "train.py").write_text(f"{HEAD}{lines}{TAIL}")

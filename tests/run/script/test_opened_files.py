@@ -21,7 +21,7 @@ def files(tmp_path):
     watched = OpenedFiles(tmp_path / "run")
     yield watched
     watched.end()
-    watched._due.clear()  # the audit hook stays for the life of the process
+    watched._due.clear()  # the audit hook remains for the life of the process
 
 
 def state_of(path, copied=True):
@@ -30,11 +30,11 @@ def state_of(path, copied=True):
 
 
 def arranged(files, path, before="one\n", now="one\ntwo\n", copied=True):
-    """A file that held something else at the checkpoint; returns what is told to be lost."""
+    """Restore a file that had other contents at the checkpoint; return what is reported as lost."""
     path.write_text(before)
     state = state_of(path, copied)
     path.write_text(now)
-    os.utime(path, ns=(1, 1))  # the clock of the file system may not have ticked
+    os.utime(path, ns=(1, 1))  # the file system's clock may not have ticked
     lost = []
     files.put_back_when_opened({state.path: state}, lost.append)
     return lost
@@ -54,7 +54,7 @@ def test_restoring_a_file_keeps_its_mode_and_neighbouring_files(files, tmp_path)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["log.csv", "log.csv.oomph", "other"]
 
 
-def test_files_opened_for_writing_are_noted_during_a_fit(files, tmp_path, monkeypatch):
+def test_files_opened_for_writing_are_recorded_during_a_fit(files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "read.txt").write_text("")
     (tmp_path / "run").mkdir()
@@ -77,7 +77,7 @@ def test_files_opened_for_writing_are_noted_during_a_fit(files, tmp_path, monkey
     assert list(files.written) == [str(tmp_path / f"{name}.txt") for name in "abcd"]
 
 
-def test_file_moved_into_place_is_noted_as_written(files, tmp_path):
+def test_file_moved_into_place_is_recorded_as_written(files, tmp_path):
     """Scripts write JSON this way so that readers never see a partial file."""
     target, later = tmp_path / "state.json", tmp_path / "later.json"
     lost = arranged(files, target)
@@ -93,7 +93,7 @@ def test_file_moved_into_place_is_noted_as_written(files, tmp_path):
     assert lost == []
 
 
-def test_files_written_by_hdf5_and_tensorflow_are_noted_but_databases_are_not(files, tmp_path):
+def test_files_written_by_hdf5_and_tensorflow_are_recorded_but_databases_are_not(files, tmp_path):
     h5py, file_io = pytest.importorskip("h5py"), pytest.importorskip("tensorflow.python.lib.io.file_io")
     database, hdf5, text, read = (str(tmp_path / name) for name in ("a.db", "a.h5", "a.txt", "read.txt"))
     (tmp_path / "read.txt").write_text("x")
@@ -239,7 +239,7 @@ def test_files_in_proc_are_not_read(monkeypatch):
     assert not FileState("/proc/self/environ", (0, 1), b"x").holds_now()
 
 
-def test_large_file_is_not_read_for_comparison_with_small_content(tmp_path, monkeypatch):
+def test_large_file_is_not_read_to_compare_it_with_a_small_copy(tmp_path, monkeypatch):
     path = tmp_path / "large"
     path.touch()
     os.truncate(path, 1 << 40)
@@ -252,7 +252,7 @@ def _from_elsewhere(monkeypatch):
 
 
 def found_after_restoring(files, path, mode):
-    """What a script finds in a file that held "ours" at the checkpoint, and what is told to be lost."""
+    """Return what a script finds in a file that contained "ours" at the checkpoint, and what is reported as lost."""
     path.parent.mkdir(exist_ok=True)
     path.write_text("mine")
     state = FileState(str(path), (1, 1), b"ours", origin_of(str(path)), time.time_ns())
@@ -272,7 +272,7 @@ def test_script_file_is_restored(files, tmp_path, name, mode):
 @pytest.mark.usefixtures("_from_elsewhere")
 @pytest.mark.parametrize("name", ["log.csv", "state.pkl", "helpers.py"])
 @pytest.mark.parametrize("mode", ["r", "a"])
-def test_checkpoint_from_elsewhere_does_not_restore_files(files, tmp_path, name, mode):
+def test_foreign_checkpoint_does_not_restore_files(files, tmp_path, name, mode):
     assert found_after_restoring(files, tmp_path / name, mode) == ("mine", [str(tmp_path / name)])
 
 

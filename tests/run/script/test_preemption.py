@@ -32,7 +32,7 @@ INTERRUPTED = -signal.SIGINT
 
 
 def ended(script: str) -> tuple[int, str]:
-    """The exit code and the output of a script in a process group of its own."""
+    """Return the exit code and the output of a script in its own process group."""
     code = HEAD + textwrap.dedent(script)
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=30,

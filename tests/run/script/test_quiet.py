@@ -1,4 +1,4 @@
-"""Warnings that are ignored for a moment, and logging that stays as the script configured it."""
+"""Warnings that are ignored temporarily, and logging that stays as the script configured it."""
 
 from __future__ import annotations
 

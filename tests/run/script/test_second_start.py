@@ -20,7 +20,7 @@ if not os.path.exists("killed"):
     open("killed", "w").close()
     os.kill(os.getpid(), signal.SIGKILL)
 """
-# What the part of oomph that knows TensorFlow does in a real script: say that a training has begun.
+# What oomph's TensorFlow code does in a real script: report that training has started.
 _TRAINS = """
 from oomph.journal.events import FitStarted, LoopSeen
 from oomph.journal.journal import Journal
@@ -143,7 +143,7 @@ def test_first_attempt_leaves_builtin_functions_unreplaced(work):
     assert work.run("train.py").stdout.split() == [b"builtin_function_or_method"] * 3
 
 
-def test_restart_replaces_only_functions_with_noted_creations(work):
+def test_restart_replaces_only_functions_with_recorded_creations(work):
     work.script(f'{_HEAD}os.mkdir("out")\n{_KILLED_ONCE}\nprint(type(open).__name__, type(os.mkdir).__name__)')
     assert work.run("train.py").stdout.split()[0] == b"builtin_function_or_method"
 
@@ -262,7 +262,7 @@ STOPPED = {
         ({"type": "SystemExit", "message": "1", "source": "sys.exit(1)"}, True, False),
     ],
 )
-def test_recorded_facts_decide_whether_a_script_can_be_restarted(change, further, is_named):
+def test_recorded_facts_determine_whether_a_script_can_be_restarted(change, further, is_named):
     assert bool(why_not_restartable(StoppedAt(**{**STOPPED, **change}), "", further)) is is_named
 
 

@@ -55,7 +55,7 @@ def test_script_behaves_as_under_plain_python(work, text):
     plain, ours = work.plain(*words, input=b"in\xff\n"), work.run(*words, input=b"in\xff\n")
     assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout)
     if text.endswith("at the end')"):
-        assert without_oomph(ours.stderr) == plain.stderr + b"\n"  # ours: oomph begins its line on a new one
+        assert without_oomph(ours.stderr) == plain.stderr + b"\n"  # ours: oomph starts its message on a new line
     else:
         assert without_oomph(ours.stderr) == plain.stderr
 
@@ -126,7 +126,7 @@ def test_closing_the_stderr_reader_does_not_stop_the_script(work):
     assert process.returncode == 0
 
 
-def test_script_exit_is_noticed_even_if_a_child_holds_stderr(work):
+def test_script_exit_is_detected_even_if_a_child_keeps_stderr_open(work):
     work.script(
         "import subprocess, sys\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(50)'], stdout=subprocess.DEVNULL)\n"
@@ -138,7 +138,7 @@ def test_script_exit_is_noticed_even_if_a_child_holds_stderr(work):
         assert process.wait(LIMIT) == 0
     assert time.monotonic() - start < 5
     (child,) = work.wait_for("child")
-    os.kill(int(child), 0)  # after a normal end the others go on, as after a plain start
+    os.kill(int(child), 0)  # after a normal exit, the other processes continue, as in plain Python
     os.kill(int(child), signal.SIGKILL)
     assert b"end\n" in (work.folder / "errors").read_bytes()
 
@@ -154,16 +154,16 @@ def test_child_stderr_is_forwarded_after_the_script_exits(work):
     assert result.stderr.endswith(b"late\n")
 
 
-def test_script_exit_is_noticed_within_two_seconds(work):
+def test_script_exit_is_detected_within_two_seconds(work):
     work.script("import time; open('ended', 'w').write('%r\\n' % time.time())")
     process = work.start("train.py")
     process.communicate(timeout=LIMIT)
     (ended,) = work.wait_for("ended")
-    assert time.time() - float(ended) < 2  # the whole rest: Python's exit, the decision, the summary, our exit
+    assert time.time() - float(ended) < 2  # everything else: Python's exit, the decision, the summary, our exit
 
 
 class OnTerminal:
-    """A process with a controlling terminal of its own."""
+    """A process with its own controlling terminal."""
 
     def __init__(self, argv, folder, environ):
         self.pid, self.fd = pty.fork()

@@ -54,7 +54,7 @@ def test_kernel_lines_about_other_processes_and_gpus_are_ignored() -> None:
     ("wanted", "expected"),
     [(None, [0, 1]), ("", []), ("-1", []), ("1", [1]), ("1,0", [1, 0]), ("GPU-aa", [0]), ("0,7,1", [0]), ("GPU-", [])],
 )
-def test_cuda_visible_devices_decides_the_visible_gpus(wanted, expected) -> None:
+def test_cuda_visible_devices_determines_the_visible_gpus(wanted, expected) -> None:
     environ = {} if wanted is None else {"CUDA_VISIBLE_DEVICES": wanted}
     assert [gpu.index for gpu in visible(GPUS, environ)] == expected
 
@@ -99,7 +99,7 @@ def test_every_ladder_change_is_implemented() -> None:
 def test_setting_a_checkpoint_aside_twice_causes_no_error(tmp_path: Path) -> None:
     (tmp_path / "step-000002-fit0").mkdir()
     effects.set_aside(tmp_path, "step-000002-fit0")
-    effects.set_aside(tmp_path, "step-000002-fit0")  # gone already
+    effects.set_aside(tmp_path, "step-000002-fit0")  # already gone
     assert [path.name for path in tmp_path.iterdir()] == ["refused-step-000002-fit0"]
 
 
@@ -135,7 +135,7 @@ WHOLE = {"batch": 64, "micro_batch": 64, "fit": 0}
         ([("probed", {**REFUSED, "kind": "exact"}), ("oom", WHOLE)], ""),
         ([("probed", {**REFUSED, "kind": "exact"}), ("probed", REFUSED), ("oom", WHOLE)], "coupled"),
         ([("probed", REFUSED), ("probed", {**REFUSED, "kind": "exact"}), ("oom", WHOLE)], ""),
-        # Another fit, another call, another layout of the batch: that verdict does not concern this step.
+        # A different fit, call or batch layout: that verdict does not concern this step.
         ([("probed", REFUSED), ("oom", {**WHOLE, "fit": 1})], ""),
         ([("probed", {**REFUSED, "during": "evaluate"}), ("oom", WHOLE)], ""),
         ([("probed", REFUSED), ("oom", {**WHOLE, "micro_batch": 16})], ""),

@@ -39,7 +39,7 @@ def test_owner_file_shows_that_oomph_was_loaded(tmp_path):
 
 @pytest.mark.parametrize(("limit", "peak"), [(9_000.0, 7_000), (None, None)])
 def test_lost_attempt_keeps_its_measurements(tmp_path, limit, peak):
-    """Memory of a CPU without a limit is not device memory."""
+    """The memory of a CPU without a limit is not device memory."""
     board = TrainingBoard(tmp_path)
     values = {"step_seconds_total": 10.0, "input_wait_seconds_total": 1.0, "allocator_peak_bytes": 7_000.0}
     for key, value in (values | ({} if limit is None else {"allocator_limit_bytes": limit})).items():

@@ -1,4 +1,4 @@
-"""TensorFlow's reports of failed allocations are held back; nothing else is, and nothing is lost."""
+"""TensorFlow's reports of failed allocations are held back, but nothing else is, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ def test_report_in_a_real_log_is_released_before_the_traceback():
 
 
 @pytest.mark.parametrize("line", OWN)
-def test_unrelated_line_passes_immediately(line):
+def test_unrelated_line_is_passed_on_immediately(line):
     held = HeldBack()
     assert taken(held, line) + held.stop_waiting()[0] == line
     assert held.lines == 0
 
 
-def test_text_without_a_newline_passes_immediately():
+def test_text_without_a_newline_is_passed_on_immediately():
     held = HeldBack()
     assert taken(held, b"\r 3/100 loss 0.5") == b"\r 3/100 loss 0.5"
     assert taken(held, b"I") == b"", "a native line may begin like this"
@@ -95,7 +95,7 @@ def test_native_line_after_a_progress_bar_is_held_without_the_bar():
     assert held.release() == DUMP[0]
 
 
-def test_output_of_other_threads_passes_during_a_report():
+def test_output_of_other_threads_is_passed_on_during_a_report():
     held = HeldBack()
     assert taken(held, DUMP[0], b"from a thread\n", *DUMP[3:]) == b"from a thread\n"
     assert held.lines == 1 + len(DUMP[3:])

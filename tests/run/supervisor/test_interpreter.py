@@ -29,7 +29,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def python_with_everything(environment: Path) -> Path:
-    """A stand-in for the Python of an environment, which finds every module."""
+    """A stand-in for an environment's Python, which finds every module."""
     python = environment / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text("#!/bin/sh\nexit 0\n")
@@ -127,12 +127,12 @@ def test_folder_with_a_main_module_is_run_as_a_script(tmp_path: Path) -> None:
         (["python3", "train.py", "a b"], r"no such script: python3; .*: oomph run -- python3 train.py 'a b'$"),
     ],
 )
-def test_command_that_cannot_be_run_is_refused_in_one_sentence(words: list[str], message: str) -> None:
+def test_command_that_cannot_be_run_is_rejected_with_a_one_line_error(words: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_command(words)
 
 
-def test_notebook_is_refused_with_the_command_that_converts_it(tmp_path: Path, monkeypatch) -> None:
+def test_notebook_is_rejected_with_the_command_that_converts_it(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("my notebook.ipynb").write_text('{"cells": []}')
     with pytest.raises(UsageError, match=r"nbconvert --to script 'my notebook.ipynb', then oomph run 'my notebook.py'"):
@@ -140,7 +140,7 @@ def test_notebook_is_refused_with_the_command_that_converts_it(tmp_path: Path, m
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_unreadable_script_is_refused(tmp_path: Path) -> None:
+def test_unreadable_script_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "train.py").chmod(0)
     with pytest.raises(UsageError, match="cannot be read"):
         parse_command(["train.py"])
@@ -155,7 +155,7 @@ def test_python_running_oomph_is_the_default() -> None:
     assert said == []
 
 
-def test_file_that_is_not_a_python_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_file_that_is_not_a_python_is_rejected_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "python").write_text("#!/bin/sh\n")
     for path, why in ((tmp_path / "python", "exists, but is not executable"), (tmp_path, "is a folder, not a Python")):
         with pytest.raises(UsageError) as refused:
@@ -273,6 +273,6 @@ def test_command_that_says_what_python_runs_is_accepted(line):
 @pytest.mark.parametrize(
     "line", ["python3", "python3 -", "python3 -u", "python3 -i -W error", "env A=1 python3 -X dev -"]
 )
-def test_python_reading_its_script_from_standard_input_is_refused(line):
+def test_python_reading_its_script_from_standard_input_is_rejected(line):
     with pytest.raises(UsageError, match="a script from standard input cannot be started a second time"):
         parse_command(["--", *shlex.split(line)])

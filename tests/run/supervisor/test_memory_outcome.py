@@ -29,7 +29,7 @@ AGAIN = {"fault": "device-oom"}
         ([("recovered", {}), ("oom", {"phase": "compute"})], OutOfMemoryOutcome.RECOVERING),
     ],
 )
-def test_latest_memory_event_decides_the_outcome(tmp_path, events, outcome):
+def test_latest_memory_event_determines_the_outcome(tmp_path, events, outcome):
     journal, memory = Journal(tmp_path, 1, "script"), MemoryOutcome(tmp_path, 1)
     memory.begin()
     for name, data in events:
@@ -38,7 +38,7 @@ def test_latest_memory_event_decides_the_outcome(tmp_path, events, outcome):
     assert memory.now() is outcome, "read once"
 
 
-def test_events_before_a_report_do_not_decide_its_outcome(tmp_path):
+def test_events_before_a_report_do_not_affect_its_outcome(tmp_path):
     journal, memory = Journal(tmp_path, 1, "script"), MemoryOutcome(tmp_path, 1)
     journal.write(Recovered())
     assert memory.now() is OutOfMemoryOutcome.RECOVERED
@@ -48,7 +48,7 @@ def test_events_before_a_report_do_not_decide_its_outcome(tmp_path):
     assert memory.now() is OutOfMemoryOutcome.RECOVERING
 
 
-def test_recovery_in_one_process_does_not_decide_for_another(tmp_path):
+def test_recovery_in_one_process_does_not_affect_the_outcome_of_another(tmp_path):
     memory = MemoryOutcome(tmp_path, 1)
     owner, worker = Journal(tmp_path, 1, "script"), Journal(tmp_path, 1, "worker77")
     worker.write(Oom(phase="compute"))

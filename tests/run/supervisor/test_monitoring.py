@@ -20,7 +20,7 @@ HOT = Finding(
 
 
 class Sampler:
-    """What the supervisor knows of a sampler."""
+    """What the supervisor knows about a sampler."""
 
     def __init__(self, run_dir: Path, script_pid: int) -> None:
         self.pid, self.closed, self.problem = script_pid, False, ""

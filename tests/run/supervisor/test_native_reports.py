@@ -28,7 +28,7 @@ DEVICE = b"I0000 00:00:1795237218.916168     742 gpu_device.cc:2043] Created dev
 
 
 class Clock:
-    """Stands still until a turn of the supervisor's loop ends."""
+    """A clock that stands still until an iteration of the supervisor's loop ends."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -55,21 +55,21 @@ class Script:
         self.phase: Phase | None = Phase.STEP
 
     def turn(self, data: bytes = b"", seconds: float = 0.1) -> bytes:
-        """One turn of the loop in which stderr brought `data`; returns what is shown."""
+        """Run one iteration of the loop in which stderr delivered `data`; return what is shown."""
         shown = self.reports.take(data) if data else b""
         shown += self.reports.attend(self.phase, quiet=not data)
         self.clock.now += seconds
         return shown
 
     def turns(self, seconds: float, data: bytes = b"") -> bytes:
-        """Turns for so long."""
+        """Run iterations for this long."""
         until, shown = self.clock.now + seconds, b""
         while self.clock.now < until:
             shown += self.turn(data)
         return shown
 
     def runs_out(self, report: bytes = REPORT) -> bytes:
-        """The script prints a report, and the guard takes the error up."""
+        """Make the script print a report, and the guard handle the error."""
         shown = self.turn(report)
         self.journal.write(Oom(phase="compute"))
         self.phase = Phase.RECOVERING

@@ -101,7 +101,7 @@ def test_output_of_a_leftover_process_is_shown_before_a_restart(guarded):
     assert b"12" in shown.rpartition(b"ran out of memory")[2]
 
 
-def test_output_during_a_held_report_passes_in_order(work, guarded):
+def test_output_during_a_held_report_is_passed_on_in_order(work, guarded):
     ours = guarded(
         "say(REPORT); note(Oom(phase='compute')); beat(Phase.RECOVERING)\n"
         "began = time.monotonic()\n"

@@ -20,7 +20,7 @@ from oomph.run.policy.decisions import replay
 
 LIMIT = 60
 
-# What the part of oomph that knows TensorFlow does in a real script: report where the training is.
+# What oomph's TensorFlow code does in a real script: report the position in training.
 _TRAINING = """
 import json, os, signal, sys, time
 from pathlib import Path
@@ -162,7 +162,7 @@ def test_run_exits_with_93_after_the_guard_gives_up(work):
     assert result.returncode == 93
     assert b"MemoryError: OOM" in result.stderr
     assert b"one sample does not fit" in result.stderr
-    assert work.run("train.py", "caught").returncode == 0  # the user's own code caught it: it stays theirs
+    assert work.run("train.py", "caught").returncode == 0  # the user's own code caught it, so it remains the user's
 
 
 def test_crash_behind_a_shell_is_recognised(work):
@@ -186,7 +186,7 @@ def test_workers_of_a_crashed_script_are_stopped_before_the_restart(work, alive)
 
 
 def test_the_first_ctrl_c_is_handled_by_the_script(work):
-    # The file is closed by a call: Python drops a KeyboardInterrupt that comes while it closes one that nobody holds.
+    # The file is closed by a call: Python drops a KeyboardInterrupt that arrives while it closes an unreferenced file.
     work.script(
         "import time\ntry:\n    f = open('ready', 'w'); f.write('x\\n'); f.close(); time.sleep(50)\n"
         "except KeyboardInterrupt:\n    time.sleep(0.3); print('saved'); raise SystemExit(5)"
@@ -295,7 +295,7 @@ def test_other_signals_reach_the_script(work, signum):
         f"import signal, sys, time\nsignal.signal({signum:d}, lambda *a: sys.exit(9))\n"
         "f = open('ready', 'w'); f.write('x\\n'); f.close()\ntime.sleep(50)"
     )
-    before = signal.signal(signum, signal.SIG_DFL)  # below nohup SIGHUP is ignored, by everybody
+    before = signal.signal(signum, signal.SIG_DFL)  # under nohup, every process ignores SIGHUP
     try:
         process = work.start("train.py")
     finally:
@@ -376,7 +376,7 @@ def test_resuming_from_a_mistyped_directory_is_an_error(work):
     assert not parent.exists()
 
 
-def test_giving_two_directories_for_one_run_is_an_error(work):
+def test_specifying_two_directories_for_one_run_is_an_error(work):
     work.script("print('once')")
     result = work.run("--run-dir", "here", "--resume=there", "train.py")
     assert (result.returncode, result.stdout) == (2, b"")
@@ -405,7 +405,7 @@ def test_ctrl_c_prints_the_command_that_resumes_the_run(work):
     assert work.run(*again).stdout == b"went on ['--epochs', '3']\n"
 
 
-def test_resuming_another_module_is_refused(work):
+def test_resuming_another_module_is_rejected(work):
     work.script("raise SystemExit(1)", "one.py")
     work.script("print('anew')", "other.py")
     work.run("--run-dir", "there", "-m", "one")
@@ -414,7 +414,7 @@ def test_resuming_another_module_is_refused(work):
     assert "is a run of -m one, not of -m other" in lines(result.stderr)[0]
 
 
-def test_resuming_another_script_with_the_same_python_is_refused(work):
+def test_resuming_another_script_with_the_same_python_is_rejected(work):
     work.script("raise SystemExit(1)", "one.py")
     work.script("print('anew')", "other.py")
     work.run("--run-dir", "there", "--", sys.executable, "one.py")
@@ -462,7 +462,7 @@ def test_an_untrusted_run_is_reported_only_once(work):
     assert result.stderr.count(b"others can write to it") == 1
 
 
-def test_resuming_another_script_is_refused(work):
+def test_resuming_another_script_is_rejected(work):
     work.script("raise SystemExit(1)", "other.py")
     work.run("--run-dir", "there", "other.py")
     work.script("print('anew')")

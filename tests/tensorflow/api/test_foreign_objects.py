@@ -10,7 +10,7 @@ import oomph
 
 
 class Lazy:
-    """A proxy that would connect to something when it is asked for anything, its class included."""
+    """A proxy that would connect to something if queried for anything, including its class."""
 
     asked = 0
 

@@ -86,6 +86,6 @@ def test_an_injector_is_active_only_within_its_block():
 
 
 @pytest.mark.parametrize("arguments", [{"samples": 0}, {"samples": 4, "after": -1}])
-def test_invalid_injection_limits_are_refused(arguments):
+def test_invalid_injection_limits_are_rejected(arguments):
     with pytest.raises(ValueError, match="at least"):
         oomph.testing.OutOfMemory(**arguments)

@@ -23,7 +23,7 @@ def out_of_memory(text=TEXT):
 
 
 class Fn:
-    """Gives back its samples, if they are few enough; counts its calls and every sample that it saw to the end."""
+    """Returns its samples if they are few enough; counts its calls and every sample that it processed completely."""
 
     def __init__(self, fits):
         self.fits, self.calls, self.seen = fits, [], []
@@ -148,7 +148,7 @@ def test_objects_of_a_failed_call_are_freed_before_the_next_call():
             try:
                 inner(big)
             except tf.errors.ResourceExhaustedError as error:
-                raise out_of_memory() from error  # the first one is its cause, and has frames of its own
+                raise out_of_memory() from error  # the first one is its cause, and has its own frames
         return 0
 
     gc.disable()
@@ -182,13 +182,13 @@ def test_a_result_dropped_by_the_caller_is_freed_before_the_next_call():
 @pytest.mark.parametrize(
     ("size", "error"), [(0, ValueError), (-3, ValueError), (2.0, TypeError), ("4", TypeError), (True, TypeError)]
 )
-def test_invalid_batch_size_is_refused_immediately(size, error):
+def test_invalid_batch_size_is_rejected_immediately(size, error):
     with pytest.raises(error, match="batch_size must be"):
         oomph.map_batches(print, [1], size)
     assert list(oomph.map_batches(lambda batch: 1, [1], np.int64(4))) == [1]
 
 
-def test_noncallable_function_is_refused_immediately():
+def test_noncallable_function_is_rejected_immediately():
     with pytest.raises(TypeError, match="fn must be callable, not int"):
         oomph.map_batches(3, [1], 4)
     with pytest.raises(ValueError, match="first dimension"):

@@ -69,7 +69,7 @@ def test_unplannable_arguments_raise_a_one_sentence_error(model, given, error, w
         oomph.plan(model, X, Y, **given)
 
 
-def test_uncompiled_model_is_refused() -> None:
+def test_uncompiled_model_is_rejected() -> None:
     plain = keras.Sequential([keras.Input((32,)), keras.layers.Dense(1)])
     with pytest.raises(ExamineError, match="not compiled"):
         oomph.plan(plain, X, Y)

@@ -1,4 +1,4 @@
-"""`oomph.steps`: the loop it stands for, what it refuses, and the parts that make up a resumed one."""
+"""`oomph.steps`: the loop that it replaces, what it rejects, and the parts of a resumed loop."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_errors_in_the_data_and_the_loop_body_reach_the_script_unchanged():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_invalid_arguments_are_refused_immediately(error, match, arguments):
+def test_invalid_arguments_are_rejected_immediately(error, match, arguments):
     with pytest.raises(error, match=match):
         oomph.steps(*arguments, state=[[]])
 
@@ -144,7 +144,7 @@ def test_invalid_arguments_are_refused_immediately(error, match, arguments):
     ],
     ids=["None", "list", "dict", "float", "tensor", "module", "iterator", "int"],
 )
-def test_state_that_cannot_be_saved_is_refused_by_name(state, match):
+def test_state_that_cannot_be_saved_is_rejected_by_name(state, match):
     with pytest.raises((TypeError, ValueError), match=match):
         oomph.steps([1], state=state)
 
@@ -170,7 +170,7 @@ def test_state_roots_are_named_as_in_the_call():
 
 
 class Telling:
-    """Tells its state itself."""
+    """Reports its own state."""
 
     def __init__(self, value):
         self.value, self.lock = value, __import__("threading").Lock()
@@ -198,7 +198,7 @@ def test_objects_that_report_their_state_have_it_restored():
 
 
 class Two(keras.Model):
-    """Takes two arguments, so that Keras cannot build it by itself."""
+    """Takes two arguments, so Keras cannot build it on its own."""
 
     def __init__(self):
         super().__init__()
@@ -281,7 +281,7 @@ def test_digests_exceeding_their_time_share_are_skipped_unless_requested():
     assert digests.of(np.ones(3), wanted=True)
 
 
-# -- what the loop carries on besides ---------------------------------------------------------------------------------
+# -- what else the loop carries over ----------------------------------------------------------------------------------
 
 
 def carried(body, tmp_path):
@@ -378,7 +378,7 @@ def test_functions_using_random_kernels_with_hidden_counters_are_reported():
     ]
 
 
-# -- which loop it is -------------------------------------------------------------------------------------------------
+# -- how a loop is identified -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

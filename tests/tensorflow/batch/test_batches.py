@@ -46,7 +46,7 @@ def test_batch_size_is_the_number_of_samples_in_its_tensors(batch):
 
 
 @pytest.mark.parametrize("other", [tf.constant(X[:4]), tf.constant(3.0)])
-def test_batch_with_parts_of_different_sizes_has_no_size(other):
+def test_batch_size_is_unknown_if_its_tensors_disagree(other):
     assert batches.size_of((tf.constant(X), other)) is None
 
 

@@ -26,7 +26,7 @@ def test_reassembled_local_values_are_unchanged(replicas):
     assert (replicas.count, replicas.sizes(batch), replicas.size(batch)) == (1, [3], 3)
 
 
-def test_parts_of_different_sizes_have_no_size(replicas):
+def test_batch_size_is_unknown_if_replica_tensors_disagree(replicas):
     assert replicas.sizes((tf.ones((3, 2)), tf.ones(2))) is None
     assert replicas.size((tf.ones((3, 2)), tf.ones(2))) is None
 

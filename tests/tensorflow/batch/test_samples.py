@@ -89,18 +89,18 @@ def test_generator_is_read_only_as_far_as_needed():
 
 
 @pytest.mark.parametrize("wrong", [(X, Y[:9]), {"x": X, "y": np.float32(1)}, np.float32(1), (), (X, 3.0)])
-def test_arrays_with_different_sample_counts_are_refused_immediately(wrong):
+def test_arrays_with_different_sample_counts_are_rejected_immediately(wrong):
     with pytest.raises(ValueError, match="first dimension"):
         in_batches(wrong, 4)
 
 
 @pytest.mark.parametrize("wrong", [3, None, "text", b"bytes", object()])
-def test_data_without_samples_is_refused_immediately(wrong):
+def test_data_without_samples_is_rejected_immediately(wrong):
     with pytest.raises(TypeError, match=type(wrong).__name__):
         in_batches(wrong, 4)
 
 
 @pytest.mark.parametrize("second", [(1, 2, 3), {"a": 1}, None, 4])
-def test_elements_with_different_structures_are_refused(second):
+def test_elements_with_different_structures_are_rejected(second):
     with pytest.raises(ValueError, match="structure"):
         list(in_batches([(1, 2), second], 4))

@@ -127,7 +127,7 @@ def test_joining_empty_lookups_yields_no_slices():
 
 
 class Looked(keras.layers.Layer):
-    """Looks one or two tables up in a way that has a name."""
+    """Looks up one or two tables in the way that its name describes."""
 
     def __init__(self, way, **options):
         super().__init__(**options)
@@ -159,7 +159,7 @@ class Looked(keras.layers.Layer):
         return self.words(text) + self.places(keras.ops.zeros_like(text) + keras.ops.arange(LENGTH, dtype="int64"))
 
     def both(self, text):
-        """Words twice and positions twice, in one table."""
+        """Looks up words twice and positions twice, in one table."""
         places = self.words(keras.ops.arange(LENGTH)) + self.words(keras.ops.arange(LENGTH) + 3)
         return self.words(text) * self.words(text[:, ::-1]) + places
 
@@ -169,7 +169,7 @@ class Looked(keras.layers.Layer):
         return keras.ops.matmul(keras.ops.softmax(bias), self.words(text))
 
     def tied(self, text):
-        """The table once more, as a matrix."""
+        """Uses the table again, as a matrix."""
         seen = self.words(text) + self.places(keras.ops.arange(LENGTH))
         return keras.ops.matmul(seen, keras.ops.transpose(self.words.embeddings)) @ self.words.embeddings
 
@@ -178,7 +178,7 @@ class Looked(keras.layers.Layer):
         return keras.ops.concatenate([first, self.words(text)], axis=1)
 
     def codebook(self, text):
-        """The nearest of the codes, as in a VQ-VAE."""
+        """Finds the nearest code, as in a VQ-VAE."""
         seen = self.words(text)
         codes = self.places.embeddings
         nearest = keras.ops.argmin(keras.ops.sum((seen[..., None, :] - codes) ** 2, -1), -1)
@@ -216,7 +216,7 @@ def test_embedding_tables_train_as_in_keras_with_every_kind_of_lookup(as_keras, 
 
 
 @pytest.mark.usefixtures("float64")
-def test_an_eager_step_with_two_lookups_of_unknown_size_is_refused(guarded):
+def test_an_eager_step_with_two_lookups_of_unknown_size_is_rejected(guarded):
     ours = guarded(made("both", keras.optimizers.Adam, run_eagerly=True)(), (TEXT, Y))
     assert "an eager step looks up the same table in several ways" in ours.find().failure
 
@@ -242,7 +242,10 @@ OPTIMIZERS = [
     "Muon",
 ]  # fmt: skip
 ALL_KINDS = ("SGD", "Adam", "Adafactor", "Ftrl", "Muon")
-"""One of each kind of state: none, a slot of the weight's shape, of its rows, of its own, of matrices only."""
+"""One optimizer for each kind of state.
+
+The kinds are: none, and slots with the weight's shape, one per row, with another shape, or only for matrices.
+"""
 
 
 @pytest.mark.usefixtures("float64")
@@ -251,7 +254,7 @@ ALL_KINDS = ("SGD", "Adam", "Adafactor", "Ftrl", "Muon")
     [
         name if name in ALL_KINDS else pytest.param(name, marks=pytest.mark.slow)
         for name in OPTIMIZERS
-        if hasattr(keras.optimizers, name)  # by version
+        if hasattr(keras.optimizers, name)  # depending on the version
     ],
 )
 def test_every_keras_optimizer_trains_lookups_as_in_keras(as_keras, name):

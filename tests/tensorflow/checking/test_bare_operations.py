@@ -9,7 +9,7 @@ from oomph.preflight.live.model_facts import operations_before_weights
 
 
 def ends(x: keras.KerasTensor, of: keras.KerasTensor) -> keras.Model:
-    """A model that ends in one unit."""
+    """Return a model that ends in a single unit."""
     return keras.Model(of, keras.layers.Dense(1)(x))
 
 
@@ -24,7 +24,7 @@ def after_weights() -> keras.Model:
 
 
 def nested() -> keras.Model:
-    """The scaling in a model, in a row of layers, in a graph."""
+    """Scaling in a model, in a Sequential model, and in a graph."""
     raw = keras.Input((4,))
     row = keras.Sequential([keras.Input((4,)), keras.layers.Dropout(0.1), keras.Model(raw, raw / 255.0)])
     inputs = keras.Input((4,))
@@ -32,7 +32,7 @@ def nested() -> keras.Model:
 
 
 def beside_weights() -> keras.Model:
-    """One input that goes a long way through weights, and one that is divided."""
+    """One input that passes through many weights, and one that is divided."""
     words, numbers = keras.Input((4,)), keras.Input((4,))
     x = keras.layers.Embedding(9, 2)(words)
     x = keras.layers.Dense(4)(keras.layers.Dense(4)(keras.layers.Flatten()(x)))

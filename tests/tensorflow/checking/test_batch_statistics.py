@@ -12,7 +12,7 @@ X = np.random.default_rng(0).normal(size=(16, 4)).astype("float32")
 
 
 def model(scale: float, trainable: bool = True, dropout: float = 0.0) -> keras.Model:
-    """One that loses what is small in its bias, unless normalisation makes it large again."""
+    """A model that loses small inputs in its bias, unless normalisation scales them up again."""
     normalise = keras.layers.BatchNormalization(epsilon=1e-20, trainable=trainable)
     return keras.Sequential(
         [
@@ -31,9 +31,9 @@ def model(scale: float, trainable: bool = True, dropout: float = 0.0) -> keras.M
     [
         (model(1e-9), True),
         (model(1e-9, dropout=0.5), True),
-        (model(1e-9, trainable=False), False),  # training takes the moving statistics too
+        (model(1e-9, trainable=False), False),  # training also uses the moving statistics
         (model(0.0), False),
-        (model(0.0, dropout=0.5), False),  # noise is no difference between samples
+        (model(0.0, dropout=0.5), False),  # noise is not a difference between samples
     ],
 )
 def test_layers_with_different_outputs_for_equal_samples_are_found(built, expected):

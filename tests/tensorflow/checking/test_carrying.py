@@ -89,7 +89,7 @@ def test_unrepeatable_draws_are_given_the_same_reason_as_the_label(small_model):
 
 
 def normalized_images_with_a_small_gradient():
-    """Return a model and a batch in whose gradients 131,072 pixels nearly cancel, so that rounding is all but small."""
+    """Return a model and a batch in whose gradients 131,072 pixels nearly cancel, so that rounding is not small."""
     x = np.ones((32, 64, 64, 1), "float32")
     y = np.random.default_rng(0).normal(size=x.shape) * 100
     layers = [keras.layers.Conv2D(2, 1, kernel_initializer="zeros"), keras.layers.BatchNormalization()]
@@ -114,7 +114,7 @@ def test_rounding_in_long_sums_is_not_reported_as_coupled_samples():
 
 
 def of_pairs(y_true, y_pred):
-    """Return a loss with a weak term of pairs with the same name, of which few samples hold none."""
+    """Return a loss with a weak term over pairs with the same name, which occur in few samples."""
     value, name = y_true[:, :1], y_true[:, 1]
     same = tf.cast(name[:, None] == name[None, :], "float32") * (1.0 - tf.eye(tf.shape(name)[0]))
     pairs = tf.reduce_sum(same * tf.matmul(y_pred, y_pred, transpose_b=True), axis=1)
@@ -122,7 +122,7 @@ def of_pairs(y_true, y_pred):
 
 
 def of_neighbours(y_true, y_pred):
-    """Return a loss with a weak term of neighbouring samples, which depends on their order too."""
+    """Return a loss with a weak term over neighbouring samples, which also depends on their order."""
     return tf.square(y_true[:, :1] - y_pred)[:, 0] + 3e-3 * (y_pred * tf.roll(y_pred, 1, 0))[:, 0]
 
 
@@ -132,7 +132,7 @@ def clipped(x):
 
 
 class Adding(keras.layers.Layer):
-    """Adds a sum over samples to the loss, which grows with the batch and is not scaled as a mean is."""
+    """Adds a sum over samples to the loss, which grows with the batch and is not scaled like a mean."""
 
     def call(self, inputs):
         self.add_loss(3e-3 * tf.reduce_sum(inputs))

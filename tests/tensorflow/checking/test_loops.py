@@ -14,7 +14,7 @@ from oomph.resume.loop.loss_calls import listen
 @pytest.fixture
 def calls(monkeypatch):
     for owner in (keras.Model, keras.losses.Loss):
-        monkeypatch.setattr(owner, "__call__", owner.__call__)  # put back afterwards
+        monkeypatch.setattr(owner, "__call__", owner.__call__)  # restored afterwards
     return listen(lambda: False)
 
 
@@ -49,7 +49,7 @@ def test_swapped_loss_arguments_are_found(calls):
     found = facts(made, calls).model
     assert found.swapped_loss == "binary_crossentropy"
     assert found.outputs == ()
-    assert not facts(model(), calls).model.swapped_loss  # of another model
+    assert not facts(model(), calls).model.swapped_loss  # from another model
 
 
 def test_student_teacher_loss_is_not_reported_as_swapped(calls):
@@ -91,7 +91,7 @@ def test_pairwise_differences_in_one_tensor_are_not_a_broadcast():
         ((20,), (20,), ""),
         ((64,), (20, 1), ""),  # distances to 64 centres
         ((), (20, 1), ""),
-        ((1, 20), (20, 1), ""),  # meant
+        ((1, 20), (20, 1), ""),  # intended
         ((1,), (1, 1), ""),
     ],
 )

@@ -88,7 +88,7 @@ NUMBERS = np.random.default_rng(0).normal(size=16).astype("float32")
         (lambda y, p: ops.mean(ops.abs(y - p)), None, NUMBERS, [False]),
         (contrastive, "sigmoid", CLASSES, []),
         ("mse", None, NUMBERS, []),
-        (dice, "relu", CLASSES, []),  # what it should give is not known
+        (dice, "relu", CLASSES, []),  # the expected output is unknown
     ],
 )
 def test_loss_orders_show_which_targets_a_loss_prefers(loss, activation, target, prefers_wrong):
@@ -245,7 +245,7 @@ class OfOneSize(keras.layers.Layer):
         (keras.Input(batch_shape=(8, 5, 3)), keras.layers.GRU(2, stateful=True), 20, None, [(4, False)]),
         (keras.Input(batch_shape=(8, 5, 3)), keras.layers.GRU(2, stateful=True), 16, 12, [(4, True)]),
         (keras.Input(batch_shape=(8, 5, 3)), keras.layers.GRU(2, stateful=True), 16, 24, []),
-        (keras.Input(batch_shape=(8, 5, 3)), keras.layers.GRU(2), 20, 12, []),  # Keras takes any size
+        (keras.Input(batch_shape=(8, 5, 3)), keras.layers.GRU(2), 20, 12, []),  # Keras accepts any size
         (keras.Input((5, 3)), OfOneSize(), 20, None, [(4, False)]),
         (keras.Input((5, 3)), keras.layers.GRU(2), 20, None, []),
     ],

@@ -12,7 +12,7 @@ from oomph.preflight.live.reading import FULL, USUAL, in_words, read
 
 
 def batches(number: int, size: int = 4):
-    """Batches whose labels are the numbers of their batches."""
+    """Yield batches whose labels are their batch numbers."""
     for index in range(number):
         yield np.zeros((size, 3), "float32"), np.full((size,), index)
 
@@ -89,5 +89,5 @@ def test_batches_read_before_an_error_in_the_data_are_kept():
         (0, 10, 0.0, "reading the data: 0 of 10 batches (0%), about 0 s left"),
     ],
 )
-def test_reading_progress_is_described_in_words(read_so_far, whole, seconds, words):
+def test_reading_progress_is_described_as_text(read_so_far, whole, seconds, words):
     assert in_words(read_so_far, whole, seconds) == words

@@ -17,7 +17,7 @@ from oomph.preflight.live.training_facts import training_facts, with_waiting  # 
 
 @keras.saving.register_keras_serializable("test_static_sizes")
 class SizeAsFloat(keras.Model):
-    """Its step takes the size of the batch as a float, which TensorFlow only makes of a size that it knows."""
+    """Its step uses the batch size as a float, which TensorFlow allows only if it knows the size."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -118,4 +118,4 @@ def test_outlier_is_recorded_alongside_the_usual_values():
     assert features is not None
     assert features.largest[1] == 9999
     assert features.usual[1] < 3
-    assert features.usual[0] == features.largest[0]  # nothing is far there
+    assert features.usual[0] == features.largest[0]  # no outliers there

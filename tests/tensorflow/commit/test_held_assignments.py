@@ -92,10 +92,10 @@ def test_assignments_are_not_held_back_when_memory_is_short(commits):
 
         hold_back(apply, commits, lambda: room(most))
 
-    held = step.get_concrete_function(tf.constant(True), 12)  # two floats and one
+    held = step.get_concrete_function(tf.constant(True), 12)  # two floats and one more
     free = step.get_concrete_function(tf.constant(True), 11)
     assert asked == [12, 11]
-    assert (held_bytes(held.graph), held_bytes(free.graph)) == (20, 0)  # with the count itself
+    assert (held_bytes(held.graph), held_bytes(free.graph)) == (20, 0)  # including the count itself
     free(tf.constant(True))
     assert (float(a[0]), float(b), int(commits)) == (2.0, 6.0, 1)
     with pytest.raises(tf.errors.InvalidArgumentError):
@@ -185,7 +185,7 @@ def test_held_back_updates_of_every_optimizer_are_bit_identical_to_keras(commits
 
 
 @pytest.mark.parametrize("options", [{}, {"global_clipnorm": 1.0, "weight_decay": 0.1}, {"use_ema": True}])
-def test_one_by_one_assignment_gives_equal_values_with_fewer_held_at_once(options):
+def test_assigning_one_by_one_gives_equal_values_and_holds_fewer_at_once(options):
     def trained(how):
         variables = [tf.Variable(tf.fill([4], float(n))) for n in range(1, 4)]
         optimizer = keras.optimizers.Adam(0.1, **options)
@@ -207,7 +207,7 @@ def test_one_by_one_assignment_gives_equal_values_with_fewer_held_at_once(option
 
 
 def computed_at_once(graph):
-    """How many sums, products and squares of whole weights wait for no assignment."""
+    """Return how many sums, products and squares of whole weights wait for no assignment."""
     late, count = set(), 0
     for operation in graph.get_operations():
         before = [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]

@@ -1,4 +1,4 @@
-"""The batch and small state are held in the graph until the step is over."""
+"""The batch and small state are held in the graph until the step has finished."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def counter():
 
 @pytest.fixture
 def guarded(counter):
-    """A step that counts, then fails for negative batches; its hold."""
+    """Return a step that counts, then fails for negative batches, and its hold."""
     hold = Hold([tf.float32], [Slot.of(counter)])
 
     @tf.function

@@ -24,7 +24,7 @@ def dense_model(*layers):
 
 
 class OptionalInput(keras.Model):
-    """Adds what a second input says, where there is one."""
+    """Adds the output for a second input, if there is one."""
 
     def __init__(self, needs):
         super().__init__()
@@ -39,7 +39,7 @@ class OptionalInput(keras.Model):
 
 
 class CouplesWeighted(keras.Model):
-    """Its samples look at each other where they have weights."""
+    """Its samples depend on each other if they have weights."""
 
     def __init__(self, needs):
         super().__init__()

@@ -51,7 +51,7 @@ def known():
 
 
 def unknown():
-    """Ten batches, but Keras does not know that."""
+    """Yields ten batches, but Keras does not know that number."""
     return known().filter(lambda x, y: True)
 
 
@@ -192,7 +192,7 @@ def test_failure_during_an_execution_leaves_later_batches_in_the_iterator(memory
     take = memory.take
 
     def slowly(samples):
-        time.sleep(0.2)  # long enough to take the next batch, for a loop that does not wait
+        time.sleep(0.2)  # long enough to fetch the next batch, for a loop that does not wait
         return take(samples)
 
     monkeypatch.setattr(memory, "take", slowly)
@@ -204,7 +204,7 @@ def test_failure_during_an_execution_leaves_later_batches_in_the_iterator(memory
 
 
 def failing_update(memory, before):
-    """An optimizer whose update of a variable fails, before it has written the variable or after."""
+    """An optimizer whose update of a variable fails, before or after it has written the variable."""
 
     class Fails(keras.optimizers.SGD):
         def update_step(self, gradient, variable, rate):

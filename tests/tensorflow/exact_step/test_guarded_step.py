@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("float64")
 
 
 def data():
-    return tf.data.Dataset.from_tensor_slices((X, Y)).batch(20)  # ten batches, the last one of ten
+    return tf.data.Dataset.from_tensor_slices((X, Y)).batch(20)  # ten batches, the last of which has ten samples
 
 
 def model(*layers, **options):
@@ -154,7 +154,7 @@ def test_preset_size_is_probed_and_used_from_the_first_step(guard, watch, memory
 
 
 class Centred(keras.layers.Layer):
-    """Couples the samples of a batch."""
+    """Makes the samples of a batch depend on each other."""
 
     def call(self, x):
         return x - keras.ops.mean(x, axis=0)
@@ -379,7 +379,7 @@ def test_out_of_memory_in_the_update_does_not_suggest_parts_if_refused(guard, wa
 
 
 class Forward(keras.layers.Layer):
-    """Notes how many samples each call is given."""
+    """Records how many samples each call receives."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Nothing in `make exactness` is called exact without a comparison: here, every probe runs out of memory."""
+"""`make exactness` never calls anything exact without a comparison: here, every probe runs out of memory."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ CHOICES = [
 
 
 class Reached(Exception):
-    """The training has come to its first step."""
+    """Raised when training reaches its first step."""
 
 
 def first_fit(case, monkeypatch):
-    """The model that a training compiles, and what it gives to `fit`."""
+    """Capture the model that a training run compiles, and what it passes to `fit`."""
 
     def reached(model, x=None, y=None, **options):
         raise Reached(model, x, y, options)

@@ -19,14 +19,14 @@ pytestmark = pytest.mark.usefixtures("float64")
 
 
 class Centred(keras.layers.Layer):
-    """Sees the mean of the batch: the samples of a part would have another."""
+    """Uses the batch mean, which differs in a part."""
 
     def call(self, x):
         return x - keras.ops.mean(x, axis=0)
 
 
 class Counts(keras.layers.Layer):
-    """Counts samples in its state, which no part knows of."""
+    """Counts samples in its state, unknown to the parts."""
 
     def build(self, shape):
         self.seen = self.add_weight(shape=(), initializer="zeros", trainable=False, name="seen")
@@ -37,7 +37,7 @@ class Counts(keras.layers.Layer):
 
 
 class RootOfMean(keras.metrics.Mean):
-    """A mean whose weight is not that of its samples: parts count double."""
+    """A mean whose weight is not its samples', so that parts count double."""
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         keras.metrics.Mean.update_state(self, keras.ops.mean(keras.ops.abs(y_true - y_pred)) ** 0.5, 0.5)
@@ -47,7 +47,7 @@ RootOfMean.update_state.__module__ = "keras.src.metrics.test"
 
 
 def contrastive(y_true, y_pred):
-    """Each sample is told from the others of its batch."""
+    """Distinguishes each sample from the others in its batch."""
     scores = keras.ops.matmul(y_pred, keras.ops.transpose(y_pred))
     return keras.losses.sparse_categorical_crossentropy(
         keras.ops.arange(keras.ops.shape(y_pred)[0]), scores, from_logits=True
@@ -70,7 +70,7 @@ def model(*layers, loss="mse", **options):
 
 @pytest.fixture
 def find(guarded):
-    """What a probe finds, and that it leaves nothing behind."""
+    """Return what a probe finds, after checking that it leaves nothing behind."""
 
     def found(made, batch=(X, Y)):
         ours = guarded(made, batch)
@@ -109,7 +109,7 @@ def test_samples_that_depend_on_each_other_change_the_gradients(find, make):
 def test_state_that_counts_samples_is_reported_by_name(find):
     finding = find(model(Counts()))
     assert finding.gradients < 1e-12
-    assert finding.state == pytest.approx(1 - (14 * 14 + 6 * 6) / N / N)  # the parts' mean, by their shares
+    assert finding.state == pytest.approx(1 - (14 * 14 + 6 * 6) / N / N)  # the parts' mean, weighted by their shares
     assert finding.worst.endswith("/seen")
 
 
@@ -191,7 +191,7 @@ def test_loss_term_that_is_zero_for_every_probed_sample_is_inconclusive(find):
             return x
 
     x = np.resize(X, (100, 4))
-    x[1] = 1000.0  # not among the probed
+    x[1] = 1000.0  # not among the probed samples
     finding = find(keras_model_of(Rare()), (x, x[:, :1]))
     assert (finding.samples, finding.equal, finding.conclusive) == (64, True, False)
     assert judge(Promise(TO_BE_PROBED, "custom layer Rare"), finding, Choice()).kind != EXACT

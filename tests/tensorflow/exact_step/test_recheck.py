@@ -13,7 +13,7 @@ X, Y = np.random.default_rng(0).normal(size=(48, 4)).astype("float32"), np.ones(
 
 
 class Device:
-    """Multiplies a gradient by one; in the computations of `wrong`, counted from 1, by something else."""
+    """Multiplies a gradient by one, or, in the computations listed in `wrong` (counted from 1), by something else."""
 
     def __init__(self, *wrong, by=1.01):
         self.wrong, self.by, self.count = wrong, by, 0
@@ -92,7 +92,7 @@ def test_rounding_is_not_reported_as_a_fault(rechecked):
     assert (found, len(clean)) == ([], 3)
 
 
-def test_nan_is_a_difference_only_if_recomputation_yields_none(rechecked):
+def test_nan_counts_as_a_difference_only_if_recomputation_yields_no_nan(rechecked):
     _, _, found, _ = rechecked(keras.layers.Dense(3), Device(3, by=np.nan).layer())
     assert [one.difference for one in found] == [np.inf]
     _, _, found, clean = rechecked(keras.layers.Dense(3), Device(2, 3, by=np.nan).layer())

@@ -17,7 +17,7 @@ FAILED = Failed(as_out_of_memory(ERROR), ERROR, "compute")
 
 
 class Memory:
-    """A device on which a piece of n samples takes 10 n bytes beside what is in use."""
+    """A device on which a piece with n samples takes 10 n bytes in addition to the memory in use."""
 
     def __init__(self, limit=1000, in_use=100):
         self.limit_bytes, self.in_use, self.peak, self.device = limit, in_use, None, "GPU:0"
@@ -67,7 +67,7 @@ def memory(monkeypatch):
 
 
 def taken(search, memory, batch):
-    """Take a batch as the guarded step does; returns the sizes of what was tried."""
+    """Process a batch as the guarded step does; return the sizes that were tried."""
     done, tried = 0, []
     while done < batch:
         part = min(search.next_size(batch), batch - done)
@@ -131,7 +131,7 @@ def test_only_sizes_that_are_likely_to_fit_are_probed(memory, clock):
 
 
 def test_a_smaller_size_is_chosen_when_memory_gaps_are_expected(memory, clock):
-    """Fragments that are too small do not show in what others hold, and a part that fails costs minutes."""
+    """Fragments that are too small do not count as held by others, and a failing part costs minutes."""
     without, search = SizeSearch(), SizeSearch()
     search.learn(FAILED, 400, 1.0)
     taken(without, memory, 400)
@@ -148,7 +148,7 @@ def test_extra_memory_for_the_parts_reduces_the_available_space(memory, clock):
     assert search.room_bytes == 600
 
 
-def test_size_follows_immediately_from_the_memory_need_that_xla_states(memory, clock):
+def test_size_is_computed_immediately_from_the_memory_need_reported_by_xla(memory, clock):
     search, memory.peak = SizeSearch(), 150
     oom = DeviceOutOfMemory("line", 1950, whole_step=True)
     search.learn(Failed(oom, ERROR, "compute"), 200, 1.0)
@@ -156,9 +156,9 @@ def test_size_follows_immediately_from_the_memory_need_that_xla_states(memory, c
     assert search.room_bytes == 900
 
 
-def test_half_of_a_refused_request_counts_as_free_if_others_hold_memory(memory, clock):
+def test_half_of_a_refused_request_counts_as_free_if_other_processes_hold_memory(memory, clock):
     search, memory.peak = SizeSearch(), 400
-    search.learn(FAILED, 200, 1.0)  # 256 bytes were asked for, and 600 should have been free
+    search.learn(FAILED, 200, 1.0)  # 256 bytes were requested, and 600 should have been free
     assert search.room_bytes == 400 + 256 // 2 - 100
     assert search.known.gaps
 

@@ -32,7 +32,7 @@ def test_new_batch_is_tried_whole_unless_already_splitting():
 
 
 @pytest.mark.parametrize("action", [Action.WHOLE, Action.WITHOUT_PINS, Action.DIVIDED, Action.SMALLER])
-def test_a_step_is_over_once_it_returns_logs(action):
+def test_a_step_is_finished_once_it_returns_logs(action):
     plan = after(action, {"loss": 1.0})
     assert (plan.action, plan.logs, plan.is_over) == (Action.DONE, {"loss": 1.0}, True)
 

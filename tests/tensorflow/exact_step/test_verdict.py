@@ -118,7 +118,7 @@ def test_a_refused_batch_becomes_smaller_batches_when_allowed():
             assert after == before
 
 
-def test_verdict_gives_a_returned_non_mean_number_as_its_reason():
+def test_returned_number_that_is_not_a_mean_is_given_as_the_reason():
     assert judge(KNOWN, RETURNED, Choice()).reason == "a number that the step returns is not a mean over samples"
 
 
@@ -153,7 +153,7 @@ class Penalty(keras.layers.Layer):
 
 
 class Sums(keras.Sequential):
-    """Trains on a sum over samples, by its own hand."""
+    """Trains on a sum over samples, computed manually."""
 
     def train_step(self, data):
         with tf.GradientTape() as tape:
@@ -185,6 +185,6 @@ def test_losses_probed_as_sums_are_summed_in_divided_steps(guarded, float64, cls
     for once, twice, whole in zip(
         gradients(one, [10]), gradients(double, [10, 10]), gradients(double, [20]), strict=True
     ):
-        np.testing.assert_allclose(twice, whole, 1e-9, 1e-9)  # both halves are alike: to normalise them is no matter
+        np.testing.assert_allclose(twice, whole, 1e-9, 1e-9)  # both halves are alike: normalising makes no difference
         if cls is Sums:
             np.testing.assert_allclose(twice, 2 * once, 1e-9, 1e-9)

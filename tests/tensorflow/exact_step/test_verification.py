@@ -18,7 +18,7 @@ def made(small_model):
 
 
 def verified(model, theirs, ours, steps=1, logs=(0.5, 0.5)):
-    """What is found where plain Keras sets the first weight to one value, and the guard to another."""
+    """Return what is found if plain Keras sets the first weight to one value, and the guard to another."""
     weight = model.trainable_variables[0]
 
     def plain(iterator):

@@ -25,7 +25,7 @@ def told():
 
 @pytest.fixture
 def saved(tmp_path, told):
-    """What a list of callbacks looks like after a checkpoint, as `restore` takes it."""
+    """Return a list of callbacks after a checkpoint, in the form that `restore` expects."""
 
     def save(listed):
         store = CheckpointStore(tmp_path / "checkpoints")
@@ -97,7 +97,7 @@ def test_each_callbacks_state_is_restored_after_the_list_is_edited(saved):
 
 
 class Counting(keras.callbacks.Callback):
-    """Says itself what it keeps."""
+    """Declares its own state."""
 
     def __init__(self, seen=None):
         super().__init__()
@@ -131,7 +131,7 @@ def test_the_saved_state_of_a_callback_is_a_copy(saved):
 
 
 @pytest.mark.parametrize("kept", [object(), {"file": open}, np.array([object()]), np.zeros(1, [("a", "i4")])])
-def test_a_state_that_needs_unpickling_is_refused_with_a_reason(saved, told, kept):
+def test_a_state_that_needs_unpickling_is_rejected_with_a_reason(saved, told, kept):
     new = Counting("as it began")
     callbacks.restore([new], *saved([Counting(kept)]))
     assert new.seen == "as it began"
@@ -176,7 +176,7 @@ def test_a_restored_history_keeps_every_value_and_its_type(tmp_path):
 
 
 def history_in_a_checkpoint(tmp_path, history):
-    """The checkpoint, the JSON in it, and what it could not hold."""
+    """Return the checkpoint, its JSON, and what it could not store."""
     store = CheckpointStore(tmp_path / "checkpoints")
     store.open()
     meta, arrays, lost = callbacks.history_state(history)
@@ -216,7 +216,7 @@ def test_csv_lines_for_epochs_that_will_be_repeated_are_dropped(tmp_path):
 
 
 def test_csv_lines_from_another_run_are_kept(tmp_path):
-    """Whatever a checkpoint says about its epoch and the file's content."""
+    """Whatever a checkpoint says about its epoch and the file's contents."""
     log = tmp_path / "log.csv"
     before = b"epoch,loss\n0,9\n1,8\n2,7\n"
     planted = FileState(str(log), (1, 1), b"", (1, 2), time.time_ns())

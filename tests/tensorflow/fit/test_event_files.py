@@ -45,7 +45,7 @@ def journal(run_dir: Path, attempt: int, pid: int) -> Journal:
 
 
 def a_dead_attempt(callback, run_dir: Path) -> float:
-    """Logs 1 and 2, a checkpoint, then 3 and half of 4; as if another process had done it. When the checkpoint was."""
+    """Log 1 and 2, take a checkpoint, log 3 and half of 4, as in another process; return the checkpoint's time."""
     journal(run_dir, 1, 4711).write(FitStarted(fit=0))
     log(callback, 1, 2)
     taken_at = time.time()
@@ -120,7 +120,7 @@ def test_open_event_file_with_a_dead_attempts_pid_is_left_alone(board, tmp_path)
 
 
 def test_forged_journal_does_not_change_older_event_files(board, tmp_path):
-    """A run directory from elsewhere may list every possible process."""
+    """A foreign run directory may list every possible process."""
     run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     a_dead_attempt(board, elsewhere)
     time.sleep(0.05)

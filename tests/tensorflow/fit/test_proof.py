@@ -23,7 +23,7 @@ from oomph.resume.training.proof import _repeated
 
 
 class Fit:
-    """As much of a fit as its proof asks for."""
+    """As much of a fit as its proof needs."""
 
     def __init__(self, model):
         self.model, self.identity = model, FitIdentity(0, "train.py:5", "f", "place")

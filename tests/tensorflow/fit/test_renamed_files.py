@@ -30,7 +30,7 @@ def test_renamed_file_is_matched_by_pattern(old: str, pattern: str, new: str | N
 @pytest.mark.parametrize(
     ("paths", "pattern"),
     [
-        (["/a/log-20260102-030405.csv"], "/a/log-20260102-030405.csv"),  # a name that the script has written out
+        (["/a/log-20260102-030405.csv"], "/a/log-20260102-030405.csv"),  # a name that the script has spelled out
         (["/a/e01.h5"], "/a/e{epoch:02d}.h5"),
         (["/a/log-20260102.csv"], "/b/log-20260103.csv"),
         (["/a/log-20260102.csv"], "/a/log-20260103.h5"),

@@ -37,7 +37,7 @@ def test_fit_is_not_approximate_before_a_batch_is_split(kind, is_split, words):
 
 
 class Unheld(GuardedStep):
-    """A step that holds nothing back."""
+    """A step that does not hold anything back."""
 
     held_bytes = 0
     micro_batch = None
@@ -48,7 +48,7 @@ class Unheld(GuardedStep):
 
 @pytest.fixture
 def told(monkeypatch):
-    """What is said at the start of a fit."""
+    """Return what is printed at the start of a fit."""
     handover, journal, pulse = Handover(package="", run_dir=None), Journal(None, 1, "script"), Pulse()
     fits = Fits(Session(handover, journal, True, "script", os.getpid(), None, None, pulse))
     said = []

@@ -16,7 +16,7 @@ BATCHES = 10
 
 
 class Counted(keras.callbacks.Callback):
-    """Counts the steps of each epoch."""
+    """Counts the steps in each epoch."""
 
     def on_train_begin(self, logs=None):
         self.steps = []

@@ -25,7 +25,7 @@ def order(dataset):
 
 
 def made(dataset, *entries, **arguments):
-    """Validation data for which an earlier attempt had made these iterators, and a checkpoint that says so."""
+    """Return validation data over which an earlier attempt created these iterators, and a checkpoint recording them."""
     checkpoint = SimpleNamespace(meta=Meta(validated_after=[list(entry) for entry in entries]))
     return ValidationData({"validation_data": dataset, **arguments}, MODEL), checkpoint
 

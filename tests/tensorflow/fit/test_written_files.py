@@ -19,7 +19,7 @@ from oomph.script import restorable
 
 @pytest.fixture
 def finished(tmp_path):
-    """The end state of a fit with the files of its callbacks."""
+    """Return the end state of a fit with its callbacks' files."""
     number = iter(range(100))
 
     def save(callbacks, since=0.0, opened=()):
@@ -78,7 +78,7 @@ def test_file_of_a_foreign_checkpoint_is_reported_but_not_restored(finished, bes
 
 
 def test_a_file_that_a_callback_only_reads_is_left_alone(finished, best, tmp_path, monkeypatch):
-    """A checkpoint from elsewhere claims that the fit wrote it."""
+    """A foreign checkpoint claims that the fit wrote it."""
     monkeypatch.setattr("oomph.script.opened_files._TICK_NS", 0)
     labels = tmp_path / "pretrained.weights.h5"
     labels.write_bytes(b"mine")
@@ -123,7 +123,7 @@ def test_a_missing_or_changed_file_too_large_to_copy_is_reported(finished, best,
 
 
 def test_a_checkpoint_cannot_choose_a_file_to_write(finished, best, tmp_path):
-    """Only files that a callback of this process writes are ever written."""
+    """Only files that a callback in this process writes are ever written."""
     checkpoint = finished([keeps(best)])
     best.unlink()
     put_back(checkpoint, [keeps(tmp_path / "other.weights.h5")])
@@ -266,7 +266,7 @@ def test_large_renamed_file_is_restored_from_its_old_path(finished, tmp_path, mo
     assert changed(checkpoint, callbacks) == []
     put_back(checkpoint, callbacks)
     assert (tmp_path / f"log-{NEW}.csv").read_bytes() == b"epoch,loss"
-    monkeypatch.setattr(written_files, "_MOST_READ", 3)  # nothing vouches for the content
+    monkeypatch.setattr(written_files, "_MOST_READ", 3)  # nothing vouches for the contents
     (tmp_path / f"log-{NEW}.csv").unlink()
     assert str(changed(checkpoint, callbacks)[-1]).endswith(f"log-{NEW}.csv")
     put_back(checkpoint, callbacks)
@@ -274,7 +274,7 @@ def test_large_renamed_file_is_restored_from_its_old_path(finished, tmp_path, mo
 
 
 def test_renaming_does_not_let_a_checkpoint_choose_a_file(of_old, tmp_path):
-    """A forged path is renamed only below this process's callbacks; files are copied only by their digest."""
+    """A forged path is renamed only under this process's callbacks; files are copied only by their digest."""
     secret = tmp_path / f"log-{OLD}.csv"
     secret.write_bytes(b"a secret that the checkpoint does not hold")
     for entry in of_old.meta.files:

@@ -40,7 +40,7 @@ def scaled(y, p):
 
 
 def over_valid_of_a_loss(y, p):
-    """As in many tutorials: a loss object gives one number for each entry."""
+    """As in many tutorials: a loss object that returns one number per entry."""
     mask = tf.cast(y > 0, p.dtype)
     each = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")(y, p)
     return tf.reduce_sum(each * mask) / tf.reduce_sum(mask)
@@ -55,7 +55,7 @@ def sum_of_a_loss(y, p):
 
 
 def mean_over_length(y, p):
-    """What it is divided by depends on the data, and is the same for every part."""
+    """The divisor depends on the data, and is the same for every part."""
     return tf.reduce_mean(entries(y, p)) / tf.cast(tf.shape(y)[1], p.dtype)
 
 

@@ -17,7 +17,7 @@ X = np.arange(40, dtype="float64").reshape(20, 2)
 
 
 class Given(Exception):
-    """The process would end here."""
+    """Raised at the point where the process would exit."""
 
 
 class WatchOfPredict:
@@ -38,7 +38,10 @@ class WatchOfPredict:
 
 
 class Plain:
-    """Keras' predict function with room for a few samples: takes a list of batches, returns their outputs, joined."""
+    """Keras' predict function with room for a few samples:
+
+    accepts a list of batches and returns their joined outputs.
+    """
 
     def __init__(self, fits, outputs=lambda x: {"double": 2 * x, "first": tf.cast(x[:, 0], tf.int64)}):
         self.fits, self.outputs, self.calls = fits, outputs, []
@@ -57,7 +60,7 @@ def watch():
 
 
 def share_of_large(x):
-    """One, and not a number for samples of which none is large."""
+    """One, unless any of the samples is large, and then not a number."""
     large = tf.reduce_sum(tf.cast(x > 38.0, tf.float64))
     return large / large
 
@@ -164,7 +167,7 @@ def test_other_errors_are_raised_unchanged(watch):
 
 
 class Full(Plain):
-    """Has room for parts only after a number of errors: what else was in memory is gone by then."""
+    """Has room for parts only after a number of errors, when the rest of the memory has been freed."""
 
     def __init__(self, errors, outputs):
         super().__init__(20, outputs)
@@ -183,7 +186,7 @@ def coupled(x):
 
 @pytest.mark.parametrize("promise", [UNKNOWN, Promise(EXACT)], ids=["unknown", "exact by construction"])
 def test_verdict_says_that_a_probe_did_not_fit_in_memory(watch, promise):
-    """The first error is from the batch itself, the next ones from the probe: a few samples, then two."""
+    """The first error comes from the batch itself, the next ones from the probe: a few samples, then two."""
     plain = Full(3, coupled if promise is UNKNOWN else lambda x: 2 * x)
     predict = GuardedPredict(plain, ONE, watch, promise)
     if promise is UNKNOWN:

@@ -15,7 +15,7 @@ from oomph.keras_bridge.pipelines import datasets
 
 @pytest.fixture
 def watched(tmp_path, monkeypatch):
-    """`Dataset.cache` as in an attempt of that number; the run claims that it began long ago."""
+    """Return `Dataset.cache` as in the attempt with that number; the run claims to have started long ago."""
     monkeypatch.setattr(tf.data.Dataset, "cache", tf.data.Dataset.cache)
     owner = tmp_path / "owner-1"
     owner.write_text("1\n")
@@ -43,7 +43,7 @@ def left(folder, *names):
 
 PARTS = ("train_0.lockfile", "train_0.index", "train_1.data-00000-of-00001.tempstate1")
 OWN = ("train_1.csv", "train_2024.csv", "train_0.npz", "train_0", "train_0.index.old", "train_of_others")
-"""Files of the user."""
+"""Files that belong to the user."""
 
 
 def test_unfinished_cache_parts_of_this_run_are_removed_and_rewritten(watched, tmp_path):

@@ -37,7 +37,7 @@ class Network(keras.Model):
     def train_step(self, data):
         x, y = data[:2]
         with tf.GradientTape() as tape:
-            loss = self.compute_loss(x, y, self(x))  # not training: the batch stays out of the normalization
+            loss = self.compute_loss(x, y, self(x))  # not training, so the batch does not affect the normalization
         before = self.before(loss)
         own = self.network.trainable_weights
         self.optimizer.apply_gradients(zip(tape.gradient(loss, own), own, strict=True))
@@ -55,7 +55,7 @@ class Averaged(Network):
 
 
 class Target(Averaged):
-    """The same, of a network that is not trained."""
+    """The same, for a network that is not trained."""
 
     def __init__(self, **options):
         super().__init__(**options)
@@ -75,7 +75,7 @@ class Clips(Network):
 
 
 class Counts(Network):
-    """Reports what it has assigned: each part has to, and it is state that moves."""
+    """Reports what it assigned; each part has to report it, and the state is moving."""
 
     def __init__(self, **options):
         super().__init__(**options)
@@ -87,7 +87,7 @@ class Counts(Network):
 
 
 class Twice(Network):
-    """One assignment needs what the one before it has assigned."""
+    """One assignment needs the result of the one before."""
 
     def after(self, x, before):
         first, second = self.network.trainable_weights[0], self.copy.trainable_weights[0]
@@ -125,7 +125,7 @@ class Uses(Averaged):
 
 
 class Tells(Network):
-    """What is assigned is reported, too."""
+    """The assigned value is also reported."""
 
     def after(self, x, before):
         value = self.network.weights[0] * 0.5
@@ -188,14 +188,14 @@ def test_parts_do_not_assign_variables_before_the_commit(guarded):
         (Tells, USES),
     ],
 )
-def test_assignments_depending_on_more_than_updated_variables_are_refused(guarded, cls, reason):
+def test_assignments_depending_on_more_than_updated_variables_are_rejected(guarded, cls, reason):
     ours = guarded(cls(), (X, Y))
     ours.divided.micro_step.trace(ours.batch)
     assert ours.divided.micro_step.reason == reason
     assert ours.find().obstacle == reason
 
 
-def test_an_eager_step_with_assignments_after_the_update_is_refused(guarded):
+def test_an_eager_step_with_assignments_after_the_update_is_rejected(guarded):
     model = Averaged()
     model.run_eagerly = True
     ours = guarded(model, (X, Y))

@@ -1,6 +1,6 @@
-"""Everything called exact without a probe: each listed layer, loss and metric, in parts and in plain Keras.
+"""Everything considered exact without a probe: each listed layer, loss and metric, in parts and in plain Keras.
 
-Many are put side by side into one model, since tracing a model takes a second; a failure names the variable.
+Many of them are combined in one model, since tracing a model takes a second; a failure names the variable.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("float64")
 
 
 def of(*layers):
-    """Layers one after the other."""
+    """Return a chain of layers."""
 
     def applied(x):
         for layer in layers:
@@ -144,7 +144,7 @@ def compare_layers(as_keras, shape, known):
 
     def make():
         inputs = keras.Input(x.shape[1:], dtype="int64" if shape == "words" else None)
-        # "tanh", so that no layer is left with a gradient of rounding errors alone
+        # "tanh", so that no layer is left with only rounding errors as its gradient
         outputs = [
             L.Dense(1, "tanh", name=f"after_{name}")(L.Flatten()(made()(inputs))) for name, made in known.items()
         ]
@@ -153,7 +153,7 @@ def compare_layers(as_keras, shape, known):
         assert unproved_layer(model) == ""
         return model
 
-    # TensorFlow's pooling of volumes computes in single precision
+    # TensorFlow's 3D pooling computes in single precision
     as_keras(make, (x, RANDOM.normal(size=(N, 1))), SIZES, rtol=1e-5 if shape == VOLUME else 1e-9)
 
 
@@ -162,12 +162,12 @@ NUMBERS = np.argmax(CLASSES, -1)[:, None]
 
 
 def targets(name):
-    """What predicted chances of three classes are compared with."""
+    """Return the targets for predicted probabilities of three classes."""
     return NUMBERS if "sparse" in name.lower() else CLASSES
 
 
 def classifiers(losses, metrics=None, dtype=None):
-    """One model with an output for each of these losses, and the metrics of each output, by their names."""
+    """Return one model with an output for each of these losses, and each output's metrics, by name."""
 
     def make():
         inputs = keras.Input((4,))

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("float64")
 
 
 class Two(keras.Model):
-    """Two layers, each with an optimizer of its own; what a step does with them is for the subclass to say."""
+    """Two layers, each with its own optimizer; subclasses define what a step does with them."""
 
     def __init__(self):
         super().__init__()
@@ -93,7 +93,7 @@ def test_two_optimizers_each_apply_their_gradients_once(guarded, eagerly):
         return Both.made(run_eagerly=eagerly)
 
     plain, ours = make(), guarded(make(), (X, Y))
-    if eagerly:  # there, what comes second may depend on what came first, for all that can be seen
+    if eagerly:  # as far as the trace shows, the second result may depend on the first
         ours.take(SIZES, commit=False)
         assert ours.divided.micro_step.reason == "its second optimizer depends on weights that the first one updated"
         return
@@ -197,7 +197,7 @@ def test_sparse_gradients_of_an_embedding_are_applied_once(as_keras):
 
 
 class OncePerWord(keras.layers.Layer):
-    """Looks every word up once, and spreads what it has found."""
+    """Looks up each word once, and distributes the result."""
 
     def build(self, shape):
         self.table = self.add_weight(shape=(5, 3), name="table")

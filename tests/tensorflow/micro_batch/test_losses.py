@@ -21,7 +21,7 @@ def numbers(*shape, seed=0):
 
 
 def weights(seed=3):
-    """Far from equal, and in total far from the number of samples; nothing in the last part but a zero."""
+    """Far from equal, with a total far from the number of samples; the last part contains only a zero."""
     values = np.random.default_rng(seed).uniform(0, 9, N) ** 2
     values[-1] = 0
     return values
@@ -112,7 +112,7 @@ def test_a_scalar_loss_is_recognised_as_a_mean_or_a_sum(as_keras, linear, loss):
 
 
 class Penalty(keras.layers.Layer):
-    """Adds to the loss what `how` makes of the squares of its inputs."""
+    """Adds `how` of its inputs' squares to the loss."""
 
     def __init__(self, how):
         super().__init__()

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("float64")
 
 
 class Largest(keras.metrics.Metric):
-    """The mean over batches of the largest error in each: only the whole batch tells it."""
+    """The mean over batches of the largest error in each, which only the whole batch determines."""
 
     def __init__(self, name="largest"):
         super().__init__(name=name)
@@ -44,7 +44,7 @@ def compiled(model, loss="mse", **options):
 
 
 def linear(*metrics, kind="metrics", **options):
-    """Makes models with a Largest of their own besides these metrics."""
+    """Return a function that creates models with their own Largest in addition to these metrics."""
 
     def make():
         model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
@@ -57,7 +57,7 @@ def linear(*metrics, kind="metrics", **options):
 def test_scalar_metric_function_counts_each_batch_once(as_keras, eagerly):
     ours = as_keras(linear(number, "mae", run_eagerly=eagerly), batch(), SIZES)
     counts = {v.path: float(v.numpy()) for v in ours.model.metrics_variables if "count" in v.path}
-    assert sorted(counts.values()) == [2, 2 * N, 2 * N]  # two batches; the loss and the rows by samples
+    assert sorted(counts.values()) == [2, 2 * N, 2 * N]  # two batches; loss and rows count samples
 
 
 def test_a_foreign_metric_sees_the_whole_batch_once(as_keras):
@@ -106,7 +106,7 @@ def test_multiple_output_losses_are_weighted_as_in_keras(guarded, static):
 
 
 class OwnStep(keras.Model):
-    """A train step that logs its loss by hand, and a tracker that it updates with a plain number."""
+    """A train step that logs its loss manually, and a tracker that it updates with a plain number."""
 
     def __init__(self):
         super().__init__()
@@ -157,7 +157,7 @@ def test_evaluation_in_parts_gives_equal_results_without_a_commit(guarded):
 
 
 class Returning(keras.Sequential):
-    """Tracks a few numbers that are no samples, and returns the mean of each feature."""
+    """Tracks a few numbers that are not samples, and returns the mean of each feature."""
 
     def train_step(self, data):
         logs = super().train_step(data)
@@ -185,7 +185,7 @@ def test_static_length_vectors_are_merged_instead_of_joined(guarded):
 
 
 class Summing(keras.Sequential):
-    """Returns a sum over the samples beside its mean."""
+    """Returns a sum over the samples along with its mean."""
 
     def train_step(self, data):
         logs = super().train_step(data)

@@ -1,4 +1,4 @@
-"""Which metrics add up over samples on their own, and what the others hand over."""
+"""Which metrics add up over samples on their own, and what the others return for merging."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("float64")
 
 
 class Largest(keras.metrics.Metric):
-    """A metric of the user's own: it does not add up."""
+    """A custom metric, which does not add up."""
 
     def __init__(self, name="largest"):
         super().__init__(name=name)
@@ -65,7 +65,7 @@ def test_a_metric_is_foreign_when_its_own_code_updates_it(metric, foreign):
     assert is_foreign(metric) == foreign
 
 
-def test_metric_scalars_are_handed_over_but_sample_rows_are_not(model):
+def test_metric_scalars_are_collected_for_merging_but_sample_rows_are_not(model):
     mean, total = keras.metrics.Mean(), keras.metrics.Sum()
     made = model()
     part = MicroBatchMetrics(made)
@@ -80,7 +80,7 @@ def test_metric_scalars_are_handed_over_but_sample_rows_are_not(model):
     assert (float(mean.result()), float(mean.count.numpy()), float(total.result())) == (3.0, 3.0, 0.0)
 
 
-def test_traced_vectors_of_static_length_are_handed_over(model):
+def test_traced_vectors_of_static_length_are_collected_for_merging(model):
     mean, made, handed = keras.metrics.Mean(), model(), []
     part = MicroBatchMetrics(made)
 
@@ -95,7 +95,7 @@ def test_traced_vectors_of_static_length_are_handed_over(model):
     assert handed == [0, 1, 2]
 
 
-def test_a_foreign_metric_hands_its_arguments_over_and_is_not_updated(model):
+def test_a_foreign_metric_returns_its_arguments_and_is_not_updated(model):
     own = Largest()
     made, y = model(own), tf.constant([[1.0], [9.0]])
     part = MicroBatchMetrics(made)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("float64")
 
 
 class Moves(keras.layers.Layer):
-    """Counts its calls, and keeps an exponential mean of what it sees."""
+    """Counts its calls, and keeps an exponential mean of its inputs."""
 
     def build(self, shape):
         self.calls = self.add_weight(shape=(), initializer="zeros", trainable=False, name="calls")
@@ -64,7 +64,7 @@ def test_moving_mean_and_variance_match_the_whole_batch(guarded, sizes):
 
 
 def moved(values, sizes, metrics=()):
-    """The value after parts that have each set it to one of these values, beginning with 0 or False."""
+    """Return the value after parts that each set it to one of these values, starting with 0 or False."""
     variable = tf.Variable(tf.zeros_like(values[0]))
     state = MovingStatistics(keras.Sequential(), [Slot.of(variable)], [variable] if metrics else [])
     state.start()

@@ -1,4 +1,4 @@
-"""Data that take a known time, and what a meter has written of a fit."""
+"""Data with a known delay, and what a meter has written about a fit."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from measured_fit import BATCHES, Measured
 
 @pytest.fixture
 def numbers():
-    """Samples of 4 numbers with 2 labels, for 16 batches of 8."""
+    """Return samples of 4 numbers with 2 labels, for 16 batches of 8."""
     random = np.random.default_rng(0)
     return tuple(random.normal(size=(8 * BATCHES, width)).astype("float32") for width in (4, 2))
 
 
 @pytest.fixture
 def dataset(numbers):
-    """A `tf.data.Dataset` whose batches take so many seconds each, and are made when they are asked for."""
+    """Return a `tf.data.Dataset` whose batches take this many seconds each, and are created on request."""
 
     def make(seconds=0.0):
         def wait(x):

@@ -11,7 +11,7 @@ BATCHES = 16
 
 
 class Measured(keras.callbacks.Callback):
-    """What the board says at the end of the fit is in `values` and `baselines`."""
+    """The board's contents at the end of the fit are in `values` and `baselines`."""
 
     def __init__(self, folder):
         super().__init__()

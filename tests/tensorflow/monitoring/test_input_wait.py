@@ -99,7 +99,7 @@ def test_input_wait_is_measured_in_python_and_traced_loops(wait, dataset):
     @tf.function
     def sum_of(iterator):
         found = 0.0
-        for x, _ in iterator:  # AutoGraph makes a loop of it
+        for x, _ in iterator:  # AutoGraph turns it into a loop
             found += tf.reduce_sum(x)
         return found
 
@@ -213,7 +213,7 @@ def test_input_wait_is_measured_with_two_replicas(tmp_path):
 
 @pytest.fixture
 def deterministic():
-    """Makes operations deterministic, until the end of the test."""
+    """Make operations deterministic until the end of the test."""
     from tensorflow.python.framework import config
 
     yield tf.config.experimental.enable_op_determinism

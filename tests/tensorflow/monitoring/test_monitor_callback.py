@@ -25,7 +25,7 @@ FOUND = Finding(
 
 
 class Sampler:
-    """Stands in for the process beside the training."""
+    """Stands in for the process alongside training."""
 
     problem = ""
 
@@ -54,7 +54,7 @@ def said(monkeypatch):
 
 @pytest.fixture
 def server():
-    """A web address that keeps what it is sent."""
+    """A web address that records what it receives."""
     received = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -121,7 +121,7 @@ def test_monitor_within_a_guarded_run_does_not_watch_separately(small_model, num
 
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "hooks.example/x", "ftp://example.org/x", "https://"])
-def test_invalid_webhook_address_is_refused_immediately(address):
+def test_invalid_webhook_address_is_rejected_immediately(address):
     with pytest.raises(ValueError, match="https://"):
         oomph.Monitor(webhook=address)
 
@@ -159,7 +159,7 @@ def test_a_failing_alert_is_reported_once_without_the_webhook_address(server, sa
     ]
 
 
-@pytest.mark.filterwarnings("ignore:__array__ implementation")  # of Keras' own callback
+@pytest.mark.filterwarnings("ignore:__array__ implementation")  # in Keras' own callback
 def test_monitor_metrics_are_written_to_the_users_tensorboard_folder(small_model, numbers, said, tmp_path, monkeypatch):
     written = []
     monkeypatch.setattr(callback, "Scalars", lambda folder: written.append(folder))

@@ -56,7 +56,7 @@ def test_replaced_name_is_not_reported_as_missing():
 
 
 class Holder:
-    """An object of some version of a library; attributes are given to it."""
+    """An object from some version of a library, to which attributes can be added."""
 
 
 def holding(**attributes):
@@ -124,7 +124,7 @@ def test_no_names_are_missing_from_the_installed_versions():
 
 
 def _private_names_of(path: Path) -> set[str]:
-    """Attributes that are asked of anything but `self` and `cls`, and whole texts, which may be names for getattr."""
+    """Yield attributes accessed on anything but `self` and `cls`, and whole strings, which may be names for getattr."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") not in ("self", "cls"):

@@ -1,4 +1,4 @@
-"""An object that changes in one process, is written down, and is given back in another."""
+"""An object that changes in one process, is serialized, and is restored in another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 
 class Resumed:
-    """Objects of an attempt that was killed, those of the one after it, and what was lost between them."""
+    """The objects of an attempt that was killed, those of the next one, and what was lost in between."""
 
     def __init__(self, make, change, roots=None):
         from oomph.objects.picture import Changes, Picture, changes_between

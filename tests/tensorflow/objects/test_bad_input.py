@@ -285,7 +285,7 @@ def test_unserializable_values_are_reported_by_name(name):
 
 
 def looked_at(thing, seconds=1.0):
-    """Seconds of CPU that it takes to look at something twice, the bytes that it leaves, and what was seen."""
+    """Return the CPU seconds needed to examine something twice, the bytes this leaves behind, and what was seen."""
     gc.collect()
     started, size = time.thread_time(), resident_bytes()
     before = Picture.of([("root", thing)], seconds=seconds)

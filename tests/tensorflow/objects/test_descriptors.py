@@ -1,4 +1,4 @@
-"""Numbers that are open files, and numbers that only look like one."""
+"""Numbers that are file descriptors, and numbers that only look like them."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Rows(list):
 
 
 class Holder:
-    """Has one value, under two names."""
+    """Has one value under two names."""
 
     def __init__(self, value):
         self.value = self.alias = value
@@ -107,7 +107,7 @@ class Scheduling:
 
 
 def shown(thing):
-    """What a thing holds, in a form that can be compared."""
+    """Return an object's contents in a comparable form."""
     if isinstance(thing, (tf.Variable, tf.Tensor, keras.Variable)):
         return (str(thing.dtype), np.asarray(thing).tolist())
     if isinstance(thing, np.ndarray):
@@ -736,7 +736,7 @@ def test_generator_using_system_randomness_is_moved_or_reported_as_lost(resume):
 
 
 def is_no_path(text):
-    """Paths that lead elsewhere and names of programs are refused: `test_planted_objects.py` is about these."""
+    """Paths that lead elsewhere and program names are rejected; `test_planted_objects.py` covers these."""
     return text[:1] not in ("/", "~", b"/", b"~") and ("." if isinstance(text, str) else b".") not in text
 
 
@@ -759,7 +759,7 @@ ANYTHING = st.recursive(
 
 
 def bare(thing):
-    """The same as plain tuples, whose equality tells 1 from True and 1.0."""
+    """Return the values as plain tuples, whose equality distinguishes 1 from True and 1.0."""
     if isinstance(thing, Holder):
         return ("Holder", bare(vars(thing).get("value")))
     if isinstance(thing, dict):
@@ -796,7 +796,7 @@ def test_library_database_cache_is_not_restored(resume):
 
 
 class Dropping:
-    """Counts steps, and has settings from a file of the script's own."""
+    """Counts steps, and has settings from one of the script's own files."""
 
     def __init__(self, drop, name="a"):
         self.drop, self.every, self.name, self.began, self.steps = drop, 5, name, time.time(), 0

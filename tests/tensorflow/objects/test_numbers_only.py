@@ -1,4 +1,4 @@
-"""Objects and files in a process that used a checkpoint from elsewhere: only numbers are restored."""
+"""Objects and files in a process that has used a foreign checkpoint: only numbers are restored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _from_elsewhere(monkeypatch):
 
 @pytest.mark.parametrize("new", ["a word", b"bytes", (1, "a word"), np.array(["a word"])])
 @pytest.mark.parametrize("old", [NOTHING, "before", Among(("before", 1))], ids=["nothing", "text", "list"])
-def test_new_strings_are_refused(new, old):
+def test_new_strings_are_rejected(new, old):
     with pytest.raises(RefusedError, match="text from a checkpoint"):
         admitted(new, old)
 
@@ -50,7 +50,7 @@ class Remove:
         return "removed"
 
 
-def test_object_of_another_class_is_refused():
+def test_object_of_another_class_is_rejected():
     assert isinstance(admitted(Keep(), Keep()), Keep)
     for old in (Keep(), NOTHING, Among((1, Keep()))):
         with pytest.raises(RefusedError, match="of a different class"):

@@ -1,4 +1,4 @@
-"""pandas tables: what a callback collects in one is there again after a restart."""
+"""pandas tables: whatever a callback collected in one is back after a restart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pandas = pytest.importorskip("pandas")
 
 
 class Holder:
-    """Has one value, under two names."""
+    """Has one value under two names."""
 
     def __init__(self, value):
         self.value = self.alias = value

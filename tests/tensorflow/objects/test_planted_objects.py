@@ -32,7 +32,7 @@ from oomph.script import restorable
 
 RAN: list[object] = []
 tell = RAN.append
-"""A function of Python's: the walk does not look into it for the list."""
+"""A Python function; the walk does not search it for the list."""
 OUT = "results.txt"
 Point = collections.namedtuple("Point", "a b")
 
@@ -43,7 +43,7 @@ def danger(*arguments):
 
 
 def uses():
-    """What the script's code names."""
+    """The names in the script's code."""
     return OUT, os, subprocess, danger, Runner, print, Entry
 
 
@@ -92,7 +92,7 @@ class Rows(list):
 
 
 def script(folder="."):
-    """The objects of a script, anew in each attempt."""
+    """Create a script's objects, as each attempt does."""
     callback = Mine(f"{folder}/best.keras")
     callback.held = {
         "numbers": [1, 2, 3],
@@ -129,7 +129,7 @@ def picture(callback):
 
 
 def restored(callback, changed, new=None, arrays=None):
-    """What is lost when the changes are restored."""
+    """Return what is lost when the changes are restored."""
     restoration = Restoration(picture(callback), Changes(changed, new or {}, arrays or {}))
     restoration.apply()
     return [*map(str, restoration.lost)]
@@ -141,7 +141,7 @@ def key_of(now, thing):
 
 @contextmanager
 def nothing_happens():
-    """Fails if anything is run, imported, compiled or opened for writing meanwhile."""
+    """Fail if anything is run, imported, compiled or opened for writing in the meantime."""
     found = []
     watching.found = found
     try:
@@ -192,7 +192,7 @@ CONSUMING = ("tuple", "list", "frozenset")
 
 
 def planted_iterators():
-    """Iterators that call, and those that read them as they are made."""
+    """Iterators that call functions, and iterators that read them when created."""
     lazy = ("map", "filter", "starmap", "takewhile", "dropwhile", "filterfalse")
     for function in (("named", "posix:system"), DANGER, ("type", "posix:system")):
         for name in lazy:
@@ -329,7 +329,7 @@ def test_objects_that_run_code_on_their_own_are_not_created(kind):
     numbers = key_of(picture(callback), callback.held["numbers"])
     new = {"new": ("instance", (f"{__name__}:{kind}", "command", "touch ran"))}
     changed = {numbers: (None, ("ref", "new"))}
-    if kind in ("Hashed", "Iterated"):  # is data, but no key
+    if kind in ("Hashed", "Iterated"):  # is data, but not a key
         callback.held["keys"] = {}
         changed = {key_of(picture(callback), callback.held["keys"]): ("dict", None, ("ref", "new"), 1)}
         kind = "Hashed"
@@ -359,7 +359,7 @@ def test_numeric_objects_are_created_only_from_numbers(tag):
             assert restored(callback, {numbers: (None, ("ref", "new"))}, {"new": (tag, content)}) != []
 
 
-# -- texts ------------------------------------------------------------------------------------------------------------
+# -- strings ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_of_elsewhere", [False, True])
@@ -389,7 +389,7 @@ def test_only_a_local_checkpoint_restores_strings(monkeypatch, holder, is_of_els
     assert (lost != []) is is_of_elsewhere, lost
 
 
-def test_packed_list_of_strings_is_refused():
+def test_packed_list_of_strings_is_rejected():
     callback = script()
     texts = np.array([b"/etc/passwd", b"touch x"]).tobytes()
     listed = key_of(picture(callback), callback.held["numbers"])
@@ -405,11 +405,11 @@ def test_instance_function_is_not_removed_if_its_class_defines_another():
     assert "on_epoch_end" in vars(callback)
 
 
-# -- numbers that size memory, or lead out of it ----------------------------------------------------------------------
+# -- numbers that set memory sizes, or point outside of it ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", [625, 10**6, -1, 2**31])
-def test_position_beyond_a_random_generators_buffer_is_refused(place):
+def test_position_beyond_a_random_generators_buffer_is_rejected(place):
     """NumPy does not check the position and would read memory beyond the buffer."""
     callback = script()
     callback.held["twister"] = np.random.Generator(np.random.MT19937(1))
@@ -451,7 +451,7 @@ def replaced(content, place):
         ("array", ("large", "", "(3,)f8", (1,))),
     ],
 )
-def test_content_with_a_false_declared_size_is_refused(name, content):
+def test_contents_with_a_false_declared_size_are_rejected(name, content):
     callback = script()
     key = key_of(picture(callback), callback.held[name])
     with nothing_happens():
@@ -466,7 +466,7 @@ def test_changed_pointer_is_reported_by_name_as_lost():
     assert any("address" in line for line in [*map(str, changes.lost), *restored(script(), changes.changed)])
 
 
-def test_an_oversized_combinations_iterator_is_refused():
+def test_an_oversized_combinations_iterator_is_rejected():
     callback = script()
     numbers = key_of(picture(callback), callback.held["numbers"])
     content = ("made", "", "iterator", ("combinations", (("tuple", 1, 2), 1 << 40)))
@@ -531,7 +531,7 @@ def test_all_generators_share_one_time_limit(monkeypatch):
 
 
 def endless():
-    """It cannot be moved: it stands within a `for`."""
+    """It cannot be moved, since it is inside a `for`."""
     n = 0
     for each in itertools.repeat(1):
         n += each
@@ -608,7 +608,7 @@ NEW = st.dictionaries(st.sampled_from(["new", "other"]), st.tuples(TAGS, VALUES)
 
 
 def survives(changed, new, arrays):
-    """Restores planted changes: nothing happens but changes of data."""
+    """Restore planted changes: only data may change."""
     RAN.clear()
     callback = script()
     live, before = picture(callback), (dict(globals()), dict(vars(Mine)), dict(vars(Entry)))
@@ -639,7 +639,7 @@ def check_anything(data):
 
 
 def mutations():
-    """A real document, with one node of it replaced by anything."""
+    """Return a real document in which one node is replaced with anything."""
     first = script()
     before = picture(first)
     first.seen, first.note, first.log = 5, "log-2.csv", [Entry(3)]
@@ -712,7 +712,7 @@ def test_restoring_a_document_with_one_change_does_not_run_code(data, table):
 @pytest.mark.timeout(900)
 @settings(QUICK, max_examples=10_000)
 @given(st.data())
-def test_restoring_ten_thousand_random_contents_does_not_run_code(data):
+def test_restoring_random_content_ten_thousand_times_does_not_run_code(data):
     check_anything(data)
 
 
@@ -721,7 +721,7 @@ def test_restoring_ten_thousand_random_contents_does_not_run_code(data):
 @TABLES
 @LONG
 @given(data=st.data())
-def test_restoring_five_thousand_altered_documents_does_not_run_code(data, table):
+def test_restoring_altered_documents_five_thousand_times_does_not_run_code(data, table):
     check_mutation(data, table)
 
 

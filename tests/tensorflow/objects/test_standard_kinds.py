@@ -1,4 +1,4 @@
-"""Standard library objects that hide their content, and files that the user's code keeps open."""
+"""Standard library objects that hide their contents, and files that the user's code keeps open."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oomph.objects.restoration import Restoration
 
 
 def taken_over(make, change):
-    """One that is changed, another one that is given that change, and what was lost on the way."""
+    """Return one that is changed, another that receives that change, and what was lost on the way."""
     first, second = {"held": make()}, {"held": make()}
     before = Picture.of([("callback", first)])
     change(first["held"])
@@ -89,7 +89,7 @@ class Log:
 
 
 def resumed(folder, mode, before, after, since=""):
-    """A log that held `before` when the fit began and `after` at the checkpoint; the next attempt begins it again."""
+    """A log that contained `before` when the fit started and `after` at the checkpoint; the next attempt reopens it."""
     path = folder / "log.txt"
     with open(path, mode, **_text(mode)) as file:
         log = Log(file)

@@ -1,4 +1,4 @@
-"""Python generators moved to where those of another process were."""
+"""Python generators moved to the positions of those in another process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOSSES = (3.0, 2.0, 5.0, 1.5, 4.0)
 
 
 def controller():
-    """A coroutine: takes a loss, gives a learning rate."""
+    """A coroutine that receives a loss and yields a learning rate."""
     rate, bad, best = 0.5, 0, float("inf")
     loss = yield rate
     while True:
@@ -147,11 +147,11 @@ def test_exhausted_or_running_generator_is_not_moved():
     assert found == [False]
 
 
-# -- within a training ------------------------------------------------------------------------------------------------
+# -- during training --------------------------------------------------------------------------------------------------
 
 
 def given_back(make, forward, now=lambda made: None):
-    """What a generator that was made anew gives, once it has been given the state of one that was taken forward."""
+    """Return what a recreated generator yields, once it has the state of one that was advanced."""
     first = make()
     before = Picture.of([("callback", first)])
     forward(first)
@@ -214,4 +214,4 @@ def test_moving_to_an_unreachable_position_raises_our_own_error():
     other, live = controller(), controller()
     next(other)
     with pytest.raises(CannotGiveBackError):
-        generators.put_at(live, other.gi_frame.f_lasti, {})  # without `rate`, the line cannot be begun
+        generators.put_at(live, other.gi_frame.f_lasti, {})  # without `rate`, the line cannot be run

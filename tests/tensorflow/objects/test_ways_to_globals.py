@@ -59,7 +59,7 @@ def counted(tmp_path, monkeypatch):
 
 @pytest.fixture
 def start_over(monkeypatch):
-    """Gives the globals of this module the values that they have in a new process."""
+    """Set this module's globals to the values that they have in a new process."""
 
     def begin(drop=3, limit=5):
         COUNTED.update(steps=0, drop=drop)
@@ -114,7 +114,7 @@ def test_edited_global_setting_takes_effect_alongside_a_restored_counter(resume,
 
 
 class Answering:
-    """Runs code when it is asked for an attribute that it does not have."""
+    """Runs code when a missing attribute is accessed."""
 
     def __getattr__(self, name):
         pytest.fail(f"asked for {name}")

@@ -55,6 +55,6 @@ def test_model_larger_than_the_machines_memory_is_reported() -> None:
     )
 
 
-def test_ragged_data_is_refused_with_a_remedy() -> None:
+def test_ragged_data_is_rejected_with_a_remedy() -> None:
     with pytest.raises(ExamineError, match=r"such as ragged.to_tensor\(shape=\(None, LONGEST\)\)"):
         samples.specification((tf.ragged.constant([[1], [2, 3]]), tf.constant([1, 2])))

@@ -52,7 +52,7 @@ def planned(step: ModelStep, asked: dict = CARD, batches: tuple[int, ...] = (16,
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A compiler that assigns 1 MiB for each sample beside what the model holds; the sizes that it was given."""
+    """A compiler that assigns 1 MiB per sample in addition to what the model holds, and the sizes that it was given."""
     asked: list[int] = []
 
     def compile_step(step: bytes, target: str, seconds: float, available: int | None) -> Compiled:

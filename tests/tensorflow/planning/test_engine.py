@@ -87,7 +87,7 @@ def test_memory_kept_by_each_loop_iteration_is_counted() -> None:
 
 
 class Chosen(layers.Layer):
-    """Keeps the samples whose first feature is positive: how many, only the data say."""
+    """Keeps the samples whose first feature is positive; their number depends on the data."""
 
     def call(self, x):
         return tf.boolean_mask(x, x[:, 0] > 0)
@@ -136,7 +136,7 @@ def test_plan_in_half_precision_needs_less_and_the_model_is_restored() -> None:
     assert {layer.dtype_policy.name for layer in model.layers} == {"float32"}
 
 
-def test_unknown_names_are_refused_in_one_sentence() -> None:
+def test_unknown_names_are_rejected_with_a_one_line_error() -> None:
     model, _ = dense()
     with pytest.raises(ExamineError, match="--policy float12"):
         set_policy(model, "float12")
@@ -204,7 +204,7 @@ def test_samples_are_repeated_to_fill_a_batch_of_another_size() -> None:
     assert repeated[2].numpy() == 7
 
 
-def test_ragged_batches_are_refused() -> None:
+def test_ragged_batches_are_rejected() -> None:
     with pytest.raises(ExamineError, match="ragged"):
         samples.specification((tf.ragged.constant([[1], [2, 3]]), tf.constant([1, 2])))
 
@@ -217,7 +217,7 @@ def test_fit_array_sizes_use_keras_dtypes() -> None:
 
 
 class Adversarial(keras.Model):
-    """As tutorials write a GAN: never called as a whole, two optimizers."""
+    """A GAN as in tutorials: never called as a whole, with two optimizers."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ STEP = [Operation("adam/Mul", "Mul", (), (0,), (), Storage.NEW, is_update=True)]
 
 
 class Straight:
-    """Ten MiB, and one MiB for each sample."""
+    """Ten MiB, plus one MiB per sample."""
 
     name, unknown, held, only, is_long = "graph", (), Held(MIB, 0, 0), None, False
     program = Program(STEP, [Size(MIB)], frozenset({0}))

@@ -39,7 +39,7 @@ def step_of(model: keras.Model, size: int = 16) -> ModelStep:
 
 
 class Scripted:
-    """Steps that take twice what is simulated, 20 MiB more, and run out beyond the limit."""
+    """Steps that take twice the simulated memory plus 20 MiB, and run out of memory beyond the limit."""
 
     limit, is_loose = LIMIT, False
 

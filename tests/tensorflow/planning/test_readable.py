@@ -15,11 +15,11 @@ from oomph.planning.live.readable import readable  # noqa: E402
 from oomph.preflight.live.data_facts import look_at  # noqa: E402
 
 LARGE = 10**9
-"""Elements that no machine has room for."""
+"""Elements that do not fit on any machine."""
 
 
 def images(count: int = LARGE, seconds: float = 0.0):
-    """Images of 64 KiB with the number of each."""
+    """Return 64 KiB images, each with its number."""
 
     def image(index):
         pause = tf.py_function(lambda: time.sleep(seconds), [], []) if seconds else tf.no_op()

@@ -117,7 +117,7 @@ def test_a_model_under_a_strategy_can_be_planned_from_python(child) -> None:
 
 
 def test_absent_gpus_are_planned_for_like_present_ones(child) -> None:
-    """All replicas' variables, and their updates, are placed on the CPU."""
+    """The variables of all replicas, and their updates, are placed on the CPU."""
     here, absent = child[0], child[3]
     assert absent["foreign"] == []
     assert absent["arrived"] < 100
@@ -186,7 +186,7 @@ def mirrored(replicas: int, devices: int) -> Any:
     return Several()
 
 
-def test_strategies_without_one_model_per_local_replica_are_refused() -> None:
+def test_strategies_without_one_model_per_local_replica_are_rejected() -> None:
     strategy.check(mirrored(2, 2), "fit")
     strategy.check(SimpleNamespace(num_replicas_in_sync=1), "train_on_batch")
     with pytest.raises(ExamineError, match="SimpleNamespace with several replicas cannot be planned"):

@@ -28,7 +28,7 @@ def program_of(function, *specs) -> tuple[Program, list[str]]:
 
 
 def rows(x):
-    """Keeps tanh of each step for the gradient."""
+    """Keeps the tanh of each step for the gradient."""
 
     def step(i, h):
         return i + 1, tf.tanh(h + tf.gather(x, i))
@@ -53,7 +53,7 @@ def test_tensors_pushed_by_an_iteration_live_until_the_backward_pass() -> None:
     program, _ = program_of(rows, tf.TensorSpec([STEPS, WIDTH, WIDTH]))
     tensor = WIDTH * WIDTH * 4
     peak = simulate(program, 1, Order.FIRST_READY).peak
-    kept = STEPS * tensor  # tanh of each step
+    kept = STEPS * tensor  # the tanh of each step
     given_and_gradient = 2 * STEPS * tensor
     assert kept + given_and_gradient <= peak <= 1.35 * (kept + given_and_gradient)
 

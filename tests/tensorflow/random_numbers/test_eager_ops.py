@@ -26,7 +26,7 @@ ONE, OTHER = "0" * 31 + "1", "f" * 32
 
 @pytest.fixture
 def attempt(monkeypatch):
-    """The draws of one attempt of a run."""
+    """Return the draws in one attempt of a run."""
     kernels = {name: getattr(gen_random_ops, name) for name in REPLACED}
     tf.random.set_seed(None)
 

@@ -13,7 +13,7 @@ from oomph.keras_bridge import random_ops
 from oomph.keras_bridge.batch.batches import MicroBatchSlice
 from oomph.keras_bridge.random_ops import SlicedRandomOps
 
-LARGE = (257, 3001)  # drawn by several threads at once
+LARGE = (257, 3001)  # drawn by several threads in parallel
 
 KINDS = {
     "uniform": ("stateless_random_uniform_v2", ("float16", "bfloat16", "float32", "float64")),
@@ -94,7 +94,7 @@ def test_a_philox_trial_that_runs_out_of_memory_is_repeated_later(monkeypatch):
 
 
 def drawn_by(draw, start, part, whole):
-    """How many numbers a part of an eager step draws."""
+    """Return how many numbers a part of an eager step draws."""
     sizes, original = [], operations.stateless_random_uniform_v2
 
     def counts(shape, key, counter, alg, dtype=tf.float32, name=None):

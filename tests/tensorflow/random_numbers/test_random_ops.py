@@ -35,7 +35,7 @@ def drawing(draws):
 
 
 def of_part(draw, start, size, kinds=None):
-    """What is drawn for these samples while the step is traced for a part of any size; `kinds` is filled in."""
+    """Return the draws for these samples while the step is traced for a part of any size; fills in `kinds`."""
     kinds = [] if kinds is None else kinds
 
     @tf.function(input_signature=[tf.TensorSpec([None, 3, 2], tf.float64), *MicroBatchSlice.specs()])

@@ -30,7 +30,7 @@ DRAWS = {
 
 
 def stepping(draw, kept=None, seed=5):
-    """A traced function that draws, with its draws kept or as it is."""
+    """Return a traced function that draws random numbers, with its draws kept or unchanged."""
     tf.random.set_seed(seed)
 
     @tf.function

@@ -72,7 +72,7 @@ def test_an_allocator_wait_is_recognised_by_its_timed_sleep(threads, waits):
 
 @pytest.fixture
 def look(monkeypatch):
-    """Look once: how often it was told, and what was said."""
+    """Check once; return how many times it was reported, and what was printed."""
 
     def looked(silent, used, threads=(("tf_Compute", WAITING),), times=1):
         told, said = [], []

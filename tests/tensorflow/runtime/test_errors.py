@@ -37,7 +37,7 @@ def test_the_gpu_that_ran_out_of_memory_is_read_from_the_error():
 
 def test_errors_in_replica_threads_count_as_handled_while_the_parent_handles_them():
     class _MirroredReplicaThread(threading.Thread):
-        """Named as in TensorFlow."""
+        """Has the same name as in TensorFlow."""
 
     def seen(thread):
         found = []

@@ -46,7 +46,7 @@ def test_an_iterator_state_lacking_the_seeds_of_later_epochs_is_discarded(tmp_pa
         assert bool(reason) == bool(list(folder.iterdir()) == [])
         if whole is not False or reason:
             break
-        time.sleep(0.05)  # the pipeline's own thread has not come to the end yet: until then the state is whole
+        time.sleep(0.05)  # the pipeline's own thread has not reached the end yet; until then, the state is complete
     if whole is not None:  # how far a prefetch has got is not known
         assert bool(reason) != whole
 
@@ -75,7 +75,7 @@ def test_an_iterator_state_containing_a_failed_element_is_discarded(tmp_path, re
         assert iterators.save(iterator, folder) is None
         if reason := iterators.drop_unusable(iterator, folder):
             break
-        time.sleep(0.05)  # the pipeline's own threads have not come to the missing file yet
+        time.sleep(0.05)  # the pipeline's own threads have not reached the missing file yet
     assert "an element that was read ahead failed" in str(reason)
     assert not iterators.is_saved(folder)
 

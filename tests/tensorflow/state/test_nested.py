@@ -1,4 +1,4 @@
-"""The content of users' callbacks and a History is restored bit for bit, through JSON and separate arrays."""
+"""The contents of users' callbacks and a History are restored bit for bit, through JSON and separate arrays."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SCALARS = [np.float32(0.1), np.int64(-5), np.bool_(True), np.float16("nan"), np.
 
 
 def through(value):
-    """The value as it comes out of a checkpoint."""
+    """Return the value as restored from a checkpoint."""
     document, arrays = nested.encode(value, "here/")
     back = {
         name.removeprefix("here/"): np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape) for name, a in arrays.items()
@@ -50,7 +50,7 @@ def through(value):
 
 
 def same(one, other):
-    """True if both are the same to the bit, types included."""
+    """True if both are bitwise equal, including their types."""
     if type(one) is not type(other):
         return False
     if isinstance(one, (list, tuple)):
@@ -143,7 +143,7 @@ class Refuses:
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_unsupported_values_are_refused(value):
+def test_unsupported_values_are_rejected(value):
     with pytest.raises((TypeError, RuntimeError)):
         nested.encode([value], "")
 
@@ -158,12 +158,12 @@ def test_unsupported_values_are_refused(value):
     ],
     ids=json.dumps,
 )  # fmt: skip
-def test_a_malformed_document_is_refused(document):
+def test_a_malformed_document_is_rejected(document):
     with pytest.raises(ValueError, match=r".+"):
         nested.decode({"list": [document]}, {"0": np.zeros(8, np.uint8)})
 
 
-def test_state_containing_a_known_key_or_password_is_refused(monkeypatch):
+def test_state_containing_a_known_key_or_password_is_rejected(monkeypatch):
     monkeypatch.setattr(redaction, "_known", {"Kq93jfPz81LmW0aa"})
     for state in ({"url": "https://x/?q=Kq93jfPz81LmW0aa"}, ["a", {"Kq93jfPz81LmW0aa": 1}]):
         with pytest.raises(TypeError, match="a key or password"):

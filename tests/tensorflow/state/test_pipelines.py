@@ -151,7 +151,7 @@ def test_a_pipeline_with_nondeterministic_order_is_not_reproducible():
 
 
 def orders(dataset, epochs, going_through):
-    """The order of the last of some epochs, after the others were gone through, or only begun."""
+    """Return the order of the last of several epochs, after the others were read completely or only started."""
     for _ in range(epochs - 1):
         iterator = iter(dataset)
         if going_through:

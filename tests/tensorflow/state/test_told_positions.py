@@ -89,7 +89,7 @@ def told_by(data, count=2):
     ],
     ids=str,
 )
-def test_invalid_position_is_refused_and_data_starts_over(change):
+def test_invalid_position_is_rejected_and_data_starts_over(change):
     data = MAKERS["MapDataset"]()
     told = told_by(data)
     assert told["state"] == {"next_index": 2}
@@ -98,7 +98,7 @@ def test_invalid_position_is_refused_and_data_starts_over(change):
     assert taken(iter(telling.dataset), 1) == taken(iter(read_by_tensorflow(data)), 1)
 
 
-def test_position_in_other_data_is_refused():
+def test_position_in_other_data_is_rejected():
     assert not TellingData(read_by_tensorflow(MAKERS["MapDataset"]())).go_to(told_by(loader()), 2)
 
 

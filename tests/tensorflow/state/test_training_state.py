@@ -76,7 +76,7 @@ def test_variable_names_are_complete_and_stable_across_attempts(small_model):
     [[np.zeros((3, 2), "float32")], [np.zeros((2, 3), "float64")], [np.zeros((2, 3), "float32")] * 2, []],
     ids=["shape", "dtype", "more", "fewer"],
 )
-def test_another_models_state_is_refused_without_assignments(store, others):
+def test_another_models_state_is_rejected_without_assignments(store, others):
     checkpoint = through(store, [("model/0", Slot.of(tf.Variable(np.ones((2, 3), "float32"))))])
     variables = [tf.Variable(value) for value in others]
     named = [(f"model/{index}", Slot.of(variable)) for index, variable in enumerate(variables)]
@@ -142,7 +142,7 @@ def test_every_random_generator_resumes_at_its_position():
         return [
             random.random(),
             float(np.random.normal()),
-            context.internal_operation_seed(),  # of eager ops such as tf.random.normal
+            context.internal_operation_seed(),  # from eager ops such as tf.random.normal
             float(tf.random.get_global_generator().normal(())),
             float(keras.random.normal(())),
         ]

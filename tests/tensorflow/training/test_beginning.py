@@ -104,7 +104,7 @@ def test_edited_learning_rate_overrides_the_checkpoint(begin, edited, steps, kep
     optimizer = keras.optimizers.SGD(0.1)
     optimizer.iterations.assign(steps)
     now = begin(edited=edited, optimizer=optimizer)
-    now._model.optimizer.learning_rate = 0.5  # what the restore has put there: a callback had lowered it
+    now._model.optimizer.learning_rate = 0.5  # the value that the restore put there: a callback had lowered it
     said = "".join(map(str, now.keep_edited_learning_rate(checkpoint)))
     assert float(now._model.optimizer.learning_rate) == pytest.approx(kept)
     assert said == ("learning rate: 1 → 0.1" if kept == 0.1 else "")
@@ -147,7 +147,7 @@ def test_a_changed_callback_setting_counts_as_intended_without_an_edit(begin):
     assert len(with_patience(5).changes(checkpoint, CALLBACKS)) == 1
 
 
-def test_loop_turns_are_distinguished_by_value_and_learning_rate(begin):
+def test_loop_iterations_are_distinguished_by_value_and_learning_rate(begin):
     def turn(fold, rate):
         model = begin(optimizer=keras.optimizers.SGD(rate))._model
         return Beginning(model, ARGUMENTS, [], turn={"fold": str(fold)})

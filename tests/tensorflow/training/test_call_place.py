@@ -1,4 +1,7 @@
-"""A place in a script: unchanged by edits elsewhere, different for every other call, along with its loop turn."""
+"""The chain of calls to a fit, with its loop iteration.
+
+It is unchanged by edits elsewhere, and different for every other call.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ KERAS = "def fit(*args, **options):\n    found.append(place_of_call())\n"
 
 
 def places(tmp_path, source, name="train.py"):
-    """What a script sees at each of its calls of `fit`, which has no frames of ours below it."""
+    """Return what a script sees at each of its calls to `fit`, with none of our frames below it."""
     path = tmp_path / name
     if source is not None:
         path.write_text(source)
@@ -52,7 +55,7 @@ fit()
 """
 
 
-def test_call_place_does_not_change_when_lines_move(tmp_path):
+def test_call_chain_digest_does_not_change_when_lines_move(tmp_path):
     before = places(tmp_path, LOOP)
     edited = "import os\n\nA = 5\n" + LOOP.replace("    for fold", "    seed = 3  # a comment\n    for fold")
     after = places(tmp_path, edited)
@@ -61,7 +64,7 @@ def test_call_place_does_not_change_when_lines_move(tmp_path):
     assert [place.site for place in after] == ["train.py:8", "train.py:8", "train.py:10"]
 
 
-def test_reformatting_a_statement_does_not_change_its_call_place(tmp_path):
+def test_reformatting_a_statement_does_not_change_its_call_chain_digest(tmp_path):
     (one,), (other,) = places(tmp_path, "h = fit(1, 2)"), places(tmp_path, "h = fit(  # now\n    1,\n    2,\n)")
     assert one.key == other.key
 
@@ -79,18 +82,18 @@ ONE = "def f():\n    fit(1)\nf()\n"
         "class A:\n    def f():\n        fit(1)\nA.f()\n",
     ],
 )
-def test_changed_function_statement_or_call_path_changes_the_call_place(tmp_path, other):
+def test_changed_function_statement_or_caller_changes_the_call_chain_digest(tmp_path, other):
     (one,), (another,) = places(tmp_path, ONE), places(tmp_path, other)
     assert one.key != another.key
     assert one.key == places(tmp_path, "a = 1\n" + ONE)[0].key
 
 
-def test_same_call_in_another_file_has_a_different_call_place(tmp_path):
+def test_same_call_in_another_file_has_a_different_call_chain_digest(tmp_path):
     (one,), (other,) = places(tmp_path, "fit()"), places(tmp_path, "fit()", "finetune.py")
     assert one.key != other.key
 
 
-def test_loop_turn_records_loop_variables_and_arguments(tmp_path):
+def test_loop_iteration_records_loop_variables_and_arguments(tmp_path):
     first, second, third = places(tmp_path, LOOP)
     assert (first.turn, second.turn, third.turn) == (
         {"width": "3", "fold": "0"}, {"width": "3", "fold": "1"}, {}
@@ -98,24 +101,24 @@ def test_loop_turn_records_loop_variables_and_arguments(tmp_path):
     assert first == second, "it is no part of the place"
 
 
-def test_only_enclosing_loop_variables_belong_to_the_loop_turn(tmp_path):
+def test_only_enclosing_loop_variables_identify_the_loop_iteration(tmp_path):
     source = "for i in range(2):\n    def f():\n        while True:\n            fit()\n            return\n    f()\n"
     assert [place.turn for place in places(tmp_path, source)] == [{"i": "0"}, {"i": "1"}]
 
 
-def test_loop_variables_without_plain_values_are_left_out_of_the_loop_turn(tmp_path):
+def test_loop_variables_without_plain_values_do_not_identify_the_loop_iteration(tmp_path):
     source = "class A: pass\nfor model, (a, b) in [(A(), (1, 'x')), (A(), (2, 'y'))]:\n    fit()\n"
     assert [place.turn for place in places(tmp_path, source)] == [{"a": "1", "b": "'x'"}, {"a": "2", "b": "'y'"}]
 
 
-def test_call_place_is_found_without_readable_source(tmp_path):
+def test_call_chain_is_found_without_readable_source(tmp_path):
     for name in ("gone.py", "<stdin>", "<string>", "<ipython-input-1-abc>"):
         assert [place.site for place in places(tmp_path, None, name)] == [f"{name}:2"]
     (tmp_path / "broken.py").write_text("this is ( no Python")
     assert [place.site for place in places(tmp_path, None, "broken.py")] == ["broken.py:2"]
 
 
-def test_call_place_is_found_in_a_deep_recursion(tmp_path):
+def test_call_chain_is_found_in_a_deep_recursion(tmp_path):
     source = "def f(n):\n    return fit() if n == 0 else f(n - 1)\nf(300)\n"
     (place,) = places(tmp_path, source)
     assert len(place.turn) <= 1
@@ -128,7 +131,7 @@ def test_the_call_site_is_a_line_of_the_script():
     assert int(line) > 0
 
 
-def test_call_places_differing_only_in_their_loop_turn_are_equal():
+def test_call_chains_differing_only_in_their_loop_iteration_are_equal():
     assert Place("a:1", "k", "o", {"x": "1"}) == Place("a:1", "k", "o", {})
 
 
@@ -155,7 +158,7 @@ def test_only_plain_values_are_recorded_as_text(value, text):
     assert plain(value) == text
 
 
-def test_small_arrays_are_distinguished_by_their_content():
+def test_small_arrays_are_distinguished_by_their_values():
     one, other = np.arange(10), np.arange(10)
     assert plain(one) == plain(other) != plain(other[::-1])
     assert plain(np.zeros(10, object)) == ""

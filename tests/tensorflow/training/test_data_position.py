@@ -54,7 +54,7 @@ def test_unsavable_position_is_reported_with_its_operation_and_a_replacement():
     assert "To have it saved, write tf.random.stateless_uniform(shape, seed) instead of tf.random.uniform" in line
 
 
-def test_unrepeatable_draws_get_the_labels_reason_and_remedy():
+def test_unrepeatable_draws_get_the_same_reason_and_remedy_as_the_label():
     keras.utils.set_random_seed(1)
     data = tf.data.Dataset.from_tensor_slices(np.zeros((8, 4, 4, 1), "float32"))
     data = data.map(tf.image.random_flip_left_right, num_parallel_calls=2)

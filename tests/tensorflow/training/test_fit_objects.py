@@ -42,14 +42,14 @@ class Model(keras.Sequential):
 
 
 def fit(make_model, **arguments):
-    """Model, callback, and the objects of a fit that is about to begin."""
+    """Return the model, callback, and objects of a fit that is about to start."""
     model, callback = make_model(), Counts()
     arguments = {"x": np.zeros((4, 4)), "y": np.zeros((4, 2)), **arguments}
     return model, callback, FitObjects(model, arguments, [callback])
 
 
 def through(changes):
-    """The changes as they come out of a checkpoint."""
+    """Return the changes as restored from a checkpoint."""
     meta, saved = as_saved(changes, "object/")
     document = json.loads(json.dumps(meta, allow_nan=False))
     arrays = {array.name.removeprefix("object/"): array.value for array in saved}
@@ -92,7 +92,7 @@ def test_known_keys_are_neither_saved_nor_overwritten(make, monkeypatch):
     lost = objects_again.restore(through(changes))
     assert (again.n, again.api_key, again.path.name) == (1, other, other)
     assert again.sent == {"auth": (other, 1), "count": 1}
-    assert len(lost) == 1  # a dict whose keys are secret cannot be told apart from another
+    assert len(lost) == 1  # dicts with secret keys cannot be told apart
     assert "by_key" in str(lost[0])
 
     callback.words[0] = "other"
@@ -301,14 +301,14 @@ def test_long_byte_strings_are_saved_as_arrays_and_restored():
 
 
 @pytest.mark.parametrize("apart", [-1, 3, "1", None, 2**70])
-def test_checkpoint_with_a_wrong_number_of_separate_byte_arrays_is_refused(apart):
+def test_checkpoint_with_a_wrong_number_of_separate_byte_arrays_is_rejected(apart):
     document = {**as_saved(Changes(changed={"a": (b"x" * 5000,)}), "object/")[0], "apart": apart}
     with pytest.raises(ValueError, match="lacks arrays"):
         from_meta(document, {"0": np.zeros(5000, np.uint8)})
 
 
 @pytest.mark.parametrize("number", [-1, 1, "0", None, True, [0]])
-def test_a_reference_to_missing_bytes_is_refused(number):
+def test_a_reference_to_missing_bytes_is_rejected(number):
     document = {"changed": {"a": ["apart", number]}, "new": {}, "lost": [], "arrays": [], "apart": 1}
     with pytest.raises(ValueError, match="its bytes are missing"):
         from_meta(document, {"0": np.zeros(600, np.uint8)})

@@ -1,4 +1,4 @@
-"""Each fit is recognised: never mistaken for another, never started anew if an earlier attempt left a state."""
+"""Each fit is recognised: never mistaken for another, and never restarted if an earlier attempt left a state."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def identity(**facts):
         ({"occurrence": 1}, False),
     ],
 )
-def test_fit_is_identified_by_its_call_place_and_loop_turn(facts, same):
+def test_fit_is_identified_by_its_call_chain_and_loop_iteration(facts, same):
     assert (identity(**facts).key == identity().key) is same
 
 
 def test_each_fit_number_has_its_own_witness_key():
-    """The first fit's witnesses do not apply to a fit that was trained anew under another number."""
+    """The first fit's witnesses do not apply to a fit that was retrained under another number."""
     found = {identity().witness_key, identity(ordinal=1).witness_key, identity(occurrence=1).witness_key}
     assert len(found) == 3
     assert all(0 <= key < 1 << 64 for key in found)
@@ -92,7 +92,7 @@ GROUPS = (STRUCTURE, CONFIGURATION, CALLBACKS, TURN, DATA)
 
 
 def known(*differing: str, finished=False, edited=False, same_fingerprint=True) -> KnownState:
-    """A state of an earlier attempt that differs in these groups."""
+    """Return an earlier attempt's state that differs in these groups."""
     found = {group: [f"{group} differs"] for group in differing}
     if edited:
         found[SCRIPT] = ["train.py was edited"]

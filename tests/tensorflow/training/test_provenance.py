@@ -40,7 +40,7 @@ def test_equal_facts_show_no_change_and_survive_json(small_model):
         (TURN, {"turn": {"fold": "2"}}, "fold: 1 → 2"),
     ],
 )
-def test_changed_data_and_a_changed_loop_turn_are_reported(small_model, group, change, words):
+def test_changed_data_and_a_changed_loop_iteration_are_reported(small_model, group, change, words):
     given = {"values": {"values of x": "a"}, "turn": {"fold": "1"}}
     before, now = facts(small_model(), **given), facts(small_model(), **{**given, **change})
     assert [*map(str, provenance.changes(before, now, group))] == [words]
@@ -84,7 +84,7 @@ def test_added_layer_is_a_change_but_an_unrecorded_fact_is_not(small_model):
     assert any("layer 4" in str(change) for change in provenance.changes(before, now, STRUCTURE))
 
 
-def test_a_different_loop_turn_is_not_reported_as_a_change_by_default(small_model):
+def test_a_different_loop_iteration_is_not_reported_as_a_change_by_default(small_model):
     before, now = facts(small_model(), turn={"fold": "1"}), facts(small_model(), turn={"fold": "2"})
     assert provenance.changes(before, now) == []
 

@@ -82,7 +82,7 @@ def test_replay_progress_is_reported_periodically(monkeypatch):
 
 
 class Epochs:
-    """Keras' iterator over epochs, as far as it matters here."""
+    """Stands in for Keras' epoch iterator, as far as it matters here."""
 
     def __init__(self, dataset):
         self._distributed_dataset = dataset

@@ -16,7 +16,7 @@ from oomph.preflight.live.fit_facts import saving_facts
 from oomph.resume.fit.reporting import _found
 from oomph.resume.training.whole_models import Load, Save, cannot_be_saved, saves_ahead
 
-pytestmark = pytest.mark.filterwarnings("ignore:__array__")  # of NumPy, about Keras
+pytestmark = pytest.mark.filterwarnings("ignore:__array__")  # from NumPy, about Keras
 
 LAYERS = """
 import keras
@@ -44,7 +44,7 @@ class Rate(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def own(layer, optimizer="adam", loss="mse"):
-    """A model with a layer of the script's own."""
+    """Return a model with one of the script's own layers."""
     names = {"__name__": "own"}
     exec(LAYERS, names)
     model = keras.Sequential([keras.Input((3,)), eval(layer, names), keras.layers.Dense(1)])
@@ -56,7 +56,7 @@ def own(layer, optimizer="adam", loss="mse"):
     ("layer", "optimizer", "culprit", "words"),
     [
         ("Even(2.0)", "adam", None, ""),
-        ("Odd(3)", "adam", None, ""),  # Keras makes the configuration of plain arguments by itself
+        ("Odd(3)", "adam", None, ""),  # Keras creates the configuration of plain arguments itself
         ("Odd(object())", "adam", "Odd", "must override `get_config()`"),
         ("Even(object())", "adam", "Even", "Cannot serialize object"),
         ("Even()", "keras.optimizers.Adam(Rate())", "Rate", "must override `get_config()`"),
@@ -154,7 +154,7 @@ def test_a_model_with_its_own_save_method_is_not_checked():
     [
         ("Even(2.0)", ""),
         ("Half(2.0, 1)", "missing 1 required positional argument: 'rest'"),
-        ("Odd(3)", "unexpected keyword argument 'trainable'"),  # __init__ takes no **kwargs
+        ("Odd(3)", "unexpected keyword argument 'trainable'"),  # __init__ does not accept **kwargs
     ],
 )
 def test_errors_in_loading_a_saved_model_are_found_by_trying_it(layer, words):

@@ -53,7 +53,7 @@ def observe_host(environ: Mapping[str, str], root: Path = Path("/"), folder: Pat
 
 
 def _text(path: Path) -> str:
-    """Return the content of a small file, or an empty string if it cannot be read."""
+    """Return the contents of a small file, or an empty string if it cannot be read."""
     try:
         return read_regular(path, _MOST_BYTES).decode(errors="replace").strip()
     except OSError:

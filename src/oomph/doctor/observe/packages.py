@@ -39,7 +39,7 @@ class _OnDisk(Distribution):
         self._info = info
 
     def read_text(self, filename: str) -> str | None:
-        """Return the content of a metadata file, or None if unreadable. For an old egg-info, the name is empty."""
+        """Return the contents of a metadata file, or None if unreadable. For an old egg-info, the name is empty."""
         try:
             return read_regular(self._info / filename, _MOST_BYTES).decode(errors="replace")
         except OSError:

@@ -227,7 +227,7 @@ class Promise:
 
     kind: str
     reason: str = ""
-    """The reason that the promise is not stronger, in words."""
+    """Why the promise is not stronger, as text."""
     coupling: str = ""
     """The known reason that samples in a batch are coupled, if any."""
 

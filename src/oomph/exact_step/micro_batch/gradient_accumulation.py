@@ -138,7 +138,10 @@ class AccumulatedStep:
         self._own, self._divisors = [], []
 
     def outputs(self, start: int, samples: int) -> list[MicroBatchOutputs]:
-        """Return each replica's outputs for these samples alone. This changes the state but sums nothing."""
+        """Return each replica's outputs for these samples alone.
+
+        This changes the state but adds nothing to the sums.
+        """
         return self.micro_step(*self._parts(start, samples), self.compiled)
 
     def settle(self, terms: list[bool], values: list[bool], logs: list[bool]) -> None:

@@ -55,7 +55,7 @@ class Choice:
     """The user's choices for a batch that cannot be split into micro-batches without changing the result."""
 
     inexact: str | None = None
-    """"allow" or "refuse" for every coupling between samples, or None to allow only known and usual ones."""
+    """"allow" or "refuse" for every coupling between samples, or None to allow only the common, known ones."""
     smaller_batch: bool | None = None
     """True if an unsplittable batch may be trained on as several smaller batches, or None if that is impossible."""
 
@@ -100,8 +100,8 @@ def find(
 def judge(promise: Promise, finding: ProbeFinding, choice: Choice) -> Promise:
     """Return the promise after the probe, as a pure function.
 
-    By default, known and usual couplings (BatchNormalization, random numbers that cannot be drawn again, metrics that
-    are not means) are allowed but labelled, and unknown ones are refused.
+    By default, common, known couplings (BatchNormalization, random numbers that cannot be drawn again, metrics that are
+    not means) are allowed but labelled, and unknown ones are refused.
     """
     if finding.obstacle:
         return _refused(finding.obstacle, choice)
@@ -183,7 +183,7 @@ def _probed(
 def _probed_both_ways(
     model: Any, divided: AccumulatedStep, batch: Any, size: int, small: SmallState, samples: int
 ) -> ProbeFinding:
-    """Probe the step with its loss as the current kind, mean or sum, and if the results differ, as the other kind."""
+    """Probe the step with its loss treated as a mean or sum, as before; if the results differ, try the other kind."""
     probe, summed = Probe(divided, coarsest_type(model)), divided.micro_step.summed
     found = probe.run(batch, size, small, _names(model), samples)
     if found.has_equal_gradients or not found.conclusive:

@@ -1,7 +1,7 @@
 """One execution: the step, or the `steps_per_execution` steps, that Keras runs in one call on an iterator.
 
-If a step runs inside TensorFlow, its batch is held until the step is over, so that a failed step can be retried on the
-same batch.
+If a step runs inside TensorFlow, its batch is held until the step has finished, so that a failed step can be retried on
+the same batch.
 """
 
 from __future__ import annotations

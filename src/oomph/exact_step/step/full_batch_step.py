@@ -149,7 +149,7 @@ class FullBatchStep:
         return unpacked(logs)
 
     def _lighter_at(self, seconds: float) -> float | None:
-        """Return the monotonic time after which a form holds less and relies on checkpoints if it fails; None if never.
+        """Return when, on the monotonic clock, a form may hold less and rely on checkpoints instead; None if never.
 
         Args:
             seconds: the duration of the form's first step, which is roughly the time needed to compile the lighter
@@ -190,7 +190,7 @@ class FullBatchStep:
         return outcome
 
     def _is_refused(self, samples: Callable[[], int | None]) -> bool:
-        """True if a test wants the next step to run out of memory."""
+        """True if a test has asked for the next step to run out of memory."""
         injector = testing.active() if self._trains else None
         return injector is not None and injector.refuses_full_batch(samples())
 

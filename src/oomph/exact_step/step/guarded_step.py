@@ -1,10 +1,10 @@
 """The exact step: a Keras model's training step that can run out of memory without losing anything.
 
 A step computes first and commits last: all gradients exist before anything is assigned, and the batch and the small
-state (metrics, moving statistics, random seeds) are held until the commit is over. A step that fails before its commit
-is rolled back. The same batch is then retried as micro-batches, whose weighted gradients add up to the gradient of the
-full batch, and one commit applies the sum. A step that fails within its commit cannot be repaired here: the run goes
-back to the last checkpoint.
+state (metrics, moving statistics, random seeds) are held until the commit has finished. A step that fails before its
+commit is rolled back. The same batch is then retried as micro-batches, whose weighted gradients add up to the gradient
+of the full batch, and one commit applies the sum. A step that fails within its commit cannot be repaired here: the run
+goes back to the last checkpoint.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class GuardedStep:
 
     @property
     def micro_batch(self) -> int | None:
-        """The micro-batch in use, in samples, or None while batches are whole."""
+        """The size of the micro-batch in use, in samples, or None while batches are not split."""
         return self._search.chosen
 
     def verify(self, steps: int) -> None:
@@ -256,7 +256,7 @@ class GuardedStep:
             noise = Recomputation(self._model, self._step).noise(
                 batch, min(size, self.micro_batch or size), self._full_batch.state_of(batch)
             )
-        except Exception:  # the step cannot be computed twice, or not on its own
+        except Exception:  # the step cannot be computed twice, or cannot be computed alone
             noise = 0.0
         tell(max(noise, self._on_batch.rounding))
 

@@ -98,7 +98,7 @@ class SizeSearch:
     def __init__(self) -> None:
         self.known = MicroBatchSearch()
         self.chosen: int | None = None
-        """The micro-batch in use, in samples, or None while batches are whole or the search is under way."""
+        """The size of the micro-batch in use, or None while batches are not split or the search is under way."""
         self.room_bytes: int | None = None
         """The memory, in bytes, that was available to a micro-batch at the last failure, or None if unknown."""
         self._begin: Start | None = None
@@ -134,7 +134,7 @@ class SizeSearch:
             self.chosen = start.samples
 
     def expect_gaps(self) -> None:
-        """Fill less of the memory, since the step keeps many small tensors, which fragment it."""
+        """Use less of the memory, since the step keeps many small tensors, which fragment it."""
         self._gaps, self.known = True, replace(self.known, gaps=True)
 
     def next_size(self, batch: int) -> int | None:

@@ -1,6 +1,6 @@
 """Probe: tests whether a few samples give the same result in two micro-batches as in one batch.
 
-The probe uses samples of the batch that is to be split, and tests everything that a recovery relies on: the gradients,
+The probe uses samples of the batch to be split, and tests everything that a recovery relies on: the gradients,
 the state that the step changes, and the metrics. It does not apply the step, restores the state, and ignores the names
 of layers.
 """
@@ -102,7 +102,7 @@ class ProbeFinding:
 
     @property
     def why_nothing(self) -> str:
-        """The reason that the probe was inconclusive, in words."""
+        """Why the probe was inconclusive, as text."""
         return "there was not enough memory for a probe" if self.no_memory else "a probe was inconclusive"
 
     @property
@@ -291,7 +291,7 @@ def _arrays_of(gradient: Any, scale: float = 1.0) -> list[Any]:
 def _differences(whole: list[Any], parts: list[Any]) -> tuple[list[float], str]:
     """Return the relative difference of each gradient. Very small gradients are measured against the norm of all.
 
-    If the gradients cannot be compared, returns infinity and the reason in words.
+    If the gradients cannot be compared, returns infinity and the reason.
     """
     floor = 1e-3 * _norm(whole) or 1.0
     if [a.shape for a in whole] != [b.shape for b in parts]:

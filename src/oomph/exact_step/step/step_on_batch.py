@@ -163,7 +163,7 @@ class StepOnBatch:
 
     @property
     def rounding(self) -> float:
-        """The relative difference between a full batch and its micro-batches; 0.0 while batches are whole."""
+        """The relative difference between a full batch and its micro-batches; 0.0 while batches are not split."""
         return 0.0 if self.search.is_whole else self._division.rounding
 
     def take(self, batch: Any, size: int | None, started: float, watch: StepWatch, failed: Failed | None = None) -> Any:
@@ -308,7 +308,7 @@ class StepOnBatch:
         return (memory.in_use_bytes() or 0) + requested <= memory.limit_bytes
 
     def _fresh_start(self, size: int) -> Start | None:
-        """Return the micro-batch for a new process to start with after nothing fitted here, or None if useless.
+        """Return the micro-batch for a new process to start with, since nothing fitted here; None if that won't help.
 
         TensorFlow's BFC allocator never returns regions, so a kernel that needs one large block may find room in a new
         process that never tries the full batch.
@@ -318,9 +318,9 @@ class StepOnBatch:
 
 
 def _need(failed: Failed, trained_bytes: int) -> str:
-    """Describe how much memory was requested, available and at most in use at a failure; empty if unknown.
+    """Describe how much memory was requested and available at a failure, and the peak usage; empty if unknown.
 
-    Memory that the step itself allocated has been freed by now, so the peak says more than the memory in use.
+    Memory that the step itself allocated has been freed by now, so the peak is more informative than the memory in use.
     """
     memory, asked = DeviceMemory.of_training_device(failed.oom.gpu), failed.oom.requested_bytes
     limit, peak = memory.limit_bytes, memory.peak_bytes()

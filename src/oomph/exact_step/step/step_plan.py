@@ -41,7 +41,7 @@ class StepPlan:
     logs: Any = None
     """Keras' logs, once the step is done."""
     reason: str = ""
-    """The reason that a new process is needed, in words."""
+    """Why a new process is needed, as text."""
     begin: Start | None = None
     """The micro-batch that the new process starts with."""
 
@@ -73,7 +73,7 @@ class Observed:
     fresh: Start | None = None
     """The micro-batch for a new process to start with if nothing fits in this one, or None if that would be useless."""
     need: str = ""
-    """The memory that one sample would need, in words."""
+    """The memory that one sample would need, as text."""
     may_be_split: bool = True
     """False if a probe has ruled out micro-batches for this batch."""
     fitted: bool = False

@@ -69,7 +69,7 @@ def _written_out(remedies: Iterable[Mapping[str, Any]], shared: Mapping[str, Any
 
 
 def front_document(pages: Sequence[bytes]) -> bytes:
-    """Return the content of front.jsonl.
+    """Return the contents of front.jsonl.
 
     It starts with a line of checksums, first of everything that follows and then of each page. The lines of each page
     follow.

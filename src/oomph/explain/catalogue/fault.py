@@ -260,7 +260,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def fenced(markdown: str) -> str:
-    """Return the content of the first fenced block in the Markdown; empty if there is none."""
+    """Return the contents of the first fenced block in the Markdown; empty if there is none."""
     inside: list[str] | None = None
     for line in markdown.split("\n"):
         if line.startswith("```"):

@@ -37,7 +37,7 @@ class Evidence(NamedTuple):
     def of_exception_text(cls, type_name: str, message: str, origin: str = "") -> Evidence:
         """Return the fact that an exception was raised, given its type and message as text, as in a journal."""
         text = f"{type_name}: {message}" if message else type_name
-        if len(text) > _MESSAGE_LIMIT:  # the head has the type and, after long call stacks, the end has the reason
+        if len(text) > _MESSAGE_LIMIT:  # the type is at the start and the reason at the end, after any long call stack
             text = f"{text[:TEXT_LIMIT]}\n...\n{text[TEXT_LIMIT - _MESSAGE_LIMIT :]}"
         return cls("exception", text, origin=origin)
 

@@ -86,7 +86,7 @@ def _last_request(block: bytes) -> int:
         start = block.rfind(b"\n", 0, place) + 1
         if _NO_FAILURE not in block[start:end].partition(b"\n")[0]:
             return place
-        end = start  # examine each line once, however often it has the words
+        end = start  # examine each line once, however often the words occur in it
     return 0
 
 
@@ -214,7 +214,7 @@ class _Series:
 
     @property
     def text(self) -> str:
-        """A description of the readings, in words."""
+        """A description of the readings."""
         start, end = (write_size(int(x)) if self.unit else f"{x:g}" for x in (self.start, self.end))
         return f"memory in use, printed {self.readings} times, grew from {start} to {end} and never fell"
 

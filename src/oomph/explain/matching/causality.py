@@ -1,4 +1,4 @@
-"""Tells causes from consequences among the detected faults. Pure."""
+"""Distinguishes causes from consequences among the detected faults. Pure."""
 
 from __future__ import annotations
 

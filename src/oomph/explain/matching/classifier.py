@@ -26,7 +26,7 @@ TABLE = Path(__file__).with_name("classifier.txt")
 SOUND = "sound"
 """The code for the log of a program that did not fail."""
 ALWAYS = "*"
-"""The pseudo-word with the initial weight of each fault, before any words are read."""
+"""The pseudo-word that holds each fault's initial weight, before any words are read."""
 _FIRST, _LAST = 200, 400
 _WORD = lazy_pattern(r"[A-Za-z]{2,}|(?<![\w.,:/-])\d{1,3}(?![\w.,:/%-])")  # also short standalone numbers: 137, 303
 _RAISED = lazy_pattern(r"Error\b|Exception\b")
@@ -148,7 +148,7 @@ class _Row(NamedTuple):
 
 
 def _read(line: str) -> _Row:
-    """Parse the rest of a line, after its word. A damaged line gives an empty row."""
+    """Parse the rest of a line, after its word. A malformed line yields an empty row."""
     rarity, *pairs = line.split(" ")
     weights = (pair.split("=") for pair in pairs)
     try:

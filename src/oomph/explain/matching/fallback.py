@@ -182,7 +182,7 @@ class LastError:
         self._pasted: _Message | None = None
         self._pasted_fact: Evidence | None = None
         self._frame = ""
-        """The last frame of a traceback whose head is missing."""
+        """The last frame of a traceback whose first line is missing."""
         self._place = ""
         """The last frame of that traceback in the user's own code, such as "train.py:42 in step"."""
         self._lines: list[Evidence] = []
@@ -229,7 +229,7 @@ class LastError:
 
     @property
     def where(self) -> str:
-        """The innermost line of the user's own code in the last traceback, even if its head is missing."""
+        """The innermost line of the user's own code in the last traceback, even one without its first line."""
         is_cut_out = self._raised is None and self._pasted is not None
         return self.tracebacks.where or (self._place if is_cut_out else "")
 

@@ -50,7 +50,7 @@ class Guesses:
         return [best] if may_be and self._pages[0].confidence >= needed else []
 
     def reconsidered(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
-        """Put a page that the words clearly suggest before the first diagnosis, which is general or a likeness."""
+        """Put a page that the words clearly suggest before a first diagnosis that is general or merely similar."""
         general, *others = ranked
         if not self._pages or self._pages[0].confidence < _CLEAR or self._pages[0].name in {d.name for d in ranked}:
             return list(ranked)

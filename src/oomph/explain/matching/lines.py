@@ -72,8 +72,8 @@ _GETS_BY = (
     "OP_REQUIRES failed at iterator_ops.cc",
 )
 _NOT_SAVED = ("Local rendezvous is aborting", " is stateful.")
-# The executor prints this, with the reason, for every graph that it ends early. Most reasons are the end of a data set,
-# or a placeholder that is not fed while a graph is only inspected. The reasons in `_FAILURES` are real failures.
+# The executor prints this, with the reason, for every graph that it stops early. Most reasons are the end of a data
+# set, or a placeholder that is not fed while a graph is only inspected. The reasons in `_FAILURES` are real failures.
 _CALLED_HARMLESS = "(this does not indicate an error"
 _FAILURES = ("UNKNOWN: ", "INTERNAL: ", "RESOURCE_EXHAUSTED: ", "DATA_LOSS: ")
 _OF_PIP = (
@@ -196,7 +196,7 @@ def _level(text: str) -> str:
 
 
 def tells_of_failure(text: str) -> bool:
-    """True if the line reports a failure, in words or by its level, but not if it is merely a warning."""
+    """True if the line reports a failure, by its wording or its level, but not if it is merely a warning."""
     if is_harmless(text):
         return False
     if level := _level(text):

@@ -71,7 +71,7 @@ def derived(captured: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_layers(apart: int) -> str:
-    """Return the advice about layers: models with similar numbers differ in their top; others are unrelated."""
+    """Return the advice about layers: models with similar layer counts differ only at the top; others are unrelated."""
     if apart <= _TOP:
         return (
             "load the layers that match by name, model.load_weights(path, by_name=True), as they differ only in the "
@@ -163,7 +163,7 @@ SUSPICION = 0.2
 
 
 _SOMEWHERE = "the line that raised the error"
-"""The words that stand for the user's own line of code if the evidence does not contain it."""
+"""The placeholder for the user's own line of code if the evidence does not contain it."""
 
 
 class Diagnosis(NamedTuple):

@@ -1,4 +1,6 @@
-"""Reads the final lines of `oomph run` in a log: what happened, how often, and where the run directory is. Pure.
+"""Reads the final lines that `oomph run` printed to a log: what happened, how often, and where the run directory is.
+
+Pure.
 
 After a failed allocation, TensorFlow's own report is in the run directory instead of the log, so these lines may be the
 only trace of the fault in a log.
@@ -24,7 +26,7 @@ _SURE = 0.9
 _MOST_RUNS = 20
 """The maximum number of runs to keep, the latest ones in the log."""
 
-# Even after an unknown prefix, such as elapsed time, the two spaces after the head still identify these lines.
+# Even after an unknown prefix, such as elapsed time, the two spaces after "oomph:" still identify these lines.
 _ROW = lazy_pattern(r"(?:[^\n]{0,80}?\s)?oomph: (?P<head>what happened|gave up|next) {2,20}(?P<text>\S.*)")
 _STARTED = lazy_pattern(
     r"(?:[^\n]{0,80}?\s)?oomph: running .{1,2000}, run directory (?P<run>.{1,500}?)(?:, attempt \d+)?\Z"
@@ -35,10 +37,10 @@ _RESUME = "--resume="
 
 
 class OwnAccount(NamedTuple):
-    """The content of a run's final lines."""
+    """The facts in a run's final lines."""
 
     counts: Mapping[str, str]
-    """How often each fault occurred, in words, by fault name."""
+    """How often each fault occurred, as text such as "3 times", by fault name."""
     run: str
     """The run directory as given in the log; empty if it is not there."""
     happened: Evidence

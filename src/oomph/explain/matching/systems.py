@@ -20,12 +20,12 @@ class _Sign(NamedTuple):
     pattern: re.Pattern[str]
 
     def stands_in(self, text: str) -> bool:
-        """True if the line shows this sign."""
+        """True if the line contains this sign."""
         return any(word in text for word in self.words) and self.pattern.search(text) is not None
 
 
 # Signs of the machine, surest first; a log comes from only one. A log from Windows that recommends WSL also mentions
-# it, so the bare word comes last. In practice, a kernel without a NUMA file for a GPU is that of WSL. Only macOS shells
+# it, so the bare word comes last. In practice, a kernel without a NUMA file for a GPU is WSL's. Only macOS shells
 # print the number of a signal.
 _MACHINES = (
     _Sign(

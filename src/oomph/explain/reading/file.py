@@ -183,7 +183,7 @@ class _Source(Readable):
         except OSError as error:
             if error.errno != errno.ENXIO:
                 return  # the file system or stream does not support this
-            there = here + self._size - self._given  # the hole reaches to the end
+            there = here + self._size - self._given  # the hole extends to the end
             os.lseek(self._stream.fileno(), there, os.SEEK_SET)
         self._given += there - here
 

@@ -23,7 +23,7 @@ CHUNK_BYTES = 1 << 18
 _OVERLAP = 512  # shared by adjacent windows of a line that is too long for one fact, so that no wording is split
 _CONTEXT_WORDS = (b"recent", b"execution", b"invoked")
 _CONTEXT_LINES = 256
-"""The number of lines that are always kept after the head of a report (traceback, failed node, OOM killer)."""
+"""The number of lines that are always kept after the first line of a report (traceback, failed node, OOM killer)."""
 _END_BYTES = 1 << 14  # the size of the end of a log, which contains its last lines
 
 _CONTROL = lazy_pattern(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}\x07?|[@-Z\\^_])")
@@ -66,7 +66,7 @@ def read_log(stream: Readable, origin: str = "", words: Words | None = None) -> 
     """Yield the pieces of every non-blank line as evidence, in order. Memory use does not grow with the log.
 
     If `words` is given, yield only the pieces that may matter: those that contain one of the words, those that follow
-    the head of a report, and those at the end.
+    the first line of a report, and those at the end.
     """
     selection = None if words is None else _Selection(words)
     indentation = Indentation()
@@ -142,7 +142,7 @@ class _Selection:
     def _pick(
         self, alike: Sequence[bytes], telling: Mapping[bytes, bool], progress: set[int], end: int
     ) -> Iterator[int]:
-        """Yield the indices of pieces that contain a word, follow a report's head, show progress, or are at the end."""
+        """Yield the indices of pieces that contain a word, follow a report's start, show progress, or come last."""
         for index, form in enumerate(alike):
             opens = telling.get(form)
             if opens:

@@ -185,7 +185,7 @@ def _in_words(fact: Fact) -> str:
 
 
 def _was_wanted(decided: Decided) -> bool:
-    """True if the attempt was asked to end, even if oomph then had to force it."""
+    """True if the attempt was asked to stop, even if oomph then had to force it."""
     ending = decided.ending or {}
     return bool(ending.get("stopped") or ending.get("preempted"))
 

@@ -37,7 +37,7 @@ class Feature(enum.Flag):
 
     @property
     def meaning(self) -> str:
-        """The feature in words, phrased to fit "... is switched off"."""
+        """A description of the feature, phrased to fit "... is switched off"."""
         return " and ".join(text for feature, text in _MEANING.items() if feature & self)
 
 

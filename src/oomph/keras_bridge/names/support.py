@@ -19,6 +19,6 @@ def missing() -> tuple[Row, ...]:
 
 
 def lacks(feature: Feature) -> str:
-    """Return, in a few words, why a feature is switched off, or an empty string if nothing is missing."""
+    """Explain briefly why a feature is switched off, or return an empty string if nothing is missing."""
     without = next((row for row in missing() if feature in row.feature), None)
     return "" if without is None else f"this {without.library} has no {without}"

@@ -119,7 +119,7 @@ def _failing_elements(before: Any, function: Any, until: float) -> Iterator[str]
 def _tried(before: Any, function: Any, until: float) -> Any:
     """Build a dataset of the elements for which the function raises an error, each paired with its number.
 
-    Each element is mapped in a dataset of its own, in parallel and inside TensorFlow.
+    Each element is mapped in its own dataset, in parallel and inside TensorFlow.
     """
 
     def tried(number: Any, element: Any) -> Any:

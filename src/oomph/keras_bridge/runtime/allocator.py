@@ -1,8 +1,8 @@
 """Reads the training device's TensorFlow allocator (limit, bytes in use, peak), and reports waits for memory.
 
-TensorFlow retries a failed allocation for ten seconds before it raises an error, and uses no CPU meanwhile. A step with
-a loop can wait for many allocations in a row. A thread checks for such a wait whenever progress pauses for a moment:
-memory that is nearly full, and a TensorFlow thread that sleeps with a timeout, indicate one.
+TensorFlow retries a failed allocation for ten seconds before it raises an error, and does not use the CPU in the
+meantime. A step with a loop can wait for many allocations in a row. A thread checks for such a wait whenever progress
+pauses for a moment: memory that is nearly full, and a TensorFlow thread that sleeps with a timeout, indicate one.
 
 Source: tensorflow/core/common_runtime/bfc_allocator.cc (`AllocateRaw`, kMaxMillisToWait) and allocator_retry.cc;
 futex(2), proc_pid_syscall(5).
@@ -189,7 +189,7 @@ def waits_with_a_limit(threads: Iterable[tuple[str, str]], machine: str | None =
 
 
 def _threads() -> Iterable[tuple[str, str]]:
-    """Yield the name and system call of each thread, except those that the kernel does not show."""
+    """Yield the name and system call of each thread, except those that the kernel does not expose."""
     for task in Path("/proc/self/task").iterdir():
         try:
             yield (task / "comm").read_text().strip(), (task / "syscall").read_text()

@@ -177,7 +177,7 @@ _USUAL, _LEAST_USUAL = 600, 180
 _WIDTH = 5
 """The maximum number of readings in a short jump."""
 _CALM = 3
-"""The number of usual readings after which a jump counts as over."""
+"""The number of usual readings after which a jump counts as ended."""
 _FAR, _NEAR = 12.0, 6.0
 """How many deviations above the median count as a jump, and how many still count as usual."""
 _BEYOND = 3.0

@@ -1,4 +1,4 @@
-"""The engine `xla-gpu`: has XLA compile the step for a GPU at a few batch sizes, without that GPU."""
+"""The `xla-gpu` engine: has XLA compile the step for a GPU at a few batch sizes, without that GPU."""
 
 from __future__ import annotations
 

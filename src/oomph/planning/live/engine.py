@@ -1,4 +1,4 @@
-"""The engines `graph` and `dry-run`, which predict the memory of a compiled model's step at any batch size."""
+"""The `graph` and `dry-run` engines, which predict the memory of a compiled model's step at any batch size."""
 
 from __future__ import annotations
 

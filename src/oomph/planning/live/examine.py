@@ -1,4 +1,4 @@
-"""Plans a reached training call: which batch fits, what uses the memory, and what would save some.
+"""Plans the training call that the script reached: which batch fits, what uses the memory, and what would save some.
 
 Runs in the script's process, which exits afterwards, so changes made here do no harm.
 """

@@ -80,7 +80,7 @@ class Figures(Protocol):
 
 
 class Simulated:
-    """The engines `graph` and `dry-run`.
+    """The `graph` and `dry-run` engines.
 
     Args:
         engine: predicts the step.

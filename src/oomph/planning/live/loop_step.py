@@ -1,6 +1,6 @@
 """Plans a custom training loop's step from the graph that the script is tracing when oomph stops it.
 
-The trace has just arrived at the optimizer's update. oomph adds the update, as the script would do next; later parts of
+The trace has just reached the optimizer's update. oomph adds the update, as the script would do next; later parts of
 the same step, such as metric updates, are missing from the graph.
 """
 

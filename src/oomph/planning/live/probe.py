@@ -1,4 +1,4 @@
-"""The engine `probe`: runs steps on the plan's GPU if it is present, or uses records of earlier runs on such a GPU.
+"""The `probe` engine: runs steps on the plan's GPU if it is present, or uses records of earlier runs on such a GPU.
 
 The steps run with Keras' own train function, fed as in `fit`. The process exits after the examination, so the steps may
 change weights.

@@ -97,7 +97,7 @@ class _Replanning:
         return Saver(name, peak, cost, line, basis)
 
     def _peak(self) -> tuple[Interval, str]:
-        """Return the peak with the model as it is now, and how it is known."""
+        """Return the peak with the model as it is now, and the basis for it."""
         compiled = self._figures.of_changed(self._size)
         if compiled is not None:
             return compiled, "compiled"
@@ -230,7 +230,7 @@ def _quantised(model: Any) -> Saver | None:
 
 
 def why_remat_fails() -> str:
-    """Return the reason why rematerialization fails, in a few words; empty if it works."""
+    """Return a short explanation of why rematerialization fails; empty if it works."""
     import keras
 
     if not hasattr(keras, "RematScope"):

@@ -99,7 +99,7 @@ def _shapes_of_data(data: Any, count: int) -> Sequence[tf.TensorShape | None]:
 
 @dataclass(frozen=True)
 class PlannedTraining:
-    """The training to plan, in words and numbers."""
+    """A description of the training to plan."""
 
     words: str
     layers: frozenset[str]
@@ -163,7 +163,7 @@ def trainable_bytes(model: Any) -> int:
 
 
 def in_words(model: Any) -> str:
-    """Describe the training in a few words, once its step has been traced."""
+    """Describe the training briefly, once its step has been traced."""
     inner = {id(one): one for one in map(innermost, used_optimizers(model))}
     names = " and ".join(type(one).__name__ for one in inner.values())
     return f"{model.name}, {parameters(model):,} parameters, {names}, {', '.join(policies(model))}"

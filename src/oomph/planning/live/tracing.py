@@ -51,7 +51,7 @@ class Traced:
     flat: FlatGraph
 
     def in_another_order(self) -> Traced:
-        """Return the same step again. TensorFlow optimizes its graph anew, so operations run in a different order."""
+        """Return the same step again. TensorFlow optimizes its graph again, so operations run in a different order."""
         again = tf.function(lambda data: self.concrete(data), autograph=False, jit_compile=False)
         return replace(self, concrete=again.get_concrete_function(*self.concrete.structured_input_signature[0]))
 

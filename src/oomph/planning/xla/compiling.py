@@ -55,7 +55,7 @@ class Target(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The target in words, such as "compute capability 8.9, like an RTX 4090"."""
+        """A description of the target, such as "compute capability 8.9, like an RTX 4090"."""
         major, minor = self.capability
         return f"compute capability {major}.{minor}, like {self.name}"
 

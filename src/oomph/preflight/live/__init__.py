@@ -1,1 +1,1 @@
-"""Gathers facts about a reached training call for the rules of `oomph.preflight`."""
+"""Gathers facts about the training call that the script reached, for the rules of `oomph.preflight`."""

@@ -1,4 +1,4 @@
-"""Checks a reached training call. Runs in the script's process, which exits afterwards."""
+"""Checks the training call that the script reached. Runs in the script's process, which exits afterwards."""
 
 from __future__ import annotations
 

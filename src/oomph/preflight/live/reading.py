@@ -179,7 +179,7 @@ def as_array(value: Any) -> Array | None:
     if array.dtype.kind == "V" or str(array.dtype) == "bfloat16":
         array = array.astype(np.float32)
     elif array.dtype == object and not array.ndim and not isinstance(array.item(), (str, bytes)):
-        return None  # an object that NumPy cannot look into, such as a SciPy sparse matrix
+        return None  # an object that NumPy cannot inspect, such as a SciPy sparse matrix
     elif array.dtype == object:
         array = array.astype(str)
     return array

@@ -78,7 +78,7 @@ def loop_facts(
 
 
 def _outputs(model: Any, calls: tuple[LossCall, ...]) -> list[Output]:
-    """Return the output and its loss if the model has a single output and exactly one loss object compares it."""
+    """Return the output and its loss if the model has a single output and exactly one loss object uses it."""
     losses = {id(call.loss): call.loss for call in calls if call.model is model and not call.swaps}
     if not is_functional(model) or len(losses) != 1:
         return []

@@ -219,7 +219,7 @@ def duplicates(training: Training) -> Iterator[CheckFinding]:
             or sample.minimum is None
             or (sample.is_integral and len(part.shape or ()) < 4)
         ):
-            continue  # rows of whole numbers often repeat by nature
+            continue  # rows of whole numbers often repeat naturally
         if training.data.kind == GENERATOR or any(stage.kind == "repeat" for stage in training.data.stages):
             continue
         share = sample.duplicate_rows / sample.rows

@@ -170,7 +170,7 @@ def outside_of_traces(examine: Callable[[], Any]) -> Any:
 
 
 def _keep_the_script_still() -> None:
-    """Keep the script's code from interrupting this thread, and another thread's exit from running exit handlers."""
+    """Keep the script's code from interrupting this thread, and another thread from running the exit handlers."""
     thread = threading.current_thread()
     setattr(thread, _MARK, True)
     _mark_started_threads()

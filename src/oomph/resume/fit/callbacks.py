@@ -286,7 +286,7 @@ def _is_of(path: Path, run_dir: Path, attempt: int) -> bool:
 
 
 def _tell_step(callback: Any) -> None:
-    """Set the step of the callback's writer once more.
+    """Set the step of the callback's writer again.
 
     The callback first set it before its state was restored, when it still counted from the start of this process.
     """
@@ -337,7 +337,7 @@ def _drop_after(path: Path, moment: float) -> None:
 
 
 def _records(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
-    """Yield each raw record and its content, stopping at a truncated last record, which a kill can leave behind."""
+    """Yield each raw record and its payload, stopping at a truncated last record, which a kill can leave behind."""
     while len(head := file.read(_LENGTH.size + _CHECKSUM_BYTES)) == _LENGTH.size + _CHECKSUM_BYTES:
         (length,) = _LENGTH.unpack_from(head)
         body = file.read(length + _CHECKSUM_BYTES)

@@ -165,7 +165,7 @@ class Fit(RunningFit):
         self.is_over = True
 
     def check_restored(self) -> None:
-        """Raise CannotResumeError if Keras' fit is over, yet no step ran that would have restored the checkpoint."""
+        """Raise CannotResumeError if Keras' fit has ended, yet no step ran that would have restored the checkpoint."""
         if self.resumption.checkpoint is not None:
             self._failed = self.resumption.checkpoint
             raise CannotResumeError(ended_before(self._failed), passing=False)

@@ -177,7 +177,7 @@ def tell_short_epoch(fit: RunningFit) -> None:
 
 
 def tell_aside(fit: RunningFit) -> None:
-    """Report that the guard is no longer used, once a step of plain Keras has succeeded.
+    """Report that the guard is no longer in use, once a step of plain Keras has succeeded.
 
     An error in the script itself would have made both the guarded and the plain step fail.
     """

@@ -43,7 +43,7 @@ class CannotResumeError(CheckpointError):
     """Raised if no checkpoint could be restored, although all are intact.
 
     Args:
-        passing: True if a later try may succeed.
+        passing: True if a retry later may succeed.
     """
 
     def __init__(self, reason: str, passing: bool) -> None:
@@ -241,7 +241,7 @@ class Resumption:
         self._fit.lost += reasons_from(checkpoint.meta.hidden)
 
     def _restore_files(self, checkpoint: Checkpoint) -> None:
-        """Restore each file that the fit wrote as soon as the script opens it to read its earlier content."""
+        """Restore each file that the fit wrote as soon as the script opens it to read what it contained before."""
         self._fits.files.put_back_when_opened(written_files.states_in(checkpoint), self._lost_file)
         self._fits.files.tell_when_read(log_files())  # they contain lines from steps that are repeated
 

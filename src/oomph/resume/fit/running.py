@@ -105,7 +105,7 @@ class RunningFit:
         """The peak device memory, in bytes, as read after some steps: the script may reset TensorFlow's own count."""
         self.short_epochs = ShortEpochs()
         self.aside = ""
-        """The message that the guard is no longer used, or empty; printed once Keras' own step has succeeded."""
+        """The message that the guard is no longer in use, or empty; printed once Keras' own step has succeeded."""
         self.proof: Proof = FitProof(self.weakly, fits.witnesses)
 
     @property

@@ -37,7 +37,7 @@ class ValidationData:
         self._steps, self._model = arguments.get("validation_steps"), model
         self._data, self._arguments = data if shuffled else given, arguments
         self.is_begun = False
-        """True if a validation has started, and its step is therefore traced."""
+        """True if validation has started, and its step is therefore traced."""
         self.made: list[list[int]] = []
         """For each validation iterator, the number of training iterators created before it, and 1 if it was used."""
 

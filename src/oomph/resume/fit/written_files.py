@@ -1,9 +1,9 @@
 """Records and restores the files that a fit writes, which are part of its result, just like its weights.
 
-When the fit ends, their content is recorded, and copied if small. A finished fit is not skipped if one of its files is
-missing or has changed. Within a fit, content is recorded at each checkpoint, since callbacks may read the files back.
-A file is restored only if a callback in this process names it, or when the script opens it: a checkpoint is just data,
-and must not choose which files are written.
+When the fit ends, their contents are recorded, and copied if small. A finished fit is not skipped if one of its files
+is missing or has changed. Within a fit, the contents are recorded at each checkpoint, since callbacks may read the
+files back. A file is restored only if a callback in this process names it, or when the script opens it: a checkpoint is
+just data, and must not choose which files are written.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def _give_new_names(checkpoint: Checkpoint, copies: Mapping[str, Any], named: Se
 
 
 def _content_for(new: str, entry: Mapping[str, Any], copies: Mapping[str, Any]) -> bytes | None:
-    """Return the content to write under a file's new name, or None if that is not allowed."""
+    """Return what to write under a file's new name, or None if that is not allowed."""
     if not _may_be_copied(entry, new):
         return None
     if isinstance(entry.get("copy"), int):
@@ -228,7 +228,7 @@ def _content_for(new: str, entry: Mapping[str, Any], copies: Mapping[str, Any]) 
 def _may_be_copied(entry: Mapping[str, Any], new: str) -> bool:
     """True if the name is free, and the checkpoint has a copy or the digest shows that the file is unchanged.
 
-    This keeps a checkpoint from making oomph copy content that its author has never seen, or replace another file.
+    This keeps a checkpoint from making oomph copy data that its author has never seen, or replace another file.
     """
     if os.path.lexists(new) and not _is_as_it_was({**entry, "path": new}):
         return False

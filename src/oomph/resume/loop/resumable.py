@@ -40,7 +40,7 @@ class ResumableLoop(RunningLoop):
     # -- start and end ------------------------------------------------------------------------------------------------
 
     def resume(self) -> int | None:
-        """Restore everything and return the epoch to resume in, or None if the loop starts from the beginning."""
+        """Restore everything and return the epoch to resume from, or None if the loop starts from the beginning."""
         self._settle()
         self.objects.begin(to_be_resumed=self.resumption.checkpoint is not None)
         if self.fits.own_session().is_owner_now():

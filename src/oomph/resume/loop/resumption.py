@@ -96,7 +96,7 @@ class LoopResumption:
         self.checkpoint: Checkpoint | None = None
 
     def go_on(self) -> int | None:
-        """Restore the loop and return the epoch to resume in, or None if there is no checkpoint.
+        """Restore the loop and return the epoch to resume from, or None if there is no checkpoint.
 
         If no checkpoint can be restored, exits the process and leaves them all intact.
         """

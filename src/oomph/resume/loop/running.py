@@ -56,12 +56,12 @@ def facts_of(
 
 
 def recognised(record: Record | None, facts: Facts, took_another_path: bool) -> Recognised:
-    """Decide what happens to a loop, given the latest state that an earlier attempt saved at the same place.
+    """Decide what happens to a loop, given the latest state that an earlier attempt saved for it.
 
     Args:
         record: the saved state, or None if there is none.
         facts: the facts of the loop at its start.
-        took_another_path: True if an earlier fit or loop was not the one expected at its place.
+        took_another_path: True if an earlier fit or loop was not the one expected at that point.
     """
     if record is None:
         return Recognised(Verdict.TRAIN)

@@ -75,7 +75,7 @@ class LoopObserver(Protocol):
     """An object that is notified of a loop's steps."""
 
     def resume(self) -> int | None:
-        """Restore the loop and return the number of the epoch to resume in, or None to start from the beginning."""
+        """Restore the loop and return the number of the epoch to resume from, or None to start from the beginning."""
         ...
 
     def epoch_begins(self, number: int) -> None:
@@ -290,4 +290,4 @@ def _place() -> Any:
 
         return place_of_call()
     except Exception:
-        return None  # a loop without a place is not resumable
+        return None  # a loop of unknown origin is not resumable

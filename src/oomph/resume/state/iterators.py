@@ -6,8 +6,9 @@ that many.
 
 Keras reads Grain data through `tf.data.Dataset.from_generator`, whose iterators TensorFlow cannot save. But Grain's own
 iterators have `get_state` and `set_state`. The state is plain data, which Grain and the checkpoint store as JSON.
-Reading JSON yields only numbers, text, lists and dicts. The state is passed only to `set_state` of a new iterator over
-the script's own data, and only if that iterator has the class that reported the state and reports the same fields now.
+Reading JSON yields only numbers, text, lists and dicts. The state is only ever passed to the `set_state` of a new
+iterator over the script's own data, and only if that iterator is of the class that reported the state and still reports
+the same fields.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.
 _NOISE = re.compile(r"\{\{[^}]*\}\} | \[Op:\w+\]| name: $|\.(?= \[Op:)")
 """The parts of TensorFlow's messages that refer to locations in its own code."""
 _refused: WeakKeyDictionary[Any, Reason] = WeakKeyDictionary()
-"""Maps datasets whose iterators cannot be saved to the reason, since TensorFlow prints warnings at every try."""
+"""Maps datasets whose iterators cannot be saved to the reason, since TensorFlow prints warnings on every attempt."""
 _FOR_GOOD = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError)
 """Errors that are due to a pipeline's structure, and are therefore permanent."""
 _REFUSALS = (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError, tf.errors.InvalidArgumentError)

@@ -83,7 +83,7 @@ def call_site() -> str:
 
 
 def plain(value: Any, name: str = "") -> str:
-    """Return short text that represents a value the same way in every attempt, or "" if that is impossible.
+    """Return a short string that represents a value the same way in every attempt, or "" if there is none.
 
     Keys and passwords, recognised by name or format, are replaced by a digest.
     """
@@ -109,7 +109,7 @@ def _plain_items(items: Any, name: str) -> str:
 
 
 def without_clock(text: str) -> str:
-    """Return text without dates, times, and names that differ in every process, such as those of temporary folders."""
+    """Remove dates, times, and names that differ in every process, such as those of temporary folders, from text."""
     temporary = tempfile.gettempdir() + os.sep
     if text.startswith(temporary):
         _, _, rest = text[len(temporary) :].partition(os.sep)

@@ -155,7 +155,7 @@ class FitObjects:
         return Changes(undo, arrays=self._kept)
 
     def restore_early(self, changes: Changes) -> None:
-        """Restore everything except generators before the callbacks' first `on_epoch_begin`, which may use it all."""
+        """Restore everything except generators before the callbacks' first `on_epoch_begin`, which may read it."""
         Restoration(self._at_begin, changes, self._picture(self._at_begin)).apply_early()
 
     def restore_data(self, changes: Changes) -> list[Reason]:

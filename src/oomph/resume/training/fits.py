@@ -47,7 +47,7 @@ from oomph.script.restorable import is_from_elsewhere, take_from_elsewhere
 from oomph.script.session import Session
 
 _SOME = 5
-"""After this many lines of one kind, a single general line is printed instead of any others."""
+"""After this many lines of one kind, a single general line is printed instead of any more."""
 
 
 class Fits:
@@ -83,7 +83,7 @@ class Fits:
         self._visits: Counter[str] = Counter()
         """The number of calls to `fit` so far from each place in the script."""
         self.took_another_path = False
-        """True if a fit was not the one expected at its place, in which case later fits may also differ."""
+        """True if a fit was not the one expected at that point, in which case later fits may also differ."""
         self._refusals: list[final_checkpoints.Refusal] = []
         """The unreadable checkpoints that have not been reported yet."""
         self._end_states = FinalCheckpoints()
@@ -104,7 +104,7 @@ class Fits:
         self.passed_on: list[Any] = []
         """The Python iterators that resumed fits have read from; each may be further ahead than without the fault."""
         self.context_lost = ""
-        """The fault that destroyed this process's GPU context, if any. It no longer saves anything after that."""
+        """The fault that destroyed this process's GPU context, if any. After that, nothing more is saved."""
 
     def _appends(self) -> Appends | None:
         run_dir = self.session.run_dir
@@ -138,7 +138,7 @@ class Fits:
         return self.identify_at(place, fingerprint(model)), place
 
     def identify_at(self, place: Place, fingerprint: str) -> FitIdentity:
-        """Return the identity of the fit or loop that is starting at a place."""
+        """Return the identity of the fit or loop that is starting at this place in the script."""
         occurrence = self._visits[place.key]
         self._visits[place.key] += 1
         self._note_read()
@@ -154,7 +154,7 @@ class Fits:
             self.note(VariablesRead(variables=read))
 
     def known_state(self, identity: FitIdentity, was_edited: Callable[[Record], bool]) -> Record | None:
-        """Return the latest state that an earlier attempt saved for the fit at this place, preferably its end state.
+        """Return the latest state that an earlier attempt saved for this fit, preferably its end state.
 
         States saved by the current version of the script take precedence over states saved before an edit.
 
@@ -171,7 +171,7 @@ class Fits:
         return min(mine, key=lambda record: (was_edited(record), not record.finished), default=None)
 
     def interrupted_sites(self) -> list[str]:
-        """Return the places of the fits that earlier attempts left unfinished."""
+        """Return the file and line of each fit that earlier attempts left unfinished."""
         left = [r for r in self._records if not r.finished and r.position.fit not in self._numbers]
         return sorted({record.meta.site or "?" for record in left})
 

@@ -1,4 +1,4 @@
-"""A fit's identity: its place in the script, its occurrence there, and a fingerprint of its model and optimizer.
+"""A fit's identity: where the script calls it, the number of earlier calls there, and a fingerprint of what it trains.
 
 Together with the fit's arguments and data, these show whether an earlier attempt already started it. There are four
 outcomes:
@@ -6,7 +6,7 @@ outcomes:
 - The fit's end state is returned, because the fit was finished and nothing has changed.
 - The fit resumes from its checkpoint, even if the script was edited, since edits are intentional.
 - The fit trains from the start, because it is unknown, or the script took a different path.
-- The run stops with the checkpoint intact: the script is unchanged and at the same place, yet the checkpoint belongs to
+- The run stops with the checkpoint intact: the script is unchanged and at the same point, yet the checkpoint belongs to
   a different model or different data. Only the user can tell what happened, and starting over requires a flag.
 """
 
@@ -47,11 +47,11 @@ class FitIdentity:
     fingerprint: str
     """A digest of everything that must match if a saved state is to belong to this fit."""
     place: str = ""
-    """A digest of the place in the source, independent of line numbers."""
+    """A digest of the chain of calls that leads to the fit, independent of line numbers."""
     occurrence: int = 0
-    """The number of earlier fits at that place in this process."""
+    """The number of earlier fits in this process with the same chain of calls."""
     outline: str = ""
-    """A digest of the place without the constants in its statements, since an edit may have changed those."""
+    """The same digest computed without constants, since an edit may have changed those."""
 
     @property
     def key(self) -> str:
@@ -119,7 +119,7 @@ class Recognised:
 
 @dataclass(frozen=True)
 class KnownState:
-    """A state that an earlier attempt saved for the same place and occurrence."""
+    """A state that an earlier attempt saved for the same call."""
 
     finished: bool
     edited: bool
@@ -132,8 +132,8 @@ def recognise(known: KnownState | None, took_another_path: bool) -> Recognised:
     """Decide how to handle a fit.
 
     Args:
-        known: the latest state saved for the fit's place and occurrence, if any.
-        took_another_path: True if an earlier fit of this process was not the one expected at its place.
+        known: the latest state saved for this call, if any.
+        took_another_path: True if an earlier fit in this process was not the one expected at that point.
     """
     if known is None:
         return Recognised(Verdict.TRAIN)

@@ -176,7 +176,7 @@ class Proof(ABC):
     # -- reporting the comparison -----------------------------------------------------------------------------------
 
     def tell(self, at_the_end: bool) -> None:
-        """Report the comparison after its first step, at the first difference, and when it is over."""
+        """Report the comparison after its first step, at the first difference, and when it is complete."""
         found = self._comparison
         if found is not None and found.is_in_doubt and at_the_end:
             found.settle(0.0)  # there is no further step on which to measure the noise

@@ -58,7 +58,7 @@ def facts_of(
 
     Args:
         values: fingerprints of the data.
-        settings: the numbers and switches in the script's objects.
+        settings: the numbers and booleans in the script's objects.
         turn: the values that distinguish this iteration of the script's loops from others.
     """
     return {
@@ -234,7 +234,7 @@ class Beginning:
     Args:
         arguments: the arguments passed to `fit`.
         values: fingerprints of the data.
-        settings: the numbers and switches in the script's objects.
+        settings: the numbers and booleans in the script's objects.
         turn: the values that distinguish this iteration of the script's loops from others.
     """
 

@@ -72,7 +72,7 @@ class RunRecord:
         """Parse a run.json. Raises ValueError if it is not valid."""
         document = _document(text)
         if document.get("schema") != SCHEMA:
-            raise ValueError("not a run.json of this schema")
+            raise ValueError("not a run.json that this version can read")
         try:
             return cls(
                 command=_command(document["command"]),

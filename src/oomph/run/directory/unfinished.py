@@ -119,7 +119,7 @@ class Unfinished:
 
     @property
     def state(self) -> str:
-        """The state in words, to be printed after the number of faults found in the run."""
+        """The state as text, to be printed after the number of faults found in the run."""
         if self.going_on:
             return "; the run is still in progress"
         if self.preempted:
@@ -146,7 +146,7 @@ class Unfinished:
 
 
 def unfinished(run_dir: Path, in_full: bool = False) -> Unfinished | None:
-    """Return the state of a run that was stopped or is not over yet, or None for any other run or without a record.
+    """Return the state of a run that was stopped or has not finished, or None for other runs or without a record.
 
     Args:
         in_full: also collect the variables that the script reads, which means reading a journal that may be long.

@@ -75,7 +75,7 @@ class GiveUp:
 
 @dataclass(frozen=True)
 class Requeue:
-    """Stop for now: the run is not over, but cannot continue here or at this time."""
+    """Stop for now: the run has not finished, but cannot continue here or at this time."""
 
     reason: str
     exit_code: int = REQUEUE_EXIT_CODE

@@ -96,7 +96,7 @@ def as_document(decisions: Sequence[Decision]) -> dict[str, Any]:
 
 
 def as_text(decisions: Sequence[Decision], subject: str) -> str:
-    """Describe each decision in words, with its reasons."""
+    """Describe each decision as text, with its reasons."""
     lines = [f"{subject}: {counted(len(decisions), 'decision')}"]
     for number, decision in enumerate(decisions, 1):
         lines += ["", f"{number}. {_what_happened(decision)}", f"   {_what_was_done(decision.action, decision.ending)}"]

@@ -46,7 +46,7 @@ def account(
         again: the command that resumes the run, or an empty string if there is nothing to resume.
         unguarded: a description of unguarded training (`report/causes.py`), or an empty string if there was none.
         returncode: the last attempt's return code (−n for signal n), or None if unknown.
-        stopped: how the run was stopped, in words, or an empty string if it ended some other way.
+        stopped: a description of how the run was stopped, or an empty string if it ended some other way.
     """
     end = _ended(summary, returncode, stopped)
     remark = unguarded if unguarded not in _NOTES else ""

@@ -102,7 +102,7 @@ class _Reading:
             self._end(place, time)
 
     def end_all(self, time: float) -> None:
-        """End all findings of an attempt that is over."""
+        """End all findings of an attempt that has ended."""
         for place in tuple(self._open):
             self._end(place, time)
 

@@ -1,6 +1,6 @@
 """Builds the command that resumes a run, as a user would type it, with the environment that the script reads. Pure.
 
-Only numbers and switches are shown, since any other value may be a secret in a form that oomph does not recognise.
+Only numbers and booleans are shown, since any other value may be a secret in a form that oomph does not recognise.
 """
 
 from __future__ import annotations

@@ -95,12 +95,12 @@ class Story:
     failed: bool
     """True if the run's exit code was not 0."""
     result: str
-    """The label and its reasons in words, or an empty string unless the script trained and finished."""
+    """The label and its reasons as text, or an empty string unless the script trained and finished."""
     incidents: tuple[Incident, ...]
     savings: tuple[Saving, ...]
     findings: tuple[Found, ...] = ()
     stopped: str = ""
-    """How the run was stopped, in words, or an empty string if it ended some other way."""
+    """A description of how the run was stopped, or an empty string if it ended some other way."""
     improvement: str = ""
     """The one change to the script that would improve the result."""
 
@@ -318,7 +318,7 @@ def _for_want_of(refused: Sequence[Refused]) -> str:
     return f"since checkpoints {', '.join(map(str, refused))} were refused"
 
 
-# -- what would save it -----------------------------------------------------------------------------------------------
+# -- what would have saved time ---------------------------------------------------------------------------------------
 
 
 def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words: Sequence[str]) -> Iterator[Saving]:
@@ -390,7 +390,7 @@ def as_text(story: Story, run: str, state: str, headline: Callable[[str], str], 
     Args:
         story: the story to describe.
         run: the run directory, as the user typed it.
-        state: the words to add to the outcome of a run that is not over.
+        state: the words to add to the outcome of an unfinished run.
         headline: returns the name of a fault with its code.
         width: the width of the lines, in columns.
     """

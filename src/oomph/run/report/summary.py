@@ -110,7 +110,7 @@ class Summary:
     """The reason why oomph gave up, or an empty string if it did not."""
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     changes: tuple[str, ...] = ()
-    """The changes that oomph made after the first attempt, in words."""
+    """The changes that oomph made after the first attempt, as text."""
     reasons: tuple[Reason, ...] = ()
     """The reasons why the label is not better, causes first."""
     unrecorded: int = 0
@@ -150,7 +150,7 @@ class Summary:
 
     @property
     def exactness_reasons(self) -> tuple[str, ...]:
-        """The reasons why the label is not better, in words."""
+        """The reasons why the label is not better, as text."""
         return tuple(map(str, self.reasons))
 
     @property

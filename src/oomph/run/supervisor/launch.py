@@ -202,7 +202,7 @@ def _with_other_arguments(command: Command, stored: Sequence[StoredRun]) -> list
 
 
 def _set_aside(path: Path) -> str:
-    """Rename the finished run so that the new one can use its path, and return the words that report this.
+    """Rename the finished run so that the new one can use its path, and return the text that reports this.
 
     This requires the finished run's lock. Without it, if two runs start together, the second would move the first's new
     run.

@@ -84,7 +84,7 @@ class Monitoring:
         self._voice.say(in_words(finding))
 
     def _note(self, changes: FindingChanges) -> None:
-        """Record the changes that need no message: findings that recurred or are over."""
+        """Record the changes that need no message: findings that recurred or ended."""
         for finding in changes.returned:
             self._record(FindingMade(**as_data(finding), again=True))
         for ended in changes.ended:
