@@ -175,7 +175,7 @@ def stands_in(threads: Sequence[Thread], ranges: Iterable[tuple[str, int, int]])
 
 
 def waits_for_the_script(threads: Sequence[Thread], ours: str) -> bool:
-    """True if the main thread is in one of the script's callbacks or waits for its input pipeline."""
+    """True if the main thread is in one of the script's callbacks or is waiting for its input pipeline."""
     if not threads:
         return False
     frames = threads[-1].frames
