@@ -140,7 +140,7 @@ def test_repeated_steps_after_a_forged_attempt_still_suggest_a_saving():
                 event("attempt-ended", returncode=-15, steps=4, saved=4),
                 decided("restart", reason="hang", change={"name": "no-xla", "value": ""}),
             ],
-            "hang", "no progress for 61.0 s, at train.py:9", "started attempt 2, with ",
+            "hang", "no progress for 61.0 s, at train.py:9", "started attempt 2, with one change: without XLA",
         ),
         (
             [

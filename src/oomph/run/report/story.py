@@ -285,7 +285,7 @@ def _done(attempt: int, decided: Decided | None) -> str:
     change = change_in(decided)
     match decided.action:
         case "restart":
-            return f"started attempt {attempt + 1}" + ("" if change is None else f", with {change}")
+            return f"started attempt {attempt + 1}" + ("" if change is None else f", with one change: {change}")
         case "give-up":
             return f"gave up: {decided.reason}"
         case "requeue":
