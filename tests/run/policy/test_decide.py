@@ -124,6 +124,14 @@ def test_guard_requested_restart_happens_whatever_the_exit_code(returncode: int)
     assert decide(ending, Ledger()) == Restart("out of memory in the update")
 
 
+def test_new_process_with_a_smaller_micro_batch_does_not_count_as_the_same_again() -> None:
+    """Not even one sample fits next to what a larger micro-batch has left in memory; in a fresh process it may."""
+    failed = Ending(75, "device-oom", place=(0, 0, 0), same_data=True, restart_requested="no room")
+    smaller = [replace(failed, micro_batch=size) for size in (4, 1)]
+    assert [type(action) for action in play([*smaller, failed])] == [Restart, Restart, GiveUp]
+    assert len(play([smaller[-1]] * 100)) == MOST_WITHOUT_CHECKPOINT + 1
+
+
 def test_run_whose_guard_gave_up_exits_with_93() -> None:
     assert decide(Ending(1, "device-oom", gave_up="one sample does not fit"), Ledger()) == GiveUp(
         "one sample does not fit", 93

@@ -276,12 +276,14 @@ def _within_budget(ending: Ending, ledger: Ledger, conditions: Conditions, allow
         return _stop(ending, f"{ledger.without_checkpoint} restarts in a row without a newer checkpoint")
     if ledger.total >= MOST_IN_ALL:
         return _stop(ending, f"{ledger.total} restarts in total")
-    poison = poison_step(ending, ledger)
-    rung = climb(
-        ending.fault, ledger.rungs.get(ending.fault, 0), conditions, ledger.changes, allowed, poison
-    )  # fmt: skip
+    is_smaller = bool(ending.restart_requested) and ending.micro_batch is not None
+    poison = "" if is_smaller else poison_step(ending, ledger)
+    used = ledger.rungs.get(ending.fault, 0)
+    rung = climb(ending.fault, used, conditions, ledger.changes, allowed, poison)
     if rung is not None:
         return Restart(ending.restart_requested or ending.fault, rung.change, rung.index)
+    if is_smaller:  # the script starts with a smaller micro-batch than before, so this is not the same again
+        return Restart(ending.restart_requested, None, max(0, used - 1))
     if poison:
         return _stop(ending, _why_poison(poison, ending.fault, conditions, allowed))
     spent = ledger.restarts.get(ending.fault, 0)
