@@ -47,7 +47,9 @@ def groups(scripts: list[Path], one_of: int) -> list[object]:
     """Yield each script with those that share its child: one in this many quickly, the others in the slow lane."""
     quick = tuple(scripts[::one_of])
     rest = [file for file in scripts if file not in quick]
-    slow = [tuple(rest[start : start + 30]) for start in range(0, len(rest), 30)]
+    alone = [file for file in rest if "set_logical_device_configuration" in file.read_text()]
+    rest = [file for file in rest if file not in alone]
+    slow = [(file,) for file in alone] + [tuple(rest[start : start + 30]) for start in range(0, len(rest), 30)]
     found = [pytest.param(quick, file, id=file.stem) for file in quick]
     return found + [
         pytest.param(files, file, id=file.stem, marks=[pytest.mark.slow, pytest.mark.timeout(SECONDS)])
