@@ -96,7 +96,7 @@ hostile: $(READY) ## attacks and odd surroundings, 882 of them (20 minutes on tw
 kills: $(READY) ## 300 kills of script, supervisor and watchdog at random moments (8 minutes on two cores)
 	$(BIN)/python benchmarks/kills.py --out build/kills
 
-changed: $(READY) ## resume 174 trainings after a change of arguments, environment, code or data (half an hour on two cores)
+changed: $(READY) ## resume 186 trainings after a change of arguments, environment, code or data (half an hour on two cores)
 	$(BIN)/python benchmarks/changed.py --out build/changed
 
 mutations: $(READY) ## put mistakes into src one at a time, and see whether the nearest tests notice (16 minutes)
