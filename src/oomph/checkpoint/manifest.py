@@ -53,7 +53,7 @@ class Meta:
     made: Any = None
     """The information from which a new process recreates the variables that a loop created."""
     trained: Any = None
-    """Which layers are trainable, and the settings that callbacks changed."""
+    """The layers that are trainable, and the settings that callbacks changed."""
     stop_training: bool | None = None
     draws: list[int] = field(default_factory=list)
     """The number of random operations that keep a count, for each guarded step in a loop."""
@@ -78,7 +78,7 @@ class Meta:
     validated: bool | None = None
     """True if validation had started."""
     validated_after: list[list[int]] = field(default_factory=list)
-    """For each validation iterator, the number of training iterators created before it, and 1 if it was used."""
+    """The validation iterators: the number of training iterators created before each, and 1 if it was used."""
     # -- files
     opened: list[dict[str, Any]] = field(default_factory=list)
     """The files that the fit writes, and their lengths."""

@@ -42,7 +42,7 @@ class Check:
     """The reason why the problem matters: its effect on training, in one or two sentences."""
     look: Callable[[Snapshot], DoctorFinding]
     faults: tuple[str, ...] = ()
-    """All faults that its findings can lead to."""
+    """The faults that its findings can lead to."""
     needs: tuple[str, ...] = ()
     """The parts of the snapshot without which the check cannot run."""
     source: str = ""

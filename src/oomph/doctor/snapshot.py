@@ -170,7 +170,7 @@ class Candidate:
 
     path: str
     where: str
-    """How the file was found: "LD_LIBRARY_PATH", "RUNPATH", "ld.so.cache", "default folder" or "wheel"."""
+    """The way the file was found: "LD_LIBRARY_PATH", "RUNPATH", "ld.so.cache", "default folder" or "wheel"."""
     folder: str
     """The entry of the search path that led to the file."""
     problem: str = ""
@@ -330,9 +330,9 @@ class Snapshot:
     nvml: NvmlAnswers = field(default_factory=NvmlAnswers)
     environment: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
-    """For each part of the snapshot that could not be observed, the reason why."""
+    """Maps each part of the snapshot that could not be observed to the reason."""
     seconds: float = 0.0
-    """How long the observation took, in seconds, including cuInit."""
+    """The time that the observation took, in seconds, including cuInit."""
 
     def library(self, stem: str) -> Library | None:
         """Return the library whose name starts with `stem`, such as "libcudnn.so"."""

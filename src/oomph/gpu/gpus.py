@@ -20,7 +20,7 @@ class Gpus:
 
     @property
     def problem(self) -> str:
-        """Why values are missing, as text."""
+        """The reason why values are missing."""
         if self._nvml.is_missing and not self._smi.problem:
             return f"{self._nvml.problem}: using nvidia-smi instead, every {POLL_SECONDS:g} s"
         return self._nvml.problem

@@ -30,7 +30,7 @@ class Nvml:
 
     def __init__(self) -> None:
         self.problem = ""
-        """Why no GPU can be read, as text; empty while GPUs can be read."""
+        """The reason why no GPU can be read; empty while GPUs can be read."""
         self.is_missing = False
         """True if NVML cannot be loaded here at all. `nvidia-smi` may still answer."""
         self.asking = ""

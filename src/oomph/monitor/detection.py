@@ -12,7 +12,7 @@ from oomph.monitor.sample import Sample
 from oomph.monitor.window import Window
 
 _PATIENCE_SECONDS, _LOOKS = 60.0, 3
-"""How long, in seconds and in checks, a finding must be absent before it counts as ended."""
+"""The time in seconds, and the number of checks, for which a finding must be absent before it counts as ended."""
 _PAUSE_SECONDS = 600.0
 """The time, in seconds, during which a recurring finding is not reported again.
 

@@ -51,7 +51,7 @@ class FindingEnded:
     until: float = 0.0
     """The Unix time when the finding was last detected."""
     seconds: float = 0.0
-    """How long the finding lasted, in seconds, since it was reported or recurred."""
+    """The time, in seconds, that the finding lasted since it was reported or recurred."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ _SILENT_SECONDS = 3.0
 """The time, in seconds, after which a missing answer is a fault. NVML answers within milliseconds, or within a second
 when busy."""
 _PATIENCE_SECONDS = 0.4
-"""How long, in seconds, a sample waits for the GPUs to answer. A later answer becomes part of the next sample."""
+"""The time, in seconds, that a sample waits for the GPUs to answer. A later answer becomes part of the next sample."""
 
 
 class GpuSource(Protocol):
@@ -101,7 +101,7 @@ class GpuWatch:
         self._thread, self._log = thread, log
         self._last: tuple[Reading, ...] = ()
         self.problem = ""
-        """Why GPUs or values are missing, as text."""
+        """The reason why GPUs or values are missing."""
 
     def ask(self, now: float) -> None:
         """Request a reading. `now` is a monotonic time in seconds."""

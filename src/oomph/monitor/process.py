@@ -31,7 +31,7 @@ class SamplerProcess:
 
     def __init__(self, run_dir: Path, script_pid: int | None = None) -> None:
         self.problem = ""
-        """Why samples are missing, as text; empty if all is well."""
+        """The reason why samples are missing; empty if all is well."""
         self._last: list[bytes] = []
         self._closed = False
         self._process: Child | None = None

@@ -44,7 +44,7 @@ class Store:
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self.problem = ""
-        """Why samples are not being stored, as text; empty while they are."""
+        """The reason why samples are not being stored; empty while they are."""
         self._lock: int | None = None
         self._tail: int | None = None
         self._samples = 0

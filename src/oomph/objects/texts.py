@@ -18,7 +18,7 @@ from oomph.keras_bridge import code
 
 
 class Among(tuple[Any, ...]):
-    """All the items of a container, any of which a new item may replace."""
+    """The items of a container, any of which a new item may replace."""
 
     __slots__ = ()
 

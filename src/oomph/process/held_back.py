@@ -108,7 +108,7 @@ class HeldBack:
 
     @property
     def report(self) -> bytes:
-        """All lines held back, in order."""
+        """The lines held back, in order."""
         return bytes(self._held)
 
     def release(self) -> bytes:

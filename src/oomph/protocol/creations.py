@@ -59,7 +59,7 @@ class Creation(NamedTuple):
     place: str
     """The line in the script that created it, as in `ScriptLine.place`."""
     number: int
-    """How many times that line has created this path, counted from 1."""
+    """The number of times that line has created this path, counted from 1."""
 
 
 class _Time(NamedTuple):
@@ -116,7 +116,7 @@ class Notes:
 
 
 class Earlier:
-    """What earlier attempts created."""
+    """The paths that earlier attempts created."""
 
     def __init__(self) -> None:
         self.paths: set[str] = set()

@@ -82,7 +82,7 @@ class Rehearsed:
 
     @property
     def refused(self) -> str:
-        """Why the script could not be started a second time; empty if it could."""
+        """The reason why the script could not be started a second time; empty if it could."""
         gave_up = str(self.summary.get("gave_up") or "")
         return gave_up if NOT_RESTARTABLE in (self.summary.get("faults") or ()) else ""
 
@@ -100,7 +100,7 @@ class FaultVerdict:
     survived: str
     """"yes", "no" or "not tried"."""
     reason: str
-    """Why the run did not survive the fault; empty if it did."""
+    """The reason why the run did not survive the fault; empty if it did."""
     named: tuple[str, ...] = ()
     """The faults that the run counted."""
     restarts: int = 0
@@ -110,7 +110,7 @@ class FaultVerdict:
     result: str = ""
     """A description of how the final state compares with the undisturbed run's."""
     at_risk: int = 0
-    """How many more steps a kill at the end would have cost than in the undisturbed run."""
+    """The steps that a kill at the end would have cost beyond those in the undisturbed run."""
     label: str = ""
     """The label of the result (`labels.py`); empty if unknown."""
     label_reasons: tuple[Reason, ...] = ()

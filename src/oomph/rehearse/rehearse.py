@@ -59,7 +59,7 @@ class Report:
     at: int
     verdicts: tuple[FaultVerdict, ...]
     refused: str = ""
-    """Why the script cannot be started a second time; empty if it can."""
+    """The reason why the script cannot be started a second time; empty if it can."""
     left: tuple[str, ...] = ()
     """Paths that the script left behind and could not create again if it now ran under plain Python."""
 

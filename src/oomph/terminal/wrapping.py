@@ -11,7 +11,7 @@ _GLUE = "\0"  # never occurs in text that is shown
 _LAST_COLUMN = lazy_pattern(r".*\S {2,}(?=\S)")
 _HEAD = lazy_pattern(r" *(?:\d{1,9}\. |[a-z ]{1,20}: )?")
 _LEAST_ROOM = 20
-"""How many columns of the screen must be left for a table's last column to be wrapped."""
+"""The columns of the screen that must be left for a table's last column to be wrapped."""
 
 
 def wrapped(text: str, width: int, hang: str = "", first: str = "", command: str = "") -> str:

@@ -59,7 +59,7 @@ class Process:
 
 @dataclass(frozen=True)
 class View:
-    """Everything that is shown at one moment."""
+    """The values that are shown at one moment."""
 
     time: float
     """The Unix time of the view."""
@@ -71,7 +71,7 @@ class View:
     incidents: tuple[ShownIncident, ...] = ()
     """The incidents and current findings, newest first."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """For each source without values, the reason why."""
+    """Maps each source without values to the reason."""
     host: Values = field(default_factory=dict)
     sampled: float | None = None
     """The Unix time of the newest sample, or None if there is none."""

@@ -27,7 +27,7 @@ _MODULES = {
     "tf-keras": "tf_keras",
     "numpy": "numpy",
 }
-"""For each distribution that may be half uninstalled, the package that it installs."""
+"""Maps each distribution that may be half uninstalled to the package that it installs."""
 _MOST_BYTES = 1 << 22
 _ALIAS = re.compile(r"[-_.]+")
 

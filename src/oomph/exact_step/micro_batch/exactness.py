@@ -227,7 +227,7 @@ class Promise:
 
     kind: str
     reason: str = ""
-    """Why the promise is not stronger, as text."""
+    """The reason why the promise is not stronger."""
     coupling: str = ""
     """The known reason that samples in a batch are coupled, if any."""
 

@@ -21,7 +21,7 @@ from oomph.keras_bridge.runtime.allocator import run_out_of_memory
 
 @dataclass(frozen=True)
 class Kinds:
-    """For loss terms and plain numbers: True for a sum over samples, False for a mean."""
+    """The kinds of loss terms and plain numbers: True for a sum over samples, False for a mean."""
 
     loss: bool
     terms: list[bool]
@@ -53,15 +53,15 @@ class AccumulatedStep:
         self._small: SmallState | None = None
         self._divisors: list[Any] = []
         self._own: list[Any] = []
-        """Each replica's part of the batch. `_sizes` contains the sample counts."""
+        """The replicas' parts of the batch. `_sizes` contains their sample counts."""
         self._sizes: list[int] = []
         self._size = 0
         self.combine: str | None = None
-        """How the user wants numbers in the logs to be combined, "mean" or "sum", or None to let the probe find out."""
+        """The way to combine numbers in the logs, "mean" or "sum", or None to let the probe find out."""
         self.compiled = True
         """False to run micro-batches without XLA, since compiling for a probe is not worthwhile."""
         self.summed: list[float] = []
-        """For each loss term that is a plain number, 1 if the probe found it to be a sum over samples, 0 otherwise."""
+        """One entry for each loss term that is a plain number: 1 if the probe found a sum over samples, 0 otherwise."""
         self._add = _compiled(self._added, micro_step.eagerly)
         self._adds_at_once = self.trains and not micro_step.eagerly and self._replicas.count == 1
         self._at_once: tuple[Any, Any] | None = None

@@ -71,7 +71,7 @@ class Form:
         self.hold, self.run = self._compiled(self._step, pinned)
 
     def hold_less(self) -> None:
-        """From now on, hold only the batch and the small state, and assign each value as soon as it exists."""
+        """Hold only the batch and the small state from now on, and assign each value as soon as it exists."""
         self.lighter_at, step = None, self._step
         try:
             if not self._compiled_by_xla:

@@ -88,7 +88,7 @@ class FullBatchStep:
         """The number of steps in the last execution that completed."""
         self._forms: dict[str, Form] = {}
         self._distributed: dict[str, tuple[Any, list[Slot]]] = {}
-        """For each kind of distributed iterator, the spec of its batches and the state that the step writes.
+        """Maps each kind of distributed iterator to the spec of its batches and the state that the step writes.
 
         Python fetches these batches, since a staging area cannot hold values that a strategy spreads over several
         devices.
@@ -231,7 +231,7 @@ class FullBatchStep:
         return any(batches.length_is_known(spec) for spec in specs)
 
     def trace_sizes_apart(self) -> None:
-        """From now on, trace each batch size separately, since the step's code may rely on a known size."""
+        """Trace each batch size separately from now on, since the step's code may rely on a known size."""
         self._one = self._compiled_step(reduce_retracing=False)
         self._iterators = None
 

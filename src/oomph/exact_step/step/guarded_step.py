@@ -90,7 +90,7 @@ class GuardedStep:
         self._on_noise: Callable[[float], None] | None = None
 
     def measure_noise(self, tell: Callable[[float], None]) -> None:
-        """Before the next step, compute its gradients twice and report how much they differ.
+        """Compute the gradients of the next step twice before it runs, and report how much they differ.
 
         An earlier process may have split the batches differently. The difference that this causes counts as noise as
         well.

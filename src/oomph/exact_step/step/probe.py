@@ -102,7 +102,7 @@ class ProbeFinding:
 
     @property
     def why_nothing(self) -> str:
-        """Why the probe was inconclusive, as text."""
+        """The reason why the probe was inconclusive."""
         return "there was not enough memory for a probe" if self.no_memory else "a probe was inconclusive"
 
     @property
@@ -247,7 +247,7 @@ class Probe:
 
 
 def _are_sums(numbers: list[list[Any]], share: float) -> list[bool | None]:
-    """For each number, return True if the two micro-batches add up to the whole, False if the whole is their mean.
+    """Return, for each number, True if the two micro-batches add up to the whole, False if the whole is their mean.
 
     None means that all three are zero, so that the kind is unknown.
     """

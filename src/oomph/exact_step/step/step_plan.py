@@ -41,7 +41,7 @@ class StepPlan:
     logs: Any = None
     """Keras' logs, once the step is done."""
     reason: str = ""
-    """Why a new process is needed, as text."""
+    """The reason why a new process is needed."""
     begin: Start | None = None
     """The micro-batch that the new process starts with."""
 

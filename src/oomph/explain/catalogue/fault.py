@@ -93,7 +93,7 @@ class Signature(NamedTuple):
     alone: bool = True
     """True if this wording is enough to report the fault. Otherwise, it only supports other signatures."""
     excludes: tuple[str, ...] = ()
-    """If the line also contains one of these words, it is benign noise."""
+    """The words that make a line benign noise."""
     outlived: bool = False
     """True if the line can be ignored once training continues, for example on a machine that intentionally has no
     GPU."""

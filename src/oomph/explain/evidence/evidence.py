@@ -24,7 +24,7 @@ class Evidence(NamedTuple):
     line: int | None = None
     """The line number in the log, counted from 1."""
     origin: str = ""
-    """Where the fact was observed, if there are several sources: "attempt 2, stderr"."""
+    """The source in which the fact was observed, if there are several: "attempt 2, stderr"."""
 
     @classmethod
     def of_exception(cls, error: BaseException, origin: str = "") -> Evidence:

@@ -49,7 +49,7 @@ class EvidenceSample:
 
     @property
     def facts(self) -> list[Evidence]:
-        """All kept lines."""
+        """The kept lines."""
         return [*self._first, *self._last]
 
     @property

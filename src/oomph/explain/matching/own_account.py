@@ -40,7 +40,7 @@ class OwnAccount(NamedTuple):
     """The facts in a run's final lines."""
 
     counts: Mapping[str, str]
-    """How often each fault occurred, as text such as "3 times", by fault name."""
+    """Maps each fault's name to how often it occurred, as text such as "3 times"."""
     run: str
     """The run directory as given in the log; empty if it is not there."""
     happened: Evidence

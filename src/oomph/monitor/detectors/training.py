@@ -179,7 +179,7 @@ _WIDTH = 5
 _CALM = 3
 """The number of usual readings after which a jump counts as ended."""
 _FAR, _NEAR = 12.0, 6.0
-"""How many deviations above the median count as a jump, and how many still count as usual."""
+"""The deviations above the median that count as a jump, and those that still count as usual."""
 _BEYOND = 3.0
 """The minimum jump, in multiples of the distance between the highest usual loss and the median."""
 _TIMES = 5.0

@@ -136,7 +136,7 @@ def _may_take_nan(model: Model) -> bool:
 
 _FEWEST_ROWS_OF_TABLE = 50
 _MOST_COLUMNS = 64
-"""In wider data, border pixels, padding and rare one-hot columns are often constant in healthy samples."""
+"""The width above which border pixels, padding and rare one-hot columns are often constant in healthy samples."""
 
 
 @rule(

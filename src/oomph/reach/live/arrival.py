@@ -39,7 +39,7 @@ class Reached:
     model: Any
     """The compiled model; for a custom loop, the model whose weights it trains, or None."""
     fit_arguments: Mapping[str, Any]
-    """Every argument of the call by name, including defaults: x, y, batch_size, validation_data, ...
+    """The arguments of the call by name, including defaults: x, y, batch_size, validation_data, ...
 
     For a custom loop, `grads` and `trainable_variables` as passed to `optimizer.apply`.
     """

@@ -244,7 +244,7 @@ def _is_from_keras(kind: type) -> bool:
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM_BYTES = 4
 _LATEST_NS = 60_000_000_000
-"""How long after the journal's last event, in nanoseconds, an attempt may still create an event file."""
+"""The time, in nanoseconds, after the journal's last event in which an attempt may still create an event file."""
 
 
 def drop_repeated_events(

@@ -61,7 +61,7 @@ class Resumption:
         self.logs: dict[str, float] = {}
         """The logs of the last step before the checkpoint."""
         self._data_kind = ""
-        """How the data position was restored, such as "exact". Once this is set, no more batches are skipped."""
+        """The way the data position was restored, such as "exact". Once this is set, no more batches are skipped."""
 
     @property
     def pending(self) -> bool:

@@ -39,7 +39,7 @@ class ValidationData:
         self.is_begun = False
         """True if validation has started, and its step is therefore traced."""
         self.made: list[list[int]] = []
-        """For each validation iterator, the number of training iterators created before it, and 1 if it was used."""
+        """The validation iterators: the number of training iterators created before each, and 1 if it was used."""
 
     def spec(self, epochs: Any) -> Any:
         """Return the element spec of the validation batches, or None if finding out would require reading a batch.

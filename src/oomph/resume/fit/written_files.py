@@ -33,7 +33,7 @@ _MOST_COPIED = 64 << 20
 _MOST_COPIED_WITHIN, _MOST_OF_ONE = 4 << 20, 1 << 20
 """The most bytes of files to copy within a fit: per checkpoint, and per file."""
 _SETTLED_NS = 50_000_000
-"""After this many nanoseconds, a change is sure to get a new modification time, as file systems count milliseconds."""
+"""The nanoseconds after which a change is sure to get a new modification time, as file systems count milliseconds."""
 _MOST_READ = 1 << 30
 _PLACEHOLDER = re.compile(r"\\\{.*?\\\}")
 _GLOB = re.compile(r"\{.*?\}")

@@ -200,7 +200,7 @@ class RunningLoop:
         self.steps.ahead[:] = self._held
 
     def keep_edited_learning_rates(self, before: dict[str, float], edited: bool) -> list[Reason]:
-        """After a restore, apply the learning rates that the script sets, if they are new; return the changes.
+        """Apply the learning rates that the script sets after a restore, if they are new; return the changes.
 
         If an optimizer had already taken steps before the loop, its rate may come from a file that the script loaded.
 

@@ -47,7 +47,7 @@ from oomph.script.restorable import is_from_elsewhere, take_from_elsewhere
 from oomph.script.session import Session
 
 _SOME = 5
-"""After this many lines of one kind, a single general line is printed instead of any more."""
+"""The number of lines of one kind after which a single general line is printed instead of any more."""
 
 
 class Fits:

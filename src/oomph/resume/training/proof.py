@@ -30,7 +30,7 @@ from oomph.resume.training.identity import FitIdentity
 _DETAILED = 4
 """The number of steps after a checkpoint whose witnesses also contain the learning rate and the random state."""
 _PART_UNREAD = 8
-"""At most 1/8 of the steps since a checkpoint may come after the last step whose result was read."""
+"""The divisor of the number of steps since a checkpoint: at most that many may follow the last result that was read."""
 _SHARE = 0.005
 """The largest share of training time to spend on state fingerprints."""
 

@@ -298,7 +298,7 @@ class Beginning:
         return bool(changes(_made_by(checkpoint), self._facts, SCRIPT, ENVIRONMENT))
 
     def keep_edited_learning_rate(self, checkpoint: Checkpoint) -> list[Reason]:
-        """After a restore, apply the learning rate that the script sets, if it is new; return the change, if any.
+        """Apply the learning rate that the script sets after a restore, if it is new; return the change, if any.
 
         If the optimizer had already taken steps before the fit, its rate may come from a file that the script loaded.
         """

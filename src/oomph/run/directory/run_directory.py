@@ -32,7 +32,7 @@ PREEMPTED = "preempted"
 KEPT = "kept"
 _HOLDER_BYTES = 512
 _LONGEST_NAME, _LONGEST_NAME_BYTES = 60, 120
-"""How many characters and bytes of the script's name may appear in a run's name. Many file systems allow 255 bytes."""
+"""The most characters and bytes of the script's name in the name of a run. Many file systems allow 255 bytes."""
 _MOST_OF_RECORD = 4 << 20
 """The most bytes to read from a run.json: more than the longest command line. Parsing may need thirty times as much."""
 _MOST_ATTEMPTS = 10**6

@@ -86,7 +86,7 @@ Action = Finish | Restart | GiveUp | Requeue
 
 @dataclass(frozen=True)
 class Ending:
-    """How an attempt ended: its diagnosis, and how far training got."""
+    """The end of an attempt: its diagnosis, and how far training got."""
 
     returncode: int
     """The return code as in `subprocess`: −n for death by signal n."""

@@ -35,7 +35,7 @@ class Found:
     end: float | None = None
     """The time when the finding was last seen, or None if the problem may still exist."""
     seconds: float = 0.0
-    """How long the finding lasted in total, in seconds, not counting the time after `since` if `end` is None."""
+    """The total time, in seconds, that the finding lasted, not counting the time after `since` if `end` is None."""
 
 
 def findings_of(events: Iterable[Event]) -> list[Found]:

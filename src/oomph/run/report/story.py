@@ -55,12 +55,12 @@ OUT_OF_MEMORY, NOT_FINITE, HANG, UNRELATED = "device-oom", "nan-loss", "hang", "
 _GOES_ON = (FitStarted, FitFinished, CheckpointSaved, LoopSeen, TrainedOutsideFit)
 """Events that show that the script is training."""
 _WORTH_A_FLAG = 1.0
-"""How much time, in seconds, a run must have lost for a flag to be worth typing."""
+"""The least time, in seconds, that a run must have lost for a flag to be worth typing."""
 _FEWER = 4
-"""How many times more frequent checkpoints should be if repeated steps cost too much."""
+"""The factor by which checkpoints should be more frequent if repeated steps cost too much."""
 _SHORTEST_CHECKPOINT_SECONDS = 5
 _WORTHWHILE = 2
-"""How many times the new interval a restart must have cost for the interval to be worth suggesting."""
+"""The least cost of a restart, as a multiple of the new interval, for the interval to be worth suggesting."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class Incident:
     shown_by: str
     """The evidence for the fault, as printed or measured."""
     done: str
-    """What oomph did in response."""
+    """The response of oomph."""
     cost: str
-    """What the fault cost, or an empty string if it cost nothing or the cost is unknown."""
+    """The cost of the fault, or an empty string if it cost nothing or the cost is unknown."""
 
 
 @dataclass(frozen=True)

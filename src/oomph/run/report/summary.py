@@ -75,7 +75,7 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Summary:
-    """What happened in a run, what oomph did about it, and what that cost."""
+    """The events of a run that matter, oomph's response to them, and the cost."""
 
     attempts: int
     faults: Mapping[str, int]
@@ -103,7 +103,7 @@ class Summary:
     exit_code: int | None
     seconds: float
     seconds_recovering: float
-    """How long the script's process spent recovering, in seconds, including the 10 s that TensorFlow itself waits."""
+    """The seconds that the script's process spent recovering, including the 10 s that TensorFlow itself waits."""
     device_peak_bytes: int | None
     host_peak_bytes: int | None
     gave_up: str = ""

@@ -33,7 +33,7 @@ from oomph.terminal.message import shown_line
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked `oomph run` to do."""
+    """The request that the user made to `oomph run`."""
 
     words: tuple[str, ...]
     """The script and its arguments, `-m module ...` or `-- command ...`."""

@@ -14,7 +14,7 @@ from oomph.monitor.process import SamplerProcess
 from oomph.terminal.console import Voice
 
 _START_SECONDS = 5.0
-"""How long to wait, in seconds, before starting the monitor. Scripts that finish sooner don't need one, and importing
+"""The time to wait, in seconds, before starting the monitor. Scripts that finish sooner don't need one, and importing
 TensorFlow needs the CPU."""
 _LOOK_SECONDS = 0.5
 
