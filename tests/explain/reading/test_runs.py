@@ -114,7 +114,9 @@ def test_unknown_events_are_reported_by_kind(tmp_path: Path) -> None:
     for name in ("later", "even-later", "later"):
         journal.write(UnknownEvent(name=name))
     told = run.what_is_missing(tmp_path, attempts=2)
-    assert told == f"the journal in {tmp_path} has events that this version of oomph does not know: even-later, later"
+    assert (
+        told == f"the journal in {tmp_path} has events that this version of oomph does not know: even-later and later"
+    )
 
 
 def test_missing_journals_of_counted_attempts_are_summarised_in_one_sentence(tmp_path: Path) -> None:

@@ -30,14 +30,13 @@ from oomph.journal.events import (
 )
 from oomph.journal.fact import Fact
 from oomph.journal.journal import Event, facts, foreign_format, lines_left_out, read_journal, unreadable_lines
+from oomph.terminal.amounts import listed
 
 _ATTEMPT = re.compile(r"[0-9]{1,9}")
 _MOST_OF_A_LOG = 16 << 20
 """The maximum number of bytes to read from a log, far more than a run keeps, since a planted file may be a huge
 hole."""
 _OWNER = re.compile(r"owner-([0-9]{1,9})")
-_MOST_NAMED = 3
-"""The maximum number of missing files, or of unknown kinds of event, to list."""
 _NOT_RESTARTABLE = "not-restartable"
 
 
@@ -85,8 +84,7 @@ def what_is_missing(directory: Path, attempts: int = 0) -> str:
     if not any((directory / "journal").glob("*.jsonl")):
         return f"only the output of the run in {directory} can be explained: its journal is missing"
     if files := _missing_files(directory, attempts):
-        more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
-        return f"the journal in {directory} is incomplete: {', '.join(files[:_MOST_NAMED])}{more}"
+        return f"the journal in {directory} is incomplete: {listed(files)}"
     if beyond := lines_left_out(directory):
         return f"{beyond} lines of the journal in {directory} are skipped: they do not fit in memory"
     missing = unreadable_lines(directory)
@@ -99,11 +97,8 @@ def what_is_missing(directory: Path, attempts: int = 0) -> str:
 def _what_is_unknown(directory: Path) -> str:
     """Name the kinds of event that this version doesn't know, such as those of a later one; empty if there are none."""
     names = sorted({event.name for event in read_journal(directory) if isinstance(event.fact, UnknownEvent)})
-    if not names:
-        return ""
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    kinds = ", ".join(names[:_MOST_NAMED]) + more
-    return f"the journal in {directory} has events that this version of oomph does not know: {kinds}"
+    start = f"the journal in {directory} has events that this version of oomph does not know: "
+    return start + listed(names) if names else ""
 
 
 def _missing_files(directory: Path, attempts: int) -> list[str]:
