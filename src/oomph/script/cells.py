@@ -1,0 +1,258 @@
+"""Recognises the cells of a notebook in the process that runs them, with their text, number and id.
+
+A cell is code that IPython runs: in a Jupyter kernel, in Colab, in a terminal, or in a shell within a script. IPython's
+own frames around it differ from version to version, so whatever identifies a call stops at the first of them. Standard
+library only.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import linecache
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+from oomph.files.cell_names import UNSOURCED, count_in, names_cell, site_of
+
+MODULE = "<module>"
+_INTERPRETERS = ("IPython", "ipykernel")
+_MOST_FRAMES = 200
+_MAGICS = ("run_cell_magic", "run_line_magic")
+_TEXTS = ("expr", "cell", "stmt")
+"""The local variables in which the functions of `%time` and `%timeit` hold the text that they run, the best first."""
+_OF_KERNEL = ("-f", "--f=", "--ip=", "--Session.", "--IPKernelApp.", "--KernelApp.", "--ConnectionFileMixin.")
+"""The beginnings of arguments with which Jupyter starts a kernel."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell that has run or is running."""
+
+    count: int | None
+    """Its execution count, or None if unknown."""
+    id: str | None
+    """Its id in the notebook, or None unless the cell is running and the front end has sent the id."""
+    source: str
+    """Its text, with magics as calls; empty if unknown."""
+
+
+def shell() -> Any:
+    """Return the IPython shell of this process, or None if there is none."""
+    module = sys.modules.get("IPython.core.getipython")
+    try:
+        return None if module is None else module.get_ipython()
+    except Exception:
+        return None  # several kinds of shells exist
+
+
+def is_cell(path: str) -> bool:
+    """True if a file name belongs to a cell."""
+    return names_cell(path) or path in _counts()
+
+
+def cell_of(path: str) -> Cell | None:
+    """Return the cell that a file name belongs to, or None for other files."""
+    if not is_cell(path):
+        return None
+    counts = _counts()
+    is_latest = path in counts and counts[path] == max(counts.values())
+    return Cell(_count(path), _id_in_request() if is_latest else None, "".join(linecache.getlines(path)))
+
+
+def site_at(path: str, line: int) -> str:
+    """Return a file and line to show in messages: "train.py:42", or "cell [4], line 1"."""
+    return site_of(path, line, _counts().get(path))
+
+
+def site_in(frame: FrameType, line: int) -> str:
+    """Return the site of a line of a frame's code. Lines below `%%time` are counted from the top of the cell."""
+    path = frame.f_code.co_filename
+    levels = [each for each in _outwards(frame) if is_cell_level(each)] if is_cell(path) else []
+    own = next((number for number, each in enumerate(levels) if each.f_code.co_filename == path), len(levels))
+    if own + 1 >= len(levels):
+        return site_at(path, line)
+    outer = levels[own + 1]
+    above = 0 if _magic_of(frame) == "run_line_magic" else 1
+    return site_in(outer, outer.f_lineno - 1 + above + line)
+
+
+def source_file(frame: FrameType) -> str:
+    """Return the name under which `linecache` has the text of a frame's code.
+
+    If IPython does not keep the text, or gives several cells one name, it is stored there under a name of its own.
+    """
+    path = frame.f_code.co_filename
+    if path in UNSOURCED:
+        text = _text_below_magic(frame)
+    elif path in _counts() and not names_cell(path):  # IPYKERNEL_CELL_NAME gives all cells one name
+        text = "".join(linecache.getlines(path))
+    else:
+        return path
+    name = f"<cell {hashlib.sha256(text.encode(errors='backslashreplace')).hexdigest()[:16]}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    return name
+
+
+def is_of_interpreter(frame: FrameType) -> bool:
+    """True if a frame belongs to IPython or the kernel."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in _INTERPRETERS
+
+
+def is_cell_level(frame: FrameType) -> bool:
+    """True if a frame runs a cell itself rather than one of its functions."""
+    return is_cell(frame.f_code.co_filename) and function_in(frame.f_code) == MODULE
+
+
+def function_in(code: CodeType) -> str:
+    """Return the qualified name of the function that code belongs to, and "<module>" for a cell in any IPython."""
+    name = str(getattr(code, "co_qualname", code.co_name))
+    return MODULE if name.startswith("<cell line") or code.co_filename == "<magic-timeit>" else name
+
+
+def running_id(frame: FrameType | None) -> str | None:
+    """Return the id of the cell that a frame was called from, or None if the front end has not sent one."""
+    for each in _outwards(frame):
+        if is_of_interpreter(each) and isinstance(each.f_locals.get("cell_id"), str):
+            return str(each.f_locals["cell_id"])
+    return _id_in_request()
+
+
+class Executed(NamedTuple):
+    """The code that a kernel has executed up to a call."""
+
+    cells: tuple[str, ...]
+    """The texts of the cells that ran before; a text's index is its execution count."""
+    running: str
+    """The text of the cell that makes the call; empty for a call from another thread."""
+    lines: tuple[int, ...]
+    """The line that runs in that cell and, below a magic, in the text that the magic runs."""
+    outermost: CodeType
+    """The code of the outermost function of the user's own."""
+
+
+def executed_before(frame: FrameType | None) -> Executed | None:
+    """Return the code executed before a call from a frame, or None outside notebooks."""
+    history = getattr(getattr(shell(), "history_manager", None), "input_hist_parsed", None)
+    frames = [each for each in _outwards(frame) if is_cell(each.f_code.co_filename)]
+    if not frames or not isinstance(history, list):
+        return None
+    levels = [each for each in reversed(frames) if is_cell_level(each)]
+    if not levels:
+        return Executed(tuple(history), "", (), frames[-1].f_code)
+    count = _count(levels[0].f_code.co_filename)
+    text = "".join(linecache.getlines(source_file(levels[0])))
+    return Executed(tuple(history[:count]), text, tuple(each.f_lineno for each in levels), levels[0].f_code)
+
+
+class BelowMagic(NamedTuple):
+    """A statement that runs a magic on text."""
+
+    magic: str
+    text: str
+
+
+def below_magic(statement: ast.stmt) -> BelowMagic | None:
+    """Return the magic that a statement runs, with the text that the magic gets, or None for other statements."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr not in _MAGICS:
+        return None
+    words = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return BelowMagic(words[0], words[-1]) if len(words) > 1 else None
+
+
+def as_python(text: str) -> str:
+    """Return the text of a cell with its magics as calls."""
+    running = shell()
+    try:
+        return text if running is None else str(running.transform_cell(text))
+    except Exception:
+        return text  # a syntax error, which the cell itself raises
+
+
+def arguments_of_script() -> list[str]:
+    """Return the command-line arguments, or an empty list if they are those of a Jupyter kernel."""
+    words = sys.argv[1:]
+    is_kernel = getattr(shell(), "kernel", None) is not None
+    return [] if is_kernel and any(word.startswith(_OF_KERNEL) for word in words) else words
+
+
+def starting_folder() -> str | None:
+    """Return the folder in which IPython started, or None outside notebooks."""
+    folder = getattr(shell(), "starting_dir", None)
+    return folder if isinstance(folder, str) else None
+
+
+def _counts() -> dict[str, int]:
+    """Map the names of the cells that ran in this process to their latest execution counts."""
+    found = getattr(getattr(shell(), "compile", None), "_filename_map", None)
+    return found if isinstance(found, dict) else {}
+
+
+def _count(path: str) -> int | None:
+    return _counts().get(path, count_in(path))
+
+
+def _id_in_request() -> str | None:
+    """Return the id of the cell in the request that the kernel is answering. Jupyter's front ends send it."""
+    try:
+        found = shell().kernel.get_parent("shell")["metadata"]["cellId"]
+    except Exception:
+        return None  # not a kernel, an old one, or a front end without ids
+    return found if isinstance(found, str) else None
+
+
+def _text_below_magic(frame: FrameType) -> str:
+    """Return the text of code that `%%time` or `%%timeit` runs or, for a function, has run before."""
+    name, line = frame.f_code.co_name, frame.f_code.co_firstlineno
+    is_level = function_in(frame.f_code) == MODULE
+    return next((text for text in _texts_below_magics(frame) if is_level or _defines(text, name, line)), "")
+
+
+def _texts_below_magics(frame: FrameType) -> Iterator[str]:
+    for each in _outwards(frame.f_back):
+        texts = (each.f_locals.get(name) for name in _TEXTS) if is_of_interpreter(each) else ()
+        found = next((text for text in texts if isinstance(text, str) and text), None)
+        if found is not None:
+            yield as_python(found)
+    history = getattr(getattr(shell(), "history_manager", None), "input_hist_parsed", None) or ()
+    for text in reversed(history):
+        below = [below_magic(statement) for statement in statements_of(text)] if any(m in text for m in _MAGICS) else []
+        yield from (as_python(each.text) for each in below if each is not None)
+
+
+@functools.lru_cache(maxsize=512)
+def statements_of(text: str) -> tuple[ast.stmt, ...]:
+    """Return the statements of a cell, or an empty tuple if the text is not Python."""
+    try:
+        return tuple(ast.parse(text).body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+
+
+def _defines(text: str, function: str, line: int) -> bool:
+    """True if a text has a function of this name whose code starts at this line."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = (node for statement in statements_of(text) for node in ast.walk(statement) if isinstance(node, functions))
+    return any(
+        node.name == function and line in (node.lineno, *(each.lineno for each in node.decorator_list))
+        for node in nodes
+    )
+
+
+def _magic_of(frame: FrameType) -> str:
+    """Return the name of IPython's function that runs the nearest magic around a frame."""
+    names = (each.f_code.co_name for each in _outwards(frame) if is_of_interpreter(each))
+    return next((name for name in names if name in _MAGICS), "")
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            return
+        yield frame
+        frame = frame.f_back
