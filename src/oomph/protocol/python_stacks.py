@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from oomph.files.cell_names import site_of
 from oomph.files.own_descriptor import OwnDescriptor
 
 _OUT_OF_THE_WAY = 512
@@ -88,7 +89,7 @@ class Frame:
     @property
     def shown(self) -> str:
         """The frame as it is displayed, such as "train.py:42 in step"."""
-        return f"{os.path.basename(self.file)}:{self.line} in {self.function}"
+        return f"{site_of(self.file, self.line)} in {self.function}"
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,10 @@ _DETERMINISM = "call tf.config.experimental.enable_op_determinism() at the top"
 _MORE_CHECKPOINTS = "take checkpoints more often, with --checkpoint-every: the first steps after each leave a record"
 _ROOM = "free disk space, or choose another folder with --run-dir"
 _SAME_VALUES = "make every start of the script use the same values; after an edit, use --start-over"
+_SAME_CELLS = (
+    "run the cell as it was; to train everything with the edit, use %oomph fresh in a notebook, and --start-over with"
+    " oomph run"
+)
 GENERAL = (
     f"keep anything that training changes in {_PLAIN} of the model or of a callback, or give the callback get_state()"
     " and set_state(state)"
@@ -185,6 +189,7 @@ TABLE = {
         "to train everything with the edit, use --start-over",
     ),
     "script-edited": ReasonRow("{name} was edited", _SAME_VALUES),
+    "cell-edited": ReasonRow("the code of {cell} changed ({names})", _SAME_CELLS),
     "variable-changed": ReasonRow(
         "environment variable {name} {how}",
         "set {name} in every start as in the first; after a change, use --start-over",

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-import linecache
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -61,7 +60,7 @@ def cell_of(path: str) -> Cell | None:
         return None
     counts = _counts()
     is_latest = path in counts and counts[path] == max(counts.values())
-    return Cell(_count(path), _id_in_request() if is_latest else None, "".join(linecache.getlines(path)))
+    return Cell(_count(path), _id_in_request() if is_latest else None, text_of(path))
 
 
 def site_at(path: str, line: int) -> str:
@@ -90,12 +89,21 @@ def source_file(frame: FrameType) -> str:
     if path in UNSOURCED:
         text = _text_below_magic(frame)
     elif path in _counts() and not names_cell(path):  # IPYKERNEL_CELL_NAME gives all cells one name
-        text = "".join(linecache.getlines(path))
+        text = text_of(path)
     else:
         return path
+    import linecache  # late: scripts never need it
+
     name = f"<cell {hashlib.sha256(text.encode(errors='backslashreplace')).hexdigest()[:16]}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     return name
+
+
+def text_of(path: str) -> str:
+    """Return the text of a cell or file; empty if unknown."""
+    import linecache  # late: most scripts never need it
+
+    return "".join(linecache.getlines(path))
 
 
 def is_of_interpreter(frame: FrameType) -> bool:
@@ -145,8 +153,8 @@ def executed_before(frame: FrameType | None) -> Executed | None:
     if not levels:
         return Executed(tuple(history), "", (), frames[-1].f_code)
     count = _count(levels[0].f_code.co_filename)
-    text = "".join(linecache.getlines(source_file(levels[0])))
-    return Executed(tuple(history[:count]), text, tuple(each.f_lineno for each in levels), levels[0].f_code)
+    text, lines = text_of(source_file(levels[0])), tuple(each.f_lineno for each in levels)
+    return Executed(tuple(history[:count]), text, lines, levels[0].f_code)
 
 
 class BelowMagic(NamedTuple):

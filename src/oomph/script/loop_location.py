@@ -11,6 +11,7 @@ import ast
 from types import FrameType
 
 from oomph.files.user_code import is_installed
+from oomph.script.cells import is_cell, text_of
 
 _MOST_BYTES = 5_000_000
 _BARE = frozenset(("BaseException",))
@@ -80,10 +81,12 @@ def _outermost(file: str, line: int, first_line: int) -> tuple[int, int] | None:
 
 
 def _tree_of(file: str) -> ast.Module | None:
-    """Return the syntax tree of a user's file, or None if the file is installed or cannot be read."""
+    """Return the syntax tree of a user's file or cell, or None if it is installed or cannot be read."""
     if is_installed(file):
         return None
     try:
+        if is_cell(file):
+            return ast.parse(text_of(file))
         with open(file, "rb") as source:
             return ast.parse(source.read(_MOST_BYTES))
     except (OSError, SyntaxError, ValueError):

@@ -14,7 +14,9 @@ from types import FrameType, TracebackType
 from typing import NamedTuple
 
 from oomph.files.user_code import GENERATED, OURS, is_installed, is_users
+from oomph.script import cells
 
+_CELL = "<cell>"
 _DECORATORS = contextlib.__file__
 _MOST_FRAMES = 200
 _LINES_BEFORE = 3
@@ -27,17 +29,15 @@ class ScriptLine(NamedTuple):
     """A line of the script or, if none is known, of a library that the script uses."""
 
     file: str
+    """The file's name; the same for all cells of a notebook."""
     line: int
     function: str
     source: str
     """The line's text, without surrounding whitespace."""
-    before: str = ""
+    before: str
     """The text of the few lines before it in the same function."""
-
-    @property
-    def site(self) -> str:
-        """The file and line to show in messages: "train.py:42"."""
-        return f"{self.file}:{self.line}"
+    site: str
+    """The file and line to show in messages: "train.py:42"."""
 
     @property
     def place(self) -> str:
@@ -63,8 +63,8 @@ def calling_frames() -> Iterator[FrameType]:
 
 
 def is_of_script(path: str) -> bool:
-    """True if a path is one of the user's files, and not generated code."""
-    return is_users(path) and not path.startswith("<") and GENERATED not in path
+    """True if a path is one of the user's files or cells, and not generated code."""
+    return is_users(path) and (not path.startswith("<") or cells.is_cell(path)) and GENERATED not in path
 
 
 def caller() -> FrameType | None:
@@ -108,11 +108,12 @@ def _line_of(spots: Iterable[Spot]) -> ScriptLine | None:
 def _told(frame: FrameType, line: int) -> ScriptLine:
     import linecache  # late: most scripts never need it
 
-    code = frame.f_code
+    code, path = frame.f_code, cells.source_file(frame)
+    file = _CELL if cells.is_cell(code.co_filename) else os.path.basename(path)
     numbers = range(max(code.co_firstlineno, line - _LINES_BEFORE, 1), line + 1)
-    text = [linecache.getline(code.co_filename, number, frame.f_globals) for number in numbers]
-    function = str(getattr(code, "co_qualname", code.co_name))
-    return ScriptLine(os.path.basename(code.co_filename), line, function, text[-1].strip(), "".join(text[:-1]))
+    text = [linecache.getline(path, number, frame.f_globals) for number in numbers]
+    site, source = cells.site_in(frame, line), text[-1].strip()
+    return ScriptLine(file, line, cells.function_in(code), source, "".join(text[:-1]), site)
 
 
 def _outwards(frame: FrameType | None) -> Iterator[Spot]:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from oomph.files.user_code import is_users
+from oomph.script.cells import is_cell, starting_folder
 
 _MOST_FILES = 500
 
@@ -25,7 +26,7 @@ def script_files() -> dict[str, str]:
     informative.
     """
     found: dict[str, str] = {}
-    folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
+    folder = _folder()
     for path in own_files()[:_MOST_FILES]:
         content = _hash_of(path)
         if content is not None:
@@ -57,7 +58,7 @@ def code_in(files: Mapping[str, str]) -> dict[str, str]:
     Args:
         files: names and hashes, as returned by `script_files`.
     """
-    folder = os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
+    folder = _folder()
     found = {name: _code_hash(os.path.join(folder, name), content) for name, content in files.items()}
     return {name: code for name, code in found.items() if code}
 
@@ -73,6 +74,11 @@ def _code_hash(path: str, content: str) -> str:
     return hashlib.sha256(tree.encode(errors="backslashreplace")).hexdigest()[:16]
 
 
+def _folder() -> str:
+    """Return the folder of the script or, since `%run` gives `__main__` a file, the one that IPython started in."""
+    return starting_folder() or os.path.dirname(_file_of(sys.modules.get("__main__")) or os.path.abspath("."))
+
+
 def _file_of(module: ModuleType | None) -> str | None:
     path = getattr(module, "__file__", None)
     return os.path.abspath(path) if isinstance(path, str) and path.endswith(".py") else None
@@ -86,8 +92,8 @@ def _own_file(given: str) -> str | None:
 
 
 def is_own_code(path: str) -> bool:
-    """True if a path belongs to one of the user's Python files."""
-    return _own_file(path) is not None
+    """True if a path belongs to one of the user's Python files or cells."""
+    return _own_file(path) is not None or is_cell(path)
 
 
 def _hash_of(path: str) -> str | None:

@@ -196,6 +196,11 @@ REASONS = [
     (because("value-changed", name="epochs", was="2", now="5"), "epochs: 2 → 5", "--start-over"),
     (because("script-edited", name="train.py"), "train.py was edited", "--start-over"),
     (
+        because("cell-edited", cell="cell [2]", names="x, model.compile()"),
+        "the code of cell [2] changed (x, model.compile())",
+        "%oomph fresh",
+    ),
+    (
         because("variable-changed", name="EPOCHS", how="is no longer set"),
         "environment variable EPOCHS is no longer set",
         "set EPOCHS in every start",

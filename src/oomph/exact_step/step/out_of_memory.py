@@ -16,6 +16,7 @@ from oomph.keras_bridge.code import is_users
 from oomph.keras_bridge.runtime.allocator import DeviceMemory
 from oomph.keras_bridge.runtime.errors import DeviceOutOfMemory, as_out_of_memory, handled
 from oomph.protocol.micro_batch_sizes import MicroBatchSearch, Regrowth
+from oomph.script.cells import is_cell, site_in
 from oomph.script.kept_micro_batches import Start
 
 END_OF_DATA = (StopIteration, tf.errors.OutOfRangeError)
@@ -75,12 +76,17 @@ def _let_go_of_frames(error: BaseException) -> None:
     Python/frame.c).
     """
     frames = traceback.walk_tb(error.__traceback__)
-    own = [f"{frame.f_code.co_filename}, line {line}" for frame, line in frames if _is_of_the_script(frame)]
+    own = [_line_in_words(frame, line) for frame, line in frames if _is_of_the_script(frame)]
     if own and hasattr(error, "add_note"):  # Python 3.11
         error.add_note(f"It was raised at {own[-1]}.")
     error.__traceback__ = None
     if error.__context__ is not None:
         _let_go_of_frames(error.__context__)
+
+
+def _line_in_words(frame: FrameType, line: int) -> str:
+    path = frame.f_code.co_filename
+    return site_in(frame, line) if is_cell(path) else f"{path}, line {line}"
 
 
 def _is_of_the_script(frame: FrameType) -> bool:

@@ -12,6 +12,7 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines.datasets import chain, functions_of, kind_of, static
 from oomph.preflight.facts.data import Stage
 from oomph.preflight.live.frozen_random import drawn_in
+from oomph.script.cells import site_at
 from oomph.script.script_line import is_of_script
 
 _PYTHON = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
@@ -101,7 +102,7 @@ def _written(dataset: Any) -> tuple[str, str]:
     for python in _python_functions(dataset):
         code = getattr(python, "__code__", None)
         if code is not None and is_of_script(code.co_filename):
-            return str(code.co_name), f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"
+            return str(code.co_name), site_at(code.co_filename, code.co_firstlineno)
     return "", ""
 
 

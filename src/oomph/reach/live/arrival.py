@@ -23,6 +23,7 @@ from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.reach.channel import Channel, wait_for_the_end
 from oomph.reach.other_fits import in_words, other_fits
 from oomph.reach.request import FIT, LOOP
+from oomph.script.cells import source_file
 from oomph.script.script_line import ScriptLine, calling, calling_frames
 
 _MARK = "_oomph_examines"
@@ -121,7 +122,7 @@ class Arrivals:
 
     def _others(self, site: str, frame: FrameType) -> str:
         """Describe, in one sentence, the other fits in the file of the training call."""
-        path, source = frame.f_code.co_filename, linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+        path, source = frame.f_code.co_filename, linecache.getlines(source_file(frame), frame.f_globals)
         ran = {line for file, line in self._ran if file == path}
         return in_words(site, other_fits("".join(source), frame.f_lineno, ran))
 

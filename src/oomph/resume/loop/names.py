@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import collections
 import dis
-import linecache
 import time
 from types import FrameType, FunctionType, SimpleNamespace
 from typing import Any
@@ -21,6 +20,7 @@ from oomph.keras_bridge.code import is_users
 from oomph.objects.picture import Picture
 from oomph.objects.table import kind_of
 from oomph.objects.values import is_value
+from oomph.script.cells import source_file, text_of
 
 _SECONDS = 0.1
 _CLOCKS = {clock: clock() for clock in (time.time, time.monotonic, time.perf_counter)}
@@ -42,7 +42,7 @@ class CarriedNames:
 
     def __init__(self, frame: FrameType | None, known: set[int]) -> None:
         self._frame, self._known = frame, known
-        rebound, read = (set[str](), set[str]()) if frame is None else _names(frame.f_code.co_filename, frame.f_lineno)
+        rebound, read = (set[str](), set[str]()) if frame is None else _names(source_file(frame), frame.f_lineno)
         held = self._held()
         for name in read & held.keys():
             rebound |= _globals_assigned_by(held[name])
@@ -94,7 +94,7 @@ def _is_of_a_clock(value: Any) -> bool:
 def _names(path: str, line: int) -> tuple[set[str], set[str]]:
     """Return the names that the innermost `for` loop starting at a line carries, and all names that its body reads."""
     try:
-        tree = ast.parse("".join(linecache.getlines(path)))
+        tree = ast.parse(text_of(path))
     except (SyntaxError, ValueError, RecursionError):
         return set(), set()
     loops = [node for node in ast.walk(tree) if isinstance(node, ast.For) and _is_headed(node, line)]

@@ -2,7 +2,8 @@
 
 A line number alone is not enough: the script may be edited between two attempts, and may reach the same line in many
 ways. A place is the chain of calls from the script's first line down to Keras, each with its file, function and
-statement. The current values of loop variables and function arguments along the chain are recorded with it.
+statement. The current values of loop variables and function arguments along the chain are recorded with it. In a
+notebook the chain starts at the cell, and the cell's file name, which differs after every edit, is not part of it.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from oomph.files.user_code import PACKAGE
+from oomph.files.user_code import PACKAGE, is_users
 from oomph.keras_bridge import fingerprints
 from oomph.redaction.redaction import digest_of_secret, redacted_words
+from oomph.script import cells
 
 _LIBRARIES = ("keras", "tensorflow")
 _MACHINERY = ("<frozen", "runpy.py")
+_CELL = "<cell>"
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _MOST_FRAMES = 30
 _MOST_BYTES = 4 << 20
@@ -55,6 +58,8 @@ class Place:
     """The same digest computed without constants, so that editing a constant does not change it."""
     turn: dict[str, Any] = field(default_factory=dict, compare=False)
     """The loop variables and function arguments along the chain, as text, by name."""
+    cell: str | None = field(default=None, compare=False)
+    """The id of the notebook cell that makes the call, or "" if unknown; None in a script."""
 
 
 def place_of_call() -> Place:
@@ -62,16 +67,21 @@ def place_of_call() -> Place:
     frames = list(frames_of_the_script())
     if not frames:
         return Place("?", "?")
+    in_notebook = any(cells.is_cell(frame.f_code.co_filename) for frame in frames)
+    while in_notebook and not is_users(frames[-1].f_code.co_filename):
+        frames.pop()  # of threads and event loops, between IPython and the user's own code
     key, outline = (_digest(frames, with_constants) for with_constants in (True, False))
     turn: dict[str, Any] = {}
     for frame in reversed(frames):
         turn |= {name: seen for name in _names_of_the_turn(frame) if (seen := plain(frame.f_locals.get(name), name))}
-    return Place(call_site(), key, outline, turn)
+    cell = (cells.running_id(frames[-1]) or "") if in_notebook else None
+    return Place(call_site(), key, outline, turn, cell)
 
 
 def _digest(frames: list[FrameType], with_constants: bool) -> str:
     chain = [
-        (_file_name(f), _function_name(f), _statement(f.f_code.co_filename, f.f_lineno, with_constants)) for f in frames
+        (_file_name(f), cells.function_in(f.f_code), _statement(cells.source_file(f), f.f_lineno, with_constants))
+        for f in frames
     ]
     return hashlib.blake2b(repr(chain).encode(), digest_size=8).hexdigest()
 
@@ -79,7 +89,7 @@ def _digest(frames: list[FrameType], with_constants: bool) -> str:
 def call_site() -> str:
     """Return the file and line where the script's own code is currently calling Keras."""
     frame = next(frames_of_the_script(), None)
-    return "?" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return "?" if frame is None else cells.site_in(frame, frame.f_lineno)
 
 
 def plain(value: Any, name: str = "") -> str:
@@ -118,10 +128,10 @@ def without_clock(text: str) -> str:
 
 
 def frames_of_the_script() -> Iterator[FrameType]:
-    """Yield the calling frames outside Keras, TensorFlow and oomph, innermost first."""
+    """Yield the calling frames outside Keras, TensorFlow and oomph, innermost first, up to those of IPython."""
     frame: FrameType | None = sys._getframe(1)
     count, libraries = 0, _library_folders()
-    while frame is not None and count < _MOST_FRAMES:
+    while frame is not None and count < _MOST_FRAMES and not cells.is_of_interpreter(frame):
         path = frame.f_code.co_filename
         if not path.startswith(libraries) and not any(part in path for part in _MACHINERY):
             yield frame
@@ -138,14 +148,12 @@ def _library_folders() -> tuple[str, ...]:
 def _file_name(frame: FrameType) -> str:
     """Return a frame's file, relative to the script's folder or to the folder that packages are installed in."""
     path = frame.f_code.co_filename
+    if cells.is_cell(path):
+        return _CELL
     for folder in (*sys.path[:1], *(entry for entry in sys.path if "-packages" in entry)):
         if folder and path.startswith(folder + os.sep):
             return os.path.relpath(path, folder)
     return os.path.basename(path)
-
-
-def _function_name(frame: FrameType) -> str:
-    return str(getattr(frame.f_code, "co_qualname", frame.f_code.co_name))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -169,7 +177,8 @@ def _names_of_the_turn(frame: FrameType) -> list[str]:
     """Return the names of the function's arguments and of the loop variables around its current line."""
     code = frame.f_code
     arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return list(dict.fromkeys((*arguments, *_loop_variables(code.co_filename, frame.f_lineno, code.co_firstlineno))))
+    loops = _loop_variables(cells.source_file(frame), frame.f_lineno, code.co_firstlineno)
+    return list(dict.fromkeys((*arguments, *loops)))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -184,7 +193,7 @@ def _loop_variables(path: str, line: int, since: int) -> tuple[str, ...]:
 def tree_of(path: str) -> ast.Module | None:
     """Return a file's syntax tree, or None if the file cannot be parsed."""
     try:
-        return ast.parse("".join(linecache.getlines(path)))
+        return ast.parse(cells.text_of(path))
     except (SyntaxError, ValueError, RecursionError):
         return None
 

@@ -18,6 +18,7 @@ import tensorflow as tf
 import oomph
 from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.store import Record
+from oomph.files.cell_names import shown_cell
 from oomph.keras_bridge.models import innermost, learning_rate_of, script_chose_xla
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.objects.instances import dict_of
@@ -26,20 +27,24 @@ from oomph.protocol.reasons import Reason, because
 from oomph.redaction.redaction import digest_of_secret, redacted_words
 from oomph.resume.training.call_place import plain
 from oomph.script import environment_read
+from oomph.script.cell_code import Origin, built_on
+from oomph.script.cells import arguments_of_script, executed_before
 from oomph.script.sources import code_in, script_files
 
 Facts = dict[str, dict[str, Any]]
 SCRIPT, ENVIRONMENT, STRUCTURE, DATA = "script", "environment", "structure", "data"
 CONFIGURATION, CALLBACKS, TURN, CODE, SETTINGS = "configuration", "callbacks", "turn", "code", "settings"
-_SURROUNDINGS = "surroundings"
+_SURROUNDINGS, _CELLS = "surroundings", "cells"
 _ALL = (SCRIPT, ENVIRONMENT, STRUCTURE, CONFIGURATION, CALLBACKS, SETTINGS, DATA, _SURROUNDINGS)
 _BATCHES = "batches in an epoch"
 _VARIABLE = "environment variable"
 _ARGUMENTS_OF_SCRIPT = "arguments of the script"
+_IN_CELLS = "in cells: "
 _WEIGHTS = "weights of"
 _NUMBERED = ("name", "shared_object_id")
 _MOST_CHANGES = 6
 _LONGEST_VALUE = 60
+_MOST_NAMES = 3
 _LARGEST_SETTING = 1 << 31
 """Integers of this size or larger are treated as clock values, not settings."""
 _ARGUMENTS = ("epochs", "initial_epoch", "validation_split", "validation_freq", "validation_steps")
@@ -92,7 +97,9 @@ def changes(before: Facts, now: Facts, *groups: str) -> list[Reason]:
         old, new = before.get(group, {}), now.get(group, {})
         both = group != STRUCTURE  # an added or removed layer is a change; its weights are unknown until built
         names = [name for name in {**old, **new} if (name in old and name in new) or not (both or _WEIGHTS in name)]
-        found += [_change(name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
+        names = [name for name in names if old.get(name) != new.get(name)]
+        found += _changed_cells([name for name in names if name.startswith(_IN_CELLS)], now.get(_CELLS, {}))
+        found += [_change(name, old.get(name), new.get(name)) for name in names if not name.startswith(_IN_CELLS)]
     return found
 
 
@@ -106,6 +113,22 @@ def listed(found: Sequence[Reason]) -> str:
     """List the first few changes in one sentence, and state how many more there are."""
     more = len(found) - _MOST_CHANGES
     return "; ".join(map(str, found[:_MOST_CHANGES])) + (f"; and {more} more" if more > 0 else "")
+
+
+def _changed_cells(names: Sequence[str], counts: Mapping[str, Any]) -> list[Reason]:
+    """Return one reason for each cell whose code has changed."""
+    by_cell: dict[int, list[str]] = {}
+    for name in names:
+        by_cell.setdefault(int(counts.get(name, 0)), []).append(name.removeprefix(_IN_CELLS))
+    return [
+        because("cell-edited", cell=shown_cell(count), names=_listed_names(changed))
+        for count, changed in sorted(by_cell.items())
+    ]
+
+
+def _listed_names(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _change(name: str, old: Any, new: Any) -> Reason:
@@ -127,12 +150,24 @@ def _script() -> Facts:
 
     Only the code in the files counts, since comments and formatting do not affect training.
     """
-    files = script_files()
+    files, in_cells = script_files(), _code_in_cells()
+    cells = {name: origin.digest for name, origin in in_cells.items()}
     return {
-        SCRIPT: {**files, _ARGUMENTS_OF_SCRIPT: " ".join(redacted_words(sys.argv[1:]))},
+        SCRIPT: {**files, **cells, _ARGUMENTS_OF_SCRIPT: " ".join(redacted_words(arguments_of_script()))},
         ENVIRONMENT: _variables(environment_read.of_training()),
-        CODE: dict(code_in(files)),
+        CODE: {**code_in(files), **cells},
+        **({_CELLS: {name: origin.cell for name, origin in in_cells.items()}} if in_cells else {}),
     }
+
+
+def _code_in_cells() -> dict[str, Origin]:
+    """Return the code in a notebook's cells that the current call builds on."""
+    executed = executed_before(sys._getframe(1))
+    try:
+        found = {} if executed is None else built_on(executed)
+    except Exception:
+        found = {}  # an edit goes unnoticed, which is better than a fit without checkpoints
+    return {f"{_IN_CELLS}{name}": origin for name, origin in found.items()}
 
 
 def _structure(model: Any) -> dict[str, Any]:

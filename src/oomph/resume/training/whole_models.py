@@ -19,6 +19,7 @@ import keras
 
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.resume.training.call_place import frames_of_the_script, tree_of
+from oomph.script.cells import MODULE, function_in, site_in, source_file
 from oomph.script.quiet import without_warnings
 from oomph.terminal.wrapping import shortened
 
@@ -113,25 +114,25 @@ def _name_of(call: ast.Call) -> str:
 
 
 def _site(frame: FrameType, node: ast.AST) -> str:
-    return f"{os.path.basename(frame.f_code.co_filename)}:{getattr(node, 'lineno', 0)}"
+    return site_in(frame, getattr(node, "lineno", 0))
 
 
 def _names_a_scope(frame: FrameType) -> bool:
-    tree = tree_of(frame.f_code.co_filename)
+    tree = tree_of(source_file(frame))
     names = (getattr(node, "attr", getattr(node, "id", "")) for node in ast.walk(tree or ast.Module([], [])))
     return any(name in _SCOPES for name in names)
 
 
 def _calls_after(frame: FrameType) -> Iterator[ast.Call]:
     """Yield the calls after a frame's current line, in its function or file."""
-    tree = tree_of(frame.f_code.co_filename)
+    tree = tree_of(source_file(frame))
     if tree is None:
         return
     yield from _calls(_body(tree, frame), frame.f_lineno)
 
 
 def _body(tree: ast.Module, frame: FrameType) -> Sequence[ast.AST]:
-    if frame.f_code.co_name == "<module>":
+    if function_in(frame.f_code) == MODULE:
         return tree.body
     first = frame.f_code.co_firstlineno
     for node in ast.walk(tree):
