@@ -27,6 +27,8 @@ class Meta:
     """The key of the fit or loop: where the script calls it, and how many calls were made there before."""
     outline: str | None = None
     """A digest of the code that calls the fit or loop, ignoring constants."""
+    cell: str | None = None
+    """The id of the notebook cell that calls the fit or loop, or "" if unknown; None in a script."""
     fingerprint: str | None = None
     """A digest of the structure of the model and its optimizer."""
     made_by: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -340,6 +342,7 @@ _CHECKS: dict[str, Check] = {
     "site": _is_text,
     "key": _is_text,
     "outline": _is_text,
+    "cell": _is_text,
     "fingerprint": _is_text,
     "guard": _is_text,
     "finished": lambda value: type(value) is bool,

@@ -160,6 +160,7 @@ class FitCheckpoints(StepCheckpoints):
             site=fit.identity.site,
             key=fit.identity.key,
             outline=fit.identity.outline,
+            cell=fit.identity.cell,
             fingerprint=fit.identity.fingerprint,
             guard=fit.promise.kind,
             optimizers=models.weights_of_each(fit.model),

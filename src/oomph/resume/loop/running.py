@@ -164,6 +164,7 @@ class RunningLoop:
             site=self.identity.site,
             key=self.identity.key,
             outline=self.identity.outline,
+            cell=self.identity.cell,
             fingerprint=self.identity.fingerprint,
             guard="loop",
             random=training_state.random_state(),

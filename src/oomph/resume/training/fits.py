@@ -7,7 +7,6 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +37,7 @@ from oomph.monitor.live.meter import Meter
 from oomph.protocol.progress import Phase, Progress, read_progress
 from oomph.resume.training.call_place import Place, place_of_call
 from oomph.resume.training.identity import FitIdentity, fingerprint
+from oomph.resume.training.known_fits import WasEdited, state_of
 from oomph.script import environment_read
 from oomph.script.background import Background
 from oomph.script.kept_micro_batches import MicroBatches, Start
@@ -78,8 +78,8 @@ class Fits:
         self._store: CheckpointStore | None = None
         self._records: list[Record] = []
         """The states that earlier attempts saved, newest first; the end states of fits come last."""
-        self._numbers: set[int] = set()
-        """The numbers of this process's fits."""
+        self._begun: dict[int, str] = {}
+        """The fingerprints of this process's fits, by their numbers."""
         self._visits: Counter[str] = Counter()
         """The number of calls to `fit` so far from each place in the script."""
         self.took_another_path = False
@@ -144,7 +144,7 @@ class Fits:
         self._note_read()
         ordinal = self._ordinal
         self._ordinal += 1
-        return FitIdentity(ordinal, place.site, fingerprint, place.key, occurrence, place.outline)
+        return FitIdentity(ordinal, place.site, fingerprint, place.key, occurrence, place.outline, place.cell)
 
     def _note_read(self) -> None:
         """Record the environment variables that training depends on and that are set, for the resume command."""
@@ -153,37 +153,27 @@ class Fits:
             self._read = read
             self.note(VariablesRead(variables=read))
 
-    def known_state(self, identity: FitIdentity, was_edited: Callable[[Record], bool]) -> Record | None:
-        """Return the latest state that an earlier attempt saved for this fit, preferably its end state.
-
-        States saved by the current version of the script take precedence over states saved before an edit.
-
-        Args:
-            was_edited: tells whether the script was edited after a state was saved, possibly at the call itself.
-        """
+    def known_state(self, identity: FitIdentity, was_edited: WasEdited) -> Record | None:
+        """Return the latest state that an earlier attempt saved for this fit, preferably its end state."""
         self.store()
         since = self.session.handover.guarding.ignore_before
         records = [r for r in self._records if since is None or (r.meta.taken_at or 0.0) >= since]
-        mine = [r for r in records if r.meta.key == identity.key]
-        if not mine:
-            same = [r for r in records if r.meta.outline == identity.outline and r.position.fit == identity.ordinal]
-            mine = [r for r in same if was_edited(r)]
-        return min(mine, key=lambda record: (was_edited(record), not record.finished), default=None)
+        return state_of(identity, records, self._begun, was_edited)
 
     def interrupted_sites(self) -> list[str]:
         """Return the file and line of each fit that earlier attempts left unfinished."""
-        left = [r for r in self._records if not r.finished and r.position.fit not in self._numbers]
+        left = [r for r in self._records if not r.finished and r.position.fit not in self._begun]
         return sorted({record.meta.site or "?" for record in left})
 
     def number(self, identity: FitIdentity, known: Record | None) -> FitIdentity:
         """Return the fit's identity with its number in the run: that of the state it resumes from, or an unused one."""
         self.store()  # saved states keep their numbers, even if no fit resumes from them
-        taken = self._numbers | {record.position.fit for record in self._records}
+        taken = self._begun.keys() | {record.position.fit for record in self._records}
         if known is not None:
             number = known.position.fit
         else:
             number = identity.ordinal if identity.ordinal not in taken else max(taken) + 1
-        self._numbers.add(number)
+        self._begun[number] = identity.fingerprint
         return replace(identity, ordinal=number)
 
     def release(self) -> None:

@@ -52,6 +52,8 @@ class FitIdentity:
     """The number of earlier fits in this process with the same chain of calls."""
     outline: str = ""
     """The same digest computed without constants, since an edit may have changed those."""
+    cell: str | None = None
+    """The id of the notebook cell that makes the call, or "" if unknown; None in a script."""
 
     @property
     def key(self) -> str:
