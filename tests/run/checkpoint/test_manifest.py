@@ -10,6 +10,7 @@ POSITION = {"fit": 0, "epoch": 3, "step": 2, "steps": 47}
 META = {
     "key": "a-0",
     "outline": "train.py fit",
+    "cell": "1f2e3d4c",
     "callbacks": [{"class": "EarlyStopping", "state": {"best": float("inf"), "wait": 0, "kept": None}}],
     "history": {"epoch": [0, 1], "history": [{"list": ["loss", {"list": [1.0, 0.5]}]}]},
     "optimizers": [[0, 1], []],

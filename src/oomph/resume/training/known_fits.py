@@ -49,7 +49,7 @@ def _in_cell(identity: FitIdentity, records: Sequence[Record], begun: Mapping[in
 
 
 def _at_place(identity: FitIdentity, free: Sequence[Record]) -> list[Record]:
-    """Return the states of the same call or, if several cells have the same statement, of the first call of this cell."""
+    """Return the states of the same call or, if other cells have the same statement, of this cell's first call."""
     same = [r for r in free if _place(r) == identity.place]
     exact = [r for r in same if r.meta.key == identity.key]
     if exact or not identity.cell:

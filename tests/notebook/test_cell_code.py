@@ -1,0 +1,142 @@
+"""The code in executed cells that a fit builds on: edits of it show, and nothing else does."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.script.cell_code import THE_CALL, built_on
+from oomph.script.cells import Executed
+
+IMPORTS = "import numpy as np\nimport keras"
+DATA = "x = np.ones((8, 4))\ny = np.zeros((8, 2))"
+MODEL = "model = keras.Sequential([keras.layers.Dense(2)])"
+COMPILE = "model.compile('sgd', 'mse')"
+FIT = "history = model.fit(x, y, epochs=5)"
+NOTEBOOK = (IMPORTS, DATA, MODEL, COMPILE, FIT)
+_NONE = compile("", "<cell>", "exec")
+
+
+def origins(*cells: str, line: int = 1):
+    """Return the code behind the line of the last of these cells, by name."""
+    return built_on(Executed(("", *cells[:-1]), cells[-1], (line,), _NONE))
+
+
+def changed(before, after) -> set[str]:
+    """Return the names whose code differs in a later kernel; code that only one of them ran does not count."""
+    return {name for name in before.keys() & after.keys() if before[name].digest != after[name].digest}
+
+
+def edited(*cells: str, line: int = 1) -> set[str]:
+    return changed(origins(*NOTEBOOK), origins(*cells, line=line))
+
+
+def test_fit_builds_on_the_code_that_made_its_model_and_data():
+    found = origins(*NOTEBOOK)
+    assert {name: origin.cell for name, origin in found.items()} == {
+        "np": 1, "keras": 1, "x": 2, "y": 2, "model": 3, "model.compile()": 4, THE_CALL: 5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cells", "names"),
+    [
+        ((IMPORTS, DATA.replace("8", "9"), MODEL, COMPILE, FIT), {"x", "y"}),
+        ((IMPORTS, DATA, MODEL.replace("2", "3"), COMPILE, FIT), {"model"}),
+        ((IMPORTS, DATA, MODEL, COMPILE.replace("sgd", "adam"), FIT), {"model.compile()"}),
+        ((IMPORTS, DATA, MODEL, COMPILE, FIT.replace("5", "7")), {THE_CALL}),
+        (("import numpy as np\nimport tf_keras as keras", DATA, MODEL, COMPILE, FIT), {"keras"}),
+    ],
+)
+def test_edit_is_found_under_the_name_that_it_concerns(cells, names):
+    assert edited(*cells) == names
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pytest.param((IMPORTS, DATA + "  # ones", MODEL, "model.compile(\n  'sgd',\n  'mse'\n)", FIT), id="layout"),
+        pytest.param((IMPORTS, DATA, DATA, MODEL, COMPILE, COMPILE, FIT), id="cells run twice"),
+        pytest.param((DATA, IMPORTS, DATA, MODEL, COMPILE, FIT), id="in another order"),
+        pytest.param((IMPORTS, MODEL, COMPILE, DATA, FIT), id="re-ordered"),
+        pytest.param((IMPORTS, DATA + "\n" + MODEL, COMPILE, FIT), id="cells merged"),
+        pytest.param((IMPORTS, *DATA.split("\n"), MODEL, COMPILE, FIT), id="cells split"),
+        pytest.param(
+            (IMPORTS, "import os", DATA, "print(x.shape)", MODEL, "model.summary()", COMPILE, "z = x + 1", FIT),
+            id="unrelated cells",
+        ),
+        pytest.param((IMPORTS.replace("keras", "keras, os"), DATA, MODEL, COMPILE, FIT), id="another import"),
+        pytest.param((IMPORTS, DATA, MODEL, "model.compile('adam')", COMPILE, FIT), id="corrected and run again"),
+        pytest.param((IMPORTS, "x = 3", DATA, MODEL, COMPILE, FIT), id="assigned anew"),
+        pytest.param((IMPORTS, DATA, MODEL, COMPILE, "model.fit(x, y)", FIT), id="an earlier fit"),
+        pytest.param(
+            (
+                IMPORTS,
+                DATA,
+                MODEL,
+                COMPILE,
+                f"get_ipython().run_cell_magic('time', '', {FIT + chr(10)!r})",
+            ),
+            id="%%time on an earlier cell",
+        ),
+    ],
+)
+def test_what_does_not_change_the_training_is_not_an_edit(cells):
+    assert edited(*cells, *([FIT] if "run_cell_magic" in cells[-1] else [])) == set()
+
+
+def test_time_magic_on_the_cell_of_the_call_is_not_an_edit():
+    timed = f"get_ipython().run_cell_magic('time', '', {'a = 1' + chr(10) + FIT + chr(10)!r})"
+    found = built_on(Executed(("", *NOTEBOOK[:-1]), timed, (1, 2), _NONE))
+    assert changed(origins(*NOTEBOOK), found) == set()
+    assert found[THE_CALL] == origins(*NOTEBOOK)[THE_CALL]
+
+
+def test_statements_after_the_call_do_not_count():
+    before = origins(*NOTEBOOK[:-1], FIT + "\nmodel.compile('adam', 'mae')")
+    assert changed(before, origins(*NOTEBOOK)) == set()
+
+
+def test_values_computed_from_their_old_value_remember_what_they_were_computed_from():
+    scaled = (IMPORTS, DATA, "x = x / 255", MODEL, COMPILE, FIT)
+    other = (IMPORTS, DATA.replace("8", "9"), "x = x / 255", MODEL, COMPILE, FIT)
+    assert "x" in changed(origins(*scaled), origins(*other))
+
+
+FUNCTIONS = "def build():\n    return keras.Sequential([layer()])\ndef layer():\n    return keras.layers.Dense(WIDTH)"
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_what_functions_read_counts_wherever_it_is_assigned(late):
+    def cells(width, function=FUNCTIONS):
+        setting = f"WIDTH = {width}"
+        return (IMPORTS, DATA, *((function, setting) if late else (setting, function)), "model = build()", COMPILE, FIT)
+
+    assert changed(origins(*cells(2)), origins(*cells(3))) == {"WIDTH"}
+    assert changed(origins(*cells(2)), origins(*cells(2, FUNCTIONS.replace("Dense", "Embed")))) == {"layer"}
+
+
+def test_local_variables_of_functions_are_not_those_of_cells():
+    cells = "import keras", "def train():\n    z = 1\n    model.fit(z)", "z = {}", "model = 3", "train()"
+    one, other = ([each.format(n) for each in cells] for n in (1, 2))
+    assert changed(origins(*one), origins(*other)) == set()
+
+
+def test_call_from_a_thread_builds_on_what_its_function_reads():
+    scope: dict = {}
+    exec("def train():\n    model.fit(x)", scope)
+    cells = ("", "x = {}", "model = 1", "y = 2")
+    one, other = (
+        built_on(Executed(tuple(each.format(n) for each in cells), "", (), scope["train"].__code__)) for n in (1, 2)
+    )
+    assert set(one) == {"x", "model"}
+    assert changed(one, other) == {"x"}
+
+
+@pytest.mark.parametrize("text", ["this is ( no Python", "return 3", "x = " + "(" * 500 + ")" * 500, "\0"])
+def test_cells_that_are_not_python_are_passed_over(text):
+    assert edited(IMPORTS, text, DATA, MODEL, COMPILE, FIT) == set()
+
+
+def test_long_chains_of_cells_are_followed_to_their_beginning():
+    cells = [f"a{n} = a{n - 1} + 1 if {n} else 0\nb{n} = [a{n}]\nb{n}.append(a{n})" for n in range(300)]
+    assert "a0" in origins(*cells, "fit(a299)")

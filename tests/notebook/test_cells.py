@@ -1,0 +1,181 @@
+"""Cells that run in an IPython shell of the test's process: their names, text, ids, and what counts as the user's."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+import pytest
+from in_process_shell import run, shell_in_process
+
+from oomph.script.cells import (
+    Cell,
+    arguments_of_script,
+    cell_of,
+    executed_before,
+    is_cell,
+    running_id,
+    site_in,
+    source_file,
+    text_of,
+)
+from oomph.script.environment_read import EnvironmentRead
+from oomph.script.loop_location import enclosing_loops
+from oomph.script.script_line import calling, is_of_script, raising
+from oomph.script.sources import script_files
+
+
+@pytest.fixture
+def shell():
+    with shell_in_process() as shell:
+        yield shell
+
+
+@pytest.fixture
+def look(shell):
+    """Return a function that runs cells, and returns what `see` sees in the frame that calls `look` in the last one."""
+
+    def looking(*texts, see, cell_id=None):
+        seen = []
+        shell.user_ns["look"] = lambda: seen.append(see(sys._getframe(1)))
+        for text in texts:
+            run(shell, text, cell_id)
+        assert seen, "the cells have called look()"
+        return seen[-1]
+
+    return looking
+
+
+BELOW_MAGICS = ["look()", "%%time\nlook()", "%time look()", "%%timeit -n1 -r1\nlook()", "%%capture\nlook()"]
+
+
+@pytest.mark.parametrize("text", [*BELOW_MAGICS, "def f():\n    look()\nf()", "async def f():\n    look()\nawait f()"])
+def test_statement_of_a_cell_is_found_in_its_text(look, text):
+    line, own = look(text, see=lambda frame: (frame.f_lineno, text_of(source_file(frame))))
+    assert own.splitlines()[line - 1].strip() == "look()"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("x = 1\nlook()", 2),
+        ("%%time\nx = 1\nlook()", 3),
+        ("x = 1\n%time look()", 2),
+        ("%%capture\nx = 1\nlook()", 3),
+        ("%%capture\n%%time\nx = 1\nlook()", 4),
+        ("def f():\n    look()\nf()", 2),
+        ("%%time\ndef f():\n    look()\nf()", 3),
+    ],
+)
+def test_line_is_counted_from_the_top_of_the_cell(look, text, line):
+    assert look("first = 1", text, see=lambda frame: site_in(frame, frame.f_lineno)) == f"cell [2], line {line}"
+
+
+def test_function_defined_below_a_magic_is_found_in_a_later_cell(look):
+    defines = "%%time\nx = 1\ndef f():\n    look()"
+    assert "look()" in look(defines, "%%time\ny = 2\nf()", see=lambda frame: text_of(source_file(frame)))
+
+
+def test_cell_has_its_count_and_the_id_that_the_front_end_sent(look):
+    text = "x = 1\nlook()"
+    cell, name = look("first = 1", text, see=lambda f: (cell_of(f.f_code.co_filename), running_id(f)), cell_id="1f2e")
+    assert cell == Cell(2, None, text + "\n")
+    assert name == "1f2e"
+    assert cell_of(__file__) is None
+
+
+def test_front_end_without_ids_gives_none(look):
+    assert look("look()", see=running_id) is None
+
+
+def test_name_that_the_environment_gives_to_all_cells_is_a_cells(look, shell, monkeypatch, tmp_path):
+    name = str(tmp_path / "all.py")
+    monkeypatch.setattr(shell.compile, "get_code_name", lambda *_: name)
+    own = look("x = 1\nlook()", see=lambda f: (is_cell(f.f_code.co_filename), site_in(f, 2), source_file(f)))
+    assert own[:2] == (True, "cell [1], line 2")
+    assert own[2] != name, "the text of another cell takes its place there"
+
+
+def test_code_executed_before_a_call_ends_at_the_call(look):
+    before = look("x = 1", "%%time\ny = 2\nlook()\nz = 3", see=executed_before)
+    assert before.cells == ("", "x = 1")
+    assert before.lines == (1, 2)
+    assert before.running.startswith("get_ipython().run_cell_magic('time'")
+
+
+def test_scripts_have_no_cells():
+    assert executed_before(sys._getframe(0)) is None
+    assert source_file(sys._getframe(0)) == __file__
+
+
+# -- the user's own code ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", BELOW_MAGICS)
+def test_cell_is_the_users_own_code(look, text):
+    assert look(text, see=lambda frame: is_of_script(frame.f_code.co_filename))
+
+
+@pytest.mark.parametrize("text", BELOW_MAGICS)
+def test_line_of_a_cell_is_the_same_in_every_kernel(shell, text):
+    seen = []
+    shell.user_ns.update(seen=seen, calling=calling)
+    for _ in range(2):
+        run(shell, text.replace("look()", "seen.append(calling())"))
+    first, second = seen
+    assert first.place == second.place == "<cell> <module> seen.append(calling())"
+    assert first.site.startswith("cell [1], line ")
+    assert second.site.startswith("cell [2], line ")
+
+
+def test_line_that_raised_is_named_as_a_cell(shell):
+    result = shell.run_cell("x = 1\n\n1 / 0", store_history=True)
+    assert raising(result.error_in_exec).site == "cell [1], line 3"
+
+
+def test_loop_of_a_cell_is_found(look):
+    (path, first, last), *_ = look("x = 1\nfor n in range(1):\n    look()", see=enclosing_loops)
+    assert is_cell(path)
+    assert (first, last) == (2, 3)
+
+
+def test_environment_variable_that_a_cell_reads_counts(look, monkeypatch):
+    monkeypatch.setattr(os.environ, "encodekey", os.environ.encodekey)
+    monkeypatch.setenv("OOMPHS_EPOCHS", "3")
+    watched = EnvironmentRead(os.environ)
+    look("import os\nos.environ['OOMPHS_EPOCHS']\nlook()", see=lambda frame: None)
+    assert "OOMPHS_EPOCHS" in watched.values()
+
+
+def test_run_magic_does_not_change_the_folder_that_files_are_named_from(look, shell, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(shell, "starting_dir", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "x.py").write_text("")
+    (tmp_path / "own_helper.py").write_text("")
+    with contextlib.ExitStack() as undo:
+        undo.callback(sys.modules.pop, "own_helper", None)
+        before = look("import own_helper\nlook()", see=lambda _: script_files())
+        after = look("%run elsewhere/x.py\nlook()", see=lambda _: script_files())
+    assert before["own_helper.py"] == after["own_helper.py"]
+
+
+# -- arguments --------------------------------------------------------------------------------------------------------
+
+OF_VS_CODE = ["--ip=127.0.0.1", "--stdin=9003", "--Session.key=b'3c'", "--shell=9002", "--f=/tmp/kernel-v35.json"]
+
+
+@pytest.mark.parametrize("words", [["-f", "/run/user/1/kernel-a.json"], OF_VS_CODE, ["--f=/tmp/kernel-v35.json"]])
+def test_arguments_of_a_kernel_are_not_those_of_the_script(shell, monkeypatch, words):
+    monkeypatch.setattr(sys, "argv", ["ipykernel_launcher.py", *words])
+    assert arguments_of_script() == words, "a script may have such arguments as well"
+    monkeypatch.setattr(type(shell), "kernel", object(), raising=False)
+    assert arguments_of_script() == []
+
+
+def test_arguments_that_a_cell_sets_are_the_scripts(shell, monkeypatch):
+    monkeypatch.setattr(type(shell), "kernel", object(), raising=False)
+    monkeypatch.setattr(sys, "argv", ["train.py", "--epochs", "5"])
+    assert arguments_of_script() == ["--epochs", "5"]
