@@ -85,8 +85,9 @@ def test_cell_has_its_count_and_the_id_that_the_front_end_sent(look):
     assert cell_of(__file__) is None
 
 
-def test_front_end_without_ids_gives_none(look):
-    assert look("look()", see=running_id) is None
+@pytest.mark.parametrize("cell_id", [None, "vscode-notebook-cell:/home/ada/a.ipynb#W2sZmlsZQ%3D%3D", ""])
+def test_front_end_without_lasting_ids_gives_none(look, cell_id):
+    assert look("look()", see=running_id, cell_id=cell_id) is None
 
 
 def test_name_that_the_environment_gives_to_all_cells_is_a_cells(look, shell, monkeypatch, tmp_path):

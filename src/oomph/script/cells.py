@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -125,8 +126,9 @@ def function_in(code: CodeType) -> str:
 def running_id(frame: FrameType | None) -> str | None:
     """Return the id of the cell that a frame was called from, or None if the front end has not sent one."""
     for each in _outwards(frame):
-        if is_of_interpreter(each) and isinstance(each.f_locals.get("cell_id"), str):
-            return str(each.f_locals["cell_id"])
+        found = _lasting(each.f_locals.get("cell_id")) if is_of_interpreter(each) else None
+        if found is not None:
+            return found
     return _id_in_request()
 
 
@@ -208,10 +210,14 @@ def _count(path: str) -> int | None:
 def _id_in_request() -> str | None:
     """Return the id of the cell in the request that the kernel is answering. Jupyter's front ends send it."""
     try:
-        found = shell().kernel.get_parent("shell")["metadata"]["cellId"]
+        return _lasting(shell().kernel.get_parent("shell")["metadata"]["cellId"])
     except Exception:
         return None  # not a kernel, an old one, or a front end without ids
-    return found if isinstance(found, str) else None
+
+
+def _lasting(found: Any) -> str | None:
+    """Return an id if it has the form of those in a notebook's file. VS Code's own change when the file is opened."""
+    return found if isinstance(found, str) and re.fullmatch(r"[\w-]{1,64}", found, re.ASCII) else None
 
 
 def _text_below_magic(frame: FrameType) -> str:

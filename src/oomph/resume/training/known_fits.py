@@ -8,9 +8,12 @@ fit in a cell is also known by the cell's id, and it is never given a state that
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from oomph.checkpoint.store import Record
-from oomph.resume.training.identity import FitIdentity
+
+if TYPE_CHECKING:
+    from oomph.resume.training.identity import FitIdentity  # which imports Keras
 
 WasEdited = Callable[[Record], bool]
 """Tells whether the script was edited after a state was saved, possibly at the call itself."""
@@ -41,11 +44,11 @@ def _in_script(identity: FitIdentity, records: Sequence[Record], was_edited: Was
 
 def _in_cell(identity: FitIdentity, records: Sequence[Record], begun: Mapping[int, str]) -> list[Record]:
     free = [r for r in records if r.position.fit not in begun and not _is_behind(r, records, begun)]
-    if identity.cell and any(r.meta.cell == identity.cell for r in records):
-        free = [r for r in free if not r.meta.cell or r.meta.cell == identity.cell]  # ids have survived
+    here = [r for r in free if not r.meta.cell or not identity.cell or r.meta.cell == identity.cell]
     if any(_place(r) == identity.place for r in records):
-        return _at_place(identity, free)
-    return _before_edit(identity, free)
+        has_own = any(r.meta.cell == identity.cell for r in records)
+        return _at_place(identity, here if has_own else free)  # a notebook in an old format has new ids once reopened
+    return _before_edit(identity, here)
 
 
 def _at_place(identity: FitIdentity, free: Sequence[Record]) -> list[Record]:
