@@ -1,0 +1,113 @@
+"""The identity of a call in real kernels: the same in another process, whatever was edited that does not matter."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import pytest
+from jupyter_client.manager import start_new_kernel
+
+import oomph
+
+KERAS = """
+import sys, types
+sys.modules["oomph.keras_bridge.fingerprints"] = types.ModuleType("fingerprints")  # which imports TensorFlow
+from oomph.resume.training.call_place import place_of_call
+
+def fit(*arguments, **options):
+    place = place_of_call()
+    print("PLACE", place.key, place.outline, place.cell, place.site, sep="|")
+
+async def fit_soon():
+    fit()
+"""
+SETUP = "import asyncio, sys\nsys.path[:0] = [{packages!r}, {source!r}]\nimport keras"
+TRAIN = "def train(epochs):\n    keras.fit(epochs=epochs)"
+FIT = "h = keras.fit(1, epochs=5)"
+
+
+class Kernel:
+    """A real kernel with a `keras` whose `fit` shows where it is called."""
+
+    def __init__(self, client, packages):
+        self._client = client
+        self.run(SETUP.format(packages=str(packages), source=os.path.dirname(os.path.dirname(oomph.__file__))))
+
+    def run(self, code, cell_id=None):
+        """Run a cell; return key, outline, cell id and site of the calls in it."""
+        message = self._client.session.msg("execute_request", {"code": code, "silent": False, "store_history": True})
+        message["metadata"] = {} if cell_id is None else {"cellId": cell_id}
+        self._client.shell_channel.send(message)
+        written = ""
+        while True:
+            answer = self._client.get_iopub_msg(timeout=60)
+            if answer["parent_header"].get("msg_id") != message["header"]["msg_id"]:
+                continue
+            kind, content = answer["msg_type"], answer["content"]
+            assert kind != "error", content
+            written += content["text"] if kind == "stream" else ""
+            if kind == "status" and content["execution_state"] == "idle":
+                return [tuple(line.split("|")[1:]) for line in written.splitlines() if line.startswith("PLACE")]
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    (tmp_path / "keras").mkdir()
+    (tmp_path / "keras" / "__init__.py").write_text(KERAS)
+    with contextlib.ExitStack() as ends:
+
+        def start():
+            manager, client = start_new_kernel(startup_timeout=120, cwd=str(tmp_path))
+            ends.callback(manager.shutdown_kernel, now=True)
+            ends.callback(client.stop_channels)
+            return Kernel(client, tmp_path)
+
+        yield start
+
+
+def test_call_is_the_same_in_another_kernel_after_edits_that_do_not_matter(kernel):
+    first, second = kernel(), kernel()
+    ((key, outline, cell, site),) = first.run(FIT, "1f2e3d4c")
+    assert (cell, site) == ("1f2e3d4c", "cell [2], line 1")
+    second.run("an_extra_cell = 1")
+    for edited in (
+        FIT,
+        f"# a comment\n\n{FIT};",
+        "h = keras.fit(  # the same\n    1,\n    epochs=5,\n)",
+        f"%%time\n{FIT}",
+        f"%%time\nx = 1\n{FIT}",
+        f"%time {FIT}",
+        f"%%timeit -n1 -r1\n{FIT}",
+        f"%%capture --no-stdout\n{FIT}",
+        f"!true\n{FIT}",
+        f"await asyncio.sleep(0)\n{FIT}",
+    ):
+        assert [found[:2] for found in second.run(edited)] == [(key, outline)], edited
+    ((_, _, cell, site),) = second.run(f"# moved\n%time {FIT}")
+    assert (cell, site) == ("", "cell [13], line 2")
+    ((other, alike, *_),) = second.run(FIT.replace("5", "7"))
+    assert other != key
+    assert alike == outline
+    ((other, unlike, *_),) = second.run(FIT.replace("keras.fit(1", "keras.fit(2, 3"))
+    assert (other, unlike) != (key, outline)
+
+
+def test_functions_and_coroutines_of_cells_are_part_of_the_call(kernel):
+    first, second = kernel(), kernel()
+    second.run("an_extra_cell = 1")
+
+    def both(*cells):
+        found = [[kernel.run(cell) for cell in cells][-1] for kernel in (first, second)]
+        assert len(found[0]) == 1, found
+        assert found[0][0][:2] == found[1][0][:2]
+        return found[0][0]
+
+    called = both(TRAIN, "train(5)")
+    assert called[3] == "cell [2], line 2", "where the cell with the function ran"
+    assert both(f"%%time\n{TRAIN}", "%%time\ntrain(5)")[0] == called[0]
+    assert both(TRAIN.replace("train", "learn"), "learn(5)")[0] != called[0]
+    awaited = both("async def train():\n    h = keras.fit(1, epochs=5)", "await train()")
+    assert both("await asyncio.gather(train())")[0] != awaited[0]
+    threaded = both("import threading", f"{TRAIN}\nt = threading.Thread(target=train, args=(5,))\nt.start()\nt.join()")
+    assert threaded[3].endswith("], line 2"), "of the cell that has the function"
