@@ -1,0 +1,187 @@
+"""Fits in cells, in kernels that are killed: what happens when the cells are run again, as they were or edited."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import oomph
+from oomph.journal.events import Resumed
+from oomph.journal.journal import facts, read_journal
+from oomph.protocol.reasons import reasons_from
+
+pytest.importorskip("tensorflow")
+
+IMPORTS = "import keras, numpy as np\nkeras.utils.set_random_seed(1)"
+DATA = "x = np.linspace(0, 1, 320).reshape(80, 4)\ny = x[:, :2] * 3"
+MODEL = (
+    "model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8, 'tanh'), keras.layers.Dense(2)])\n"
+    "model.compile(keras.optimizers.Adam(0.01), 'mse', jit_compile=False)"
+)
+FIT = "history = model.fit(x, y, epochs=3, batch_size=8, verbose=0)"
+MORE = "more = model.fit(x, y, epochs=2, batch_size=16, verbose=0)"
+SHOW = "print('WEIGHTS', [float(np.sum(w.astype('float64') * 1e6)).hex() for w in model.get_weights()])"
+CELLS = [(IMPORTS, "aa"), (DATA, "bb"), (MODEL, "cc"), (FIT, "dd"), (SHOW, "ee")]
+DIES_AT = 17
+"""In the second of three epochs of ten steps; the last checkpoint is two steps older."""
+
+
+class Kernels:
+    """Kernels that run one after the other, each in a fork."""
+
+    def __init__(self, folder: Path) -> None:
+        package, here = Path(oomph.__file__).parents[1], Path(__file__).parent
+        environ = {k: v for k, v in os.environ.items() if not k.startswith("OOMPH_")}
+        environ |= {"PYTHONPATH": f"{package}{os.pathsep}{here}", "TF_ENABLE_ONEDNN_OPTS": "0"}
+        environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3", "IPYTHONDIR": str(folder / "ipython")}
+        self._folder, self._count = folder, 0
+        self._process = subprocess.Popen(
+            [sys.executable, here / "forked_kernels.py"],
+            cwd=folder, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def run(self, run_dir: Path | None, cells, attempt=1, die_at=None) -> tuple[int, str]:
+        """Run a kernel; return its exit status and its output."""
+        self._count += 1
+        output = self._folder / f"{self._count}.txt"
+        if run_dir is not None:
+            run_dir.mkdir(exist_ok=True)
+        order = {"run_dir": None if run_dir is None else str(run_dir), "attempt": attempt, "cells": cells}
+        self._process.stdin.write(json.dumps({**order, "die_at": die_at, "output": str(output)}) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline()), output.read_text()
+
+    def end(self) -> None:
+        """End the process that forks the kernels."""
+        self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    found = Kernels(tmp_path_factory.mktemp("kernels"))
+    yield found
+    found.end()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(kernels):
+    """Return the weights of a kernel without oomph that lives."""
+    status, output = kernels.run(None, CELLS)
+    assert status == 0, output
+    return weights(output)
+
+
+@pytest.fixture(scope="module")
+def killed(kernels, tmp_path_factory):
+    """Return a function that copies the run directory of a kernel that was killed in the fit."""
+    run_dir = tmp_path_factory.mktemp("killed") / "run"
+    status, output = kernels.run(run_dir, CELLS, die_at=DIES_AT)
+    assert status == -signal.SIGKILL, output
+    assert "guarding fit at cell [4], line 1 (exact)" in output
+    return lambda folder: Path(shutil.copytree(run_dir, folder / "run", symlinks=True))
+
+
+def weights(output: str) -> str:
+    """Return the weights that a kernel has shown."""
+    (shown,) = [line for line in output.splitlines() if line.startswith("WEIGHTS")]
+    return shown
+
+
+def edited(number: int, old: str, new: str, ids: bool = True) -> list:
+    """Return the cells with one of them edited; a front end without ids sends none."""
+    texts = [(text.replace(old, new) if n == number else text, name) for n, (text, name) in enumerate(CELLS, 1)]
+    return [(text, name if ids else None) for text, name in texts]
+
+
+def meant(run_dir: Path) -> list[str]:
+    """Return what a resumed fit says has changed on purpose."""
+    (resumed,) = facts(read_journal(run_dir), Resumed)
+    return [str(reason) for reason in reasons_from(resumed.meant)]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pytest.param(CELLS, id="unchanged"),
+        pytest.param(edited(4, FIT, f"# longer\n{FIT};  # and a comment"), id="comments"),
+        pytest.param(edited(4, FIT, f"%%time\n{FIT}"), id="%%time"),
+        pytest.param(
+            [CELLS[0], ("import os\nz = 3", "new"), *CELLS[1:3], CELLS[2], ("model.summary()", "s"), *CELLS[3:]],
+            id="other cells",
+        ),
+    ],
+)
+def test_cells_run_again_end_in_the_same_bits(kernels, killed, undisturbed, tmp_path, cells):
+    run_dir = killed(tmp_path)
+    status, output = kernels.run(run_dir, cells, attempt=2)
+    assert status == 0, output
+    assert "resumed fit at cell [" in output
+    assert weights(output) == undisturbed
+    assert meant(run_dir) == []
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_fit_with_more_epochs_goes_on_and_says_so(kernels, killed, tmp_path, ids):
+    run_dir = killed(tmp_path)
+    status, output = kernels.run(run_dir, edited(4, "epochs=3", "epochs=5", ids), attempt=2)
+    assert status == 0, output
+    assert "resumed fit at cell [4], line 1" in output
+    assert meant(run_dir) == ["the code of cell [4] changed (the call)", "epochs: 3 → 5"]
+
+
+@pytest.mark.parametrize(
+    ("number", "old", "new", "named"),
+    [
+        (3, "0.01", "0.001", "the code of cell [3] changed (model.compile())"),
+        (2, "* 3", "* 4", "the code of cell [2] changed (y)"),
+    ],
+)
+def test_edited_model_and_data_are_named(kernels, killed, undisturbed, tmp_path, number, old, new, named):
+    run_dir = killed(tmp_path)
+    status, output = kernels.run(run_dir, edited(number, old, new), attempt=2)
+    assert status == 0, output
+    assert "resumed fit at cell [4], line 1" in output
+    assert named in meant(run_dir)
+    assert weights(output) != undisturbed
+
+
+def test_fit_of_a_new_cell_trains_and_keeps_the_checkpoint(kernels, killed, tmp_path):
+    run_dir = killed(tmp_path)
+    status, output = kernels.run(run_dir, [*CELLS[:3], ("model.fit(x, y, epochs=1, verbose=0)", "new")], attempt=2)
+    assert status == 0, output
+    assert "trains from the beginning: the checkpoints belong to a different fit, at cell [4], line 1" in output
+    assert "resumed fit at cell [4], line 1" in kernels.run(run_dir, CELLS, attempt=3)[1]
+
+
+def test_finished_fit_returns_once_and_trains_when_its_cell_runs_again(kernels, tmp_path):
+    cells = [*CELLS[:4], (MORE, "ff"), CELLS[4]]
+    _, output = kernels.run(None, cells)
+    whole = weights(output)
+    run_dir = tmp_path / "run"
+    status, output = kernels.run(run_dir, cells, die_at=37)
+    assert status == -signal.SIGKILL, output
+    copy = Path(shutil.copytree(run_dir, tmp_path / "copy", symlinks=True))
+
+    _, output = kernels.run(run_dir, cells, attempt=2)
+    assert "fit at cell [4], line 1 was finished by an earlier attempt: result restored" in output
+    assert "resumed fit at cell [5], line 1" in output
+    assert weights(output) == whole
+
+    _, output = kernels.run(copy, [*cells[:4], (FIT, "dd"), CELLS[4]], attempt=2)
+    assert "fit at cell [4], line 1 was finished by an earlier attempt" in output
+    assert "guarding fit at cell [5], line 1 (exact)" in output
+    _, twice = kernels.run(None, [*cells[:4], (FIT, "dd"), CELLS[4]])
+    assert weights(output) == weights(twice)
