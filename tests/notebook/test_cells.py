@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 
 import pytest
 from in_process_shell import run, shell_in_process
 
 from oomph.script.cells import (
     Cell,
-    arguments_of_script,
     cell_of,
     executed_before,
     is_cell,
@@ -23,6 +23,7 @@ from oomph.script.cells import (
 from oomph.script.environment_read import EnvironmentRead
 from oomph.script.loop_location import enclosing_loops
 from oomph.script.script_line import calling, is_of_script, raising
+from oomph.script.shell import arguments
 from oomph.script.sources import script_files
 
 
@@ -135,6 +136,20 @@ def test_line_that_raised_is_named_as_a_cell(shell):
     assert raising(result.error_in_exec).site == "cell [1], line 3"
 
 
+@pytest.mark.parametrize(("module", "site"), [("IPython.core.history", None), ("matplotlib.figure", "figure.py:2")])
+def test_what_ipython_does_by_itself_is_not_done_by_the_script(module, site):
+    installed = "/env/lib/site-packages"
+    inner, outer = {"__name__": module, "seen": [], "calling": calling}, {"__name__": "tornado.ioloop"}
+    saves = f"{installed}/{'/'.join(module.split('.'))}.py"
+    exec(compile("def save():\n    seen.append(calling())", saves, "exec"), inner)
+    exec(compile("def run(save):\n    save()", f"{installed}/tornado/ioloop.py", "exec"), outer)
+    thread = threading.Thread(target=outer["run"], args=(inner["save"],))
+    thread.start()
+    thread.join(60)
+    (line,) = inner["seen"]
+    assert (line and line.site) == site
+
+
 def test_loop_of_a_cell_is_found(look):
     (path, first, last), *_ = look("x = 1\nfor n in range(1):\n    look()", see=enclosing_loops)
     assert is_cell(path)
@@ -168,15 +183,12 @@ def test_run_magic_does_not_change_the_folder_that_files_are_named_from(look, sh
 OF_VS_CODE = ["--ip=127.0.0.1", "--stdin=9003", "--Session.key=b'3c'", "--shell=9002", "--f=/tmp/kernel-v35.json"]
 
 
-@pytest.mark.parametrize("words", [["-f", "/run/user/1/kernel-a.json"], OF_VS_CODE, ["--f=/tmp/kernel-v35.json"]])
+@pytest.mark.parametrize("words", [["-f", "/run/user/1/kernel-a.json"], OF_VS_CODE])
 def test_arguments_of_a_kernel_are_not_those_of_the_script(shell, monkeypatch, words):
     monkeypatch.setattr(sys, "argv", ["ipykernel_launcher.py", *words])
-    assert arguments_of_script() == words, "a script may have such arguments as well"
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "ipykernel_launcher", *words])
+    assert arguments() == words, "a script may have such arguments as well"
     monkeypatch.setattr(type(shell), "kernel", object(), raising=False)
-    assert arguments_of_script() == []
-
-
-def test_arguments_that_a_cell_sets_are_the_scripts(shell, monkeypatch):
-    monkeypatch.setattr(type(shell), "kernel", object(), raising=False)
+    assert arguments() == []
     monkeypatch.setattr(sys, "argv", ["train.py", "--epochs", "5"])
-    assert arguments_of_script() == ["--epochs", "5"]
+    assert arguments() == ["--epochs", "5"], "a cell has set them"

@@ -173,11 +173,17 @@ def test_finished_fit_returns_once_and_trains_when_its_cell_runs_again(kernels, 
     run_dir = tmp_path / "run"
     status, output = kernels.run(run_dir, cells, die_at=37)
     assert status == -signal.SIGKILL, output
-    copy = Path(shutil.copytree(run_dir, tmp_path / "copy", symlinks=True))
+    copy, skips = (Path(shutil.copytree(run_dir, tmp_path / name, symlinks=True)) for name in ("copy", "skips"))
 
     _, output = kernels.run(run_dir, cells, attempt=2)
     assert "fit at cell [4], line 1 was finished by an earlier attempt: result restored" in output
     assert "resumed fit at cell [5], line 1" in output
+    assert weights(output) == whole
+
+    assert "has not run again" not in output
+
+    _, output = kernels.run(skips, [*CELLS[:3], (MORE, "ff"), CELLS[4]], attempt=2)
+    assert "the state of fit at cell [4], line 1 includes training that has not run again in this kernel" in output
     assert weights(output) == whole
 
     _, output = kernels.run(copy, [*cells[:4], (FIT, "dd"), CELLS[4]], attempt=2)

@@ -11,13 +11,13 @@ import ast
 import functools
 import hashlib
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from oomph.files.cell_names import UNSOURCED, count_in, names_cell, site_of
+from oomph.script import shell
 
 MODULE = "<module>"
 _INTERPRETERS = ("IPython", "ipykernel")
@@ -25,8 +25,6 @@ _MOST_FRAMES = 200
 _MAGICS = ("run_cell_magic", "run_line_magic")
 _TEXTS = ("expr", "cell", "stmt")
 """The local variables in which the functions of `%time` and `%timeit` hold the text that they run, the best first."""
-_OF_KERNEL = ("-f", "--f=", "--ip=", "--Session.", "--IPKernelApp.", "--KernelApp.", "--ConnectionFileMixin.")
-"""The beginnings of arguments with which Jupyter starts a kernel."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +37,6 @@ class Cell:
     """Its id in the notebook, or None unless the cell is running and the front end has sent the id."""
     source: str
     """Its text, with magics as calls; empty if unknown."""
-
-
-def shell() -> Any:
-    """Return the IPython shell of this process, or None if there is none."""
-    module = sys.modules.get("IPython.core.getipython")
-    try:
-        return None if module is None else module.get_ipython()
-    except Exception:
-        return None  # several kinds of shells exist
 
 
 def is_cell(path: str) -> bool:
@@ -147,7 +136,7 @@ class Executed(NamedTuple):
 
 def executed_before(frame: FrameType | None) -> Executed | None:
     """Return the code executed before a call from a frame, or None outside notebooks."""
-    history = getattr(getattr(shell(), "history_manager", None), "input_hist_parsed", None)
+    history = getattr(getattr(shell.running(), "history_manager", None), "input_hist_parsed", None)
     frames = [each for each in _outwards(frame) if is_cell(each.f_code.co_filename)]
     if not frames or not isinstance(history, list):
         return None
@@ -177,29 +166,22 @@ def below_magic(statement: ast.stmt) -> BelowMagic | None:
 
 def as_python(text: str) -> str:
     """Return the text of a cell with its magics as calls."""
-    running = shell()
+    running = shell.running()
     try:
         return text if running is None else str(running.transform_cell(text))
     except Exception:
         return text  # a syntax error, which the cell itself raises
 
 
-def arguments_of_script() -> list[str]:
-    """Return the command-line arguments, or an empty list if they are those of a Jupyter kernel."""
-    words = sys.argv[1:]
-    is_kernel = getattr(shell(), "kernel", None) is not None
-    return [] if is_kernel and any(word.startswith(_OF_KERNEL) for word in words) else words
-
-
 def starting_folder() -> str | None:
     """Return the folder in which IPython started, or None outside notebooks."""
-    folder = getattr(shell(), "starting_dir", None)
+    folder = getattr(shell.running(), "starting_dir", None)
     return folder if isinstance(folder, str) else None
 
 
 def _counts() -> dict[str, int]:
     """Map the names of the cells that ran in this process to their latest execution counts."""
-    found = getattr(getattr(shell(), "compile", None), "_filename_map", None)
+    found = getattr(getattr(shell.running(), "compile", None), "_filename_map", None)
     return found if isinstance(found, dict) else {}
 
 
@@ -210,7 +192,7 @@ def _count(path: str) -> int | None:
 def _id_in_request() -> str | None:
     """Return the id of the cell in the request that the kernel is answering. Jupyter's front ends send it."""
     try:
-        return _lasting(shell().kernel.get_parent("shell")["metadata"]["cellId"])
+        return _lasting(shell.running().kernel.get_parent("shell")["metadata"]["cellId"])
     except Exception:
         return None  # not a kernel, an old one, or a front end without ids
 
@@ -233,7 +215,7 @@ def _texts_below_magics(frame: FrameType) -> Iterator[str]:
         found = next((text for text in texts if isinstance(text, str) and text), None)
         if found is not None:
             yield as_python(found)
-    history = getattr(getattr(shell(), "history_manager", None), "input_hist_parsed", None) or ()
+    history = getattr(getattr(shell.running(), "history_manager", None), "input_hist_parsed", None) or ()
     for text in reversed(history):
         below = [below_magic(statement) for statement in statements_of(text)] if any(m in text for m in _MAGICS) else []
         yield from (as_python(each.text) for each in below if each is not None)

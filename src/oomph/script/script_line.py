@@ -95,11 +95,12 @@ def _links(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 def _line_of(spots: Iterable[Spot]) -> ScriptLine | None:
     """Return the innermost line of the user's own code or, if there is none, of an installed package."""
-    installed = None
+    installed, is_outside = None, False
     for frame, line in spots:
         path = frame.f_code.co_filename
+        is_outside = is_outside or cells.is_of_interpreter(frame)  # the kernel itself is no package that a script uses
         if is_installed(path):
-            installed = installed or (frame, line)
+            installed = installed or (None if is_outside else (frame, line))
         elif is_users(path) and not path.startswith("<frozen ") and GENERATED not in path:
             return _told(frame, line)
     return None if installed is None else _told(*installed)

@@ -62,6 +62,7 @@ def settle(fits: Fits, fit: Fit) -> None:
             checkpoint = _newest_credible(fits, fit)
             if checkpoint is not None:
                 fit.resume_from(checkpoint)
+                _tell_skipped(fits, fit)
                 if _was_finished(fits, fit):
                     _tell_again(fits, fit, "its last checkpoint")
         case Verdict.TRAIN:
@@ -78,6 +79,15 @@ def _newest_credible(fits: Fits, fit: Fit) -> Checkpoint | None:
         fits.say(f"not using checkpoint {checkpoint.name}: {trouble}")
         checkpoint = fits.checkpoint_before(checkpoint)
     return checkpoint
+
+
+def _tell_skipped(fits: Fits, fit: Fit) -> None:
+    skipped = fits.sites_of_skipped(fit.identity) if fit.identity.cell is not None else []
+    if skipped:
+        fits.say(
+            f"the state of fit at {fit.identity.site} includes training that has not run again in this kernel: fit at"
+            f" {', '.join(skipped)}"
+        )
 
 
 def _known(fit: Fit, record: Record) -> KnownState:

@@ -165,6 +165,15 @@ class Fits:
         left = [r for r in self._records if not r.finished and r.position.fit not in self._begun]
         return sorted({record.meta.site or "?" for record in left})
 
+    def sites_of_skipped(self, identity: FitIdentity) -> list[str]:
+        """Return the file and line of each fit whose training a resumed fit's state may include, though it has not run.
+
+        The cells of a notebook need not all run again; those of earlier attempts may have run several times.
+        """
+        skipped = (r for r in self._records if r.finished and r.position.fit not in self._begun)
+        alike = (r for r in skipped if r.position.fit < identity.ordinal and r.meta.fingerprint == identity.fingerprint)
+        return sorted({record.meta.site or "?" for record in alike})
+
     def number(self, identity: FitIdentity, known: Record | None) -> FitIdentity:
         """Return the fit's identity with its number in the run: that of the state it resumes from, or an unused one."""
         self.store()  # saved states keep their numbers, even if no fit resumes from them

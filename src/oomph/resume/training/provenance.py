@@ -26,9 +26,9 @@ from oomph.objects.kind import is_figure
 from oomph.protocol.reasons import Reason, because
 from oomph.redaction.redaction import digest_of_secret, redacted_words
 from oomph.resume.training.call_place import plain
-from oomph.script import environment_read
+from oomph.script import environment_read, shell
 from oomph.script.cell_code import Origin, built_on
-from oomph.script.cells import arguments_of_script, executed_before
+from oomph.script.cells import executed_before
 from oomph.script.sources import code_in, script_files
 
 Facts = dict[str, dict[str, Any]]
@@ -153,7 +153,7 @@ def _script() -> Facts:
     files, in_cells = script_files(), _code_in_cells()
     cells = {name: origin.digest for name, origin in in_cells.items()}
     return {
-        SCRIPT: {**files, **cells, _ARGUMENTS_OF_SCRIPT: " ".join(redacted_words(arguments_of_script()))},
+        SCRIPT: {**files, **cells, _ARGUMENTS_OF_SCRIPT: " ".join(redacted_words(shell.arguments()))},
         ENVIRONMENT: _variables(environment_read.of_training()),
         CODE: {**code_in(files), **cells},
         **({_CELLS: {name: origin.cell for name, origin in in_cells.items()}} if in_cells else {}),
