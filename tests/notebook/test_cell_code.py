@@ -16,7 +16,7 @@ NOTEBOOK = (IMPORTS, DATA, MODEL, COMPILE, FIT)
 _NONE = compile("", "<cell>", "exec")
 
 
-def origins(*cells: str, line: int = 1):
+def code_behind(*cells: str, line: int = 1):
     """Return the code behind the line of the last of these cells, by name."""
     return built_on(Executed(("", *cells[:-1]), cells[-1], (line,), _NONE))
 
@@ -27,12 +27,12 @@ def changed(before, after) -> set[str]:
 
 
 def edited(*cells: str, line: int = 1) -> set[str]:
-    return changed(origins(*NOTEBOOK), origins(*cells, line=line))
+    return changed(code_behind(*NOTEBOOK), code_behind(*cells, line=line))
 
 
 def test_fit_builds_on_the_code_that_made_its_model_and_data():
-    found = origins(*NOTEBOOK)
-    assert {name: origin.cell for name, origin in found.items()} == {
+    found = code_behind(*NOTEBOOK)
+    assert {name: code.cell for name, code in found.items()} == {
         "np": 1, "keras": 1, "x": 2, "y": 2, "model": 3, "model.compile()": 4, THE_CALL: 5,
     }  # fmt: skip
 
@@ -87,19 +87,19 @@ def test_what_does_not_change_the_training_is_not_an_edit(cells):
 def test_time_magic_on_the_cell_of_the_call_is_not_an_edit():
     timed = f"get_ipython().run_cell_magic('time', '', {'a = 1' + chr(10) + FIT + chr(10)!r})"
     found = built_on(Executed(("", *NOTEBOOK[:-1]), timed, (1, 2), _NONE))
-    assert changed(origins(*NOTEBOOK), found) == set()
-    assert found[THE_CALL] == origins(*NOTEBOOK)[THE_CALL]
+    assert changed(code_behind(*NOTEBOOK), found) == set()
+    assert found[THE_CALL] == code_behind(*NOTEBOOK)[THE_CALL]
 
 
 def test_statements_after_the_call_do_not_count():
-    before = origins(*NOTEBOOK[:-1], FIT + "\nmodel.compile('adam', 'mae')")
-    assert changed(before, origins(*NOTEBOOK)) == set()
+    before = code_behind(*NOTEBOOK[:-1], FIT + "\nmodel.compile('adam', 'mae')")
+    assert changed(before, code_behind(*NOTEBOOK)) == set()
 
 
 def test_values_computed_from_their_old_value_remember_what_they_were_computed_from():
     scaled = (IMPORTS, DATA, "x = x / 255", MODEL, COMPILE, FIT)
     other = (IMPORTS, DATA.replace("8", "9"), "x = x / 255", MODEL, COMPILE, FIT)
-    assert "x" in changed(origins(*scaled), origins(*other))
+    assert "x" in changed(code_behind(*scaled), code_behind(*other))
 
 
 FUNCTIONS = "def build():\n    return keras.Sequential([layer()])\ndef layer():\n    return keras.layers.Dense(WIDTH)"
@@ -111,14 +111,14 @@ def test_what_functions_read_counts_wherever_it_is_assigned(late):
         setting = f"WIDTH = {width}"
         return (IMPORTS, DATA, *((function, setting) if late else (setting, function)), "model = build()", COMPILE, FIT)
 
-    assert changed(origins(*cells(2)), origins(*cells(3))) == {"WIDTH"}
-    assert changed(origins(*cells(2)), origins(*cells(2, FUNCTIONS.replace("Dense", "Embed")))) == {"layer"}
+    assert changed(code_behind(*cells(2)), code_behind(*cells(3))) == {"WIDTH"}
+    assert changed(code_behind(*cells(2)), code_behind(*cells(2, FUNCTIONS.replace("Dense", "Embed")))) == {"layer"}
 
 
 def test_local_variables_of_functions_are_not_those_of_cells():
     cells = "import keras", "def train():\n    z = 1\n    model.fit(z)", "z = {}", "model = 3", "train()"
     one, other = ([each.format(n) for each in cells] for n in (1, 2))
-    assert changed(origins(*one), origins(*other)) == set()
+    assert changed(code_behind(*one), code_behind(*other)) == set()
 
 
 def test_call_from_a_thread_builds_on_what_its_function_reads():
@@ -132,11 +132,29 @@ def test_call_from_a_thread_builds_on_what_its_function_reads():
     assert changed(one, other) == {"x"}
 
 
-@pytest.mark.parametrize("text", ["this is ( no Python", "return 3", "x = " + "(" * 500 + ")" * 500, "\0"])
-def test_cells_that_are_not_python_are_passed_over(text):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "this is ( no Python",
+        "return 3",
+        "z = " + "(" * 500 + ")" * 500,
+        "\0",
+        *(f"z = {'+'.join(['z'] * n)}" for n in (500, 5000)),
+    ],
+)
+def test_cells_that_cannot_be_understood_are_passed_over(text):
     assert edited(IMPORTS, text, DATA, MODEL, COMPILE, FIT) == set()
+
+
+def test_keys_and_passwords_are_neither_digested_nor_named():
+    first, second = (
+        code_behind("data = {}", f"data['{secret}'].append(1)\nPASSWORD = '{secret}'", "fit(data, PASSWORD)")
+        for secret in ("sk-abcdefghijklmnopqrstuvwx", "sk-zyxwvutsrqponmlkjihgfedc")
+    )
+    assert first == second
+    assert set(first) == {"data", "data[…].append()", "PASSWORD", THE_CALL}
 
 
 def test_long_chains_of_cells_are_followed_to_their_beginning():
     cells = [f"a{n} = a{n - 1} + 1 if {n} else 0\nb{n} = [a{n}]\nb{n}.append(a{n})" for n in range(300)]
-    assert "a0" in origins(*cells, "fit(a299)")
+    assert "a0" in code_behind(*cells, "fit(a299)")

@@ -11,7 +11,7 @@ import pytest
 from in_process_shell import run, shell_in_process
 
 from oomph.script.cells import (
-    Cell,
+    NotebookCell,
     cell_of,
     executed_before,
     is_cell,
@@ -81,7 +81,7 @@ def test_function_defined_below_a_magic_is_found_in_a_later_cell(look):
 def test_cell_has_its_count_and_the_id_that_the_front_end_sent(look):
     text = "x = 1\nlook()"
     cell, name = look("first = 1", text, see=lambda f: (cell_of(f.f_code.co_filename), running_id(f)), cell_id="1f2e")
-    assert cell == Cell(2, None, text + "\n")
+    assert cell == NotebookCell(2, None, text + "\n")
     assert name == "1f2e"
     assert cell_of(__file__) is None
 

@@ -2,7 +2,7 @@
 
 Cells may run in any order, several times, and beside others that have nothing to do with a training. So it is not the
 cells that are compared but their statements: each name that the statement reads stands for the statements that made
-the object, and for those that they read in turn. Pure; standard library only.
+the object, and for those that they read in turn. Standard library only.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import NamedTuple
 
+from oomph.redaction.redaction import redacted
 from oomph.script.cells import Executed, as_python, below_magic, statements_of
 
 THE_CALL = "the call"
@@ -30,21 +31,20 @@ _CHANGING = frozenset((
 """Methods that change the object that they are called on. Most others, such as `summary`, only look at it."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_LONGEST_NAME = 60
 _MOST_STATEMENTS = 5000
 
 
-class Origin(NamedTuple):
+class CellCode(NamedTuple):
     """The code in cells that made or changed one object."""
 
     digest: str
-    """A digest of the code, ignoring comments and layout."""
+    """A digest of the code without comments, layout, keys and passwords."""
     cell: int
     """The execution count of the last cell with such code."""
 
 
 @functools.lru_cache(maxsize=4)
-def built_on(executed: Executed) -> dict[str, Origin]:
+def built_on(executed: Executed) -> dict[str, CellCode]:
     """Return the code that a call builds on.
 
     Keys are the names that the code assigns, such as "x_train"; the methods with which it changes objects, such as
@@ -59,8 +59,8 @@ def built_on(executed: Executed) -> dict[str, Origin]:
     for statement in running[:-1]:
         made.run(statement, cell)
     read = running[-1].read | running[-1].read_later if running else _names(executed.outermost).read_later
-    found = made.origins(made.behind(read))
-    return {**found, THE_CALL: Origin(running[-1].digest, cell)} if running else found
+    found = made.code_of(made.behind(read))
+    return {**found, THE_CALL: CellCode(running[-1].digest, cell)} if running else found
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,7 @@ class _Made:
     behind_name: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def run(self, statement: _Statement, cell: int) -> None:
+        """Add an execution of a statement by a cell."""
         if len(self.runs) >= _MOST_STATEMENTS:
             return
         number = len(self.runs)
@@ -119,7 +120,8 @@ class _Made:
                 waiting += [each for statement in definitions for each in statement.read_later]
         return frozenset(found)
 
-    def origins(self, numbers: frozenset[int]) -> dict[str, Origin]:
+    def code_of(self, numbers: frozenset[int]) -> dict[str, CellCode]:
+        """Return the code of these runs, by what it assigns or changes."""
         assigned: dict[str, list[_Run]] = {}
         changed: dict[str, list[_Run]] = {}
         for number in sorted(numbers):
@@ -130,11 +132,11 @@ class _Made:
                 changed.setdefault(how, []).append(run)
         # a call that is edited and run again replaces the earlier one, although both have changed the object
         latest = {how: [run for run in runs if run.cell == runs[-1].cell] for how, runs in changed.items()}
-        return {name: _origin(runs) for name, runs in {**latest, **assigned}.items()}
+        return {name: _cell_code(runs) for name, runs in {**latest, **assigned}.items()}
 
 
-def _origin(runs: Sequence[_Run]) -> Origin:
-    return Origin(_digest("".join(sorted({run.statement.digest for run in runs}))), runs[-1].cell)
+def _cell_code(runs: Sequence[_Run]) -> CellCode:
+    return CellCode(_digest("".join(sorted({run.statement.digest for run in runs}))), runs[-1].cell)
 
 
 def _digest(text: str) -> str:
@@ -178,14 +180,11 @@ def _flat_up_to(nodes: Sequence[ast.stmt], lines: tuple[int, ...]) -> Iterator[a
 
 def _understood(node: ast.stmt) -> _Statement:
     names = _names(_compiled(node))
-    return _Statement(
-        _digest(ast.dump(node)),
-        names.assigned,
-        tuple(_changed(node)),
-        names.read,
-        names.read_later,
-        isinstance(node, _DEFINITIONS),
-    )
+    try:
+        digest, changed = _digest(redacted(ast.unparse(ast.fix_missing_locations(node)))), tuple(_changed(node))
+    except RecursionError:
+        digest, changed = "", ()  # deeply nested; no one has written this by hand
+    return _Statement(digest, names.assigned, changed, names.read, names.read_later, isinstance(node, _DEFINITIONS))
 
 
 def _compiled(node: ast.stmt) -> CodeType:
@@ -226,16 +225,22 @@ def _changed(node: ast.AST) -> Iterator[tuple[str, str]]:
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
         targets = [node.func]
     for target in targets:
-        name = _root(target)
-        if name and not isinstance(target, ast.Name):
-            how = ast.unparse(target)[:_LONGEST_NAME]
-            yield f"{how}()" if isinstance(node, ast.Call) else how, name
+        name, *parts = _path_of(target)
+        if name and parts:
+            yield "".join((name, *parts, "()" if isinstance(node, ast.Call) else "")), name
     for child in ast.iter_child_nodes(node):
         yield from _changed(child)
 
 
-def _root(node: ast.AST) -> str:
-    """Return the name of the object that an expression takes a part of, such as "model" for `model.layers[0].units`."""
-    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
+def _path_of(node: ast.AST) -> list[str]:
+    """Return the name of the object that an expression takes a part of, and the way to the part, without any values.
+
+    For `model.layers[0].units`, this is "model", ".layers", "[…]", ".units". The name of any other object is empty.
+    """
+    if isinstance(node, ast.Attribute):
+        return [*_path_of(node.value), f".{node.attr}"]
+    if isinstance(node, ast.Subscript):
+        return [*_path_of(node.value), "[…]"]
+    if isinstance(node, ast.Call):
+        return [*_path_of(node.func), "(…)"]
+    return [node.id if isinstance(node, ast.Name) else ""]

@@ -28,7 +28,7 @@ _TEXTS = ("expr", "cell", "stmt")
 
 
 @dataclass(frozen=True)
-class Cell:
+class NotebookCell:
     """A cell that has run or is running."""
 
     count: int | None
@@ -44,13 +44,13 @@ def is_cell(path: str) -> bool:
     return names_cell(path) or path in _counts()
 
 
-def cell_of(path: str) -> Cell | None:
+def cell_of(path: str) -> NotebookCell | None:
     """Return the cell that a file name belongs to, or None for other files."""
     if not is_cell(path):
         return None
     counts = _counts()
     is_latest = path in counts and counts[path] == max(counts.values())
-    return Cell(_count(path), _id_in_request() if is_latest else None, text_of(path))
+    return NotebookCell(_count(path), _id_in_request() if is_latest else None, text_of(path))
 
 
 def site_at(path: str, line: int) -> str:

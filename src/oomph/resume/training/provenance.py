@@ -27,7 +27,7 @@ from oomph.protocol.reasons import Reason, because
 from oomph.redaction.redaction import digest_of_secret, redacted_words
 from oomph.resume.training.call_place import plain
 from oomph.script import environment_read, shell
-from oomph.script.cell_code import Origin, built_on
+from oomph.script.cell_code import CellCode, built_on
 from oomph.script.cells import executed_before
 from oomph.script.sources import code_in, script_files
 
@@ -151,23 +151,23 @@ def _script() -> Facts:
     Only the code in the files counts, since comments and formatting do not affect training.
     """
     files, in_cells = script_files(), _code_in_cells()
-    cells = {name: origin.digest for name, origin in in_cells.items()}
+    cells = {name: code.digest for name, code in in_cells.items()}
     return {
         SCRIPT: {**files, **cells, _ARGUMENTS_OF_SCRIPT: " ".join(redacted_words(shell.arguments()))},
         ENVIRONMENT: _variables(environment_read.of_training()),
         CODE: {**code_in(files), **cells},
-        **({_CELLS: {name: origin.cell for name, origin in in_cells.items()}} if in_cells else {}),
+        **({_CELLS: {name: code.cell for name, code in in_cells.items()}} if in_cells else {}),
     }
 
 
-def _code_in_cells() -> dict[str, Origin]:
+def _code_in_cells() -> dict[str, CellCode]:
     """Return the code in a notebook's cells that the current call builds on."""
     executed = executed_before(sys._getframe(1))
     try:
         found = {} if executed is None else built_on(executed)
     except Exception:
         found = {}  # an edit goes unnoticed, which is better than a fit without checkpoints
-    return {f"{_IN_CELLS}{name}": origin for name, origin in found.items()}
+    return {f"{_IN_CELLS}{name}": code for name, code in found.items()}
 
 
 def _structure(model: Any) -> dict[str, Any]:
