@@ -107,7 +107,10 @@ def test_functions_and_coroutines_of_cells_are_part_of_the_call(kernel):
     assert called[3] == "cell [2], line 2", "where the cell with the function ran"
     assert both(f"%%time\n{TRAIN}", "%%time\ntrain(5)")[0] == called[0]
     assert both(TRAIN.replace("train", "learn"), "learn(5)")[0] != called[0]
-    awaited = both("async def train():\n    h = keras.fit(1, epochs=5)", "await train()")
-    assert both("await asyncio.gather(train())")[0] != awaited[0]
+    coroutine = TRAIN.replace("def", "async def")
+    awaited = both(coroutine, "await train(5)")
+    scheduled = both("await asyncio.gather(train(5))")
+    assert scheduled[0] != awaited[0]
     threaded = both("import threading", f"{TRAIN}\nt = threading.Thread(target=train, args=(5,))\nt.start()\nt.join()")
+    assert threaded[0] == scheduled[0], "neither an event loop nor a thread is the user's own"
     assert threaded[3].endswith("], line 2"), "of the cell that has the function"

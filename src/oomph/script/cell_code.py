@@ -87,10 +87,10 @@ class _Run:
 
 @dataclass
 class _Made:
-    """The runs of statements so far, and those behind each name."""
+    """The runs of statements so far, and the last one that assigned each name or changed its object."""
 
     runs: list[_Run] = field(default_factory=list)
-    behind_name: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    last_of: dict[str, int] = field(default_factory=dict)
 
     def run(self, statement: _Statement, cell: int) -> None:
         """Add an execution of a statement by a cell."""
@@ -98,11 +98,8 @@ class _Made:
             return
         number = len(self.runs)
         self.runs.append(_Run(statement, cell, self.behind(statement.read | statement.read_later)))
-        for name in statement.assigned:
-            self.behind_name[name] = (number,)
-        for _, name in statement.changed:
-            if name not in statement.assigned:
-                self.behind_name[name] = (*self.behind_name.get(name, ()), number)
+        for name in (*statement.assigned, *(name for _, name in statement.changed)):
+            self.last_of[name] = number  # a statement that changes an object also reads it
 
     def behind(self, names: Iterable[str]) -> frozenset[int]:
         """Return the numbers of the runs that made or changed what these names hold now."""
@@ -110,14 +107,13 @@ class _Made:
         waiting, seen = list(names), set[str]()
         while waiting:
             name = waiting.pop()
-            if name in seen:
+            if name in seen or name not in self.last_of:
                 continue
             seen.add(name)
-            for number in self.behind_name.get(name, ()):
-                new = {number, *self.runs[number].before} - found
-                found |= new
-                definitions = (self.runs[each].statement for each in new if self.runs[each].statement.is_definition)
-                waiting += [each for statement in definitions for each in statement.read_later]
+            new = {self.last_of[name], *self.runs[self.last_of[name]].before} - found
+            found |= new
+            definitions = (self.runs[each].statement for each in new if self.runs[each].statement.is_definition)
+            waiting += [each for statement in definitions for each in statement.read_later]
         return frozenset(found)
 
     def code_of(self, numbers: frozenset[int]) -> dict[str, CellCode]:
