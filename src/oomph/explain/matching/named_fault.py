@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from oomph.explain.catalogue.fault import LINUX, Fault, Remedy, Signature
 from oomph.explain.evidence.evidence import Evidence
+from oomph.terminal.wrapping import shortened
 
 _BY_OOMPH = re.compile(r"\boomph run( --resume)? train\.py(?!\S)")
 _BY_PYTHON = re.compile(r"\bpython( -X faulthandler)? train\.py(?!\S)")
@@ -162,6 +163,8 @@ SUSPICION = 0.2
 """The highest confidence of a diagnosis that merely suggests a different fault that would fit the same evidence."""
 
 
+_MOST_QUOTED, _QUOTED = 4, 300
+"""The maximum number of facts to quote in a notebook, and of characters of each."""
 _SOMEWHERE = "the line that raised the error"
 """The placeholder for the user's own line of code if the evidence does not contain it."""
 
@@ -194,6 +197,25 @@ class Diagnosis(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.code}), {self.role}, {self.confidence:.0%} sure: {self.fault.summary}"
+
+    def _repr_html_(self) -> str:
+        """Return the diagnosis as a panel for notebooks."""
+        from oomph.terminal import panel
+
+        quoted = [shortened(fact.text.strip(), _QUOTED) for fact in self.evidence]
+        kept, more = panel.cut(quoted, _MOST_QUOTED)
+        return panel.panel(
+            f"{self.name} ({self.code}), {self.role}, {self.confidence:.0%} sure",
+            [
+                panel.paragraph(self.fault.summary),
+                *map(panel.code, kept),
+                *([panel.paragraph(f"... and {more} more facts", quiet=True)] if more else []),
+                panel.items(
+                    [f"{each.titled}: {each.command}" if each.command else each.titled for each in self.remedies]
+                ),
+            ],
+            panel.Tone.BAD if self.role == CAUSE else panel.Tone.WARNING,
+        )
 
     @property
     def code(self) -> str:

@@ -215,7 +215,7 @@ class DataPosition:
         lost = datasets.lost_draws(_dataset_of(self._iterator))
         if lost is not None:
             self._told = True
-            self._fits.say(f"a resumed run gets different batches: {lost}. To fix this, {lost.remedy}")
+            self._fits.warn(f"a resumed run gets different batches: {lost}. To fix this, {lost.remedy}")
             return
         obstacle = self.obstacle or self._obstacle_of_epoch()
         why = "" if obstacle is None else obstacle.value("why")

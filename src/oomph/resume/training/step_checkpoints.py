@@ -222,14 +222,14 @@ class StepCheckpoints(ABC):
             return
         reason = shortened(str(getattr(error, "message", error)).splitlines()[0], 300)
         self._training.note_here(CheckpointFailed(reason=reason))
-        self._fits.say_once(f"{what} could not be written: {reason.partition(' (')[0]}; training continues")
+        self._fits.warn_once(f"{what} could not be written: {reason.partition(' (')[0]}; training continues")
 
     def _say_not_finite(self, name: str, at: Position, outcome: str, kept: str) -> None:
         path = self._path_of(name)
         self._training.note_here(CheckpointSkipped(**because("not-finite", name=path).as_fields(), kept=kept))
         if not self._told_not_finite:
             self._told_not_finite = True
-            self._fits.say(f"{path} has NaN or infinity at epoch {at.epoch + 1}, step {at.step}: {outcome}")
+            self._fits.warn(f"{path} has NaN or infinity at epoch {at.epoch + 1}, step {at.step}: {outcome}")
 
     def _note_saved(self, saved: Saved, snapshot: StateSnapshot) -> None:
         at = snapshot.at
