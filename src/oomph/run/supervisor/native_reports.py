@@ -20,8 +20,14 @@ from oomph.journal.journal import Event
 from oomph.process.held_back import HeldBack, head_of
 from oomph.process.stderr import KeptFile
 from oomph.protocol.progress import Phase
+from oomph.terminal.amounts import counted
 
 _MOST_BYTES = 4 << 20
+
+
+def kept_in_words(lines: int, where: str) -> str:
+    """Say where a report is that was not shown, and how long it is."""
+    return f"TensorFlow's report of the failed allocation ({counted(lines, 'line', ',')}) is in {where}"
 
 
 class OutOfMemoryOutcome(enum.Enum):
