@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
-from jupyter_client.manager import KernelManager
-
-_SECONDS = 60
+from shown_kernel import Cell, Kernel
 
 SESSION = """
 import ctypes, os, subprocess, sys, threading, time
@@ -26,67 +21,14 @@ DUMP = """
 def native(text, severity="W", file="external/local_xla/xla/tsl/framework/bfc_allocator.cc"):
     return f"2026-11-29 20:30:00.123456: {severity} {file}:497] {text}\\n"
 dump = native("Allocator (cpu_bfc) ran out of memory trying to allocate 64.00MiB (rounded to 67108864)")
-dump += "If the cause is memory fragmentation maybe the environment variable will help\\nCurrent allocation summary follows.\\n"
+dump += "If the cause is memory fragmentation maybe the environment variable will help\\n"
+dump += "Current allocation summary follows.\\n"
 dump += "".join(native(f"Bin ({n}): \\tTotal Chunks: 0, Chunks in use: 0.", "I") for n in range(170))
 def write(text, fd=2):
     data = text.encode()
     while data:
         data = data[os.write(fd, data):]
 """
-
-
-class Cell(NamedTuple):
-    """A cell that has run."""
-
-    request: str
-    messages: list[dict[str, Any]]
-    """The messages of the outputs that the kernel sent while the cell ran, whichever cell they address."""
-
-    def of(self, *kinds: str) -> list[dict[str, Any]]:
-        return [message for message in self.messages if message["msg_type"] in kinds]
-
-    def stream(self, name: str) -> str:
-        return "".join(each["content"]["text"] for each in self.of("stream") if each["content"]["name"] == name)
-
-
-class Kernel:
-    """A kernel, and the outputs that it has sent."""
-
-    def __init__(self, folder: Path, **environ: str) -> None:
-        self._manager = KernelManager(kernel_name="python3")
-        free = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-        self._manager.start_kernel(cwd=str(folder), env=free | environ)  # without it, ipykernel redirects descriptor 2
-        self._client = self._manager.client()
-        self._client.start_channels()
-        self._client.wait_for_ready(timeout=_SECONDS)
-
-    def run(self, code: str, seconds: float = _SECONDS, after: float = 0.0) -> Cell:
-        """Run a cell to its end, and listen for some more seconds."""
-        request = self._client.execute(code)
-        until, messages = time.monotonic() + seconds, []
-        while True:
-            message = self._client.get_iopub_msg(timeout=max(0.01, until - time.monotonic()))
-            if (
-                message["parent_header"].get("msg_id") == request
-                and message["content"].get("execution_state") == "idle"
-            ):
-                break
-            messages.append(message)
-        errors = [each["content"]["traceback"] for each in messages if each["msg_type"] == "error"]
-        assert not errors, "\n".join(errors[0])
-        return Cell(request, [*messages, *self._later(after)])
-
-    def _later(self, seconds: float) -> Iterator[dict[str, Any]]:
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            try:
-                yield self._client.get_iopub_msg(timeout=left)
-            except Exception:  # nothing more
-                return
-
-    def end(self) -> None:
-        self._client.stop_channels()
-        self._manager.shutdown_kernel(now=True)
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +116,8 @@ def test_allocator_report_goes_to_a_file_and_everything_else_to_the_cell_in_orde
         "before = os.fstat(2).st_ino\n"
         "guarded_trainings.begins(); session.say('guarding fit')\n"
         "assert os.fstat(2).st_ino != before\n"
-        "write('one\\n' + dump + 'two\\n'); subprocess.run(['sh', '-c', 'echo three >&2'], check=True); write('fo'); write('ur\\n')\n"
+        "write('one\\n' + dump + 'two\\n')\n"
+        "subprocess.run(['sh', '-c', 'echo three >&2'], check=True); write('fo'); write('ur\\n')\n"
         "guarded_trainings.ends()\n"
         "assert os.fstat(2).st_ino == before\n"
         "write('five\\n'); write(dump)",
@@ -226,19 +169,25 @@ def test_process_started_in_a_fit_can_write_after_it(kernel: Kernel) -> None:
     assert cell.stream("stderr") == "early\nlate\n"
 
 
+_COUNTS = """
+descriptors = [f"/proc/self/fd/{fd}" for fd in range(3, 200)]
+names = [os.readlink(fd) for fd in descriptors if os.path.islink(fd)]
+print(sum(name.startswith("pipe:") or name.endswith("memory.log") for name in names), threading.active_count())
+"""
+
+
 def test_end_gives_stderr_back_and_leaves_no_thread_and_no_descriptor(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path)
     try:
         kernel.run(SESSION.format(run=str(tmp_path / "run")) + DUMP)
-        counts = "print(len(os.listdir('/proc/self/fd')), threading.active_count(), os.fstat(2).st_ino)"
         seen = []
         for _ in range(4):
             kernel.run("guarded_trainings.begins(); write(dump); session.say('words'); guarded_trainings.ends()")
             kernel.run("guarded_trainings.begins(); showing.end(); time.sleep(0.2)")
-            seen.append(kernel.run(counts).stream("stdout"))
+            seen.append(kernel.run(_COUNTS).stream("stdout"))
             plain = kernel.run("session.say('plain'); guarded_trainings.ends(); showing.begin(session)", after=0.3)
             assert plain.stream("stderr") == "oomph: plain\n"
-        assert len(set(seen[1:])) == 1  # pyzmq itself opens some descriptors in the first round
+        assert len(set(seen)) == 1
     finally:
         kernel.end()
 
