@@ -16,12 +16,13 @@ from oomph.terminal.amounts import in_three_digits
 from oomph.terminal.message import shown_line
 from oomph.terminal.panel import screenful
 from oomph.terminal.screen import USUAL_WIDTH
-from oomph.terminal.wrapping import table, wrapped
+from oomph.terminal.wrapping import shortened, table, wrapped
 
 SCHEMA = 1
 HEAD = ("batch", "expected", "at least", "at most", "fits")
 """The headings of a plan's rows."""
-_MOST_WARNINGS = 3
+_MOST_WARNINGS, _LONGEST_NAME = 3, 80
+"""The maximum number of warnings to show, and of characters of a name in a repr."""
 _AS_THEY_ARE = (
     "engine", "accuracy", "subject", "place", "batch", "max_batch", "micro_batch", "peak_operation", "replicas",
     "why_open",
@@ -224,14 +225,13 @@ class Plan:
     """The batch sizes whose steps have just run on the device itself."""
 
     def __repr__(self) -> str:
-        on = "no device" if self.device is None else shown_line(self.device.name)
-        return (
-            f"Plan({shown_line(self.place)!r}, {self.engine}, batch={self.batch}, max_batch={self.max_batch}, {on!r})"
-        )
+        names = (self.place, "no device" if self.device is None else self.device.name)
+        place, on = (shortened(shown_line(name), _LONGEST_NAME) for name in names)
+        return f"Plan({place!r}, {self.engine}, batch={self.batch}, max_batch={self.max_batch}, {on!r})"
 
     def __str__(self) -> str:
         head = (wrapped(shown_line(text), USUAL_WIDTH, "  ") for text in self._first_lines)
-        return screenful("\n".join([*head, "", *table([HEAD, *self.rows], USUAL_WIDTH)]).split("\n"))
+        return screenful([*head, "", *table([HEAD, *self.rows], USUAL_WIDTH)])
 
     def _repr_html_(self) -> str:
         """Return the plan as a panel for notebooks."""

@@ -15,11 +15,13 @@ from oomph.terminal.amounts import counted
 from oomph.terminal.message import shown_line
 from oomph.terminal.panel import screenful
 from oomph.terminal.screen import RED, USUAL_WIDTH, YELLOW, Heads
-from oomph.terminal.wrapping import wrapped
+from oomph.terminal.wrapping import shortened, wrapped
 
 PROVED, UNCOMPARED, PARTLY, LOST, UNKNOWN = "exact", "uncompared", "partly", "lost", "unknown"
 """PROVED: tried and compared here. UNCOMPARED: no problem is known. UNKNOWN: not tried."""
 SCHEMA = 1
+_LONGEST_PLACE = 80
+"""The maximum number of characters of a place in a repr."""
 HEADS: Heads = {ERROR.upper(): RED, WARNING.upper(): YELLOW}
 _STATES = {
     PROVED: "yes",
@@ -85,21 +87,19 @@ class Checked:
     """A one-line summary of memory use."""
 
     def __repr__(self) -> str:
-        return f"Checked({shown_line(self.place)!r}, {self.counts})"
+        return f"Checked({shortened(shown_line(self.place), _LONGEST_PLACE)!r}, {self.counts})"
 
     def __str__(self) -> str:
         return screenful(as_text(self, USUAL_WIDTH))
 
     def _repr_html_(self) -> str:
         """Return the findings as a panel for notebooks."""
-        found = [f"{each.severity}: {each.message} ({each.code})" for each in self.found]
-        fixes = [remedy for each in self.found for remedy in each.remedies]
+        found = [f"{each.severity}: {each.message} ({each.code}). {'; '.join(each.remedies)}" for each in self.found]
         tone = panel.Tone.BAD if self.has_errors else panel.Tone.WARNING if self.found else panel.Tone.GOOD
         return panel.panel(
             f"{self.place}: {self.counts}",
             [
                 panel.items(found),
-                *([panel.paragraph("to fix it"), panel.items(fixes)] if fixes else []),
                 *(panel.paragraph(each, quiet=True) for each in (self.examined, self.not_looked_at) if each),
             ],
             tone,

@@ -77,9 +77,9 @@ def safe(text: str) -> str:
     return escape(clean if len(clean) <= _LONGEST else f"{clean[: _LONGEST - 1]}…")
 
 
-def screenful(lines: Iterable[str]) -> str:
-    """Join lines, and replace those that would not fit on a screen with their number."""
-    kept, more = cut(list(lines), SCREEN_LINES)
+def screenful(paragraphs: Iterable[str]) -> str:
+    """Join wrapped paragraphs, and replace the lines that would not fit on a screen with their number."""
+    kept, more = cut("\n".join(paragraphs).split("\n"), SCREEN_LINES)
     return "\n".join([*kept, *([f"... and {more} more lines"] if more else [])]).rstrip("\n")
 
 

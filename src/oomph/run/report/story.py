@@ -114,7 +114,7 @@ class Story:
         return f"Story({outcome!r}, incidents={len(self.incidents)}, findings={len(self.findings)})"
 
     def __str__(self) -> str:
-        return panel.screenful(shown(as_text(self, "the run", "", str, USUAL_WIDTH)).split("\n"))
+        return panel.screenful([shown(as_text(self, "the run", "", str, USUAL_WIDTH))])
 
     def _repr_html_(self) -> str:
         """Return the story as a panel for notebooks."""
