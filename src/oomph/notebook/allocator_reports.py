@@ -20,7 +20,8 @@ from collections.abc import Callable
 
 from oomph.files.opening import OwnFile
 from oomph.process.held_back import HeldBack
-from oomph.process.stderr import KEPT_BYTES, KeptFile
+from oomph.process.stderr import KeptFile
+from oomph.run.supervisor.native_reports import KEPT_BYTES
 
 _STDERR = 2
 _LARGE, _USUAL = 1 << 20, 1 << 16
@@ -105,13 +106,16 @@ class AllocatorReports:
             self._release(pipe)
 
     def _release(self, pipe: _Pipe) -> None:
-        """Close the reader, after which nothing may write to the pipe any more."""
+        """Close what is still open once nothing reads the pipe any more, even if the thread has failed."""
         with self._lock:
             fd, self._cell_fd = self._cell_fd, None
             if fd is not None:
                 if pipe.is_stderr():
                     os.dup2(fd, _STDERR)
                 os.close(fd)
+            if self._pipe is pipe:
+                self._pipe = None
+                os.close(pipe.writer)
             os.close(pipe.reader)
 
     def _carry(self, pipe: _Pipe) -> bool:
