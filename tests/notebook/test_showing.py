@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 from shown_kernel import Cell, Kernel
 
 SESSION = """
@@ -202,6 +204,20 @@ def test_report_is_shown_in_the_cell_if_it_cannot_be_kept(tmp_path: Path) -> Non
         assert cell.stream("stderr").count("Total Chunks") == 170
     finally:
         kernel.end()
+
+
+def test_saved_notebook_has_the_whole_story_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # otherwise ipykernel leaves descriptor 2 alone
+    fit = "guarded_trainings.begins(); session.say('guarding fit'); write(dump); print('1/1'); guarded_trainings.ends()"
+    cells = [nbformat.v4.new_code_cell(code) for code in (SESSION.format(run=str(tmp_path / "run")) + DUMP, fit)]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    NotebookClient(notebook, timeout=60, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    display, *streams = notebook.cells[1].outputs
+    story = display.data["text/plain"].split("\n")
+    assert story[0] == "oomph: guarding fit"
+    assert story[1].startswith("oomph: TensorFlow's report of the failed allocation (173 lines) is in run/stderr/")
+    assert len(story) == 2
+    assert [(each.name, each.text) for each in streams] == [("stdout", "1/1\n")]
 
 
 def test_outside_a_kernel_nothing_changes(tmp_path: Path) -> None:
