@@ -163,8 +163,8 @@ SUSPICION = 0.2
 """The highest confidence of a diagnosis that merely suggests a different fault that would fit the same evidence."""
 
 
-_MOST_QUOTED, _QUOTED = 4, 300
-"""The maximum number of facts to quote in a notebook, and of characters of each."""
+_MOST_PANELS, _MOST_QUOTED, _QUOTED = 2, 4, 300
+"""The maximum number of diagnoses to show in a notebook, of facts to quote for each, and of characters of each fact."""
 _SOMEWHERE = "the line that raised the error"
 """The placeholder for the user's own line of code if the evidence does not contain it."""
 
@@ -210,9 +210,7 @@ class Diagnosis(NamedTuple):
                 panel.paragraph(self.fault.summary),
                 *map(panel.code, kept),
                 *([panel.paragraph(f"... and {more} more facts", quiet=True)] if more else []),
-                panel.items(
-                    [f"{each.titled}: {each.command}" if each.command else each.titled for each in self.remedies]
-                ),
+                panel.items([_with_command(remedy) for remedy in self.remedies], numbered=True),
             ],
             panel.Tone.BAD if self.role == CAUSE else panel.Tone.WARNING,
         )
@@ -240,6 +238,21 @@ class Diagnosis(NamedTuple):
         if self.outlasted_oomph:
             given = tuple(sorted(given, key=lambda remedy: bool(remedy.action)))
         return tuple(remedy._replace(command=self.command.put_into(remedy.command)) for remedy in given)
+
+
+class Diagnoses(tuple[Diagnosis, ...]):
+    """All diagnoses of the same evidence, most relevant first."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """Return the first diagnosis and other likely ones as panels for notebooks."""
+        told = [each for place, each in enumerate(self[:_MOST_PANELS]) if place == 0 or each.confidence > SUSPICION]
+        return "".join(each._repr_html_() for each in told) or "<div>no fault found</div>"
+
+
+def _with_command(remedy: Remedy) -> str:
+    return f"{remedy.titled}: {remedy.command}" if remedy.command else remedy.titled
 
 
 # -- advice -----------------------------------------------------------------------------------------------------------
