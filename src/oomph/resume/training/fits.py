@@ -130,7 +130,11 @@ class Fits:
             if self.running is not None:
                 return False
             self.running = fit
-        guarded_trainings.begins()
+        try:
+            guarded_trainings.begins()
+        except BaseException:  # Ctrl-C, before anything else could release the claim
+            self.release()
+            raise
         return True
 
     def identify(self, model: Any) -> tuple[FitIdentity, Place]:
