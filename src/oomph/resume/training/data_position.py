@@ -90,7 +90,7 @@ class DataPosition:
         self._recovering = 0.0
         """The total time, in seconds, of the steps on those batches."""
         self._cost: tuple[float, int] | None = None
-        """How long it took, in seconds, to save an iterator most recently, and the size in bytes."""
+        """The time it took to save an iterator most recently, in seconds, and the size in bytes."""
 
     def look_at(self, iterator: Any) -> None:
         """Record the iterator that the next batch comes from."""

@@ -44,7 +44,7 @@ class StateSnapshot:
 
     at: Position
     seconds: float
-    """How long training paused, in seconds."""
+    """The time for which training paused, in seconds."""
     iterator: Reason | None
     """The reason why the state lacks the data position, or None if it includes the position."""
 
@@ -73,7 +73,7 @@ class StepCheckpoints(ABC):
         self._saved_at_step = training.fits.steps
         self._saved_at, self._stall, self._write = time.monotonic(), 0.0, 0.0
         self._stalls: list[float] = []
-        """How long training paused, in seconds, for each checkpoint between steps."""
+        """The time for which training paused, in seconds, for each checkpoint between steps."""
         self._typical = training.fits.typical_stall or training.fits.end_state_seconds
         """The typical stall per checkpoint, in seconds, taken from earlier fits and loops until one is measured."""
         self._between_saves = 0.0
