@@ -1,0 +1,192 @@
+"""Records evidence while a kernel lives, because it cannot when it is killed, and tells the next kernel of its death.
+
+The next kernel of the same run directory calls `told` before its own `record`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import faulthandler
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from oomph.files.opening import open_own, read_own
+from oomph.journal.events import AttemptEnded, CellStarted, FitFinished, FitStarted, Interrupted, LoopSeen
+from oomph.journal.journal import Event, facts, last, read_journal
+from oomph.notebook.kernel_board import FOLDER, NO_CELL, KernelBoard, KernelSample, KernelState, newest_state
+from oomph.notebook.kernel_death import Cause, Death, Traces, death_of, in_lines, is_worth_telling
+from oomph.process.process_identity import ProcessIdentity
+from oomph.protocol.progress import read_progress
+from oomph.script.session import Session
+from oomph.terminal.message import shown_line
+
+_EVERY_SECONDS = 1.0
+_MOST_OF_A_STACK = 1 << 20
+_LONGEST_LINE = 200
+
+
+# -- before -----------------------------------------------------------------------------------------------------------
+
+
+def record(session: Session) -> Callable[[], None]:
+    """Start to record evidence. Return a function that stops it and marks that the kernel did not die.
+
+    Does nothing outside the owner process, without a run directory, or if that cannot be written.
+    """
+    if session.run_dir is None or not session.owner:
+        return lambda: None
+    try:
+        recorder = _Recorder(session, session.run_dir)
+    except OSError:
+        return lambda: None
+    atexit.register(recorder.stop)
+    return recorder.stop
+
+
+class _Recorder:
+    """Updates the board, once a second and at each cell, and keeps a file for the stack of a crash."""
+
+    def __init__(self, session: Session, run_dir: Path) -> None:
+        self._session = session
+        self._board = KernelBoard(run_dir, session.handover.attempt)
+        self._stacks = _enable_faulthandler(run_dir, session.handover.attempt)
+        self._shell = _shell()
+        if self._shell is not None:
+            self._board.enter(self._shell.execution_count)  # the cell that turns oomph on
+            self._shell.events.register("pre_run_cell", self._before_cell)
+            self._shell.events.register("post_run_cell", self._after_cell)
+        self._stopped = threading.Event()
+        self._sampler = threading.Thread(target=self._sample, name="oomph-kernel-board", daemon=True)
+        self._sampler.start()
+
+    def stop(self) -> None:
+        """Stop recording, in this process only and once: a fork may call this at its exit."""
+        if self._stopped.is_set() or os.getpid() != self._session.pid:
+            return
+        self._stopped.set()
+        atexit.unregister(self.stop)
+        if self._shell is not None:
+            self._shell.events.unregister("pre_run_cell", self._before_cell)
+            self._shell.events.unregister("post_run_cell", self._after_cell)
+        if self._stacks is not None:
+            faulthandler.disable()
+            os.close(self._stacks)
+        self._sampler.join(_EVERY_SECONDS)
+        self._board.end()
+
+    def _sample(self) -> None:
+        while not self._stopped.wait(_EVERY_SECONDS):
+            self._board.sample()
+
+    def _before_cell(self, info: Any) -> None:
+        if os.getpid() == self._session.pid:
+            number = self._shell.execution_count
+            self._board.enter(number)
+            self._session.journal.write(CellStarted(cell=number, line=_first_line(info.raw_cell)))
+
+    def _after_cell(self, _: Any) -> None:
+        if os.getpid() == self._session.pid:
+            self._board.enter(NO_CELL)
+
+
+def _enable_faulthandler(run_dir: Path, attempt: int) -> int | None:
+    """Write the stack of a crash to a file and return its descriptor, or None if the user has enabled it already."""
+    if faulthandler.is_enabled():
+        return None
+    fd = open_own(run_dir, _stack_file(attempt), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    faulthandler.enable(file=fd, all_threads=True)
+    return fd
+
+
+def _stack_file(attempt: int) -> str:
+    return f"{FOLDER}/{attempt}.stack"
+
+
+def _shell() -> Any:
+    """Return the IPython shell that runs the cells of this process, or None if there is none."""
+    ipython = sys.modules.get("IPython")
+    return None if ipython is None else ipython.get_ipython()
+
+
+def _first_line(cell: str) -> str:
+    lines = (line.strip() for line in cell.splitlines())
+    return next(filter(None, lines), "")[:_LONGEST_LINE]
+
+
+# -- after ------------------------------------------------------------------------------------------------------------
+
+
+def told(run_dir: Path) -> list[str]:
+    """Return at most three lines about the death of the last kernel of this run directory.
+
+    There are none if it lives, is this process, ended in an orderly way, or if a supervisor saw its end.
+    """
+    try:
+        state = newest_state(run_dir)
+        if state is None or state.ended or state.kernel.lives:
+            return []
+        traces = _traces(run_dir, state)
+        death = death_of(traces) if traces is not None else None
+        if traces is None or death is None or not is_worth_telling(traces, death):
+            return []
+        seconds_ago = (time.time_ns() - state.sample.unix_ns) / 1e9
+        return [shown_line(line) for line in in_lines(traces, death, _fault(traces, death), seconds_ago)]
+    except Exception:
+        return []  # traces that cannot be read, or a fault page that fails to load, must not stop the kernel
+
+
+def _traces(run_dir: Path, state: KernelState) -> Traces | None:
+    """Read what the kernel left behind, or return None if a supervisor saw how it ended."""
+    from oomph.explain.reading.kernel_log import oom_killed_at
+
+    events = read_journal(run_dir, state.attempt)
+    if last(events, AttemptEnded) is not None:
+        return None
+    progress, now = read_progress(run_dir), KernelSample.take()
+    return Traces(
+        state=state,
+        here=ProcessIdentity.here(),
+        oom_kills=now.oom_kills,
+        group=now.group,
+        stack=_stack(run_dir, state.attempt),
+        killed_at_ns=tuple(oom_killed_at(state.kernel.pid)),
+        progress=progress if progress is not None and progress.attempt == state.attempt else None,
+        in_training=_is_unfinished(events) or (state.cell != NO_CELL and bool(facts(events, LoopSeen))),
+    )
+
+
+def _is_unfinished(events: Sequence[Event]) -> bool:
+    """True if a fit neither finished nor was interrupted by the user."""
+    started = {fit.fit for fit in facts(events, FitStarted)}
+    over = {fit.fit for fit in facts(events, FitFinished)} | {fit.fit for fit in facts(events, Interrupted)}
+    return bool(started - over)
+
+
+def _stack(run_dir: Path, attempt: int) -> str:
+    try:
+        return read_own(run_dir, _stack_file(attempt), _MOST_OF_A_STACK).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+_OF_MEMORY = (Cause.OOM_KILLED, Cause.PROBABLY_OOM_KILLED, Cause.PERHAPS_OOM_KILLED)
+
+
+def _fault(traces: Traces, death: Death) -> str:
+    """Return the name and code of the fault that the death shows, with its page, or an empty string."""
+    from oomph.explain.diagnose import diagnose_log
+    from oomph.explain.evidence.evidence import Evidence
+
+    if death.cause in _OF_MEMORY:
+        ending = Evidence.of_exit(-9, 1)
+    elif death.cause is Cause.CRASHED:
+        ending = Evidence.of_exit(-death.signal, 0)
+    else:
+        return ""
+    found = diagnose_log(traces.stack.encode(), [ending])
+    return f"{found[0].name}, oomph explain {found[0].code}" if found else ""
