@@ -197,7 +197,7 @@ FILLS = """
 held = []
 while True:
     held.append(bytearray(os.urandom(1 << 20)))
-    time.sleep(0.005)
+    time.sleep(0.1)  # slower than the samples, which are a second apart
 """
 TELLS = """
 import sys
@@ -275,6 +275,7 @@ def test_the_cell_that_was_running_is_named_and_all_cells_are_in_the_journal(liv
     code = """
     shell.run_cell("a = 1", store_history=True)
     shell.run_cell("\\n  token = 'sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789'", store_history=True)
+    shell.run_cell("not_the_users = True", store_history=False)
     shell.run_cell("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", store_history=True)
     """
     assert live(IN_IPYTHON + textwrap.dedent(code)) == -signal.SIGKILL
@@ -285,7 +286,7 @@ def test_the_cell_that_was_running_is_named_and_all_cells_are_in_the_journal(liv
 
 
 def test_a_kernel_killed_between_two_cells_is_told_only_if_something_was_wrong(live, tmp_path):
-    assert live(IN_IPYTHON + "shell.run_cell('a = 1')\n" + KILLED) == -signal.SIGKILL
+    assert live(IN_IPYTHON + "shell.run_cell('a = 1', store_history=True)\n" + KILLED) == -signal.SIGKILL
     assert told(tmp_path) == []
 
 
@@ -295,7 +296,7 @@ def test_recording_a_cell_takes_less_than_a_millisecond(live):
         shell.run_cell("pass")
     started = time.process_time()
     for _ in range(200):
-        shell.events.trigger("pre_run_cell", type("Info", (), {"raw_cell": "model.fit(x, y)"}))
+        shell.events.trigger("pre_run_cell", type("Info", (), {"raw_cell": "model.fit(x, y)", "store_history": True}))
         shell.events.trigger("post_run_cell", None)
     assert time.process_time() - started < 0.2
     """

@@ -28,6 +28,8 @@ from oomph.terminal.message import shown_line
 _EVERY_SECONDS = 1.0
 _MOST_OF_A_STACK = 1 << 20
 _LONGEST_LINE = 200
+_COUNTS_FIRST = (9, 8)
+"""The version of IPython that began to increase `execution_count` before it runs a cell (its pull request 15088)."""
 
 
 # -- before -----------------------------------------------------------------------------------------------------------
@@ -57,7 +59,7 @@ class _Recorder:
         self._stacks = _enable_faulthandler(run_dir, session.handover.attempt)
         self._shell = _shell()
         if self._shell is not None:
-            self._board.enter(self._shell.execution_count)  # the cell that turns oomph on
+            self._board.enter(_number_of_cell(self._shell))  # the cell that turns oomph on
             self._shell.events.register("pre_run_cell", self._before_cell)
             self._shell.events.register("post_run_cell", self._after_cell)
         self._stopped = threading.Event()
@@ -84,8 +86,8 @@ class _Recorder:
             self._board.sample()
 
     def _before_cell(self, info: Any) -> None:
-        if os.getpid() == self._session.pid:
-            number = self._shell.execution_count
+        if os.getpid() == self._session.pid and info.store_history:  # without, a front end asks something of its own
+            number = _number_of_cell(self._shell)
             self._board.enter(number)
             self._session.journal.write(CellStarted(cell=number, line=_first_line(info.raw_cell)))
 
@@ -111,6 +113,12 @@ def _shell() -> Any:
     """Return the IPython shell that runs the cells of this process, or None if there is none."""
     ipython = sys.modules.get("IPython")
     return None if ipython is None else ipython.get_ipython()
+
+
+def _number_of_cell(shell: Any) -> int:
+    """Return the number of the cell that runs now, which newer versions of IPython count before they run it."""
+    is_counted = sys.modules["IPython"].version_info[:2] >= _COUNTS_FIRST
+    return int(shell.execution_count) - is_counted
 
 
 def _first_line(cell: str) -> str:
