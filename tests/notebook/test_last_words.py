@@ -117,12 +117,13 @@ def test_a_finished_training_is_not_called_interrupted(live, tmp_path):
     assert advice.startswith("no training was interrupted")
 
 
-def test_an_end_that_a_supervisor_saw_is_left_to_it(live, tmp_path):
+@pytest.mark.parametrize(("returncode", "lines"), [(-9, 0), (0, 0), (None, 3)])
+def test_an_end_that_somebody_saw_is_left_to_the_journal(live, tmp_path, returncode, lines):
     live(IN_TRAINING + KILLED)
     journal = Journal(tmp_path, 1, "supervisor")
-    journal.write(AttemptEnded(returncode=-9))
+    journal.write(AttemptEnded(returncode=returncode))
     journal.close()
-    assert told(tmp_path) == []
+    assert len(told(tmp_path)) == lines
 
 
 def test_a_living_kernel_is_not_dead(tmp_path):

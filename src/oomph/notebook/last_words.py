@@ -117,8 +117,8 @@ def _shell() -> Any:
 
 def _number_of_cell(shell: Any) -> int:
     """Return the number of the cell that runs now, which newer versions of IPython count before they run it."""
-    is_counted = sys.modules["IPython"].version_info[:2] >= _COUNTS_FIRST
-    return int(shell.execution_count) - is_counted
+    counts_first: bool = sys.modules["IPython"].version_info[:2] >= _COUNTS_FIRST
+    return int(shell.execution_count) - counts_first
 
 
 def _first_line(cell: str) -> str:
@@ -132,7 +132,7 @@ def _first_line(cell: str) -> str:
 def told(run_dir: Path) -> list[str]:
     """Return at most three lines about the death of the last kernel of this run directory.
 
-    There are none if it lives, is this process, ended in an orderly way, or if a supervisor saw its end.
+    There are none if it lives, is this process, ended in an orderly way, or if its exit code is in the journal.
     """
     try:
         state = newest_state(run_dir)
@@ -149,11 +149,12 @@ def told(run_dir: Path) -> list[str]:
 
 
 def _traces(run_dir: Path, state: KernelState) -> Traces | None:
-    """Read what the kernel left behind, or return None if a supervisor saw how it ended."""
+    """Read what the kernel left behind, or return None if its exit code is in the journal."""
     from oomph.explain.reading.kernel_log import oom_killed_at
 
     events = read_journal(run_dir, state.attempt)
-    if last(events, AttemptEnded) is not None:
+    ended = last(events, AttemptEnded)
+    if ended is not None and ended.returncode is not None:
         return None
     progress, now = read_progress(run_dir), KernelSample.take()
     return Traces(
