@@ -30,6 +30,11 @@ _NAME = re.compile(r"([0-9]{1,9})\.board")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
+def own_group() -> int:
+    """Return a checksum of the name of this process's control group, since counters of two groups say nothing."""
+    return zlib.crc32(_read(Path("/proc/self/cgroup")))
+
+
 class KernelSample(NamedTuple):
     """The state of a kernel at one moment. Amounts are in bytes, and None if unknown."""
 
@@ -45,12 +50,12 @@ class KernelSample(NamedTuple):
     oom_kills: int | None = None
     """The number of OOM kills in the kernel's control group so far."""
     group: int = 0
-    """A checksum of the name of the control group, whose counter starts at 0 in another one."""
+    """The `own_group` of the kernel."""
 
     @classmethod
-    def take(cls) -> KernelSample:
-        """Sample this process."""
-        total, available = available_memory.total_bytes(), available_memory.available_bytes()
+    def take(cls, total: int | None) -> KernelSample:
+        """Sample this process, which may use `total` bytes of memory."""
+        available = None if total is None else available_memory.available_bytes()
         return cls(
             at_ns=time.monotonic_ns(),
             unix_ns=time.time_ns(),
@@ -58,7 +63,7 @@ class KernelSample(NamedTuple):
             used=None if total is None or available is None else total - available,
             total=total,
             oom_kills=available_memory.oom_kills(),
-            group=zlib.crc32(_read(Path("/proc/self/cgroup"))),
+            group=own_group(),
         )
 
 
@@ -87,12 +92,12 @@ class KernelBoard:
             os.close(fd)
         identity = ProcessIdentity.here().to_text().encode()[:_IDENTITY_BYTES]
         self._map[:_IDENTITY_BYTES] = identity.ljust(_IDENTITY_BYTES, b"\0")
-        self._sample, self._cell, self._ended = KernelSample.take(), NO_CELL, False
-        self._write()
+        self._total, self._cell, self._ended = available_memory.total_bytes(), NO_CELL, False
+        self.sample()
 
     def sample(self) -> None:
         """Record the memory in use now."""
-        self._sample = KernelSample.take()
+        self._sample = KernelSample.take(self._total)
         self._write()
 
     def enter(self, cell: int) -> None:
@@ -122,10 +127,11 @@ def newest_state(run_dir: Path) -> KernelState | None:
     finally:
         os.close(folder)
     attempts = sorted((int(found[1]) for found in map(_NAME.fullmatch, names) if found), reverse=True)
-    return next((state for attempt in attempts if (state := _read_state(run_dir, attempt)) is not None), None)
+    return next((state for attempt in attempts if (state := read_state(run_dir, attempt)) is not None), None)
 
 
-def _read_state(run_dir: Path, attempt: int) -> KernelState | None:
+def read_state(run_dir: Path, attempt: int) -> KernelState | None:
+    """Return the last state of the kernel of an attempt, or None if there is no readable board."""
     try:
         raw = read_own(run_dir, f"{FOLDER}/{attempt}.board", _BYTES)
     except OSError:

@@ -45,7 +45,7 @@ class Traces:
     oom_kills: int | None = None
     """The number of OOM kills in the reader's control group so far."""
     group: int = 0
-    """A checksum of the name of that control group."""
+    """The `own_group` of the reader."""
     stack: str = ""
     """The stack that the kernel wrote when it crashed, if it did."""
     killed_at_ns: tuple[int, ...] = ()

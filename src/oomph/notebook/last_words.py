@@ -18,8 +18,9 @@ from typing import Any
 from oomph.files.opening import open_own, read_own
 from oomph.journal.events import AttemptEnded, CellStarted, FitFinished, FitStarted, Interrupted, LoopSeen
 from oomph.journal.journal import Event, facts, last, read_journal
-from oomph.notebook.kernel_board import FOLDER, NO_CELL, KernelBoard, KernelSample, KernelState, newest_state
+from oomph.notebook.kernel_board import FOLDER, NO_CELL, KernelBoard, KernelState, newest_state, own_group
 from oomph.notebook.kernel_death import Cause, Death, Traces, death_of, in_lines, is_worth_telling
+from oomph.process import available_memory
 from oomph.process.process_identity import ProcessIdentity
 from oomph.protocol.progress import read_progress
 from oomph.script.session import Session
@@ -156,12 +157,12 @@ def _traces(run_dir: Path, state: KernelState) -> Traces | None:
     ended = last(events, AttemptEnded)
     if ended is not None and ended.returncode is not None:
         return None
-    progress, now = read_progress(run_dir), KernelSample.take()
+    progress = read_progress(run_dir)
     return Traces(
         state=state,
         here=ProcessIdentity.here(),
-        oom_kills=now.oom_kills,
-        group=now.group,
+        oom_kills=available_memory.oom_kills(),
+        group=own_group(),
         stack=_stack(run_dir, state.attempt),
         killed_at_ns=tuple(oom_killed_at(state.kernel.pid)),
         progress=progress if progress is not None and progress.attempt == state.attempt else None,
