@@ -137,6 +137,12 @@ def test_without_a_checkpoint_the_training_starts_from_the_beginning():
     )
 
 
+def test_a_program_without_cells_is_not_told_to_run_cells():
+    told = lines(replace(QUIET, has_cells=False, progress=STOOD, in_training=True))
+    assert told[0].startswith("nothing shows what killed the program (process 4711")
+    assert told[2] == "start the program again: the training resumes from its last checkpoint"
+
+
 def test_an_idle_kernel_that_vanished_without_a_fault_is_not_worth_a_word():
     idle = replace(QUIET, state=QUIET.state._replace(cell=NO_CELL))
     assert not is_worth_telling(idle, death_of(idle))

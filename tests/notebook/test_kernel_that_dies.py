@@ -103,6 +103,7 @@ def test_the_next_kernel_says_what_killed_the_last_one_and_which_cells_ran(start
     assert advice.startswith("run the cells again")
     _, *cells = second.run("%oomph again")[1].strip().splitlines()
     assert cells == [
+        "    [1]  from oomph.journal.events import FitStarted",
         "    [2]  joined.journal.write(FitStarted(fit=0)); joined.board.write(0, 1, 3, 13, 10)",
         "    [3]  import ctypes; ctypes.string_at(0)  (the kernel died in this cell)",
     ]

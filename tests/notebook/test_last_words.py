@@ -60,9 +60,9 @@ KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 def test_sigkill_in_training_says_that_nothing_shows_the_killer_and_where_training_stood(live, tmp_path):
     assert live(IN_TRAINING + KILLED) == -signal.SIGKILL
     cause, position, advice = told(tmp_path)
-    assert re.fullmatch(r"nothing shows what killed the last kernel \(process \d+, last seen \d+ s ago\): .*", cause)
+    assert re.fullmatch(r"nothing shows what killed the program \(process \d+, last seen \d+ s ago\): .*", cause)
     assert position == "its training stood at fit 1, epoch 3, step 41 (90 steps done, 80 saved)"
-    assert advice.startswith("run the cells again: the training resumes from its last checkpoint")
+    assert advice.startswith("start the program again: the training resumes from its last checkpoint")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_crash_is_not_explained_by_a_faulthandler_of_the_users(live, tmp_path)
     code = f"stop(); import faulthandler; faulthandler.enable({own}); record(session); {IN_TRAINING}ctypes.string_at(0)"
     assert live(code) == -signal.SIGSEGV
     assert "Segmentation fault" in (tmp_path / "own.txt").read_text()
-    assert told(tmp_path)[0].startswith("nothing shows what killed the last kernel")
+    assert told(tmp_path)[0].startswith("nothing shows what killed the program")
 
 
 @pytest.mark.parametrize("end", ["pass", "sys.exit(3)", "raise KeyboardInterrupt", f"stop(); {KILLED}"])
@@ -100,6 +100,12 @@ def test_a_fork_that_ends_first_does_not_mark_the_kernel_as_ended(live, tmp_path
     fork = "pid = os.fork()\nif pid == 0: sys.exit()\nos.waitpid(pid, 0)\n"
     live(IN_TRAINING + fork + KILLED)
     assert len(told(tmp_path)) == 3
+
+
+def test_a_fork_that_crashes_is_not_taken_for_the_kernel(live, tmp_path):
+    fork = "pid = os.fork()\nif pid == 0: ctypes.string_at(0)\nassert os.waitpid(pid, 0)[1] == 11\n"
+    live(IN_TRAINING + fork + KILLED)
+    assert told(tmp_path)[0].startswith("nothing shows what killed the program")
 
 
 def test_only_the_newest_kernel_counts(live, tmp_path):
@@ -258,7 +264,7 @@ def test_an_oom_kill_of_a_child_does_not_explain_a_later_death(limited, tmp_path
     child = f"import subprocess; subprocess.run([sys.executable, '-c', {('import os, time' + FILLS)!r}])\n"
     assert live(IN_TRAINING + child + "time.sleep(2.5)\n" + KILLED) == -signal.SIGKILL
     assert newest_state(tmp_path).sample.oom_kills == 1
-    assert tell("log")[0].startswith("nothing shows what killed the last kernel")
+    assert tell("log")[0].startswith("nothing shows what killed the program")
 
 
 # -- cells ------------------------------------------------------------------------------------------------------------
@@ -267,8 +273,9 @@ IN_IPYTHON = """
 from IPython.core.interactiveshell import InteractiveShell
 stop()
 shell = InteractiveShell.instance()
-shell.execution_count = 3
-stop = record(session)
+shell.push({"record": record, "session": session})
+shell.run_cell("\\n# first\\nb = 0", store_history=True)
+shell.run_cell("record(session)", store_history=True)
 """
 
 
@@ -282,8 +289,14 @@ def test_the_cell_that_was_running_is_named_and_all_cells_are_in_the_journal(liv
     assert live(IN_IPYTHON + textwrap.dedent(code)) == -signal.SIGKILL
     assert "in cell [5])" in told(tmp_path)[0]
     cells = [event.data for event in read_journal(tmp_path) if event.name == "cell-started"]
-    assert [(cell["cell"], cell["line"][:8]) for cell in cells] == [(3, "a = 1"), (4, "token = "), (5, "import o")]
-    assert "abcdefghij" not in cells[1]["line"]
+    assert [(cell["cell"], cell["line"][:8]) for cell in cells] == [
+        (1, "# first"),
+        (2, "record(s"),
+        (3, "a = 1"),
+        (4, "token = "),
+        (5, "import o"),
+    ]
+    assert "abcdefghij" not in cells[3]["line"]
 
 
 def test_a_kernel_killed_between_two_cells_is_told_only_if_something_was_wrong(live, tmp_path):

@@ -166,7 +166,7 @@ def test_fits_are_described_by_their_last_event(joined):
         ("fit 1", "finished, 60 steps (cell [2], line 1)"),
         ("fit 2", "returned as an earlier kernel finished it"),
         ("fit 3", "stopped by you after 10 steps, 8 saved"),
-        ("fit 4", "at fit 4, epoch 2, step 5, of 5 epochs"),
+        ("fit 4", "at epoch 2 of 5, step 5"),
     ]
 
 
@@ -178,7 +178,7 @@ def test_status_names_directory_attempt_fits_and_checkpoint(shell, joined, capsy
     directory, attempt, fit, checkpoint = capsys.readouterr().out.splitlines()
     assert directory == f"run directory  {joined.run_dir}"
     assert attempt == f"attempt        2 (process {os.getpid()})"
-    assert fit == "fit 1          at fit 1, epoch 3, step 41"
+    assert fit == "fit 1          at epoch 3, step 41"
     assert checkpoint == "checkpoint     step-00000080, 0 s ago: 80 of 90 steps saved"
 
 

@@ -52,6 +52,8 @@ class Traces:
     """The monotonic times at which, according to the kernel log, the OOM killer killed a process with its PID."""
     progress: Progress | None = None
     """The progress of its training, or None if it did not train."""
+    has_cells: bool = True
+    """False if it was no kernel, but a program that had turned oomph on itself."""
     in_training: bool = False
     """True if a fit or loop had started and not finished."""
 
@@ -141,7 +143,7 @@ def _cause(traces: Traces, death: Death, fault: str, seconds_ago: float) -> str:
     cell = "" if state.cell == NO_CELL else f", in cell [{state.cell}]"
     where = "" if state.kernel.host == traces.here.host else f" on {state.kernel.host}"
     seen = f"last seen {as_duration(max(seconds_ago, 0.0))} ago"
-    kernel = f"the last kernel (process {state.kernel.pid}{where}, {seen}{cell})"
+    kernel = f"the {'last kernel' if traces.has_cells else 'program'} (process {state.kernel.pid}{where}, {seen}{cell})"
     memory, named = _memory(state.sample), f": {fault}" if fault else ""
     match death.cause:
         case Cause.OOM_KILLED:
@@ -187,9 +189,10 @@ def _position(progress: Progress | None) -> str:
 
 
 def _advice(traces: Traces) -> str:
-    which = "%oomph again lists them"
+    again = "run the cells again" if traces.has_cells else "start the program again"
+    which = "; %oomph again lists them" if traces.has_cells else ""
     if not traces.in_training:
-        return f"no training was interrupted; to get the variables back, run the cells again: {which}"
+        return f"no training was interrupted; to get the variables back, {again}{which}"
     if traces.progress is None or not traces.progress.saved:
-        return f"run the cells again: the training starts from the beginning, as no checkpoint was taken; {which}"
-    return f"run the cells again: the training resumes from its last checkpoint; {which}"
+        return f"{again}: the training starts from the beginning, as no checkpoint was taken{which}"
+    return f"{again}: the training resumes from its last checkpoint{which}"

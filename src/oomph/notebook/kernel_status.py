@@ -9,7 +9,7 @@ from pathlib import Path
 from oomph.journal.events import CellStarted, CheckpointSaved, FitFinished, FitStarted, Interrupted, Resumed
 from oomph.journal.journal import Event, by_attempt, facts, pairs, read_journal
 from oomph.notebook.kernel_board import NO_CELL, read_state
-from oomph.protocol.progress import Progress, place_in_words, read_progress
+from oomph.protocol.progress import Progress, read_progress
 from oomph.script.session import Session
 from oomph.terminal.amounts import as_duration, counted
 from oomph.terminal.message import shown_line
@@ -59,8 +59,8 @@ def fits(events: Sequence[Event], progress: Progress | None) -> Iterator[tuple[s
 def _position(number: int, epochs: int | None, progress: Progress | None) -> str:
     if progress is None or progress.fit != number:
         return "has not finished a step"
-    at = place_in_words(progress.fit, progress.epoch, progress.step, progress.is_epoch_over)
-    return f"at {at}" + (f", of {counted(epochs, 'epoch')}" if epochs else "")
+    epoch = f"epoch {progress.epoch + 1}" + (f" of {epochs}" if epochs else "")
+    return f"at the end of {epoch}" if progress.is_epoch_over else f"at {epoch}, step {progress.step + 1}"
 
 
 def _checkpoint(events: Sequence[Event], progress: Progress | None, now: float) -> str:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import atexit
 import faulthandler
+import functools
 import os
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ from oomph.terminal.message import shown_line
 
 _EVERY_SECONDS = 1.0
 _MOST_OF_A_STACK = 1 << 20
-_LONGEST_LINE = 200
+_LONGEST_LINE, _MOST_CELLS = 200, 500
 _COUNTS_FIRST = (9, 8)
 """The version of IPython that began to increase `execution_count` before it runs a cell (its pull request 15088)."""
 
@@ -48,7 +50,14 @@ def record(session: Session) -> Callable[[], None]:
     except OSError:
         return lambda: None
     atexit.register(recorder.stop)
+    os.register_at_fork(after_in_child=functools.partial(_in_fork, weakref.ref(recorder)))  # cannot be taken back
     return recorder.stop
+
+
+def _in_fork(recorder: weakref.ref[_Recorder]) -> None:
+    living = recorder()
+    if living is not None:
+        living.leave_crashes_alone()
 
 
 class _Recorder:
@@ -57,10 +66,10 @@ class _Recorder:
     def __init__(self, session: Session, run_dir: Path) -> None:
         self._session = session
         self._board = KernelBoard(run_dir, session.handover.attempt)
-        self._stacks = _enable_faulthandler(run_dir, session.handover.attempt)
+        self._stack = _enable_faulthandler(run_dir, session.handover.attempt)
         self._shell = _shell()
         if self._shell is not None:
-            self._board.enter(_number_of_cell(self._shell))  # the cell that turns oomph on
+            self._look_back()
             self._shell.events.register("pre_run_cell", self._before_cell)
             self._shell.events.register("post_run_cell", self._after_cell)
         self._stopped = threading.Event()
@@ -69,39 +78,64 @@ class _Recorder:
 
     def stop(self) -> None:
         """Stop recording, in this process only and once: a fork may call this at its exit."""
-        if self._stopped.is_set() or os.getpid() != self._session.pid:
+        if self._stopped.is_set() or not self._is_here():
             return
         self._stopped.set()
         atexit.unregister(self.stop)
         if self._shell is not None:
             self._shell.events.unregister("pre_run_cell", self._before_cell)
             self._shell.events.unregister("post_run_cell", self._after_cell)
-        if self._stacks is not None:
+        if self._stack is not None:
             faulthandler.disable()
-            os.close(self._stacks)
+            os.close(self._stack)
         self._sampler.join(_EVERY_SECONDS)
         self._board.end()
 
+    def leave_crashes_alone(self) -> None:
+        """Keep the stack of a fork's crash out of the file, where it would pass for that of the kernel."""
+        if self._stack is not None and not self._stopped.is_set():
+            faulthandler.disable()
+
+    def _is_here(self) -> bool:
+        return os.getpid() == self._session.pid
+
     def _sample(self) -> None:
-        while not self._stopped.wait(_EVERY_SECONDS):
-            self._board.sample()
+        try:
+            while not self._stopped.wait(_EVERY_SECONDS):
+                self._board.sample()
+        except ValueError:
+            pass  # the board was closed while a sample took long
+
+    def _look_back(self) -> None:
+        """Record the cells that ran before, up to the one that turns oomph on."""
+        number, cells = _number_of_cell(self._shell), self._shell.history_manager.input_hist_raw
+        for back, text in reversed(list(enumerate(reversed(cells[1:][-_MOST_CELLS:])))):
+            self._note(number - back, text)
+        self._board.enter(number)
 
     def _before_cell(self, info: Any) -> None:
-        if os.getpid() == self._session.pid and info.store_history:  # without, a front end asks something of its own
+        if self._is_here() and info.store_history:  # without, a front end asks something of its own
             number = _number_of_cell(self._shell)
             self._board.enter(number)
-            self._session.journal.write(CellStarted(cell=number, line=_first_line(info.raw_cell)))
+            self._note(number, info.raw_cell)
 
     def _after_cell(self, _: Any) -> None:
-        if os.getpid() == self._session.pid:
+        if self._is_here():
             self._board.enter(NO_CELL)
+
+    def _note(self, number: int, text: str) -> None:
+        lines = (line.strip() for line in text.splitlines())
+        self._session.journal.write(CellStarted(cell=number, line=next(filter(None, lines), "")[:_LONGEST_LINE]))
 
 
 def _enable_faulthandler(run_dir: Path, attempt: int) -> int | None:
     """Write the stack of a crash to a file and return its descriptor, or None if the user has enabled it already."""
     if faulthandler.is_enabled():
         return None
-    fd = open_own(run_dir, _stack_file(attempt), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        fd = open_own(run_dir, _stack_file(attempt), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    except OSError:
+        return None
     faulthandler.enable(file=fd, all_threads=True)
     return fd
 
@@ -120,11 +154,6 @@ def _number_of_cell(shell: Any) -> int:
     """Return the number of the cell that runs now, which newer versions of IPython count before they run it."""
     counts_first: bool = sys.modules["IPython"].version_info[:2] >= _COUNTS_FIRST
     return int(shell.execution_count) - counts_first
-
-
-def _first_line(cell: str) -> str:
-    lines = (line.strip() for line in cell.splitlines())
-    return next(filter(None, lines), "")[:_LONGEST_LINE]
 
 
 # -- after ------------------------------------------------------------------------------------------------------------
@@ -166,6 +195,7 @@ def _traces(run_dir: Path, state: KernelState) -> Traces | None:
         stack=_stack(run_dir, state.attempt),
         killed_at_ns=tuple(oom_killed_at(state.kernel.pid)),
         progress=progress if progress is not None and progress.attempt == state.attempt else None,
+        has_cells=bool(facts(events, CellStarted)),
         in_training=_is_unfinished(events) or (state.cell != NO_CELL and bool(facts(events, LoopSeen))),
     )
 

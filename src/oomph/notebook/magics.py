@@ -160,6 +160,8 @@ def _print(lines: list[str]) -> None:
 
 
 class _Word(NamedTuple):
+    """A word after `%oomph`: what it shows, and the function that shows or returns it."""
+
     summary: str
     answer: Callable[[Asked], Any]
 
