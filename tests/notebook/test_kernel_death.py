@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from oomph.notebook.kernel_board import NO_CELL, KernelSample, KernelState
-from oomph.notebook.kernel_death import Cause, Death, Traces, death_of, fatal_signal, in_lines, is_worth_telling
+from oomph.notebook.kernel_death import Cause, InferredDeath, Traces, death_of, fatal_signal, in_lines, is_worth_telling
 from oomph.process.process_identity import ProcessIdentity
 from oomph.protocol.progress import Progress
 
@@ -124,7 +124,7 @@ def test_a_crash_names_its_signal_and_the_innermost_call_of_the_thread_that_cras
 @pytest.mark.parametrize("in_training", [True, False])
 def test_every_cause_has_one_to_three_lines(cause, progress, in_training):
     traces = replace(QUIET, progress=progress, in_training=in_training)
-    told = in_lines(traces, Death(cause, signal.SIGSEGV), "", 5.0)
+    told = in_lines(traces, InferredDeath(cause, signal.SIGSEGV), "", 5.0)
     assert 1 <= len(told) <= 3
     assert all(line and "None" not in line and "\n" not in line for line in told)
 

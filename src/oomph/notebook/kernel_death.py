@@ -71,7 +71,7 @@ class Cause(enum.Enum):
     UNKNOWN = "nothing is known"
 
 
-class Death(NamedTuple):
+class InferredDeath(NamedTuple):
     """The death of a kernel."""
 
     cause: Cause
@@ -79,22 +79,22 @@ class Death(NamedTuple):
     """The signal that ended it, where that is certain, or 0."""
 
 
-def death_of(traces: Traces) -> Death:
+def death_of(traces: Traces) -> InferredDeath:
     """Return how the kernel died. A cause is certain only if the evidence proves it."""
     state, here = traces.state, traces.here
     signum = fatal_signal(traces.stack)
     if signum:
-        return Death(Cause.CRASHED, signum)
+        return InferredDeath(Cause.CRASHED, signum)
     if state.kernel.host != here.host:
-        return Death(Cause.OTHER_MACHINE)
+        return InferredDeath(Cause.OTHER_MACHINE)
     if state.kernel.boot != here.boot:
-        return Death(Cause.RESTARTED_MACHINE)
+        return InferredDeath(Cause.RESTARTED_MACHINE)
     if any(abs(at_ns - state.sample.at_ns) <= _APART_NS for at_ns in traces.killed_at_ns):
-        return Death(Cause.OOM_KILLED, signal.SIGKILL)
+        return InferredDeath(Cause.OOM_KILLED, signal.SIGKILL)
     is_short = _is_short(state.sample)
     if _new_kills(traces):
-        return Death(Cause.PROBABLY_OOM_KILLED if is_short else Cause.PERHAPS_OOM_KILLED)
-    return Death(Cause.MEMORY_WAS_SHORT if is_short else Cause.UNKNOWN)
+        return InferredDeath(Cause.PROBABLY_OOM_KILLED if is_short else Cause.PERHAPS_OOM_KILLED)
+    return InferredDeath(Cause.MEMORY_WAS_SHORT if is_short else Cause.UNKNOWN)
 
 
 def fatal_signal(stack: str) -> int:
@@ -113,7 +113,7 @@ def _is_short(sample: KernelSample) -> bool:
     return sample.used is not None and bool(sample.total) and sample.used >= _NEAR_LIMIT * (sample.total or 0)
 
 
-def is_worth_telling(traces: Traces, death: Death) -> bool:
+def is_worth_telling(traces: Traces, death: InferredDeath) -> bool:
     """True unless nothing was interrupted and nothing shows a fault: most often, its server was shut down then."""
     is_busy = traces.in_training or traces.state.cell != NO_CELL
     return is_busy or death.cause not in (Cause.UNKNOWN, Cause.OTHER_MACHINE, Cause.RESTARTED_MACHINE)
@@ -122,7 +122,7 @@ def is_worth_telling(traces: Traces, death: Death) -> bool:
 # -- words ------------------------------------------------------------------------------------------------------------
 
 
-def in_lines(traces: Traces, death: Death, fault: str, seconds_ago: float) -> list[str]:
+def in_lines(traces: Traces, death: InferredDeath, fault: str, seconds_ago: float) -> list[str]:
     """Describe a death in at most three lines: the cause, the position of the training, and what to do.
 
     Args:
@@ -138,7 +138,7 @@ def in_lines(traces: Traces, death: Death, fault: str, seconds_ago: float) -> li
     return lines
 
 
-def _cause(traces: Traces, death: Death, fault: str, seconds_ago: float) -> str:
+def _cause(traces: Traces, death: InferredDeath, fault: str, seconds_ago: float) -> str:
     state = traces.state
     cell = "" if state.cell == NO_CELL else f", in cell [{state.cell}]"
     where = "" if state.kernel.host == traces.here.host else f" on {state.kernel.host}"

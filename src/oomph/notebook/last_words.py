@@ -21,7 +21,7 @@ from oomph.files.opening import open_own, read_own
 from oomph.journal.events import AttemptEnded, CellStarted, FitFinished, FitStarted, Interrupted, LoopSeen
 from oomph.journal.journal import Event, facts, last, read_journal
 from oomph.notebook.kernel_board import FOLDER, NO_CELL, KernelBoard, KernelState, newest_state, own_group
-from oomph.notebook.kernel_death import Cause, Death, Traces, death_of, in_lines, is_worth_telling
+from oomph.notebook.kernel_death import Cause, InferredDeath, Traces, death_of, in_lines, is_worth_telling
 from oomph.process import available_memory
 from oomph.process.process_identity import ProcessIdentity
 from oomph.protocol.progress import read_progress
@@ -111,7 +111,7 @@ class _Recorder:
         number, cells = _number_of_cell(self._shell), self._shell.history_manager.input_hist_raw
         for back, text in reversed(list(enumerate(reversed(cells[1:][-_MOST_CELLS:])))):
             self._note(number - back, text)
-        self._board.enter(number)
+        self._board.enter(number if cells[1:] else NO_CELL)  # IPython's own settings turn it on before any cell
 
     def _before_cell(self, info: Any) -> None:
         if self._is_here() and info.store_history:  # without, a front end asks something of its own
@@ -217,7 +217,7 @@ def _stack(run_dir: Path, attempt: int) -> str:
 _OF_MEMORY = (Cause.OOM_KILLED, Cause.PROBABLY_OOM_KILLED, Cause.PERHAPS_OOM_KILLED)
 
 
-def _fault(traces: Traces, death: Death) -> str:
+def _fault(traces: Traces, death: InferredDeath) -> str:
     """Return the name and code of the fault that the death shows, with its page, or an empty string."""
     from oomph.explain.diagnose import diagnose_log
     from oomph.explain.evidence.evidence import Evidence
