@@ -42,14 +42,20 @@ class Kernel:
         self.client.start_channels()
         self.client.wait_for_ready(timeout=SECONDS)
 
-    def run(self, code: str) -> tuple[str, str]:
-        """Run a cell; return the status of its reply, and everything that it showed."""
+    def run(self, code: str, interrupt_at: str | None = None) -> tuple[str, str]:
+        """Run a cell; return the status of its reply, and everything that it showed.
+
+        Args:
+            interrupt_at: what the cell prints when it is to be interrupted.
+        """
         shown: list[str] = []
 
         def hear(message: dict) -> None:
             content = message["content"]
             if message["msg_type"] == "stream":
                 shown.append(content["text"])
+                if interrupt_at is not None and interrupt_at in content["text"]:
+                    self.manager.interrupt_kernel()
             elif message["msg_type"] == "error":
                 shown.extend(content["traceback"])
 
@@ -128,3 +134,15 @@ def test_an_isolated_cell_that_crashes_leaves_the_kernel_and_its_variables(start
     assert kernel.run("%%oomph isolate twice\ntwice = 2 * kept")[0] == "ok"
     assert kernel.run("print(kept, twice)") == ("ok", "5 10\n")
     assert "1. segmentation-fault (CRS202), cause" in kernel.run("raise_again = %oomph explain")[1]
+
+
+def test_an_isolated_cell_can_be_interrupted(start, tmp_path):
+    kernel = start()
+    kernel.run(recording(tmp_path, 1))
+    cell = "%%oomph isolate\nimport os, time\nprint('began', os.getpid(), flush=True)\ntime.sleep(60)"
+    status, text = kernel.run(cell, interrupt_at="began")
+    assert status == "error"
+    assert "KeyboardInterrupt: the isolated cell was stopped, and its process ended" in text
+    assert "oomph/" not in text
+    assert not Path(f"/proc/{text.split()[1]}").exists()
+    assert kernel.run("print(1)") == ("ok", "1\n")

@@ -253,6 +253,11 @@ def test_only_a_last_expression_is_shown(capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_the_cell_is_compiled_as_in_the_notebook():
+    cell = "def f(a: int): pass\nfound = f.__annotations__\n"
+    assert run_cell(cell, {}, {}, ("found",)) == {"found": {"a": int}}
+
+
 def shown(shell, capsys, cell: str) -> str:
     shell.run_cell(cell)
     captured = capsys.readouterr()

@@ -162,8 +162,8 @@ def run_cell(cell: str, given: Mapping[str, Any], modules: Mapping[str, str], na
     namespace = {"__name__": "__main__", "__builtins__": builtins, **imported, **given}
     tree = ast.parse(cell, _CELL)
     last = [tree.body.pop()] if tree.body and isinstance(tree.body[-1], ast.Expr) else []
-    exec(compile(tree, _CELL, "exec"), namespace)
-    exec(compile(ast.Interactive([*last]), _CELL, "single"), namespace)
+    exec(compile(tree, _CELL, "exec", dont_inherit=True), namespace)  # without this module's __future__
+    exec(compile(ast.Interactive([*last]), _CELL, "single", dont_inherit=True), namespace)
     for name in names:
         if name not in namespace:
             raise NameError(f"the isolated cell has not assigned {name}, which it was to bring back")

@@ -45,9 +45,9 @@ def arguments(name: str, text: str, namespace: Mapping[str, Any]) -> tuple[tuple
 
 def _compiled(text: str) -> Any:
     try:
-        return compile(f"{_COLLECTOR}({text})", "<magic>", "eval")
+        return compile(f"{_COLLECTOR}({text})", "<magic>", "eval", dont_inherit=True)
     except SyntaxError:
-        return compile(f"{_COLLECTOR}({', '.join(text.split())})", "<magic>", "eval")
+        return compile(f"{_COLLECTOR}({', '.join(text.split())})", "<magic>", "eval", dont_inherit=True)
 
 
 def _in_words(error: Exception) -> str:

@@ -13,7 +13,7 @@ import pytest
 import oomph
 from oomph.explain.catalogue import xid
 from oomph.explain.reading import kernel_log
-from oomph.explain.reading.kernel_log import KernelLog, oom_killed_at, broken_bus, that_concern
+from oomph.explain.reading.kernel_log import KernelLog, broken_bus, oom_killed_at, that_concern
 from oomph.gpu.memory_in_use import Gpu, PendingReading, memory_is_back, visible
 from oomph.journal.journal import Event
 from oomph.run.policy.ladder import LADDERS, OPT_IN, SAME, Change, climb
