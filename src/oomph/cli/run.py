@@ -26,7 +26,8 @@ another machine may help: start it again with --resume; 2 for an invalid command
 _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _WITH_VALUE = (
-    "--run-dir", "--python", "--out", "--checkpoint-every", "--micro-batch", "--inexact", "--verify", "--recheck", "--color"
+    "--run-dir", "--python", "--out", "--checkpoint-every", "--micro-batch", "--inexact", "--verify", "--recheck",
+    "--color",
 )  # fmt: skip
 
 _OF_THE_GUARD = (

@@ -87,3 +87,19 @@ def language_of(document: dict[str, Any]) -> str:
         if isinstance(found, str) and found:
             return found.lower()
     return ""
+
+
+def is_expected_to_raise(cell: dict[str, Any]) -> bool:
+    """True if the cell has the tag `raises-exception`: an error in it does not end the notebook."""
+    return _has_tag(cell, "raises-exception")
+
+
+def is_skipped(cell: dict[str, Any]) -> bool:
+    """True for a code cell that does not run and keeps its outputs: it is empty or has the tag `skip-execution`."""
+    return _has_tag(cell, "skip-execution") or not text_of(cell["source"]).strip()
+
+
+def _has_tag(cell: dict[str, Any], tag: str) -> bool:
+    """True if the cell has the tag."""
+    tags = cell.get("metadata", {}).get("tags", [])
+    return isinstance(tags, list) and tag in tags

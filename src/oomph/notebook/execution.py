@@ -16,8 +16,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from oomph.errors import UsageError
-from oomph.files.notebook_document import NotANotebookError, code_cells, read_notebook, text_of
-from oomph.notebook.saved_notebook import SavedNotebook, has_tag, is_skipped
+from oomph.files.notebook_document import (
+    NotANotebookError,
+    code_cells,
+    is_expected_to_raise,
+    is_skipped,
+    read_notebook,
+    text_of,
+)
+from oomph.notebook.saved_notebook import SavedNotebook
 from oomph.script.session import current, say
 from oomph.terminal.amounts import counted
 
@@ -25,7 +32,6 @@ if TYPE_CHECKING:
     from oomph.notebook.shell import CellShell
 
 SAVE_AS = "--out"
-_RAISES = "raises-exception"
 INSTALL = 'pip install "oomph[notebook]"'
 
 
@@ -67,7 +73,7 @@ def _run(document: dict[str, Any], saved: SavedNotebook, shell: CellShell) -> Ba
         with shell.filling(outputs):
             error = shell.run(text_of(cell["source"]))
         saved.save()
-        if error is not None and not (has_tag(cell, _RAISES) and _is_ordinary(error)):
+        if error is not None and not (is_expected_to_raise(cell) and _is_ordinary(error)):
             break
         error = None
     saved.end()

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from oomph.files.notebook_document import NotANotebookError, code_cells, read_notebook
+from oomph.files.notebook_document import NotANotebookError, code_cells, is_skipped, read_notebook
 from oomph.files.opening import reaching
 from oomph.notebook.outputs import CellOutputs, Output, as_file
 from oomph.script.session import say
@@ -87,17 +87,6 @@ class SavedNotebook:
             source, count, outputs = earlier[number] if number < len(earlier) else (None, None, [])
             is_same = source == cell["source"]
             cell["execution_count"], cell["outputs"] = (count, outputs) if is_same else (None, [])
-
-
-def is_skipped(cell: dict[str, Any]) -> bool:
-    """True for a code cell that does not run and keeps its outputs: it is empty or has the tag `skip-execution`."""
-    return has_tag(cell, "skip-execution") or not "".join(cell["source"]).strip()
-
-
-def has_tag(cell: dict[str, Any], tag: str) -> bool:
-    """True if the cell has the tag."""
-    tags = cell.get("metadata", {}).get("tags", [])
-    return isinstance(tags, list) and tag in tags
 
 
 def _outputs_in(path: Path) -> list[tuple[Any, Any, list[Output]]]:

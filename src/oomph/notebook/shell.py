@@ -11,11 +11,12 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO, cast
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Type
 from traitlets.config import Config
 
 from oomph.files.user_code import is_users
@@ -63,7 +64,7 @@ class CellStream:
             self._original.flush()
 
 
-class _CellDisplayHook(DisplayHook):  # type: ignore[misc]
+class _CellDisplayHook(DisplayHook):
     """Adds the value of a cell's last expression to its outputs."""
 
     def write_output_prompt(self) -> None:
@@ -71,15 +72,16 @@ class _CellDisplayHook(DisplayHook):  # type: ignore[misc]
 
     def write_format_data(self, format_dict: dict[str, Any], md_dict: dict[str, Any] | None = None) -> None:
         """Add the representations of the value to the cell's outputs."""
-        self.shell.outputs.result(self.prompt_count, format_dict, md_dict or {})
-        self.shell.stdout.echo(format_dict)
+        shell = cast(CellShell, self.shell)
+        shell.outputs.result(self.prompt_count, format_dict, md_dict or {})
+        shell.stdout.echo(format_dict)
 
     def finish_displayhook(self) -> None:
         """Write no separator."""
         self._is_active = False
 
 
-class _CellDisplayPublisher(DisplayPublisher):  # type: ignore[misc]
+class _CellDisplayPublisher(DisplayPublisher):
     """Adds what is displayed to the cell's outputs."""
 
     def publish(
@@ -101,19 +103,17 @@ class _CellDisplayPublisher(DisplayPublisher):  # type: ignore[misc]
         self.shell.outputs.clear(wait)
 
 
-class CellShell(InteractiveShell):  # type: ignore[misc]
+class CellShell(InteractiveShell):
     """The shell that runs the notebook's cells in this process. Its user module is this process's `__main__`."""
+
+    displayhook_class = Type(_CellDisplayHook)
+    display_pub_class = Type(_CellDisplayPublisher)
 
     def __init__(self, **options: Any) -> None:
         self.outputs = CellOutputs({})
         self.stdout, self.stderr = CellStream("stdout", sys.stdout), CellStream("stderr", sys.stderr)
         history = Config({"HistoryManager": {"enabled": False}})  # the user's history is of what a person has typed
-        super().__init__(
-            config=history,
-            displayhook_class=_CellDisplayHook,
-            display_pub_class=_CellDisplayPublisher,
-            **options,
-        )
+        super().__init__(config=history, **options)  # type: ignore[no-untyped-call]
 
     @classmethod
     def start(cls) -> CellShell:
@@ -121,8 +121,8 @@ class CellShell(InteractiveShell):  # type: ignore[misc]
         os.environ.setdefault("MPLBACKEND", _INLINE_PLOTS)
         warnings.filterwarnings("ignore", _HINT)
         builtins.input = getpass.getpass = _refuse_input
-        shell: CellShell = cls.instance()
-        sys.stdout, sys.stderr = shell.stdout, shell.stderr  # type: ignore[assignment]
+        shell = cls.instance()
+        sys.stdout, sys.stderr = shell.stdout, shell.stderr
         return shell
 
     @contextmanager
@@ -135,7 +135,7 @@ class CellShell(InteractiveShell):  # type: ignore[misc]
 
     def run(self, source: str) -> BaseException | None:
         """Run a cell, and return the exception that ended it, with a traceback that starts in the user's code."""
-        done = self.run_cell(source, store_history=True)
+        done = self.run_cell(source, store_history=True)  # type: ignore[no-untyped-call]
         error: BaseException | None = done.error_before_exec or done.error_in_exec
         if error is None:
             return None
@@ -153,14 +153,15 @@ class CellShell(InteractiveShell):  # type: ignore[misc]
 
     def system(self, cmd: str) -> None:
         """Run `!cmd`, and write its output as it comes: through a pipe, because on a terminal lines end in \\r\\n."""
-        words = self.var_expand(cmd, depth=1)
+        words = self.var_expand(cmd, depth=1)  # type: ignore[no-untyped-call]
         decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
         options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         with subprocess.Popen(words, shell=True, executable=os.environ.get("SHELL"), bufsize=0, **options) as child:
             assert child.stdout is not None
             while data := child.stdout.read(1 << 16):
-                self.stdout.write(decode(data))
-                self.stdout.flush()
+                sys.stdout.write(decode(data))
+                sys.stdout.flush()
+            sys.stdout.write(decode(b"", True))
         self.user_ns["_exit_code"] = child.returncode
         if child.returncode and self.system_raise_on_error:
             raise subprocess.CalledProcessError(child.returncode, cmd)
