@@ -28,7 +28,7 @@ def read_outputs(path: Path, words: Words | None = None) -> Iterator[Evidence]:
 
 def _name_of(cell: dict[str, Any]) -> str:
     count = cell.get("execution_count")
-    return f"cell [{count}]" if isinstance(count, int) else "cell [ ]"
+    return f"output of cell [{count if isinstance(count, int) else ' '}]"
 
 
 def _text(cell: dict[str, Any]) -> str:
