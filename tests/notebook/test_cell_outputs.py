@@ -70,3 +70,9 @@ def test_values_that_json_does_not_know_are_stored_as_jupyter_stores_them() -> N
     (display,) = stored(outputs)
     assert display["data"] == {"image/png": "iVBORw==", "text/plain": "lone \udc80 surrogate"}
     assert display["metadata"] == {}
+
+
+def test_widget_is_kept_as_its_text() -> None:
+    outputs = CellOutputs({})
+    outputs.result(1, {"text/plain": "IntSlider(value=1)", "application/vnd.jupyter.widget-view+json": {}}, {})
+    assert [each["data"] for each in stored(outputs)] == [{"text/plain": "IntSlider(value=1)"}]

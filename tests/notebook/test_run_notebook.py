@@ -92,7 +92,7 @@ def test_output_is_shown_as_a_scripts_is(done):
     assert "None" not in done.stdout
     assert "expected" not in done.stderr
     lines = done.stderr.splitlines()
-    assert lines[1] == "oomph: running 16 cells of sub/nb.ipynb; the outputs are saved to nb.oomph.ipynb"
+    assert lines[1] == "oomph: the outputs of 16 cells are saved to nb.oomph.ipynb, as they come"
     assert lines[-1].startswith("oomph: finished without a fault")
 
 

@@ -62,7 +62,8 @@ OOM = (
     "import keras, numpy as np\nkeras.utils.set_random_seed(1)",
     "x = np.random.normal(size=(2048, 1024)).astype('float64')\n"
     "model = keras.Sequential([keras.Input((1024,)), keras.layers.Dense(1024, 'tanh'),"
-    " keras.layers.Dense(1024, 'tanh'), keras.layers.Dense(1)])\nmodel.compile(keras.optimizers.SGD(0.1), 'mse', jit_compile=False)",
+    " keras.layers.Dense(1024, 'tanh'), keras.layers.Dense(1)])\n"
+    "model.compile(keras.optimizers.SGD(0.1), 'mse', jit_compile=False)",
     "model.fit(x, x[:, :1], epochs=2, batch_size=2048, shuffle=False, verbose=0);",
     "np.savez('{name}.npz', *[np.asarray(v) for v in model.variables])",
 )

@@ -10,6 +10,8 @@ from typing import Any
 
 _CONTROLS = re.compile(r"([\n\r\b])")
 
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+
 Output = dict[str, Any]
 """One output of a cell, as in the notebook's file."""
 
@@ -70,7 +72,7 @@ class CellOutputs:
 
     def display(self, data: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str | None = None) -> None:
         """Add a display, which can be updated later if it has an id."""
-        output = {"output_type": "display_data", "data": dict(data), "metadata": dict(metadata)}
+        output = {"output_type": "display_data", "data": _without_widgets(data), "metadata": dict(metadata)}
         if display_id is not None:
             self._displays.setdefault(display_id, []).append(output)
         self._add(output)
@@ -78,11 +80,11 @@ class CellOutputs:
     def update(self, data: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str | None) -> None:
         """Replace the content of all displays with this id, in any cell."""
         for output in self._displays.get(display_id or "", ()):
-            output.update(data=dict(data), metadata=dict(metadata))
+            output.update(data=_without_widgets(data), metadata=dict(metadata))
 
     def result(self, count: int, data: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
         """Add the value of the cell's last expression."""
-        content = {"data": dict(data), "metadata": dict(metadata)}
+        content = {"data": _without_widgets(data), "metadata": dict(metadata)}
         self._add({"output_type": "execute_result", "execution_count": count, **content})
 
     def error(self, name: str, value: str, traceback: list[str]) -> None:
@@ -104,6 +106,11 @@ class CellOutputs:
     def as_list(self) -> list[Output]:
         """Return the outputs as they are now, for the notebook's file."""
         return list(self._outputs)
+
+
+def _without_widgets(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out references to widgets, which live in a kernel: their text remains."""
+    return {kind: value for kind, value in data.items() if kind != _WIDGET}
 
 
 def as_file(document: Mapping[str, Any]) -> bytes:

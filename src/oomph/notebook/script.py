@@ -26,6 +26,8 @@ def _load_oomph() -> None:
 
 
 if __name__ == "__main__":
+    if sys.version_info < (3, 10):  # noqa: UP036  the script's Python may be older than oomph's own
+        sys.exit("oomph: a notebook needs Python 3.10 or newer, and this is " + sys.executable)
     if sys.path and os.path.abspath(sys.path[0]) == _HERE:
         del sys.path[0]
     _load_oomph()

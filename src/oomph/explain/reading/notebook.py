@@ -43,7 +43,4 @@ def _output(output: dict[str, Any], cell: dict[str, Any]) -> str:
     if output.get("output_type") != "error" or is_expected_to_raise(cell):
         return ""
     traceback = output.get("traceback")
-    lines = traceback if isinstance(traceback, list) else []
-    return (
-        "\n".join(line for line in lines if isinstance(line, str)) or f"{output.get('ename')}: {output.get('evalue')}"
-    )
+    return "\n".join(line for line in traceback if isinstance(line, str)) if isinstance(traceback, list) else ""
