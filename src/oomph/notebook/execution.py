@@ -71,7 +71,7 @@ def _run(document: dict[str, Any], saved: SavedNotebook, shell: CellShell) -> Ba
             continue
         outputs = saved.begin(cell, shell.execution_count)
         with shell.filling(outputs):
-            error = shell.run(text_of(cell["source"]))
+            error = shell.run(text_of(cell["source"]), cell.get("id"))
         saved.save()
         if error is not None and not (is_expected_to_raise(cell) and _is_ordinary(error)):
             break

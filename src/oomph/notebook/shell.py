@@ -133,9 +133,9 @@ class CellShell(InteractiveShell):
         self.stdout.flush()
         self.stderr.flush()
 
-    def run(self, source: str) -> BaseException | None:
+    def run(self, source: str, cell_id: str | None) -> BaseException | None:
         """Run a cell, and return the exception that ended it, with a traceback that starts in the user's code."""
-        done = self.run_cell(source, store_history=True)  # type: ignore[no-untyped-call]
+        done = self.run_cell(source, store_history=True, cell_id=cell_id)  # type: ignore[no-untyped-call]
         error: BaseException | None = done.error_before_exec or done.error_in_exec
         if error is None:
             return None
