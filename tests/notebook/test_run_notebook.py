@@ -34,6 +34,7 @@ CELLS = (
     "import sys, __main__\nprint(sys.argv, captured.stdout, __name__, __main__.x)",
     "%cd ..\nimport os\nprint(os.getcwd())",
     "None",
+    ("raises-exception", "!sleep 60 &"),
 )
 
 
@@ -60,7 +61,6 @@ def test_everything_that_ipython_offers_works(done):
     assert printed(cells[13]) == "2\n"
     assert cells[14] == []
     assert printed(cells[15]) == "['nb.ipynb', '--epochs', '3'] hidden\n __main__ 3\n"
-    assert cells[17] == []
 
 
 def test_notebook_runs_in_its_own_folder_as_in_jupyter(done):
@@ -74,6 +74,14 @@ def test_tags_are_obeyed_as_nbclient_obeys_them(done):
     assert cells[7] == cells[8] == []
     counts = [cell["execution_count"] for cell in json.loads((done.folder / "nb.oomph.ipynb").read_text())["cells"]]
     assert counts[:10] == [1, 2, 3, 4, 5, 6, 7, None, None, 8]
+
+
+def test_expected_error_is_not_recorded_as_what_ended_the_notebook(done):
+    assert done.events("uncaught-exception") == []
+
+
+def test_background_command_is_refused_as_in_a_kernel(done):
+    assert (done.outputs[18][0]["ename"], done.outputs[17]) == ("OSError", [])
 
 
 def test_input_is_refused_in_one_sentence(done):
@@ -92,7 +100,7 @@ def test_output_is_shown_as_a_scripts_is(done):
     assert "None" not in done.stdout
     assert "expected" not in done.stderr
     lines = done.stderr.splitlines()
-    assert lines[1] == "oomph: the outputs of 16 cells are saved to nb.oomph.ipynb, as they come"
+    assert lines[1] == "oomph: the outputs of 17 cells are saved to nb.oomph.ipynb, as they come"
     assert lines[-1].startswith("oomph: finished without a fault")
 
 

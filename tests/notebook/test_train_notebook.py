@@ -59,7 +59,7 @@ def test_killed_notebook_is_resumed_and_ends_in_the_same_bits(tmp_path: Path) ->
 
 
 OOM = (
-    "import keras, numpy as np\nkeras.utils.set_random_seed(1)",
+    "import keras, numpy as np\nkeras.utils.set_random_seed(1)\nkeras.config.set_floatx('float64')",
     "x = np.random.normal(size=(2048, 1024)).astype('float64')\n"
     "model = keras.Sequential([keras.Input((1024,)), keras.layers.Dense(1024, 'tanh'),"
     " keras.layers.Dense(1024, 'tanh'), keras.layers.Dense(1)])\n"
@@ -73,7 +73,7 @@ def train_in(folder: Path, name: str, megabytes: int) -> NotebookRun:
     folder.mkdir()
     write(folder, *[cell.replace("{name}", name) for cell in OOM])
     pool = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(megabytes)}
-    return run(folder, "nb.ipynb", KERAS_FLOATX="float64", **pool)
+    return run(folder, "nb.ipynb", **pool)
 
 
 def test_out_of_memory_in_a_cell_is_recovered_and_kept_out_of_the_notebook(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_out_of_memory_in_a_cell_is_recovered_and_kept_out_of_the_notebook(tmp_p
 
     enough = train_in(tmp_path / "enough", "weights", 2000)
     assert enough.returncode == 0, enough.stderr[-3000:]
-    short = train_in(tmp_path / "short", "weights", 140)
+    short = train_in(tmp_path / "short", "weights", 90)
     assert short.returncode == 0, short.stderr[-3000:]
     assert short.summary["recoveries"] >= 1
     assert short.summary["exactness"] == "exact"

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from oomph.notebook.shell import CellShell
 
 SAVE_AS = "--out"
+_LAST_ERROR = ("last_exc", "last_type", "last_value", "last_traceback")
+"""Where Python keeps the exception that ends a script, and IPython that of any cell, even if it was expected."""
 INSTALL = 'pip install "oomph[notebook]"'
 
 
@@ -87,6 +89,8 @@ def _is_ordinary(error: BaseException) -> bool:
 
 def _end(error: BaseException | None) -> None:
     """End as a script that raises this exception. The traceback on stderr starts in the cell, and shows its lines."""
+    for name in _LAST_ERROR:
+        vars(sys).pop(name, None)
     if error is None:
         return
     hook = traceback.print_exception if sys.excepthook is sys.__excepthook__ else sys.excepthook

@@ -153,6 +153,8 @@ class CellShell(InteractiveShell):
 
     def system(self, cmd: str) -> None:
         """Run `!cmd`, and write its output as it comes: through a pipe, because on a terminal lines end in \\r\\n."""
+        if cmd.rstrip().endswith("&"):
+            raise OSError("Background processes not supported.")  # as in a kernel: their output has no end
         words = self.var_expand(cmd, depth=1)  # type: ignore[no-untyped-call]
         decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
         options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
