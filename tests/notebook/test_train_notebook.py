@@ -60,11 +60,11 @@ def test_killed_notebook_is_resumed_and_ends_in_the_same_bits(tmp_path: Path) ->
 
 OOM = (
     "import keras, numpy as np\nkeras.utils.set_random_seed(1)\nkeras.config.set_floatx('float64')",
-    "x = np.random.normal(size=(2048, 1024)).astype('float64')\n"
-    "model = keras.Sequential([keras.Input((1024,)), keras.layers.Dense(1024, 'tanh'),"
+    "x = np.random.normal(size=(4096, 64)).astype('float64')\n"
+    "model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(1024, 'tanh'),"
     " keras.layers.Dense(1024, 'tanh'), keras.layers.Dense(1)])\n"
     "model.compile(keras.optimizers.SGD(0.1), 'mse', jit_compile=False)",
-    "model.fit(x, x[:, :1], epochs=2, batch_size=2048, shuffle=False, verbose=0);",
+    "model.fit(x, x[:, :1], epochs=2, batch_size=4096, shuffle=False, verbose=0);",
     "np.savez('{name}.npz', *[np.asarray(v) for v in model.variables])",
 )
 
@@ -81,7 +81,7 @@ def test_out_of_memory_in_a_cell_is_recovered_and_kept_out_of_the_notebook(tmp_p
 
     enough = train_in(tmp_path / "enough", "weights", 2000)
     assert enough.returncode == 0, enough.stderr[-3000:]
-    short = train_in(tmp_path / "short", "weights", 90)
+    short = train_in(tmp_path / "short", "weights", 80)
     assert short.returncode == 0, short.stderr[-3000:]
     assert short.summary["recoveries"] >= 1
     assert short.summary["exactness"] == "exact"
