@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 _CONTROLS = re.compile(r"([\n\r\b])")
-
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 
 Output = dict[str, Any]
@@ -24,28 +23,26 @@ class StreamText:
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self._line, self._column = "", 0
+        self._line: list[str] = []
+        """The characters of the last line."""
+        self._column = 0
 
     def write(self, text: str) -> None:
         """Add text at the current position."""
         for piece in _CONTROLS.split(text):
             if piece == "\n":
-                self._lines.append(f"{self._line}\n")
-                self._line, self._column = "", 0
+                self._lines.append("".join([*self._line, piece]))
+                self._line, self._column = [], 0
             elif piece == "\r":
                 self._column = 0
             elif piece == "\b":
                 self._column = max(0, self._column - 1)
-            elif piece:
-                self._overwrite(piece)
-
-    def _overwrite(self, piece: str) -> None:
-        end = self._column + len(piece)
-        self._line = self._line[: self._column] + piece + self._line[end:]
-        self._column = end
+            else:
+                start, self._column = self._column, self._column + len(piece)
+                self._line[start : self._column] = piece
 
     def __str__(self) -> str:
-        return "".join(self._lines) + self._line
+        return "".join([*self._lines, *self._line])
 
 
 class CellOutputs:
