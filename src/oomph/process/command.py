@@ -93,12 +93,12 @@ def parse_command(words: Sequence[str], verb: str = "run") -> Command:
 
 
 def _check_program(command: Command) -> Command:
-    """Check a command line. `-- train.py` counts as a script unless it is executable."""
+    """Check a command line. `-- train.py` counts as a script, or a notebook, unless it is executable."""
     program = command.words[1]
     if shutil.which(program) is not None:
         _check_python(command.words[1:])
         return command
-    if program.endswith(".py") and os.path.isfile(program):
+    if program.endswith((".py", SUFFIX)) and os.path.isfile(program):
         return parse_command(command.words[1:])
     raise UsageError(f"no such command: {program}")
 

@@ -137,6 +137,7 @@ def test_notebook_is_run_by_a_script_of_oomphs_own(tmp_path: Path, monkeypatch) 
     monkeypatch.chdir(tmp_path)
     Path("my notebook.ipynb").write_text('{"nbformat": 4, "cells": []}')
     command = parse_command(["my notebook.ipynb", "--epochs", "3"])
+    assert parse_command(["--", *command.words]) == command
     assert (command.form, command.name, command.shown) == ("notebook", "my notebook", "my notebook.ipynb")
     python, script, *words = command.argv("python3")
     assert (python, words) == ("python3", ["my notebook.ipynb", "--epochs", "3"])
