@@ -54,7 +54,7 @@ def launch(request: Request) -> RunOutcome:
     """Run the script under supervision until the run is over. Raises OomphError if it cannot be started."""
     fill_standard()
     _check_working_directory()
-    command = with_outputs(parse_command(request.words), request.out)
+    command = _with_outputs(parse_command(request.words), request.out)
     know_secrets(command.words, os.environ)
     _check_directories(request)
     python = python_of(command, request.python, say)
@@ -74,7 +74,7 @@ def launch(request: Request) -> RunOutcome:
             run.close()
 
 
-def with_outputs(command: Command, out: str | None) -> Command:
+def _with_outputs(command: Command, out: str | None) -> Command:
     """Return the command with the file that a notebook's outputs are saved to. Raises UsageError if it is unusable."""
     if command.form != "notebook":
         if out is not None:
