@@ -42,15 +42,15 @@ class Cost:
     """The measured cost of checkpoints and faults in this run."""
 
     stall_seconds: float = 0.0
-    """How long a checkpoint stalls training, in seconds."""
+    """The time for which a checkpoint stalls training, in seconds."""
     write_seconds: float = 0.0
-    """How long, in seconds, it then took to write the checkpoint in the background."""
+    """The time it then took to write the checkpoint in the background, in seconds."""
     between_faults: float = ASSUMED_SECONDS
     """The mean time between two faults, in seconds."""
     trained_seconds: float = inf
-    """How long the run had trained by the last checkpoint, in seconds."""
+    """The time that the run had trained by the last checkpoint, in seconds."""
     spent_seconds: float = 0.0
-    """How much of that time all checkpoints took, in seconds."""
+    """The part of that time taken by all checkpoints, in seconds."""
     is_rough: bool = False
     """True if at most one checkpoint has been measured, since the first stall includes one-time work."""
 

@@ -162,7 +162,7 @@ _LOOK_SECONDS, _REAP_SECONDS = 0.1, 10.0
 
 @dataclass(frozen=True)
 class SilenceLimits:
-    """How long a child may stay silent, in seconds."""
+    """The longest time a child may stay silent, in seconds."""
 
     importing: float = 120.0
     trial: float = 90.0
@@ -170,7 +170,7 @@ class SilenceLimits:
 
 @dataclass
 class Life:
-    """What is known about a child: its finished trials, the current one, and how it died."""
+    """The facts known about a child: its finished trials, the current one, and how it died."""
 
     rows: list[Mapping[str, Any]] = field(default_factory=list)
     begun: str = ""

@@ -26,7 +26,7 @@ from oomph.explain.matching.lines import (
     goes_on,
     tells_of_training,
 )
-from oomph.explain.matching.named_fault import CAUSE, CONSEQUENCE, Diagnosis
+from oomph.explain.matching.named_fault import CAUSE, CONSEQUENCE, Diagnoses, Diagnosis
 from oomph.explain.matching.own_account import OwnAccounts
 from oomph.explain.matching.systems import Systems
 from oomph.explain.reading.log import Readable, Words, read_log
@@ -52,9 +52,7 @@ def words() -> Words:
     )
 
 
-def diagnose(
-    evidence: BaseException | Iterable[Evidence], faults: Sequence[Fault] | None = None
-) -> tuple[Diagnosis, ...]:
+def diagnose(evidence: BaseException | Iterable[Evidence], faults: Sequence[Fault] | None = None) -> Diagnoses:
     """Return every fault that the evidence shows, most relevant first: causes before consequences, then by confidence.
 
     `evidence` is a caught exception, or facts in the order of observation, which are read once and in constant memory.
@@ -68,7 +66,7 @@ def diagnose(
     return reading.verdict()
 
 
-def diagnose_log(log: bytes | Readable, others: Iterable[Evidence] = (), origin: str = "") -> tuple[Diagnosis, ...]:
+def diagnose_log(log: bytes | Readable, others: Iterable[Evidence] = (), origin: str = "") -> Diagnoses:
     """Return every fault that a log and any later facts show, using constant memory.
 
     Args:
@@ -129,9 +127,9 @@ class _Reading:
                 self._went_on = self._position
         self._hits.see(fact, (self._last.story, self._position))
 
-    def verdict(self) -> tuple[Diagnosis, ...]:
+    def verdict(self) -> Diagnoses:
         """Return the diagnoses from all facts, with the systems that the facts come from."""
-        return tuple(diagnosis._replace(systems=self._systems.names) for diagnosis in self._diagnoses())
+        return Diagnoses(diagnosis._replace(systems=self._systems.names) for diagnosis in self._diagnoses())
 
     def _diagnoses(self) -> tuple[Diagnosis, ...]:
         for conclusion in (self._map.conclusion(), self._trend.conclusion()):

@@ -50,7 +50,7 @@ def install(trainer: Any, session: Session) -> None:
         _probe()
     except UnsupportedError as error:
         session.journal.write(GuardFailed(reason=str(error)))
-        session.say(f"unsupported version of Keras ({error}); the script runs unguarded")
+        session.warn(f"unsupported version of Keras ({error}); the script runs unguarded")
         return
     for row in support.missing():
         session.journal.write(FeatureOff(name=row.path, feature=row.feature.meaning))
@@ -183,7 +183,7 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
         _end(fits, arguments["callbacks"])
         fits.preemption.disarm()
         fits.note(GuardFailed(reason=f"{type(error).__name__}: {error}"))
-        fits.say(f"{type(error).__name__}: {error}; this fit runs unguarded")
+        fits.warn(f"{type(error).__name__}: {error}; this fit runs unguarded")
         return None
     except BaseException:  # the checkpoint was refused, so the script exits
         _end(fits, arguments["callbacks"])

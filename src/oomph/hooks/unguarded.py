@@ -73,7 +73,7 @@ class _Seen:
         site = call_site()
         session = self._session.in_this_process()
         session.journal.write(Oom(phase="elsewhere", site=site, message=oom.line, requested_bytes=oom.requested_bytes))
-        self._say(f"out of memory at {site}, outside a guarded step: left to the script")
+        self._warn(f"out of memory at {site}, outside a guarded step: left to the script")
 
     def step_of_a_loop(self, optimizer: Any, applied: bool) -> None:
         """Count a custom loop's step outside other training; `applied` is True once its gradients have been applied."""
@@ -104,10 +104,10 @@ class _Seen:
         with pulse.during(Phase.TRACING, after=Phase.FIRST_STEP):
             return create()
 
-    def _say(self, text: str) -> None:
+    def _warn(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
-            self._session.in_this_process().say(text)
+            self._session.in_this_process().warn(text)
 
 
 def _watch_errors(seen: _Seen) -> None:

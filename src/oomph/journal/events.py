@@ -162,6 +162,13 @@ class ProcessStarted(Fact, event="process-started"):
     argv: Sequence[str] = ()
 
 
+class CellStarted(Fact, event="cell-started"):
+    """A cell of a notebook starts to run."""
+
+    cell: int | None = None
+    line: str = ""
+
+
 class VariablesRead(Fact, event="environment-read"):
     """The names of the environment variables that the script read and found set."""
 

@@ -163,7 +163,7 @@ class EagerRandomOps:
         self._key, self._upper = (int.from_bytes(half, "little") for half in (digest[:8], digest[8:]))
         self._here = Here(os.getpid())
         self.count = 0
-        """How far the draws so far have advanced the Philox counter."""
+        """The count by which the draws so far have advanced the Philox counter."""
 
     def install(self) -> None:
         """Replace the operations. They behave as before unless they are called eagerly and without a seed."""

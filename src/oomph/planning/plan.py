@@ -10,7 +10,19 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
+from oomph.planning.batch_sizes import MOST
+from oomph.terminal import panel
+from oomph.terminal.amounts import in_three_digits
+from oomph.terminal.message import shown_line
+from oomph.terminal.panel import screenful
+from oomph.terminal.screen import USUAL_WIDTH
+from oomph.terminal.wrapping import shortened, table, wrapped
+
 SCHEMA = 1
+HEAD = ("batch", "expected", "at least", "at most", "fits")
+"""The headings of a plan's rows."""
+_MOST_WARNINGS, _LONGEST_NAME = 3, 80
+"""The maximum number of warnings to show, and of characters of a name in a repr."""
 _AS_THEY_ARE = (
     "engine", "accuracy", "subject", "place", "batch", "max_batch", "micro_batch", "peak_operation", "replicas",
     "why_open",
@@ -211,6 +223,97 @@ class Plan:
     """The reason why it is unknown which batch fits, and how to find out, without a full stop; empty if known."""
     measured: tuple[int, ...] = ()
     """The batch sizes whose steps have just run on the device itself."""
+
+    def __repr__(self) -> str:
+        names = (self.place, "no device" if self.device is None else self.device.name)
+        place, on = (shortened(shown_line(name), _LONGEST_NAME) for name in names)
+        return f"Plan({place!r}, {self.engine}, batch={self.batch}, max_batch={self.max_batch}, {on!r})"
+
+    def __str__(self) -> str:
+        head = (wrapped(shown_line(text), USUAL_WIDTH, "  ") for text in self._first_lines)
+        return screenful([*head, "", *table([HEAD, *self.rows], USUAL_WIDTH)])
+
+    def _repr_html_(self) -> str:
+        """Return the plan as a panel for notebooks."""
+        title, *others = self._first_lines
+        own = self._own_fits
+        tone = {Fitting.YES: panel.Tone.GOOD, Fitting.NO: panel.Tone.BAD}.get(own, panel.Tone.NEWS)
+        return panel.panel(title, [*map(panel.paragraph, others), panel.table(HEAD, self.rows)], tone)
+
+    @property
+    def _first_lines(self) -> list[str]:
+        warnings = [f"Warning: {warning}" for warning in self.warnings[:_MOST_WARNINGS]]
+        return [f"{self.place}: {self.subject}", self.verdict, *warnings]
+
+    @property
+    def verdict(self) -> str:
+        """The batch that fits and the device that it fits on, in one sentence."""
+        open_too = f" {sentence(self.why_open)}" if self.why_open else ""
+        if self.device is None:
+            return (
+                "Whether it fits is unknown: there is no NVIDIA GPU here. Specify one with --gpu 'RTX 4090' or --gpu "
+                f"24GiB.{open_too}"
+            )
+        on, own = _on(self.device), self._own_fits
+        if self.max_batch is None:
+            if own is Fitting.NO:
+                return f"The script's batch of {self.batch:,} does not fit on {on}.{open_too}"
+            if own is Fitting.YES:
+                return f"The script's batch of {self.batch:,} should fit on {on}. The largest is unknown.{open_too}"
+            return f"It is unknown which batch fits on {on}: {self.why_open or 'the notes explain why'}."
+        if self.max_batch == 0:
+            return f"No batch is certain to fit on {on}."
+        if len(self.curve) == 1:
+            return (
+                f"The script's batch of {self.batch:,} should fit on {on}. The step can only be planned at that size."
+            )
+        if self.max_batch >= MOST:
+            return f"Every batch up to {MOST:,} should fit on {on}; larger ones were not tried."
+        fits = "does not fit" if self.batch > self.max_batch else "should fit"
+        return (
+            f"The largest batch that should fit is {self.max_batch:,}, on {on}; the script's batch of"
+            f" {self.batch:,} {fits}."
+        )
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """The estimates as rows of a table, below `HEAD`."""
+        return [_row(estimate, estimate.batch in self.measured) for estimate in self.estimates]
+
+    @property
+    def _own_fits(self) -> Fitting:
+        """The verdict on the script's own batch size, or `UNKNOWN` if it was not planned."""
+        return next((estimate.fits for estimate in self.estimates if estimate.batch == self.batch), Fitting.UNKNOWN)
+
+
+def sentence(text: str) -> str:
+    """Return a clause as a sentence, with a capital letter and a full stop."""
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _on(device: Device) -> str:
+    """Describe the device and how much of its memory training may use."""
+    if device.usable < device.memory:
+        return (
+            f"{device.name}, where TensorFlow can use {in_three_digits(device.usable)} of "
+            f"{in_three_digits(device.memory)}"
+        )
+    return (
+        f"{device.name} for TensorFlow alone" if device.is_gpu else f"{device.name} of {in_three_digits(device.usable)}"
+    )
+
+
+def _row(estimate: Estimate, is_measured: bool) -> tuple[str, ...]:
+    peak, fits = estimate.peak, estimate.fits
+    said = "?" if fits is Fitting.UNKNOWN else fits.value
+    said += ", measured" if is_measured else ""
+    return (
+        f"{estimate.batch:,}",
+        in_three_digits(peak.expected),
+        in_three_digits(peak.low),
+        in_three_digits(peak.high),
+        said,
+    )
 
 
 def as_document(plan: Plan) -> dict[str, Any]:

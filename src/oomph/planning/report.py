@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from oomph.planning.batch_sizes import MOST
-from oomph.planning.plan import Device, Estimate, Fitting, Interval, Item, Plan, PlannedReplicas, Saver
+from oomph.planning.plan import HEAD, Interval, Item, Plan, PlannedReplicas, Saver, sentence
 from oomph.terminal.amounts import in_three_digits
 from oomph.terminal.screen import BOLD, CYAN, USUAL_WIDTH, YELLOW, Heads
 from oomph.terminal.wrapping import table, wrapped
@@ -15,7 +14,6 @@ from oomph.terminal.wrapping import table, wrapped
 SCRIPT = "SCRIPT.py"
 """The placeholder for the script and its arguments, used if only the model is known."""
 _MOST_LAYERS = 5
-_HEAD = ("batch", "expected", "at least", "at most", "fits")
 HEADS: Heads = {"note": CYAN, "Next:": BOLD, "Warning:": YELLOW}
 
 
@@ -50,12 +48,12 @@ def as_text(plan: Plan, words: Sequence[str], width: int = USUAL_WIDTH) -> Itera
     for paragraph in _first_screen(plan, words):
         yield wrapped(paragraph, width, "  ", command=_command(paragraph))
     yield ""
-    yield from table([_HEAD, *(_row(estimate, estimate.batch in plan.measured) for estimate in plan.estimates)], width)
+    yield from table([HEAD, *plan.rows], width)
     yield ""
     yield from _where_it_goes(plan, width)
     yield from _savers(plan.savers, width)
     for note in plan.notes:
-        if plan.why_open and note == _sentence(plan.why_open):
+        if plan.why_open and note == sentence(plan.why_open):
             continue  # already on the first screen
         yield wrapped(f"note  {note}", width, " " * 6)
     yield wrapped(f"{plan.engine}: {plan.accuracy}" if plan.accuracy else plan.engine, width, "  ")
@@ -63,7 +61,7 @@ def as_text(plan: Plan, words: Sequence[str], width: int = USUAL_WIDTH) -> Itera
 
 def _first_screen(plan: Plan, words: Sequence[str]) -> Iterator[str]:
     yield f"{plan.place}: {plan.subject}"
-    yield _verdict(plan)
+    yield plan.verdict
     shares = PlannedReplicas(plan.replicas).words(plan.batch)
     if shares:
         yield shares
@@ -74,68 +72,8 @@ def _first_screen(plan: Plan, words: Sequence[str]) -> Iterator[str]:
         yield f"Next: {command}"
 
 
-def _verdict(plan: Plan) -> str:
-    """State which batch fits on which device, in one sentence."""
-    open_too = f" {_sentence(plan.why_open)}" if plan.why_open else ""
-    if plan.device is None:
-        return (
-            "Whether it fits is unknown: there is no NVIDIA GPU here. Specify one with --gpu 'RTX 4090' or --gpu "
-            f"24GiB.{open_too}"
-        )
-    on = _on(plan.device)
-    if plan.max_batch is None:
-        if _own_fits(plan) is Fitting.NO:
-            return f"The script's batch of {plan.batch:,} does not fit on {on}.{open_too}"
-        if _own_fits(plan) is Fitting.YES:
-            return f"The script's batch of {plan.batch:,} should fit on {on}. The largest is unknown.{open_too}"
-        return f"It is unknown which batch fits on {on}: {plan.why_open or 'the notes explain why'}."
-    if plan.max_batch == 0:
-        return f"No batch is certain to fit on {on}."
-    if len(plan.curve) == 1:
-        return f"The script's batch of {plan.batch:,} should fit on {on}. The step can only be planned at that size."
-    if plan.max_batch >= MOST:
-        return f"Every batch up to {MOST:,} should fit on {on}; larger ones were not tried."
-    own = "" if plan.batch > plan.max_batch else f"; the script's batch of {plan.batch:,} should fit"
-    own = own or f"; the script's batch of {plan.batch:,} does not fit"
-    return f"The largest batch that should fit is {plan.max_batch:,}, on {on}{own}."
-
-
-def _on(device: Device) -> str:
-    """Describe the device and how much of its memory training may use."""
-    if device.usable < device.memory:
-        return (
-            f"{device.name}, where TensorFlow can use {in_three_digits(device.usable)} of "
-            f"{in_three_digits(device.memory)}"
-        )
-    return (
-        f"{device.name} for TensorFlow alone" if device.is_gpu else f"{device.name} of {in_three_digits(device.usable)}"
-    )
-
-
-def _own_fits(plan: Plan) -> Fitting:
-    """Return the verdict on the script's own batch size, or `UNKNOWN` if it was not planned."""
-    return next((estimate.fits for estimate in plan.estimates if estimate.batch == plan.batch), Fitting.UNKNOWN)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
-
-
 def _command(paragraph: str) -> str:
     return paragraph.removeprefix("Next: ") if paragraph.startswith("Next: ") else ""
-
-
-def _row(estimate: Estimate, is_measured: bool) -> tuple[str, ...]:
-    peak, fits = estimate.peak, estimate.fits
-    said = "?" if fits is Fitting.UNKNOWN else fits.value
-    said += ", measured" if is_measured else ""
-    return (
-        f"{estimate.batch:,}",
-        in_three_digits(peak.expected),
-        in_three_digits(peak.low),
-        in_three_digits(peak.high),
-        said,
-    )
 
 
 def _where_it_goes(plan: Plan, width: int) -> Iterator[str]:

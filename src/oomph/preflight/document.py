@@ -10,14 +10,18 @@ from oomph.preflight.facts.data import Data
 from oomph.preflight.facts.training import Training
 from oomph.preflight.rule import ERROR, WARNING, Examined, Result
 from oomph.reach.request import LOOP
+from oomph.terminal import panel
 from oomph.terminal.amounts import counted
 from oomph.terminal.message import shown_line
-from oomph.terminal.screen import RED, YELLOW, Heads
-from oomph.terminal.wrapping import wrapped
+from oomph.terminal.panel import screenful
+from oomph.terminal.screen import RED, USUAL_WIDTH, YELLOW, Heads
+from oomph.terminal.wrapping import shortened, wrapped
 
 PROVED, UNCOMPARED, PARTLY, LOST, UNKNOWN = "exact", "uncompared", "partly", "lost", "unknown"
 """PROVED: tried and compared here. UNCOMPARED: no problem is known. UNKNOWN: not tried."""
 SCHEMA = 1
+_LONGEST_PLACE = 80
+"""The maximum number of characters of a place in a repr."""
 HEADS: Heads = {ERROR.upper(): RED, WARNING.upper(): YELLOW}
 _STATES = {
     PROVED: "yes",
@@ -81,6 +85,37 @@ class Checked:
     """The fate, after a fault, of each thing that training needs."""
     memory: str = ""
     """A one-line summary of memory use."""
+
+    def __repr__(self) -> str:
+        return f"Checked({shortened(shown_line(self.place), _LONGEST_PLACE)!r}, {self.counts})"
+
+    def __str__(self) -> str:
+        return screenful(as_text(self, USUAL_WIDTH))
+
+    def _repr_html_(self) -> str:
+        """Return the findings as a panel for notebooks."""
+        found = [f"{each.severity}: {each.message} ({each.code}). {'; '.join(each.remedies)}" for each in self.found]
+        tone = panel.Tone.BAD if self.has_errors else panel.Tone.WARNING if self.found else panel.Tone.GOOD
+        return panel.panel(
+            f"{self.place}: {self.counts}",
+            [
+                panel.items(found),
+                *(panel.paragraph(each, quiet=True) for each in (self.examined, self.not_looked_at) if each),
+            ],
+            tone,
+        )
+
+    @property
+    def counts(self) -> str:
+        """The number of errors and warnings, as text."""
+        errors = sum(found.severity == ERROR for found in self.found)
+        numbers = ((errors, "error"), (len(self.found) - errors, "warning"))
+        return " and ".join(counted(number, word) for number, word in numbers if number) or "nothing found"
+
+    @property
+    def examined(self) -> str:
+        """The clause that says what was examined; empty if unknown."""
+        return f"examined {self.looked_at}" if self.looked_at else ""
 
     @property
     def has_errors(self) -> bool:
@@ -209,11 +244,7 @@ def _finding(found: ReportedFinding, place: str, width: int) -> Iterator[str]:
 
 
 def _closing(checked: Checked, width: int) -> Iterator[str]:
-    errors = sum(found.severity == ERROR for found in checked.found)
-    warnings = sum(found.severity == WARNING for found in checked.found)
-    named = " and ".join(counted(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number)
-    looked = f"examined {checked.looked_at}" if checked.looked_at else ""
-    yield _wrapped(f"{checked.place}: {named or 'nothing found'}; {looked}", width, "  ")
+    yield _wrapped(f"{checked.place}: {checked.counts}; {checked.examined}", width, "  ")
     if checked.not_looked_at:
         yield _wrapped(checked.not_looked_at, width, "  ")
     if checked.broken:

@@ -47,7 +47,7 @@ class Rule:
     severity: str
     depth: str
     why: str
-    """How TensorFlow and Keras currently behave, and how that affects training, in one to three sentences."""
+    """The current behavior of TensorFlow and Keras, and its effect on training, in one to three sentences."""
     wrong: str
     """The line of code as people tend to write it."""
     right: str

@@ -20,7 +20,7 @@ _CACHE = {1: "total_inactive_file", 2: "inactive_file"}
 _KILLS = {1: "memory.oom_control", 2: "memory.events"}
 _MOST_BYTES = 1 << 20
 _CACHE_SECONDS = 10.0
-"""How long a value is reused, in seconds, because the kernel sums `memory.stat` over all cores on every read."""
+"""The time a value is reused, in seconds, because the kernel sums `memory.stat` over all cores on every read."""
 
 
 def available_bytes(root: Path = _ROOT) -> int | None:

@@ -102,7 +102,7 @@ _SILENT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Patience:
-    """How long the script may take to exit after a signal."""
+    """The time that the script may take to exit after a signal."""
 
     terminate_seconds: float = 25.0
     """The time, in seconds, from SIGTERM to SIGKILL.

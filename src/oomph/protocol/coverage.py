@@ -31,7 +31,7 @@ ANY = Range()
 
 
 class Coverage(NamedTuple):
-    """How many of the repeated steps are known to have produced the same results."""
+    """The number of repeated steps that are known to have produced the same results."""
 
     compared: int = 0
     """The number of steps whose results were compared."""

@@ -42,7 +42,7 @@ _APART = 1.5
 
 @dataclass(frozen=True)
 class MicroBatchSearch:
-    """What is known about the memory use of micro-batches, in samples and bytes. Immutable."""
+    """The known memory use of micro-batches, in samples and bytes. Immutable."""
 
     failed: int | None = None
     """The smallest size that ran out of memory. Only smaller sizes are tried from then on."""
@@ -162,9 +162,9 @@ def size_after_crash(samples: int | None) -> int | None:
 
 
 _PATIENCE = 100
-"""How long to wait before a trial, as a multiple of what a failure costs."""
+"""The time to wait before a trial, as a multiple of what a failure costs."""
 _RECENTLY = 60.0
-"""How long after a failure, in seconds, no larger size is tried, even if there is free memory."""
+"""The time after a failure, in seconds, during which no larger size is tried, even if there is free memory."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Regrowth:
     failed_at: float
     """The monotonic time when a larger micro-batch last ran out of memory."""
     cost: float
-    """How long the last failure took, in seconds."""
+    """The time that the last failure took, in seconds."""
     others_hold: bool = False
     """True if other processes held memory within TensorFlow's limit at that time."""
     setbacks: int = 0

@@ -26,7 +26,7 @@ _MAGIC = 0x6F6F6D7068_02  # "oomph", the second kind of board
 
 
 class Phase(enum.IntEnum):
-    """What the script process is doing. Each phase has its own time limit, which is learned during the run."""
+    """The script process's current activity. Each phase has its own time limit, which is learned during the run."""
 
     OWN_CODE = 0
     """The script is outside any fit or loop, where oomph does not judge its progress."""

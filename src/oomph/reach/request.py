@@ -64,7 +64,7 @@ class NotReached:
     """The reason why the training call was not examined, in one sentence."""
     before: tuple[RequestedTraining, ...] = ()
     doing: str = ""
-    """What the examiner was doing when its process ended; empty if it was not examining."""
+    """The examiner's activity when its process ended; empty if it was not examining."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Heard:
     pid: int = 0
     """The id of the process that examines the training call; 0 if there is none yet."""
     progress: str = ""
-    """What the examiner is currently doing."""
+    """The examiner's current activity."""
     parts: tuple[str, ...] = ()
     answered: bool = False
     failed: str = ""

@@ -186,7 +186,7 @@ class Secrecy(enum.Enum):
 
 
 class How(enum.Enum):
-    """How a value follows its name; the members are groups in `AFTER_NAME`."""
+    """The ways in which a value follows its name; the members are groups in `AFTER_NAME`."""
 
     ASSIGNED = "assigned"
     SAID = "said"

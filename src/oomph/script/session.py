@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -41,8 +42,12 @@ class Session:
     """Sends heartbeats to the supervisor, except from workers."""
 
     def say(self, text: str) -> None:
-        """Write a line to stderr. Never raises, since the script must not fail because of an oomph message."""
+        """Report an event, on stderr unless `speak_through` was called. Never raises."""
         say(text)
+
+    def warn(self, text: str) -> None:
+        """Report a problem that the user should act on, always on stderr. Never raises."""
+        warn(text)
 
     def is_owner_now(self) -> bool:
         """True in the owner process itself, but not in its forks, which inherit this object."""
@@ -76,7 +81,27 @@ def note(fact: Fact) -> None:
         joined.journal.write(fact)
 
 
+_write: Callable[[str], None] | None = None
+
+
+def speak_through(write: Callable[[str], None] | None) -> None:
+    """Pass this process's messages, but not its warnings, to `write` from now on, or to stderr again if it is None."""
+    global _write
+    _write = write
+
+
 def say(text: str) -> None:
+    """Report an event, on stderr unless `speak_through` was called, or if its function fails. Never raises."""
+    if _write is not None:
+        try:
+            _write(text)
+            return
+        except Exception:
+            pass  # the words matter more than where they appear
+    warn(text)
+
+
+def warn(text: str) -> None:
     """Write a line to stderr. Never raises, since the script must not fail because of an oomph message.
 
     The supervisor wraps and colours the line. On a terminal, it starts with a carriage return, so that the supervisor
@@ -123,7 +148,7 @@ def _reached(handover: Handover) -> Path | None:
     try:
         pin(handover.path, handover.run_dir_is)
     except OSError as error:
-        say(f"{error.strerror}: running the script without checkpoints")
+        warn(f"{error.strerror}: running the script without checkpoints")
         return None
     return handover.path
 

@@ -92,6 +92,6 @@ def _tell(kind: str, join: Join, told: set[str]) -> None:
         line = calling()
         site = "the script" if line is None else line.site
         session.journal.write(UnguardedTraining(kind=kind, site=site))
-        session.say(unguarded_in_words(site, kind))
+        session.warn(unguarded_in_words(site, kind))
     except Exception:
         pass  # a mere remark must not stop training

@@ -17,7 +17,7 @@ _SIGNALS = {
 
 
 class ProcessEnd(NamedTuple):
-    """How a process ended."""
+    """The ending of a process."""
 
     returncode: int
     """The return code, as in `subprocess`: −n for death by signal n."""

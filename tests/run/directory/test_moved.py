@@ -85,7 +85,7 @@ def test_second_oomph_on_a_machine_is_refused_even_without_locks(tmp_path, witho
     assert "has no locks: make sure no other machine uses" in capfd.readouterr().err
     with subprocess.Popen(["sleep", "50"]) as other:
         (tmp_path / "run" / "lock").write_text(ProcessIdentity.here(other.pid).to_text())
-        with pytest.raises(RunDirectoryError, match=f"in use by another oomph run, process {other.pid}$"):
+        with pytest.raises(RunDirectoryError, match=f"in use by another oomph run, process {other.pid};"):
             RunDirectory.reopen(tmp_path / "run")
         other.kill()
     RunDirectory.reopen(tmp_path / "run").close()
@@ -102,7 +102,7 @@ def test_holder_from_another_machine_or_boot_does_not_block_without_locks(tmp_pa
 def test_lock_holder_is_reported_with_its_machine_and_state(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run", RECORD)
     for holder, words in (
-        (replace(ProcessIdentity.here(), host="node-7"), f"another oomph run, process {os.getpid()} on node-7$"),
+        (replace(ProcessIdentity.here(), host="node-7"), f"another oomph run, process {os.getpid()} on node-7;"),
         (replace(ProcessIdentity.here(), began="1"), "has exited, but the script that it started has not$"),
     ):
         (tmp_path / "run" / "lock").write_text(holder.to_text())

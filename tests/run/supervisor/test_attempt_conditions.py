@@ -13,7 +13,7 @@ import pytest
 import oomph
 from oomph.explain.catalogue import xid
 from oomph.explain.reading import kernel_log
-from oomph.explain.reading.kernel_log import KernelLog, broken_bus, that_concern
+from oomph.explain.reading.kernel_log import KernelLog, broken_bus, oom_killed_at, that_concern
 from oomph.gpu.memory_in_use import Gpu, PendingReading, memory_is_back, visible
 from oomph.journal.journal import Event
 from oomph.run.policy.ladder import LADDERS, OPT_IN, SAME, Change, climb
@@ -38,6 +38,14 @@ def test_kernel_log_is_read_only_from_the_start_of_the_attempt(tmp_path: Path) -
     log.close()
     assert log.read() == []
     assert KernelLog(tmp_path / "none").read() == []
+
+
+def test_kernel_log_has_the_times_at_which_one_process_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "kmsg"
+    other = KILL.replace("6492", "64920")
+    path.write_text(f"6,1,5000000,-;{KILL}\n6,2,6000000,-;{other}\nbroken;{KILL}\n4,3,7000001,-;{KILL}\n SUBSYSTEM=x\n")
+    assert list(oom_killed_at(6492, path)) == [5_000_000_000, 7_000_001_000]
+    assert list(oom_killed_at(6492, tmp_path / "none")) == []
 
 
 def test_kernel_lines_about_other_processes_and_gpus_are_ignored() -> None:

@@ -345,7 +345,8 @@ def test_a_second_run_in_the_same_directory_is_refused(work):
         second = work.run(*words, "train.py")
         assert second.returncode == 2
         assert lines(second.stderr) == [
-            f"oomph: {work.folder / 'here'} is in use by another oomph run, process {process.pid}"
+            f"oomph: {work.folder / 'here'} is in use by another oomph run, process {process.pid};"
+            " let it finish, or give another --run-dir"
         ]
 
 

@@ -28,7 +28,7 @@ class Fit:
     def __init__(self, model):
         self.model, self.identity = model, FitIdentity(0, "train.py:5", "f", "place")
         self.said, self.notes = [], []
-        self.fits = types.SimpleNamespace(say=self.said.append)
+        self.fits = types.SimpleNamespace(say=self.said.append, warn=self.said.append)
         self.lost = []
 
     def note_here(self, fact):

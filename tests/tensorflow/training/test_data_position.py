@@ -27,7 +27,7 @@ def test_iterator_after_skipped_ones_has_the_order_of_an_uninterrupted_run(count
     expected, dataset = orders(shuffled(), 5), shuffled()
     assert len({tuple(order) for order in expected}) == 5
     said = []
-    position = DataPosition(types.SimpleNamespace(say=said.append), None)
+    position = DataPosition(types.SimpleNamespace(say=said.append, warn=said.append), None)
     epochs = types.SimpleNamespace(_distributed_dataset=dataset)
     for count in counts:
         position.pass_over(epochs, count, range(1, 6))
@@ -37,7 +37,7 @@ def test_iterator_after_skipped_ones_has_the_order_of_an_uninterrupted_run(count
 
 
 def test_validation_data_is_advanced_around_each_skipped_iterator():
-    position = DataPosition(types.SimpleNamespace(say=print), None)
+    position = DataPosition(types.SimpleNamespace(say=print, warn=print), None)
     before = []
     epochs = types.SimpleNamespace(_distributed_dataset=shuffled())
     position.pass_over(epochs, 3, (), between=lambda number, watched: before.append(number))
@@ -46,7 +46,7 @@ def test_validation_data_is_advanced_around_each_skipped_iterator():
 
 def test_unsavable_position_is_reported_with_its_operation_and_a_replacement():
     said = []
-    position = DataPosition(types.SimpleNamespace(say=said.append), None)
+    position = DataPosition(types.SimpleNamespace(say=said.append, warn=said.append), None)
     position.obstacle = because("position-not-saved", why="RandomUniform is stateful")
     position._tell_obstacle()
     (line,) = said
@@ -59,7 +59,7 @@ def test_unrepeatable_draws_get_the_same_reason_and_remedy_as_the_label():
     data = tf.data.Dataset.from_tensor_slices(np.zeros((8, 4, 4, 1), "float32"))
     data = data.map(tf.image.random_flip_left_right, num_parallel_calls=2)
     said = []
-    position = DataPosition(types.SimpleNamespace(say=said.append), None)
+    position = DataPosition(types.SimpleNamespace(say=said.append, warn=said.append), None)
     position.look_at(iter(data))
     position.obstacle = because("position-not-saved", why="RandomUniform is stateful")
     position._tell_obstacle()
@@ -86,7 +86,7 @@ class InFolder(types.SimpleNamespace):
 def test_order_kept_by_a_full_cache_is_reported_in_the_epoch_that_reads_it(tmp_path, data, told):
     list(data)
     said = []
-    position = DataPosition(types.SimpleNamespace(say=said.append), None)
+    position = DataPosition(types.SimpleNamespace(say=said.append, warn=said.append), None)
     iterator = iter(data)
     position.look_at(iterator)
     next(iterator)
@@ -98,7 +98,7 @@ def test_order_kept_by_a_full_cache_is_reported_in_the_epoch_that_reads_it(tmp_p
 def test_replay_time_excludes_waiting_for_memory(monkeypatch):
     said, now = [], [100.0]
     monkeypatch.setattr(data_position, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
-    position = DataPosition(types.SimpleNamespace(say=said.append), None)
+    position = DataPosition(types.SimpleNamespace(say=said.append, warn=said.append), None)
     position.look_at(iter(tf.data.Dataset.range(9)))
     position.obstacle = because("position-not-saved", why="PyFunc is stateful")
     position.taken, now[0] = 1, 117.0

@@ -84,7 +84,7 @@ class MicroBatchStep:
         self._step = python_of(step)
         self.eagerly = bool(model.run_eagerly)
         self.reason = ""
-        """Why micro-batches cannot replace the batch, as seen in the traced graph; empty if nothing prevents it."""
+        """The reason in the traced graph against replacing the batch by micro-batches; empty if there is none."""
         self.applied: GradientCapture | None = None
         self._after = AfterUpdate()
         self._defers = trains and not self.eagerly and self.replicas.count == 1

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from oomph.explain.catalogue.fault import LINUX, Fault, Remedy, Signature
 from oomph.explain.evidence.evidence import Evidence
+from oomph.terminal.wrapping import shortened
 
 _BY_OOMPH = re.compile(r"\boomph run( --resume)? train\.py(?!\S)")
 _BY_PYTHON = re.compile(r"\bpython( -X faulthandler)? train\.py(?!\S)")
@@ -162,6 +163,8 @@ SUSPICION = 0.2
 """The highest confidence of a diagnosis that merely suggests a different fault that would fit the same evidence."""
 
 
+_MOST_PANELS, _MOST_QUOTED, _QUOTED = 2, 4, 300
+"""The maximum number of diagnoses to show in a notebook, of facts to quote for each, and of characters of each fact."""
 _SOMEWHERE = "the line that raised the error"
 """The placeholder for the user's own line of code if the evidence does not contain it."""
 
@@ -195,6 +198,23 @@ class Diagnosis(NamedTuple):
     def __str__(self) -> str:
         return f"{self.name} ({self.code}), {self.role}, {self.confidence:.0%} sure: {self.fault.summary}"
 
+    def _repr_html_(self) -> str:
+        """Return the diagnosis as a panel for notebooks."""
+        from oomph.terminal import panel
+
+        quoted = [shortened(fact.text.strip(), _QUOTED) for fact in self.evidence]
+        kept, more = panel.cut(quoted, _MOST_QUOTED)
+        return panel.panel(
+            f"{self.name} ({self.code}), {self.role}, {self.confidence:.0%} sure",
+            [
+                panel.paragraph(self.fault.summary),
+                *map(panel.code, kept),
+                *([panel.paragraph(f"... and {more} more facts", quiet=True)] if more else []),
+                panel.items([_with_command(remedy) for remedy in self.remedies], numbered=True),
+            ],
+            panel.Tone.BAD if self.role == CAUSE else panel.Tone.WARNING,
+        )
+
     @property
     def code(self) -> str:
         """The fault's code, such as OOM101."""
@@ -218,6 +238,21 @@ class Diagnosis(NamedTuple):
         if self.outlasted_oomph:
             given = tuple(sorted(given, key=lambda remedy: bool(remedy.action)))
         return tuple(remedy._replace(command=self.command.put_into(remedy.command)) for remedy in given)
+
+
+class Diagnoses(tuple[Diagnosis, ...]):
+    """All diagnoses of the same evidence, most relevant first."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """Return the first diagnosis and other likely ones as panels for notebooks."""
+        told = [each for place, each in enumerate(self[:_MOST_PANELS]) if place == 0 or each.confidence > SUSPICION]
+        return "".join(each._repr_html_() for each in told) or "<div>no fault found</div>"
+
+
+def _with_command(remedy: Remedy) -> str:
+    return f"{remedy.titled}: {remedy.command}" if remedy.command else remedy.titled
 
 
 # -- advice -----------------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ _XID = re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<code>\d+)")
 BROKEN = frozenset((46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158))
 """The Xids after which, according to NVIDIA's own table (`explain/catalogue/xid.csv`), a GPU must not be trusted until
 it is reset or serviced. Xids that can be ignored, or that only require restarting the application, are not included."""
-_MOST_RECORDS = 10_000
+_MOST_RECORDS = 100_000
 
 
 class KernelLog:
@@ -58,25 +58,47 @@ class KernelLog:
 
     def read(self) -> list[str]:
         """Return the messages that have arrived since the last call."""
-        lines: list[str] = []
-        for _ in range(_MOST_RECORDS if self._fd is not None else 0):
-            try:
-                data = os.read(self._fd or 0, 8192)
-            except BrokenPipeError:
-                continue  # overwritten before it was read; the next read returns a newer one
-            except OSError:
-                break  # no more messages at the moment
-            if not data:
-                break
-            for record in data.decode(errors="replace").splitlines():
-                lines.append(record.partition(";")[2] or record)
-        return lines
+        records = () if self._fd is None else _records(self._fd)
+        return [record.partition(";")[2] or record for record in records]
 
     def close(self) -> None:
         """Close the kernel log."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+def oom_killed_at(pid: int, path: Path = Path("/dev/kmsg")) -> Iterator[int]:
+    """Yield the times at which the OOM killer killed a process with this PID, as far back as the log goes.
+
+    The times are in nanoseconds since boot, as from `time.monotonic_ns()`. There are none if this user may not read the
+    log.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        for record in _records(fd):
+            killed, stamp = _KILLED.search(record), record.partition(";")[0].split(",")
+            if killed and int(killed["pid"]) == pid and len(stamp) > 2 and stamp[2].isdecimal():
+                yield int(stamp[2]) * 1000
+    finally:
+        os.close(fd)
+
+
+def _records(fd: int) -> Iterator[str]:
+    """Yield the records of the kernel log from here on, each as "priority,sequence,microseconds,flags;message"."""
+    for _ in range(_MOST_RECORDS):
+        try:
+            data = os.read(fd, 8192)
+        except BrokenPipeError:
+            continue  # overwritten before it was read; the next read returns a newer one
+        except OSError:
+            return  # no more messages at the moment
+        if not data:
+            return
+        yield from data.decode(errors="replace").splitlines()
 
 
 def xids(lines: Iterable[str]) -> Iterator[tuple[str, int, str]]:

@@ -28,7 +28,7 @@ _DEPTH = 3
 
 
 class KernelDraws(enum.Enum):
-    """How a pipeline uses random numbers from state in TensorFlow's kernels, which checkpoints do not contain."""
+    """A pipeline's use of random numbers from state in TensorFlow's kernels, which checkpoints do not contain."""
 
     NONE = "none"
     SEEDED = "seeded"

@@ -59,7 +59,7 @@ _SLOWED_SECONDS = 60.0
 _SLOWED_SAMPLES = 5
 """The minimum number of slowed-down samples in that time."""
 _FREE_SECONDS = 120.0
-"""How far to look back, in seconds, for the clock when the GPU was not slowed down."""
+"""The time to look back, in seconds, for the clock when the GPU was not slowed down."""
 _WORKING = 0.1
 _SLIGHT = 0.1
 _CAUSES = {"heat": "heat", "power brake": "the power brake", "slowdown": "its hardware"}

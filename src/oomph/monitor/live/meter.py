@@ -68,7 +68,7 @@ class Meter:
         """The step of the epoch at which the memory in use was last recorded."""
         self._last = self._due = self._begun_at = self._noted = clock()
         self._is_begun, self._is_first = False, True
-        """Whether a fit has started, and whether its first execution is still to come."""
+        """True if a fit has started, and true if its first execution is still to come."""
         self._paused_at: float | None = None
 
     @property

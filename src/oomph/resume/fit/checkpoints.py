@@ -139,7 +139,7 @@ class FitCheckpoints(StepCheckpoints):
         reason = because("recompiled")
         self._fit.note_here(CheckpointRefused(name="", **reason.as_fields()))
         kept = f"the checkpoint of step {self._fits.saved} is kept" if self._fits.saved else "there is none yet"
-        self._fits.say_once(f"{reason}: no further checkpoints will be taken; {kept}")
+        self._fits.warn_once(f"{reason}: no further checkpoints will be taken; {kept}")
         return False
 
     def _taken_state(self, history: Any, changes: Changes) -> tuple[Meta, list[Array]]:

@@ -97,7 +97,7 @@ def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | N
             return
         others = fits.interrupted_sites()
         if others:
-            fits.say(
+            fits.warn(
                 f"fit at {site} trains from the beginning: the checkpoints belong to a different fit, at "
                 f"{', '.join(others)}"
             )
@@ -217,7 +217,7 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
                 kept="the saved end state unchanged",
             )
         )
-        fits.say(f"{path} contains NaN or infinity in the saved end state of fit at {fit.identity.site}")
+        fits.warn(f"{path} contains NaN or infinity in the saved end state of fit at {fit.identity.site}")
     at = checkpoint.position
     fits.steps = fits.saved = max(fits.steps, at.steps)
     seconds, edited = time.monotonic() - started, fit.beginning.given_otherwise(checkpoint)

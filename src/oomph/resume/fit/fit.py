@@ -259,7 +259,7 @@ class Fit(RunningFit):
             raise  # intercept.py falls back to the previous checkpoint, or ends the run
         except Exception as error:  # an error in oomph itself must not stop training
             self.note_here(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))
-            self.fits.say_once(
+            self.fits.warn_once(
                 f"{type(error).__name__}: {error}; training continues, without checkpoints while this error persists"
             )
 
@@ -330,7 +330,7 @@ class Fit(RunningFit):
             f"two computations of the same gradients on {found.device} differ by {found.difference:.1g}"
             f" ({found.variable}; a third agrees with {found.third})"
         )
-        self.fits.say(f"silent fault at epoch {self.epoch + 1}, step {self.step + 1}: {reason}")
+        self.fits.warn(f"silent fault at epoch {self.epoch + 1}, step {self.step + 1}: {reason}")
         self.checkpoints.set_aside_after(self._clean_at)
         leaving.restart_from_checkpoint(self.fits, reason, "hardware-fault")
 

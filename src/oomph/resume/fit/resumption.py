@@ -250,7 +250,7 @@ class Resumption:
         self._fit.note_here(
             RepeatCompared(key=self._fit.identity.key, steps=0, epochs=0, batches=0, equal=False, cause=cause.as_data())
         )
-        self._fits.say_once(f"not equal to the earlier attempt: {cause}")
+        self._fits.warn_once(f"not equal to the earlier attempt: {cause}")
 
     def _batches_before(self, checkpoint: Checkpoint) -> list[int]:
         """Return the fingerprints that witnesses recorded for the batches before a checkpoint."""
@@ -287,7 +287,7 @@ class Resumption:
         if found:
             self._fits.say(f"since the checkpoint: {provenance.listed(found)}")
         for lost in self._fit.lost:
-            self._fits.say_once(f"not restored: {lost}")
+            self._fits.warn_once(f"not restored: {lost}")
         self._tell_other_batches()
 
     def _tell_other_batches(self) -> None:
@@ -304,7 +304,7 @@ class Resumption:
                     cause=cause.as_data(),
                 )
             )
-            self._fits.say(f"not equal to the earlier attempt: {cause}")
+            self._fits.warn(f"not equal to the earlier attempt: {cause}")
 
     def _other_data(self, checkpoint: Checkpoint) -> bool:
         """True if the data differs from the checkpoint's data, which makes the checkpoint's data position useless."""

@@ -66,7 +66,7 @@ def begin(steps: Steps) -> LoopObserver:
         if not fits.claim(steps):
             return Unwatched()
     except Exception as error:
-        session.say(f"{type(error).__name__}: {error}; this loop cannot be resumed")
+        session.warn(f"{type(error).__name__}: {error}; this loop cannot be resumed")
         return Unwatched()
     return _Watched(fits, steps)
 
@@ -139,7 +139,7 @@ class _Watched:
         except Exception as error:  # an error in oomph itself must not stop training
             self._loop = None
             self._fits.note(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))
-            self._fits.say_once(f"{type(error).__name__}: {error}; the loop continues without checkpoints")
+            self._fits.warn_once(f"{type(error).__name__}: {error}; the loop continues without checkpoints")
             self._release()
             return None
 

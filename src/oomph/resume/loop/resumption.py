@@ -239,7 +239,7 @@ class LoopResumption:
         if found:
             self._fits.say(f"since the checkpoint: {provenance.listed(found)}")
         for lost in self._loop.lost:
-            self._fits.say_once(f"not restored: {lost}")
+            self._fits.warn_once(f"not restored: {lost}")
         self._tell_other_batches()
 
     def _tell_other_batches(self) -> None:
@@ -252,4 +252,4 @@ class LoopResumption:
                 key=loop.identity.key, steps=0, epochs=0, batches=data.same, equal=False, cause=cause.as_data()
             )
         )
-        self._fits.say(f"not equal to the earlier attempt: {cause}")
+        self._fits.warn(f"not equal to the earlier attempt: {cause}")

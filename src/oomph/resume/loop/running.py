@@ -189,7 +189,7 @@ class RunningLoop:
         names = self._names.changed()
         if names:
             shown = ", ".join(names[:_MOST_SHOWN])
-            self.fits.say_once(
+            self.fits.warn_once(
                 f"the loop at {self.identity.site} changes {shown}, which is not in state=: a restart begins "
                 "with the values from before the loop"
             )

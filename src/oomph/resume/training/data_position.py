@@ -90,7 +90,7 @@ class DataPosition:
         self._recovering = 0.0
         """The total time, in seconds, of the steps on those batches."""
         self._cost: tuple[float, int] | None = None
-        """How long it took, in seconds, to save an iterator most recently, and the size in bytes."""
+        """The time it took to save an iterator most recently, in seconds, and the size in bytes."""
 
     def look_at(self, iterator: Any) -> None:
         """Record the iterator that the next batch comes from."""
@@ -215,7 +215,7 @@ class DataPosition:
         lost = datasets.lost_draws(_dataset_of(self._iterator))
         if lost is not None:
             self._told = True
-            self._fits.say(f"a resumed run gets different batches: {lost}. To fix this, {lost.remedy}")
+            self._fits.warn(f"a resumed run gets different batches: {lost}. To fix this, {lost.remedy}")
             return
         obstacle = self.obstacle or self._obstacle_of_epoch()
         why = "" if obstacle is None else obstacle.value("why")

@@ -38,7 +38,7 @@ from oomph.monitor.live.meter import Meter
 from oomph.protocol.progress import Phase, Progress, read_progress
 from oomph.resume.training.call_place import Place, place_of_call
 from oomph.resume.training.identity import FitIdentity, fingerprint
-from oomph.script import environment_read
+from oomph.script import environment_read, guarded_trainings
 from oomph.script.background import Background
 from oomph.script.kept_micro_batches import MicroBatches, Start
 from oomph.script.opened_files import Appends, OpenedFiles
@@ -115,7 +115,7 @@ class Fits:
     def _tell_append(self, path: str, site: str) -> None:
         name = os.path.relpath(path)
         self.note(AppendedAgain(path=name, site=site))
-        self.say(f"{site} appends to {name} a second time: an earlier attempt already did")
+        self.warn(f"{site} appends to {name} a second time: an earlier attempt already did")
 
     def own_session(self) -> Session:
         """Return this process's session. A fork of the owner becomes a worker with its own journal."""
@@ -130,7 +130,12 @@ class Fits:
             if self.running is not None:
                 return False
             self.running = fit
-            return True
+        try:
+            guarded_trainings.begins()
+        except BaseException:  # Ctrl-C, before anything else could release the claim
+            self.release()
+            raise
+        return True
 
     def identify(self, model: Any) -> tuple[FitIdentity, Place]:
         """Return the identity of the fit that is starting, and its place."""
@@ -189,6 +194,7 @@ class Fits:
     def release(self) -> None:
         """Record that no fit is running."""
         self.running = None
+        guarded_trainings.ends()
 
     def store(self) -> CheckpointStore | None:
         """Return the checkpoint store, or None in workers, without a run directory, or if it cannot be opened."""
@@ -206,13 +212,13 @@ class Fits:
                 self._seconds_before = max((float(s) for s in seconds if isinstance(s, (int, float))), default=0.0)
             except CheckpointError as error:
                 session.journal.write(CheckpointFailed(reason=str(error)))
-                session.say(f"no checkpoints: {error}")
+                session.warn(f"no checkpoints: {error}")
         return self._store if session.is_owner_now() and not self._closed else None
 
     def _of_elsewhere(self, name: str) -> None:
         """Restore only numbers from now on, since this checkpoint was not sealed with this run's key."""
         if not is_from_elsewhere():
-            self.session.say(
+            self.session.warn(
                 f"{name} was not written here: its numbers are restored, but not its text and files. If you trust it,"
                 f" put the file {key_name()} from its original folder next to the run directory"
             )
@@ -268,19 +274,34 @@ class Fits:
         self.own_session().journal.write(fact)
 
     def say(self, text: str) -> None:
-        """Write a line to stderr."""
+        """Report an event."""
         self.own_session().say(text)
 
+    def warn(self, text: str) -> None:
+        """Report a problem that the user should act on."""
+        self.own_session().warn(text)
+
     def say_once(self, text: str) -> bool:
-        """Write a line to stderr, but only once per process; return True the first time."""
-        if text in self._said:
+        """Report an event, but only once per process; return True the first time."""
+        if not self._is_new(text):
             return False
-        self._said.add(text)
         self.say(text)
         return True
 
+    def warn_once(self, text: str) -> None:
+        """Report a problem that the user should act on, but only once per process."""
+        if self._is_new(text):
+            self.warn(text)
+
+    def _is_new(self, text: str) -> bool:
+        """True if this process has not said the text yet; remember it."""
+        if text in self._said:
+            return False
+        self._said.add(text)
+        return True
+
     def say_some(self, text: str, after: str) -> None:
-        """Write a line to stderr once per process; after five lines with the same `after`, write `after` instead."""
+        """Report an event once per process; after five lines with the same `after`, write `after` instead."""
         lines = self._some.setdefault(after, set())
         lines.add(text)
         self.say_once(text if len(lines) <= _SOME else after)

@@ -62,13 +62,13 @@ def refuse(fits: Fits, site: str, reason: Reason, what: str = "fit", by_itself: 
         by_itself: True if the training differs from the checkpoint even though the script was not edited.
     """
     fits.note(GaveUp(fault="checkpoint-failure", **reason.as_fields()))
-    fits.say(f"{what} at {site} cannot be resumed: {reason}")
-    fits.say(
+    fits.warn(f"{what} at {site} cannot be resumed: {reason}")
+    fits.warn(
         "the checkpoint is kept; undo the change to resume from it, start a new run without --resume,"
         f" or start this {what} over with --start-over"
     )
     if by_itself:
-        fits.say("if the script has no seed: call keras.utils.set_random_seed(1) at its top, and start a new run")
+        fits.warn("if the script has no seed: call keras.utils.set_random_seed(1) at its top, and start a new run")
     fits.keep_store_as_it_is()
     raise SystemExit(GAVE_UP_EXIT_CODE)
 
@@ -76,8 +76,8 @@ def refuse(fits: Fits, site: str, reason: Reason, what: str = "fit", by_itself: 
 def leave_for_later(fits: Fits, site: str, reason: str, what: str = "fit") -> NoReturn:
     """Exit the process and keep its checkpoints, which are valid but cannot be used now."""
     fits.note(ResumePostponed(reason=reason))
-    fits.say(f"{what} at {site} cannot be resumed now: {reason}")
-    fits.say("the checkpoint is kept; start the run again with --resume to resume from it")
+    fits.warn(f"{what} at {site} cannot be resumed now: {reason}")
+    fits.warn("the checkpoint is kept; start the run again with --resume to resume from it")
     fits.keep_store_as_it_is()
     leave_process()
 

@@ -188,7 +188,7 @@ class Proof(ABC):
         self._told = True
         self._note(found)
         if different is not None:
-            self._training.fits.say(f"not equal to the earlier attempt: {self._cause(different)}")
+            self._training.fits.warn(f"not equal to the earlier attempt: {self._cause(different)}")
         elif over:
             lost = self._training.lost
             self._training.fits.say(_repeated(self._coverage(found), found.noise, bool(lost), self.is_replayed))

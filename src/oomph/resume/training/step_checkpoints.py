@@ -44,7 +44,7 @@ class StateSnapshot:
 
     at: Position
     seconds: float
-    """How long training paused, in seconds."""
+    """The time for which training paused, in seconds."""
     iterator: Reason | None
     """The reason why the state lacks the data position, or None if it includes the position."""
 
@@ -73,7 +73,7 @@ class StepCheckpoints(ABC):
         self._saved_at_step = training.fits.steps
         self._saved_at, self._stall, self._write = time.monotonic(), 0.0, 0.0
         self._stalls: list[float] = []
-        """How long training paused, in seconds, for each checkpoint between steps."""
+        """The time for which training paused, in seconds, for each checkpoint between steps."""
         self._typical = training.fits.typical_stall or training.fits.end_state_seconds
         """The typical stall per checkpoint, in seconds, taken from earlier fits and loops until one is measured."""
         self._between_saves = 0.0
@@ -222,14 +222,14 @@ class StepCheckpoints(ABC):
             return
         reason = shortened(str(getattr(error, "message", error)).splitlines()[0], 300)
         self._training.note_here(CheckpointFailed(reason=reason))
-        self._fits.say_once(f"{what} could not be written: {reason.partition(' (')[0]}; training continues")
+        self._fits.warn_once(f"{what} could not be written: {reason.partition(' (')[0]}; training continues")
 
     def _say_not_finite(self, name: str, at: Position, outcome: str, kept: str) -> None:
         path = self._path_of(name)
         self._training.note_here(CheckpointSkipped(**because("not-finite", name=path).as_fields(), kept=kept))
         if not self._told_not_finite:
             self._told_not_finite = True
-            self._fits.say(f"{path} has NaN or infinity at epoch {at.epoch + 1}, step {at.step}: {outcome}")
+            self._fits.warn(f"{path} has NaN or infinity at epoch {at.epoch + 1}, step {at.step}: {outcome}")
 
     def _note_saved(self, saved: Saved, snapshot: StateSnapshot) -> None:
         at = snapshot.at

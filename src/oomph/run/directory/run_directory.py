@@ -331,7 +331,7 @@ def _in_use(path: Path, holder: ProcessIdentity | None) -> str:
     gone = holder is not None and not holder.elsewhere and holder.began != "-" and not holder.lives
     if gone:
         return f"{path} is in use: {holder}, which ran it, has exited, but the script that it started has not"
-    return f"{path} is in use by another oomph run, {holder or 'process ?'}"
+    return f"{path} is in use by another oomph run, {holder or 'process ?'}; let it finish, or give another --run-dir"
 
 
 def read_summary(run_dir: Path) -> dict[str, Any]:

@@ -28,14 +28,14 @@ _UNEVEN = (Phase.LOOP, Phase.FIRST_STEP, Phase.TRACING, Phase.EPOCH_START, Phase
 While the process tree is busy, only the longest limit applies to them.
 """
 _EARLY_SECONDS = 0.5
-"""How early, in seconds, a limit counts as reached, so that the alarm is raised within the limit."""
+"""The margin, in seconds, within which a limit counts as reached, so that the alarm is raised within the limit."""
 _RATIO = 1.05
 """The ratio between the bounds of neighbouring duration classes. The percentile is therefore up to 5 % too high."""
 
 
 @dataclass(frozen=True)
 class Silence:
-    """How long the script has made no progress, and how long its process tree has been idle."""
+    """The time without progress, and the time for which the script's process tree has been idle."""
 
     phase: Phase
     fit: int

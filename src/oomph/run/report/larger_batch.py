@@ -25,7 +25,7 @@ _LINEAR = ("exact", "approximate")
 
 @dataclass(frozen=True)
 class LargerBatch:
-    """How much room a run leaves for larger batches."""
+    """The room that a run leaves for larger batches."""
 
     times: float
     """The factor by which batches may grow."""

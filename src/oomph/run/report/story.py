@@ -48,8 +48,11 @@ from oomph.run.report.summary import (
     seconds_until_restart,
     was_cut_off,
 )
+from oomph.terminal import panel
 from oomph.terminal.amounts import as_duration, counted
-from oomph.terminal.wrapping import wrapped
+from oomph.terminal.message import shown, shown_line
+from oomph.terminal.screen import USUAL_WIDTH
+from oomph.terminal.wrapping import shortened, wrapped
 
 OUT_OF_MEMORY, NOT_FINITE, HANG, UNRELATED = "device-oom", "nan-loss", "hang", "unrelated"
 _GOES_ON = (FitStarted, FitFinished, CheckpointSaved, LoopSeen, TrainedOutsideFit)
@@ -59,6 +62,8 @@ _WORTH_A_FLAG = 1.0
 _FEWER = 4
 """The factor by which checkpoints should be more frequent if repeated steps cost too much."""
 _SHORTEST_CHECKPOINT_SECONDS = 5
+_LONGEST_OUTCOME = 120
+"""The maximum number of characters of the outcome in a repr."""
 _WORTHWHILE = 2
 """The least cost of a restart, as a multiple of the new interval, for the interval to be worth suggesting."""
 
@@ -103,6 +108,24 @@ class Story:
     """A description of how the run was stopped, or an empty string if it ended some other way."""
     improvement: str = ""
     """The one change to the script that would improve the result."""
+
+    def __repr__(self) -> str:
+        outcome = shown_line(shortened(self.outcome, _LONGEST_OUTCOME))
+        return f"Story({outcome!r}, incidents={len(self.incidents)}, findings={len(self.findings)})"
+
+    def __str__(self) -> str:
+        return panel.screenful([shown(as_text(self, "the run", "", str, USUAL_WIDTH))])
+
+    def _repr_html_(self) -> str:
+        """Return the story as a panel for notebooks."""
+        struck = [
+            f"{each.fault}, attempt {each.attempt}{f' at {each.place}' * bool(each.place)}: {each.done}"
+            for each in self.incidents
+        ]
+        found = [f"{each.fault}: {each.message}" for each in self.findings]
+        tone = panel.Tone.BAD if self.failed else panel.Tone.WARNING if self.incidents else panel.Tone.GOOD
+        result = [panel.paragraph(self.result)] if self.result else []
+        return panel.panel(self.outcome, [*result, panel.items(struck, numbered=True), panel.items(found)], tone)
 
     def as_document(self) -> dict[str, Any]:
         """Return the story as JSON, for `oomph explain RUN --json`."""

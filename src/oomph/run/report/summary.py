@@ -35,10 +35,13 @@ from oomph.run.report.attempts import repeats, restarts_of, resumes_of
 from oomph.run.report.causes import causes, remedies
 from oomph.run.report.found import NOTICE, Found, each_once, findings_of
 from oomph.run.report.labels import (
+    EXACT,
+    FAILED,
     NOT_EQUAL,
     REPLAYED,
     STARTED_OVER,
     UNVERIFIED,
+    VERIFIED,
     Labelled,
     label_of,
     meaning,
@@ -47,6 +50,7 @@ from oomph.run.report.labels import (
 from oomph.run.report.larger_batch import LargerBatch, larger_batch
 from oomph.run.report.refused import Refused, refused_in
 from oomph.run.report.restarting import seconds_restarting
+from oomph.terminal import panel
 from oomph.terminal.amounts import counted
 
 SCHEMA = 1
@@ -147,6 +151,18 @@ class Summary:
         faults = [f"{name} {count}×" for name, count in self.faults.items()] or ["no fault"]
         cost = f"{self.recoveries} recovered in the process, {counted(self.restarts, 'restart')}"
         return f"{self.exactness}: {counted(self.steps, 'step')} in {self.seconds:.0f} s, {', '.join(faults)}, {cost}"
+
+    def _repr_html_(self) -> str:
+        """Return the summary as a panel for notebooks."""
+        figures = [
+            ("result", result_in_words(self, most_reasons=3) or self.exactness),
+            ("faults", ", ".join(f"{name} {count}×" for name, count in self.faults.items())),
+            ("micro-batch", "" if self.micro_batch is None else f"{self.micro_batch:,}"),
+            ("gave up", self.gave_up),
+        ]
+        tone = {EXACT: panel.Tone.GOOD, VERIFIED: panel.Tone.GOOD, FAILED: panel.Tone.BAD}
+        rows = panel.table((), [row for row in figures if row[1]])
+        return panel.panel(str(self), [rows], tone.get(self.exactness, panel.Tone.WARNING))
 
     @property
     def exactness_reasons(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ _OF_THE_FRONT = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 @dataclass(frozen=True)
 class Ended:
-    """How the process ended: the status that the kernel reports, and the last part of its stderr."""
+    """The ending of the process: the status that the kernel reports, and the last part of its stderr."""
 
     returncode: int
     """The return code as in `subprocess`: −n for death by signal n."""

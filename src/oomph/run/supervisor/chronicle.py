@@ -49,7 +49,7 @@ _LONGEST_GAP_SECONDS = 7 * 86400.0
 
 @dataclass(frozen=True)
 class Judged:
-    """How an attempt ended: what was observed, the diagnosis, and the decision."""
+    """The ending of an attempt: the observations, the diagnosis, and the decision."""
 
     ended: Ended
     names: tuple[Named, ...]

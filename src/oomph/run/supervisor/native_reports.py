@@ -20,8 +20,14 @@ from oomph.journal.journal import Event
 from oomph.process.held_back import HeldBack, head_of
 from oomph.process.stderr import KeptFile
 from oomph.protocol.progress import Phase
+from oomph.terminal.amounts import counted
 
 _MOST_BYTES = 4 << 20
+
+
+def kept_in_words(lines: int, where: str) -> str:
+    """Say where a report is that was not shown, and how long it is."""
+    return f"TensorFlow's report of the failed allocation ({counted(lines, 'line', ',')}) is in {where}"
 
 
 class OutOfMemoryOutcome(enum.Enum):
@@ -119,22 +125,22 @@ def _size(path: Path) -> int:
 
 KEPT_BYTES = 16 << 20
 _START_SECONDS = 60.0
-"""How long after its start, in seconds, a script that has not reported a fit may print TensorFlow's start-up lines."""
+"""The time, in seconds, within which a script that has not reported a fit may print TensorFlow's start-up lines."""
 _PARTIAL_SECONDS, _PARTIAL_SECONDS_IN_A_FLOOD = 0.05, 0.5
-"""How long to wait for the rest of a partial line, in seconds: when the script is quiet, and while it keeps writing."""
+"""The time to wait for the rest of a partial line, in seconds: when the script is quiet, and while it keeps writing."""
 _LOOK_SECONDS = 0.1
 _MARK_SECONDS, _MARK_SECONDS_IN_A_FLOOD = 1.0, 5.0
-"""How often, in seconds, to mark the end of the journals. Only events after the mark count for the next report."""
+"""The seconds between marks at the end of the journals. Only events after the last mark count for the next report."""
 _QUIET_SECONDS, _LOUD_SECONDS = 0.5, 2.0
-"""How long a guard may take to react to an error, in seconds, from the last line of its report and from the first."""
+"""The time a guard may take to react to an error, in seconds, from the last line of its report and from the first."""
 _STEP_SECONDS = 12.0
 """The same for an error during training, where the step's other operations may still wait ten seconds for memory."""
 _SEARCH_SECONDS = 300.0
-"""How long a guard that doesn't report phases may search for a size that fits, in seconds, at 10 s or more per try."""
+"""The time a guard without phase reports may search for a size that fits, in seconds, at 10 s or more per try."""
 _RECORD_SECONDS = 2.0
-"""How long a guard may take to record the outcome of a step, in seconds."""
+"""The time a guard may take to record the outcome of a step, in seconds."""
 _DRAIN_SECONDS = 1.0
-"""How long to wait for the rest of a report, in seconds, once its step has recovered."""
+"""The time to wait for the rest of a report, in seconds, once its step has recovered."""
 
 
 @dataclass

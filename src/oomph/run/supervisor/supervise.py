@@ -38,10 +38,9 @@ from oomph.run.supervisor.closing import Closing, RunOutcome, note, shown
 from oomph.run.supervisor.effects import handover, set_aside, surrounding
 from oomph.run.supervisor.front import StandardInput, TerminalFront
 from oomph.run.supervisor.monitoring import Monitoring
-from oomph.run.supervisor.native_reports import MemoryOutcome, NativeReports
+from oomph.run.supervisor.native_reports import MemoryOutcome, NativeReports, kept_in_words
 from oomph.run.supervisor.settings import Settings, other_gpus
 from oomph.run.supervisor.stop_requests import Signals
-from oomph.terminal.amounts import counted
 from oomph.terminal.console import Voice
 from oomph.terminal.endings import ProcessEnd
 
@@ -160,8 +159,7 @@ class Supervisor:
         where = f"{shown(self._run)}/{name}"
 
         def tell(lines: int) -> None:
-            size = counted(lines, "line", ",")
-            self._voice.say(f"TensorFlow's report of the failed allocation ({size}) is in {where}")
+            self._voice.say(kept_in_words(lines, where))
 
         memory = MemoryOutcome(self._run.path, number)
         return NativeReports(OwnFile(self._run.path, name), memory, tell, monitoring.read_report, self._native_lines)

@@ -1,0 +1,186 @@
+"""Keeps TensorFlow's reports of failed allocations out of the cell, in a file of the run directory.
+
+ipykernel reads what native code writes to stderr from a pipe, and shows it in the cell. While a guarded fit runs,
+another pipe comes before it, whose reader takes out the reports, hundreds of lines for each failed allocation. It
+passes on everything else at once and in order.
+
+The reader is a thread, so it waits while native code holds the GIL, as ipykernel's own reader does. A writer blocks
+only once the pipe is full. This pipe is therefore as large as the kernel allows, 16 times the usual size, and it is not
+used where it would be smaller than ipykernel's.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import stat
+import threading
+from collections.abc import Callable
+
+from oomph.files.opening import OwnFile
+from oomph.process.held_back import HeldBack
+from oomph.process.stderr import KeptFile
+from oomph.run.supervisor.native_reports import KEPT_BYTES
+
+_STDERR = 2
+_LARGE, _USUAL = 1 << 20, 1 << 16
+"""The size, in bytes, of a pipe without privileges at most, and of a pipe by default (pipe(7))."""
+_CHUNK = 1 << 16
+_QUIET_SECONDS = 0.2
+"""The time without output after which a report is complete, and the rest of a line no longer waited for."""
+
+
+class AllocatorReports:
+    """Takes the reports out of stderr between `begin` and `end`, which may alternate. `close` is final.
+
+    Args:
+        file: the file for the reports.
+        tell: called with the number of lines after the first report since `begin`.
+    """
+
+    def __init__(self, file: OwnFile, tell: Callable[[int], None]) -> None:
+        self._own_file, self._tell, self._is_told = file, tell, False
+        self._lock = threading.Lock()
+        self._held = HeldBack(explains=False)
+        self._file: KeptFile | None = None
+        self._pipe: _Pipe | None = None
+        self._cell_fd: int | None = None
+        """A duplicate of ipykernel's end of stderr, for what is passed on."""
+
+    def begin(self) -> None:
+        """Put the pipe before ipykernel's, if stderr is a pipe."""
+        with self._lock:
+            self._is_told = False
+            if not stat.S_ISFIFO(os.fstat(_STDERR).st_mode) or (self._pipe is not None and self._pipe.is_stderr()):
+                return
+            if self._pipe is None:
+                self._pipe = _Pipe.open()
+                if self._pipe is None:
+                    return
+                threading.Thread(target=self._run, args=(self._pipe,), name="oomph-stderr", daemon=True).start()
+            if self._cell_fd is None:
+                self._cell_fd = fcntl.fcntl(_STDERR, fcntl.F_DUPFD_CLOEXEC, _STDERR + 1)
+            else:
+                os.dup2(_STDERR, self._cell_fd, inheritable=False)
+            os.dup2(self._pipe.writer, _STDERR)
+
+    def end(self) -> None:
+        """Give stderr back to ipykernel, after everything that was written before."""
+        with self._lock:
+            if self._pipe is None or self._cell_fd is None:
+                return
+            if self._pipe.is_stderr():
+                os.dup2(self._cell_fd, _STDERR)
+            while self._carry(self._pipe):
+                pass
+            lines = self._settle()
+        self._report(lines)
+
+    def close(self) -> None:
+        """Give stderr back for good. The thread ends once no process that was started meanwhile can write to it."""
+        self.end()
+        with self._lock:
+            pipe, self._pipe = self._pipe, None
+            if pipe is not None:
+                os.close(pipe.writer)
+            self._held.holding = False
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    def _run(self, pipe: _Pipe) -> None:
+        waiting = select.poll()
+        waiting.register(pipe.reader, select.POLLIN)
+        try:
+            while not pipe.is_over:
+                pending = self._held.waits or self._held.lines
+                if waiting.poll(_QUIET_SECONDS * 1000 if pending else None):
+                    with self._lock:
+                        self._carry(pipe)
+                else:
+                    with self._lock:
+                        lines = self._settle()
+                    self._report(lines)
+        finally:
+            self._release(pipe)
+
+    def _release(self, pipe: _Pipe) -> None:
+        """Close what is still open once nothing reads the pipe any more, even if the thread has failed."""
+        with self._lock:
+            fd, self._cell_fd = self._cell_fd, None
+            if fd is not None:
+                if pipe.is_stderr():
+                    os.dup2(fd, _STDERR)
+                os.close(fd)
+            if self._pipe is pipe:
+                self._pipe = None
+                os.close(pipe.writer)
+            os.close(pipe.reader)
+
+    def _carry(self, pipe: _Pipe) -> bool:
+        """Pass on one chunk without its reports. Return False if there is none."""
+        data = pipe.read()
+        self._pass_on(*self._held.take(data))
+        return bool(data)
+
+    def _settle(self) -> int:
+        """Complete the report, if there is one, and return its number of lines."""
+        self._pass_on(*self._held.stop_waiting())
+        lines = self._held.lines
+        if lines and self._file is not None and self._file.is_written:
+            self._held.drop()
+            return lines
+        self._pass_on(self._held.release(), b"")  # if there is no file, as on a full disk, the cell shows the report
+        return 0
+
+    def _pass_on(self, data: bytes, report: bytes) -> None:
+        if report:
+            self._file = self._file or KeptFile(self._own_file, KEPT_BYTES)
+            self._file.feed(report)
+        view = memoryview(data)
+        while view and self._cell_fd is not None:
+            view = view[os.write(self._cell_fd, view) :]
+
+    def _report(self, lines: int) -> None:
+        if lines and not self._is_told:
+            self._is_told = True
+            self._tell(lines)
+
+
+class _Pipe:
+    """A large pipe whose reader never blocks."""
+
+    def __init__(self, reader: int, writer: int) -> None:
+        self.reader, self.writer, self.is_over = reader, writer, False
+        os.set_blocking(reader, False)
+
+    @classmethod
+    def open(cls) -> _Pipe | None:
+        """Open a pipe, or return None if the system only grants one that is smaller than usual."""
+        reader, writer = os.pipe()
+        try:
+            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _LARGE)
+        except OSError:
+            pass  # this user's pipes already take up as much memory as they may
+        if fcntl.fcntl(writer, fcntl.F_GETPIPE_SZ) >= _USUAL:
+            return cls(reader, writer)
+        os.close(reader)
+        os.close(writer)
+        return None
+
+    def is_stderr(self) -> bool:
+        """True if stderr is this pipe now."""
+        try:
+            return os.path.sameopenfile(self.reader, _STDERR)
+        except OSError:
+            return False  # the script has closed stderr
+
+    def read(self) -> bytes:
+        """Return what there is to read, at most one chunk."""
+        try:
+            data = os.read(self.reader, _CHUNK)
+        except BlockingIOError:
+            return b""
+        self.is_over = not data
+        return data

@@ -1,0 +1,52 @@
+"""CellDisplay: one output of a notebook cell that is updated in place, also from threads and after the cell's end."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+
+def kernel_shell() -> Any:
+    """Return IPython's shell if it belongs to a kernel whose front end can update displays, or None."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell if getattr(shell, "kernel", None) is not None else None
+
+
+def running_cell(shell: Any) -> str:
+    """Return the identifier of the request that the kernel is executing for this thread."""
+    return str((shell.kernel.get_parent("shell") or {}).get("header", {}).get("msg_id", ""))
+
+
+class CellDisplay:
+    """A display of the cell that is running now, even if it is only shown or updated after the cell's end.
+
+    ipykernel sends a thread's output to whichever cell is running at that time. Messages from here carry the header of
+    their own cell instead, so they never appear below another one.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self.cell = running_cell(shell)
+        self._publisher = shell.display_pub  # replaced while a cell is captured, as by %%capture
+        self._parent = dict(getattr(self._publisher, "parent_header", None) or {})
+        self._name = f"oomph-{uuid.uuid4().hex}"  # never that of a display from before a restart, which is out of reach
+        self._shown = False
+
+    def show(self, bundle: Mapping[str, str]) -> None:
+        """Show the data by MIME type, in place of what is shown."""
+        update, self._shown = self._shown, True
+        transient = {"display_id": self._name}
+        if self._is_of_running_cell():
+            self._publisher.publish(dict(bundle), transient=transient, update=update)
+            return
+        session = self._publisher.session
+        content = {"data": dict(bundle), "metadata": {}, "transient": transient}
+        message = session.msg("update_display_data" if update else "display_data", content, parent=self._parent)
+        session.send(self._publisher.pub_socket, message, ident=self._publisher.topic)
+
+    def _is_of_running_cell(self) -> bool:
+        """True if the publisher would address this display's cell by itself, or knows no cells."""
+        return not self._parent or getattr(self._publisher, "parent_header", {}).get("msg_id") == self.cell

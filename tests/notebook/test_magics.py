@@ -1,0 +1,312 @@
+"""`%oomph` and `%%oomph isolate` in IPython's shell, in this process."""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import os
+import re
+import time
+
+import pytest
+
+from oomph.errors import IsolatedError, UsageError
+from oomph.journal.events import CellStarted, CheckpointSaved, FitFinished, FitStarted, Interrupted, Resumed
+from oomph.journal.journal import Journal, read_journal
+from oomph.notebook import magics
+from oomph.notebook.isolated_cell import names_read, run_cell
+from oomph.notebook.kernel_board import KernelBoard
+from oomph.notebook.kernel_status import cells_of_last_kernel, fits, status
+from oomph.notebook.named_call import arguments
+from oomph.protocol.handover import Handover
+from oomph.protocol.progress import Progress, ProgressBoard
+from oomph.script import session
+from oomph.script.session import Session
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch):
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    made = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
+    unregister = magics.register(made)
+    yield made
+    unregister()
+    made.atexit_operations()
+    atexit.unregister(made.atexit_operations)
+
+
+@pytest.fixture
+def joined(tmp_path, monkeypatch):
+    """Let this process be the second attempt of a run, without joining it for real."""
+    handover = Handover(package="", run_dir=str(tmp_path), attempt=2)
+    board, journal = ProgressBoard(tmp_path, 2), Journal(tmp_path, 2, "script")
+    made = Session(handover, journal, owner=True, role="script", pid=os.getpid(), board=board, run_dir=tmp_path)
+    monkeypatch.setattr(session, "_joined", made)
+    yield made
+    journal.close()
+
+
+def ask(shell, line: str) -> object:
+    result = shell.run_cell(line)
+    result.raise_error()
+    return result.result
+
+
+# -- words ------------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_word_all_words_are_listed(shell, capsys):
+    ask(shell, "%oomph")
+    listed = [line.split()[1] for line in capsys.readouterr().out.splitlines()]
+    assert listed == ["status", "doctor", "explain", "plan", "check", "fresh", "again", "isolate"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("%oomph statsu", "oomph: %oomph has no word statsu; did you mean status?\n"),
+        ("%oomph xyz", "oomph: %oomph has no word xyz; the words are status, doctor, "),
+        ("%oomph isolate", "oomph: isolate takes a cell: put %%oomph isolate, with two percent signs, into its first"),
+        ("%oomph check", "oomph: name a model and its data, as for fit: %oomph check model, x, y\n"),
+        ("%oomph plan model", "oomph: %oomph plan: NameError: name 'model' is not defined\n"),
+        ("%oomph plan (", "oomph: the arguments are not valid Python: write %oomph plan model, x, y\n"),
+        ("%oomph status", "oomph: oomph has not guarded any training in this kernel yet\n"),
+        ("%oomph again", "oomph: this notebook has no run directory, so that no cells are recorded\n"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(shell, capsys, line, expected):
+    assert ask(shell, line) is None
+    captured = capsys.readouterr()
+    assert captured.err.startswith(expected)
+    assert captured.err.count("\n") == 1
+    assert "Traceback" not in captured.out + captured.err
+
+
+def test_an_error_of_oomphs_own_is_one_sentence(shell, capsys, monkeypatch):
+    monkeypatch.setattr("oomph.doctor.observe.observe", lambda *_, **__: 1 / 0)
+    ask(shell, "%oomph doctor")
+    assert capsys.readouterr().err == "oomph: %oomph doctor failed: ZeroDivisionError: division by zero\n"
+
+
+def test_unregistering_takes_both_magics_away(shell):
+    assert "oomph" in shell.magics_manager.magics["line"]
+    magics.register(shell)()
+    assert "oomph" not in shell.magics_manager.magics["line"]
+    assert "oomph" not in shell.magics_manager.magics["cell"]
+
+
+def test_registering_takes_little_time(shell):
+    started = time.process_time()
+    for _ in range(20):
+        magics.register(shell)
+    assert time.process_time() - started < 0.2
+
+
+def test_doctor_prints_its_verdict(shell, capsys):
+    ask(shell, "%oomph doctor")
+    assert re.search(r"\d+ checks: \d+ passed", capsys.readouterr().out)
+
+
+def test_explain_is_about_the_last_error_of_the_kernel(shell, capsys, monkeypatch):
+    monkeypatch.delattr("sys.last_value", raising=False)
+    ask(shell, "%oomph explain")
+    assert capsys.readouterr().out == "no cell of this kernel has raised an error yet\n"
+    shell.run_cell(
+        "raise MemoryError('Unable to allocate 9.00 GiB for an array with shape (1,) and data type float64')"
+    )
+    capsys.readouterr()
+    ask(shell, "%oomph explain")
+    text = capsys.readouterr().out
+    assert text.startswith("MemoryError in this kernel: 1 fault found")
+    assert "host-oom (OOM110), cause" in text
+    assert "what to do" in text
+
+
+# -- arguments --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("model, x, y, epochs=5", (("M", [1], [2]), {"epochs": 5})),
+        ("model x y epochs=5", (("M", [1], [2]), {"epochs": 5})),
+        ("model, {'a': x}, y=y[0]", (("M", {"a": [1]}), {"y": 2})),
+        ("*both", (("M", [1]), {})),
+        ("", ((), {})),
+    ],
+)
+def test_arguments_are_written_as_for_fit(text, expected):
+    assert arguments("check", text, {"model": "M", "x": [1], "y": [2], "both": ("M", [1])}) == expected
+
+
+@pytest.mark.parametrize("text", ["model,, x", "model)", "nothing", "1 / 0, 2", "x for x in", "a b=", "yield"])
+def test_arguments_that_cannot_be_evaluated_are_one_sentence(text):
+    with pytest.raises(UsageError):
+        arguments("check", text, {"model": "M"})
+
+
+# -- status and again -------------------------------------------------------------------------------------------------
+
+
+def test_fits_are_described_by_their_last_event(joined):
+    for fact in [
+        FitStarted(fit=0, site="cell [2], line 1"),
+        FitFinished(fit=0, steps=60),
+        Resumed(fit=1, kind="finished"),
+        FitStarted(fit=2),
+        Interrupted(fit=2, steps=10, saved=8),
+        FitStarted(fit=3, epochs=5),
+    ]:
+        joined.journal.write(fact)
+    there = Progress(attempt=2, fit=3, epoch=1, step=4, steps=90, saved=80)
+    assert list(fits(read_journal(joined.run_dir), there)) == [
+        ("fit 1", "finished, 60 steps (cell [2], line 1)"),
+        ("fit 2", "returned as an earlier kernel finished it"),
+        ("fit 3", "stopped by you after 10 steps, 8 saved"),
+        ("fit 4", "at epoch 2 of 5, step 5"),
+    ]
+
+
+def test_status_names_directory_attempt_fits_and_checkpoint(shell, joined, capsys):
+    joined.journal.write(FitStarted(fit=0))
+    joined.journal.write(CheckpointSaved(name="step-00000080", steps=80))
+    joined.board.write(0, 2, 40, 90, 80)
+    ask(shell, "%oomph status")
+    directory, attempt, fit, checkpoint = capsys.readouterr().out.splitlines()
+    assert directory == f"run directory  {joined.run_dir}"
+    assert attempt == f"attempt        2 (process {os.getpid()})"
+    assert fit == "fit 1          at epoch 3, step 41"
+    assert checkpoint == "checkpoint     step-00000080, 0 s ago: 80 of 90 steps saved"
+
+
+def test_status_before_the_first_fit_and_without_a_run_directory(joined):
+    assert [line.split("  ")[-1].strip() for line in status(joined)[2:]] == ["none yet", "none yet"]
+    (line,) = status(Session(joined.handover, joined.journal, True, "script", os.getpid(), None, None))
+    assert line == "trainings are guarded in this kernel, but neither checkpointed nor resumed"
+
+
+def test_again_lists_the_cells_of_the_last_kernel_that_ran_any(tmp_path):
+    ran = {1: [(1, "old = 1")], 2: [(1, "import keras"), (3, "model.fit(x, y)")], 3: []}
+    for attempt, cells in ran.items():
+        journal = Journal(tmp_path, attempt, "script")
+        for cell, line in cells:
+            journal.write(CellStarted(cell=cell, line=line))
+        journal.close()
+    board = KernelBoard(tmp_path, 2)
+    board.enter(3)
+    _, *cells = cells_of_last_kernel(tmp_path, 4)
+    assert cells == ["    [1]  import keras", "    [3]  model.fit(x, y)  (the kernel died in this cell)"]
+    board.end()
+    assert cells_of_last_kernel(tmp_path, 4)[-1] == "    [3]  model.fit(x, y)"
+    assert cells_of_last_kernel(tmp_path, 2)[-1] == "    [1]  old = 1"
+    assert cells_of_last_kernel(tmp_path, 1) == ["no earlier kernel has run cells in this run"]
+
+
+def test_again_uses_the_directory_it_was_given_until_a_run_is_joined(shell, tmp_path, capsys):
+    magics.register(shell, tmp_path)
+    ask(shell, "%oomph again")
+    assert capsys.readouterr().out == "no earlier kernel has run cells in this run\n"
+
+
+# -- isolate ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("y = x + 1", {"x"}),
+        ("x = 1\ny = x", set()),
+        ("x = x + 1", {"x"}),
+        ("x += 1", {"x"}),
+        ("import numpy as np\nnp.ones(3)", set()),
+        ("def f(a):\n    b = a\n    return b + scale\nf(data)", {"scale", "data"}),
+        ("class A:\n    size = width\n    def f(self): return depth", {"width", "depth"}),
+        ("if ready:\n    z = 1\nprint(z)", {"ready", "print", "z"}),
+        ("with open(path) as f:\n    f.read()\nf", {"open", "path"}),
+        ("[i * k for i in items]", {"k", "items"}),
+        ("del x", set()),
+    ],
+)
+def test_only_variables_that_the_cell_reads_first_travel(source, expected):
+    assert set(names_read(ast.parse(source))) - {"f", "A"} == expected
+
+
+def isolate(shell, cell: str, names: str = "") -> None:
+    shell.run_cell_magic("oomph", f"isolate {names}", cell)
+
+
+def test_variables_travel_there_and_named_results_back(shell, capfd):
+    ask(shell, "import math\nx, kept = 3, [1]")
+    isolate(shell, "kept.append(2)\ny = math.sqrt(x + 1)\npid = __import__('os').getpid()\n(y, kept)", "y pid")
+    assert shell.user_ns["y"] == 2.0
+    assert shell.user_ns["kept"] == [1]
+    assert shell.user_ns["pid"] != os.getpid()
+    assert capfd.readouterr().out == "(2.0, [1, 2])\n"
+
+
+def test_only_a_last_expression_is_shown(capsys):
+    run_cell("1\nfor i in range(3): i", {}, {}, ())
+    run_cell("", {}, {}, ())
+    assert capsys.readouterr().out == ""
+
+
+def test_the_cell_is_compiled_as_in_the_notebook():
+    cell = "def f(a: int): pass\nfound = f.__annotations__\n"
+    assert run_cell(cell, {}, {}, ("found",)) == {"found": {"a": int}}
+
+
+def shown(shell, capsys, cell: str) -> str:
+    shell.run_cell(cell)
+    captured = capsys.readouterr()
+    return captured.out + captured.err
+
+
+def test_a_death_is_a_diagnosis_and_the_kernel_lives_on(shell, capsys):
+    text = shown(shell, capsys, "%%oomph isolate\nimport ctypes; ctypes.string_at(0)")
+    assert "oomph: the isolated cell's process ended by signal 11 (SIGSEGV); this kernel is unharmed" in text
+    assert "segmentation-fault (CRS202): " in text
+    assert "Traceback" not in text
+    ask(shell, "%oomph explain")
+    assert "1. segmentation-fault (CRS202), cause" in capsys.readouterr().out
+
+
+def test_an_error_in_the_cell_is_shown_as_its_own_and_fails_the_cell(shell, capsys):
+    ask(shell, "def half(n):\n    return n / 2")
+    text = shown(shell, capsys, "%%oomph isolate\ndef f():\n    return 1 / 0\n\nf()")
+    assert 'File "<isolated cell>", line 4, in <module>' in text
+    assert "return 1 / 0" in text
+    assert text.rstrip().endswith("ZeroDivisionError: division by zero")
+    assert "oomph/notebook" not in text
+    assert "oomph/process" not in text
+    with pytest.raises(IsolatedError):
+        isolate(shell, "f()")
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("%%oomph isolate 1x\npass", "oomph: 1x is not the name of a variable that the cell could bring back"),
+        ("%%oomph isolate\nx = (", "oomph: line 1 of the cell: '(' was never closed"),
+        ("%%oomph isolate\n!ls", "oomph: an isolated cell is plain Python, without % and ! commands"),
+        ("%%oomph isolate\nlock", "oomph: lock, a lock, cannot be sent to another process: create it in the isolated"),
+        ("%%oomph status\nx", "oomph: only %%oomph isolate takes a cell; the other words follow %oomph"),
+        ("%%oomph isolate y\nx = 1", "NameError: the isolated cell has not assigned y, which it was to bring back"),
+    ],
+)
+def test_a_cell_that_cannot_run_fails_with_one_sentence(shell, capsys, cell, expected):
+    ask(shell, "import threading\nlock = threading.Lock()")
+    result = shell.run_cell(cell)
+    assert not result.success
+    captured = capsys.readouterr()
+    assert expected in captured.out + captured.err
+    assert "oomph/notebook" not in captured.out + captured.err
+
+
+def test_what_the_notebook_defines_needs_cloudpickle(shell, capsys, monkeypatch):
+    ask(shell, "class Own: pass\nown = Own()")
+    monkeypatch.setattr("oomph.notebook.isolated_cell.find_spec", lambda name: None)
+    text = shown(shell, capsys, "%%oomph isolate\nown")
+    assert "own is defined in this notebook: define it in the isolated cell as well, or pip install cloudpickle" in text
