@@ -150,6 +150,7 @@ def test_crash_remedy_depends_on_the_package_of_the_innermost_frame(path: str, f
             "The kernel appears to have died. It will restart automatically.",
             "smaller batch and keep less data in memory",
         ),
+        ("nbclient.exceptions.DeadKernelError: Kernel died", "smaller batch and keep less data in memory"),
         ("libc++abi: terminating due to uncaught exception of type x: mutex lock failed: Invalid argument", "<2.20"),
         ("[mutex.cc : 452] RAW: Lock blocking 0x600000968138   @", "tensorflow<2.20"),
         ("Illegal instruction (core dumped)", "switch Hyper-V off"),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SUMMARY = "find mistakes in the data or the model before spending GPU hours"
 
 _USAGE = """oomph check [options] SCRIPT.py [arguments of the script ...]
+       oomph check [options] NOTEBOOK.ipynb [arguments ...]
        oomph check [options] -m MODULE [arguments ...]
        oomph check [options] -- COMMAND [arguments ...]      (any command that ends in Python)"""
 _EPILOG = """example: oomph check train.py --epochs 5

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SUMMARY = "predict which batch size fits a GPU, this one or another, without training"
 
 _USAGE = """oomph plan [options] SCRIPT.py [arguments of the script ...]
+       oomph plan [options] NOTEBOOK.ipynb [arguments ...]
        oomph plan [options] -m MODULE [arguments ...]
        oomph plan [options] -- COMMAND [arguments ...]      (any command that ends in Python)"""
 _EPILOG = """example: oomph plan --gpu 'RTX 4090' train.py --epochs 5

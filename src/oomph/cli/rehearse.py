@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SUMMARY = "inject faults into a script on this machine, and see whether it would survive them on the cluster"
 
 _USAGE = """oomph rehearse [options] SCRIPT.py [arguments of the script ...]
+       oomph rehearse [options] NOTEBOOK.ipynb [arguments ...]
        oomph rehearse [options] -m MODULE [arguments ...]"""
 _EPILOG = f"""example: oomph rehearse --steps 60 train.py --epochs 1
          oomph rehearse --faults kill,oom train.py

@@ -14,6 +14,7 @@ from oomph.protocol.handover import Guarding
 SUMMARY = "run a training script, unmodified, and keep it alive through GPU errors"
 
 _USAGE = """oomph run [options] SCRIPT.py [arguments of the script ...]
+       oomph run [options] NOTEBOOK.ipynb [arguments ...]
        oomph run [options] -m MODULE [arguments ...]
        oomph run [options] -- COMMAND [arguments ...]      (any command that ends in Python)"""
 _EPILOG = """example: oomph run --checkpoint-every 5m train.py --epochs 5
@@ -25,7 +26,8 @@ another machine may help: start it again with --resume; 2 for an invalid command
 _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _WITH_VALUE = (
-    "--run-dir", "--python", "--checkpoint-every", "--micro-batch", "--inexact", "--verify", "--recheck", "--color"
+    "--run-dir", "--python", "--out", "--checkpoint-every", "--micro-batch", "--inexact", "--verify", "--recheck",
+    "--color",
 )  # fmt: skip
 
 _OF_THE_GUARD = (
@@ -67,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " instead of training it again",
     )
     add("--python", metavar="PY", help="the Python that runs the script (default: oomph's, or the active one)")
+    add("--out", metavar="FILE", help="save a notebook with its outputs to FILE (default: NAME.oomph.ipynb beside it)")
     add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
     add("--checkpoint-every", metavar="N|TIME", help="steps (100) or time (30s, 5m); default: by measured cost")
     add("--micro-batch", metavar="N", type=positive, help="start with micro-batches of N samples")
@@ -163,6 +166,7 @@ def run(args: argparse.Namespace) -> int:
             run_dir=args.run_dir,
             resume=args.resume,
             python=args.python,
+            out=args.out,
             guarding=_guarding(args),
             allowed=_allowed(args),
             typed=tuple(args.typed),

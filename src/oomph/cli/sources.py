@@ -19,6 +19,7 @@ from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.matching.named_fault import Diagnosis
 from oomph.explain.reading.file import is_run, read_file, read_stream
 from oomph.explain.reading.log import read_log
+from oomph.files.notebook_document import SUFFIX
 from oomph.files.opening import open_regular
 
 LINE_END = b"\n"
@@ -83,6 +84,10 @@ def _target(target: str, path: Path) -> Iterator[Evidence]:
     _check_file(target)
     if path.suffix == ".py":
         raise ExamineError(_is_script(target))
+    if path.suffix == SUFFIX:
+        from oomph.explain.reading.notebook import read_outputs
+
+        return read_outputs(path, words())
     return read_file(path, words())
 
 

@@ -173,11 +173,20 @@ def is_reaching() -> bool:
 
 
 @contextmanager
+def reaching() -> Iterator[None]:
+    """Let audit hooks know that the files this thread opens are oomph's own, not the script's."""
+    before, _reaching.now = is_reaching(), True
+    try:
+        yield
+    finally:
+        _reaching.now = before
+
+
+@contextmanager
 def _in_folder_of(root: Path, name: str, make: bool) -> Iterator[tuple[int, str]]:
     """Yield a descriptor of the file's folder, and the last part of the file's name."""
     *folders, own = name.split("/")
-    before, _reaching.now = is_reaching(), True
-    try:
+    with reaching():
         current = open_folder(root, os.O_DIRECTORY)
         try:
             for folder in folders:
@@ -187,8 +196,6 @@ def _in_folder_of(root: Path, name: str, make: bool) -> Iterator[tuple[int, str]
             yield current, own
         finally:
             os.close(current)
-    finally:
-        _reaching.now = before
 
 
 def open_folder(root: Path, links: int = os.O_NOFOLLOW) -> int:

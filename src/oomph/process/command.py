@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oomph.errors import UsageError
+from oomph.files.notebook_document import SUFFIX, NotANotebookError, language_of, read_notebook
+from oomph.files.user_code import PACKAGE
 
 IS_PYTHON = re.compile(r"(?:.*/)?python[\d.]*\Z")
 _ASSIGNMENT = re.compile(r"\w+=")
@@ -20,20 +22,24 @@ _ENDS_THE_OPTIONS = re.compile(r"-[A-VYZa-z?]*?([cmVh?])")
 """Matches a Python option that must come last, such as -c code, -m module or -Vh, even in a combination such as -Ic."""
 _TAKE_A_MODULE = frozenset(("accelerate", "coverage", "ipython", "torchrun", "uv"))
 """Programs that accept `-m module` as Python does. Elsewhere, -m has other meanings: numactl binds memory with it."""
+_NOTEBOOK_SCRIPT = os.path.join(PACKAGE, "notebook", "script.py")
 _FROM_STDIN = "a script from standard input cannot be started a second time: save it to a file"
 
 
 @dataclass(frozen=True)
 class Command:
-    """A script, a module, or any command line that eventually starts Python."""
+    """A script, a notebook, a module, or any command line that eventually starts Python."""
 
     words: tuple[str, ...]
     """The words as typed, such as `train.py --epochs 3`, `-m package.train` or `-- env A=1 python train.py`."""
+    out: str = ""
+    """The file to save a notebook with its outputs to, or "" to save nothing."""
 
     @property
     def form(self) -> str:
-        """The form of the command: "script", "module" or "command"."""
-        return {"-m": "module", "--": "command"}.get(self.words[0], "script")
+        """The form of the command: "script", "notebook", "module" or "command"."""
+        is_notebook = self.words[0].endswith(SUFFIX)
+        return {"-m": "module", "--": "command"}.get(self.words[0], "notebook" if is_notebook else "script")
 
     @property
     def name(self) -> str:
@@ -41,7 +47,7 @@ class Command:
         if self.form == "module":
             return self.words[1]
         words = self.words[1:] if self.form == "command" else self.words
-        scripts = [word for word in words if word.endswith(".py")]
+        scripts = [word for word in words if word.endswith((".py", SUFFIX))]
         return Path((scripts or words)[0]).stem or "run"
 
     @property
@@ -59,7 +65,12 @@ class Command:
 
     def argv(self, python: str) -> tuple[str, ...]:
         """Return the words to execute: a command line as it is, or `python` followed by the script or module."""
-        return self.words[1:] if self.form == "command" else (python, *self.words)
+        if self.form == "command":
+            return self.words[1:]
+        if self.form == "notebook":
+            saving = ("--out", self.out) if self.out else ()
+            return (python, _NOTEBOOK_SCRIPT, *saving, *self.words)
+        return (python, *self.words)
 
 
 def parse_command(words: Sequence[str], verb: str = "run") -> Command:
@@ -74,18 +85,20 @@ def parse_command(words: Sequence[str], verb: str = "run") -> Command:
     command = Command(tuple(words))
     if command.form == "command":
         return _check_program(command)
-    if command.form == "script":
+    if command.form in ("script", "notebook"):
         _check_script(command.words, verb)
+    if command.form == "notebook":
+        _check_notebook(command.words[0])
     return command
 
 
 def _check_program(command: Command) -> Command:
-    """Check a command line. `-- train.py` counts as a script unless it is executable."""
+    """Check a command line. `-- train.py` counts as a script, or a notebook, unless it is executable."""
     program = command.words[1]
     if shutil.which(program) is not None:
         _check_python(command.words[1:])
         return command
-    if program.endswith(".py") and os.path.isfile(program):
+    if program.endswith((".py", SUFFIX)) and os.path.isfile(program):
         return parse_command(command.words[1:])
     raise UsageError(f"no such command: {program}")
 
@@ -159,14 +172,21 @@ def _check_script(words: Sequence[str], verb: str) -> None:
         if not (path / "__main__.py").exists():
             raise UsageError(f"{script} is a directory without a __main__.py, not a script")
         return
-    if path.suffix == ".ipynb":
-        made = shlex.quote(str(path.with_suffix(".py")))
-        raise UsageError(
-            f"{script} is a notebook, and Python would not run its cells. Convert it to a script:"
-            f" jupyter nbconvert --to script {shlex.quote(script)}, then oomph {verb} {made}"
-        )
-    if path.suffix not in (".py", "") and not zipfile.is_zipfile(path) and b"\0" in _head(path):
+    if path.suffix not in (".py", SUFFIX, "") and not zipfile.is_zipfile(path) and b"\0" in _head(path):
         raise UsageError(f"{script} is not a Python script")
+
+
+def _check_notebook(name: str) -> None:
+    """Reject a file that is not a notebook of Python cells in format 4."""
+    try:
+        language = language_of(read_notebook(Path(name)))
+    except NotANotebookError as error:
+        convert = f"jupyter nbconvert --to notebook --nbformat 4 {shlex.quote(name)}"
+        raise UsageError(f"{name} {error}" + (f": {convert}" if error.is_old else "")) from None
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from None
+    if language not in ("", "python"):
+        raise UsageError(f"{name} is a notebook in {language}, and oomph runs Python only")
 
 
 def _is_program(words: Sequence[str], verb: str) -> str:

@@ -319,6 +319,12 @@ TABLE = {
         f"make the loop at {{site}} resumable: {_STEPS}",
     ),
     "outside-fit": ReasonRow("{site} trains outside a resumable fit", RESUMABLE),
+    "in-a-kernel": ReasonRow(
+        "{site} trains in a Jupyter kernel, which oomph cannot restart", "run the notebook itself: oomph run {notebook}"
+    ),
+    "in-another-process": ReasonRow(
+        "{site} trains in a process that the script has started", "train in the script's main process"
+    ),
     "unguarded-kind": ReasonRow(_unguarded, lambda site, kind: UNGUARDED_KINDS[kind].instead),
     "unguarded": ReasonRow("{site} trains", RESUMABLE),
     "guard-failed": ReasonRow(

@@ -13,6 +13,7 @@ from oomph.errors import ExamineError, UsageError
 from oomph.journal.events import RehearsalEnded
 from oomph.journal.journal import last, read_journal
 from oomph.process.child import Child
+from oomph.process.command import Command
 from oomph.process.own_process import isolated_command, isolated_environ
 from oomph.protocol.creations import Earlier
 from oomph.protocol.handover import Injection, has_fired
@@ -122,6 +123,8 @@ def _run(plan: RehearsalPlan, folder: Path, injection: Injection, limit: float |
     run_dir, started = folder / name, time.monotonic()
     every = plan.checkpoint_every or str(max(1, (plan.steps or _CHECKPOINTS**2) // _CHECKPOINTS))
     options = [f"--run-dir={run_dir}", f"--checkpoint-every={every}", *plan.options]
+    if Command(plan.words).form == "notebook":
+        options.append(f"--out={run_dir}.ipynb")
     command = isolated_command("oomph.__main__", "run", *options, *plan.words)
     environ = isolated_environ({**os.environ, **injection.to_environment()})
     with (

@@ -289,6 +289,16 @@ REASONS = [
         "the training loop at train.py:42 does not iterate over oomph.steps",
         "make the loop at train.py:42 resumable: `for batch in oomph.steps(dataset, epochs=...",
     ),
+    (
+        because("in-a-kernel", site="cell [3], line 1", notebook="nb.ipynb"),
+        "cell [3], line 1 trains in a Jupyter kernel, which oomph cannot restart",
+        "oomph run nb.ipynb",
+    ),
+    (
+        because("in-another-process", site="train.py:7"),
+        "train.py:7 trains in a process that the script has started",
+        "main process",
+    ),
     (because("outside-fit", site="train.py:7"), "train.py:7 trains outside a resumable fit", "oomph.steps("),
     *(
         (because("unguarded-kind", site="a.py:1", kind=name), f"a.py:1 trains with {kind.what}", kind.instead)

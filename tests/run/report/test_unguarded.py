@@ -161,3 +161,40 @@ def test_report_admits_unknowns_if_the_script_recorded_nothing() -> None:
     (line,) = account(summarise([event("attempt-ended", seconds=9.0)], 0), None, unguarded=said)
     assert line == f"finished without a fault, 9 s; {UNKNOWN}"
     assert unguarded([], guard=False, loaded=True, recorded=False) == NOT_ASKED
+
+
+# -- training in a process that the script started ---------------------------------------------------------------------
+
+
+def by_worker(name: str, **data: Any) -> Event:
+    return event(name, **data)._replace(role="worker7")
+
+
+KERNEL = by_worker("process-started", argv=["python", "-m", "ipykernel_launcher", "-f", "kernel.json"])
+CHILD = by_worker("process-started", argv=["python", "-c", "from multiprocessing.spawn import spawn_main"])
+IN_WORKER = by_worker("fit-started", fit=0, guard="exact", site="cell [3], line 1")
+PAPERMILL = event("attempt-started", command=["--", "python", "-m", "papermill", "nb.ipynb", "out.ipynb"])
+
+
+def test_notebook_that_trained_in_a_kernel_is_unguarded_and_the_right_command_is_named() -> None:
+    events = [PAPERMILL, STARTED, KERNEL, IN_WORKER, event("attempt-ended", seconds=9.0)]
+    reason = "cell [3], line 1 trains in a Jupyter kernel, which oomph cannot restart"
+    assert worded(label_of(events, 0)) == (UNGUARDED, (reason,))
+    said = unguarded(events, guard=True, loaded=True)
+    assert said == f"unguarded: {reason}: {RECOVERED}. To have it resumed, run the notebook itself: oomph run nb.ipynb"
+    first, second = account(summarise(events, 0), "runs/x", unguarded=said)
+    assert first.startswith("finished, 9 s")
+    assert second == said
+
+
+def test_training_in_child_processes_alone_is_unguarded() -> None:
+    events = [STARTED, CHILD, IN_WORKER, event("attempt-ended", seconds=9.0)]
+    reason = "cell [3], line 1 trains in a process that the script has started"
+    assert worded(label_of(events, 0)) == (UNGUARDED, (reason,))
+    assert unguarded(events, guard=True, loaded=True).startswith(f"unguarded: {reason}: {RECOVERED}")
+
+
+def test_training_in_a_child_process_does_not_change_the_label_of_the_scripts_own() -> None:
+    events = [STARTED, CHILD, IN_WORKER, FIT, event("attempt-ended", seconds=9.0)]
+    assert worded(label_of(events, 0)) == ("exact", ())
+    assert unguarded(events, guard=True, loaded=True) == ""

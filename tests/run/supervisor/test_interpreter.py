@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -132,11 +133,16 @@ def test_command_that_cannot_be_run_is_rejected_with_a_one_line_error(words: lis
         parse_command(words)
 
 
-def test_notebook_is_rejected_with_the_command_that_converts_it(tmp_path: Path, monkeypatch) -> None:
+def test_notebook_is_run_by_a_script_of_oomphs_own(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("my notebook.ipynb").write_text('{"cells": []}')
-    with pytest.raises(UsageError, match=r"nbconvert --to script 'my notebook.ipynb', then oomph run 'my notebook.py'"):
-        parse_command(["my notebook.ipynb"])
+    Path("my notebook.ipynb").write_text('{"nbformat": 4, "cells": []}')
+    command = parse_command(["my notebook.ipynb", "--epochs", "3"])
+    assert parse_command(["--", *command.words]) == command
+    assert (command.form, command.name, command.shown) == ("notebook", "my notebook", "my notebook.ipynb")
+    python, script, *words = command.argv("python3")
+    assert (python, words) == ("python3", ["my notebook.ipynb", "--epochs", "3"])
+    assert Path(script).is_file()
+    assert replace(command, out="out.ipynb").argv("python3")[2:4] == ("--out", "out.ipynb")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")

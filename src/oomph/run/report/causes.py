@@ -37,6 +37,7 @@ from oomph.run.report.labels import (
     is_guarded,
     loop_reason,
     outside_reason,
+    reasons_elsewhere,
     unguarded_loops,
 )
 
@@ -180,6 +181,9 @@ def unguarded(events: Sequence[Event], guard: bool, loaded: bool, python: bool =
     if seen:
         return unguarded_in_words(seen[0].site, seen[0].kind)
     guarded = is_guarded(events)
+    elsewhere = [] if guarded else reasons_elsewhere(events)
+    if elsewhere:
+        return f"unguarded: {elsewhere[0]}: {RECOVERED}. To have it resumed, {elsewhere[0].remedy}"
     cause = remedies(UNGUARDED, causes(UNGUARDED, events))[0]
     if cause.reason and (not guarded or unguarded_loops(events)):
         return f"unguarded: {cause.reason}, {SUPERVISED}. To have it guarded, {cause.text}"

@@ -13,6 +13,7 @@ from oomph.journal.events import (
     AnotherWay,
     AppendedAgain,
     AttemptEnded,
+    AttemptStarted,
     CheckpointSaved,
     Decided,
     FitFinished,
@@ -21,6 +22,7 @@ from oomph.journal.events import (
     MicroBatchesProbed,
     Oom,
     PassedOn,
+    ProcessStarted,
     Recovered,
     RepeatCompared,
     RestartRequested,
@@ -115,6 +117,7 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
             *_loops(events),
             *_beyond_the_guard(events),
             *_outside_fits(events),
+            *_in_other_processes(events),
             *(_caught(events) if exit_code == 0 else ()),
         ]
     )
@@ -431,9 +434,38 @@ def _caught(events: Sequence[Event]) -> Iterator[Labelled]:
             yield Labelled(NOT_EQUAL, (because("oom-caught", site=str(oom.site)),))
 
 
+def _in_other_processes(events: Sequence[Event]) -> Iterator[Labelled]:
+    """Yield labels if only processes that the script started have trained, which are never checkpointed."""
+    if not is_guarded(events):
+        yield from (Labelled(UNGUARDED, (reason,)) for reason in reasons_elsewhere(events))
+
+
 def is_guarded(events: Iterable[Event]) -> bool:
-    """True if any of the run's training was guarded."""
-    return any(isinstance(event.fact, FitStarted) or getattr(event.fact, "guarded", False) for event in events)
+    """True if any training in the script's main process was guarded."""
+    return any(_is_guarded_training(event) and not event.role.startswith("worker") for event in events)
+
+
+def reasons_elsewhere(events: Iterable[Event]) -> list[Reason]:
+    """Return a reason for each training in a process that the script started, such as a notebook's kernel."""
+    kernels: set[tuple[int, str]] = set()
+    notebook, found = "notebook.ipynb", []
+    for event in events:
+        match event.fact:
+            case AttemptStarted(command=words):
+                notebook = next((word for word in words if word.endswith(".ipynb")), notebook)
+            case ProcessStarted(argv=argv) if any("ipykernel" in word for word in argv):
+                kernels.add((event.attempt, event.role))
+        if _is_guarded_training(event) and event.role.startswith("worker"):
+            site = str(getattr(event.fact, "site", "")) or "the script"
+            if (event.attempt, event.role) in kernels:
+                found.append(because("in-a-kernel", site=site, notebook=notebook))
+            else:
+                found.append(because("in-another-process", site=site))
+    return list(dict.fromkeys(found))
+
+
+def _is_guarded_training(event: Event) -> bool:
+    return isinstance(event.fact, FitStarted) or getattr(event.fact, "guarded", False)
 
 
 def outside_reason(site: str) -> Reason:

@@ -19,6 +19,7 @@ from oomph.process.own_process import without_own_variables
 
 _NAMES = ("python3", "python", "python3.13", "python3.12", "python3.11", "python3.10")
 _TENSORFLOW = "tensorflow"
+_IPYTHON = "IPython"
 _WANTED = (_TENSORFLOW, "keras")
 _MISSING = re.compile(r"No module named '([A-Za-z0-9_]+)")
 _PROBE = (
@@ -30,10 +31,23 @@ _PROBE_SECONDS = 20
 
 
 def python_of(command: Command, wanted: str | None, say: Callable[[str], None]) -> str:
-    """Return the Python that runs the script, or an empty string for a command line that chooses its own."""
+    """Return the Python that runs the script, or an empty string for a command line that chooses its own.
+
+    Raises UsageError if this Python cannot run a notebook.
+    """
     if command.form == "command" and wanted is None:
         return command.own_python
-    return choose_python(wanted, say)
+    python = choose_python(wanted, say)
+    if command.form == "notebook" and not _has_ipython(python):
+        raise UsageError(
+            f"{python} has no IPython, which runs the cells of a notebook: install it there,"
+            f' {shlex.quote(python)} -m pip install "oomph[notebook]"'
+        )
+    return python
+
+
+def _has_ipython(python: str) -> bool:
+    return has_itself(_IPYTHON) if python == sys.executable else has_module(python, _IPYTHON)
 
 
 def choose_python(wanted: str | None, say: Callable[[str], None]) -> str:

@@ -7,7 +7,7 @@ import os
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -41,6 +41,8 @@ class Request:
     resume: str | None = None
     """The run's directory, or "" for the latest unfinished run of the same command, or None for a new run."""
     python: str | None = None
+    out: str | None = None
+    """The file to save a notebook with its outputs to, or None for the default."""
     guarding: Guarding = field(default_factory=Guarding)
     allowed: frozenset[str] = frozenset()
     """The names of the changes in `ladder.OPT_IN`, which alter the mathematics, that the user has allowed."""
@@ -52,7 +54,7 @@ def launch(request: Request) -> RunOutcome:
     """Run the script under supervision until the run is over. Raises OomphError if it cannot be started."""
     fill_standard()
     _check_working_directory()
-    command = parse_command(request.words)
+    command = _with_outputs(parse_command(request.words), request.out)
     know_secrets(command.words, os.environ)
     _check_directories(request)
     python = python_of(command, request.python, say)
@@ -70,6 +72,23 @@ def launch(request: Request) -> RunOutcome:
     finally:
         if run is not None:
             run.close()
+
+
+def _with_outputs(command: Command, out: str | None) -> Command:
+    """Return the command with the file that a notebook's outputs are saved to. Raises UsageError if it is unusable."""
+    if command.form != "notebook":
+        if out is not None:
+            raise UsageError("--out is for the outputs of a notebook: leave it out")
+        return command
+    path = Path(command.words[0]).with_suffix(".oomph.ipynb") if out is None else Path(out)
+    if path.is_dir():
+        raise UsageError(f"--out={out} is a folder: name a file")
+    is_writable = os.access(path.parent, os.W_OK | os.X_OK)
+    if not is_writable and out is not None:
+        raise UsageError(f"--out={out}: the folder {path.parent} does not exist, or cannot be written to")
+    if not is_writable:
+        say(f"{path.parent} cannot be written to: the notebook's outputs are not saved; choose a file with --out")
+    return replace(command, out=str(path) if is_writable else "")
 
 
 def _run_plainly(command: Command, python: str) -> NoReturn:

@@ -1,0 +1,122 @@
+"""Saves a running notebook with its outputs: after each cell and every few seconds, by renaming a complete file."""
+
+from __future__ import annotations
+
+import glob
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from oomph.files.notebook_document import NotANotebookError, code_cells, is_skipped, read_notebook
+from oomph.files.opening import reaching
+from oomph.notebook.outputs import CellOutputs, Output, as_file
+from oomph.script.session import say
+
+_SECONDS = 10.0
+
+
+class SavedNotebook:
+    """A notebook, the outputs of its cells, and the file that both are saved to.
+
+    Args:
+        document: the notebook, whose outputs are replaced.
+        path: the file to save to, or None to save nothing.
+        goes_on: whether the file may have outputs of an earlier attempt, which stay until their cell runs again.
+    """
+
+    def __init__(self, document: dict[str, Any], path: Path | None, goes_on: bool = False) -> None:
+        self._document, self._path, self._pid = document, path, os.getpid()
+        self._running: tuple[dict[str, Any], CellOutputs] | None = None
+        self._displays: dict[str, list[Output]] = {}
+        self._saved, self._complained = b"", False
+        self._lock, self._over = threading.Lock(), threading.Event()
+        self._forget(goes_on)
+        if path is not None:
+            _remove_partial(path)
+            self.save()
+            threading.Thread(target=self._save_regularly, name="oomph-notebook", daemon=True).start()
+
+    def begin(self, cell: dict[str, Any], count: int) -> CellOutputs:
+        """Clear the outputs of a cell that is about to run, and return an object to collect new ones."""
+        outputs = CellOutputs(self._displays)
+        cell["execution_count"] = count
+        self._running = cell, outputs
+        return outputs
+
+    def end(self) -> None:
+        """Save the last cell, and stop saving."""
+        self.save()
+        self._over.set()
+
+    def save(self) -> None:
+        """Save the notebook if it has changed. If that fails, the notebook runs on, and one line says so."""
+        if self._path is None or os.getpid() != self._pid:  # a fork of the notebook has its own outputs
+            return
+        with self._lock:
+            if self._running is not None:
+                cell, outputs = self._running
+                cell["outputs"] = outputs.as_list()
+            content = as_file(self._document)
+            if content == self._saved:
+                return
+            try:
+                _replace(self._path, content)
+                self._saved = content
+            except OSError as error:
+                self._complain(f"{self._path} cannot be saved: {error.strerror}; the notebook runs on")
+
+    def _complain(self, text: str) -> None:
+        if not self._complained:
+            self._complained = True
+            say(text)
+
+    def _save_regularly(self) -> None:
+        while not self._over.wait(_SECONDS):
+            try:
+                self.save()
+            except Exception as error:
+                self._complain(f"saving the notebook failed: {type(error).__name__}: {error}; it runs on")
+
+    def _forget(self, goes_on: bool) -> None:
+        """Remove the outputs of all code cells, except those that an earlier attempt has saved."""
+        earlier = _outputs_in(self._path) if goes_on and self._path is not None else []
+        for number, cell in enumerate(code_cells(self._document)):
+            if is_skipped(cell):
+                continue
+            source, count, outputs = earlier[number] if number < len(earlier) else (None, None, [])
+            is_same = source == cell["source"]
+            cell["execution_count"], cell["outputs"] = (count, outputs) if is_same else (None, [])
+
+
+def _outputs_in(path: Path) -> list[tuple[Any, Any, list[Output]]]:
+    """Return source, count and outputs of each code cell in a file; an empty list if it is not a notebook."""
+    try:
+        cells = code_cells(read_notebook(path))
+        return [(cell["source"], cell.get("execution_count"), cell.get("outputs", [])) for cell in cells]
+    except (OSError, NotANotebookError):
+        return []
+
+
+def _partial(path: Path, pid: int | str) -> str:
+    return f".{path.name}.{pid}.partial"
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Replace the file at once: readers see either the old notebook or the new one."""
+    partial = path.with_name(_partial(path, os.getpid()))
+    with reaching():
+        with partial.open("wb") as file:
+            file.write(content)
+        os.replace(partial, path)
+
+
+def _remove_partial(path: Path) -> None:
+    """Remove what killed attempts left when they were saving."""
+    for left in path.parent.glob(_partial(path.with_name(glob.escape(path.name)), "*")):
+        try:
+            os.kill(int(left.suffixes[-2][1:]), 0)
+        except ProcessLookupError:
+            left.unlink(missing_ok=True)
+        except (OSError, ValueError, IndexError):
+            pass  # still being written, or not ours

@@ -1,0 +1,186 @@
+"""IPython's shell for a notebook that runs without a kernel: outputs go into its cells, and to the terminal as text."""
+
+from __future__ import annotations
+
+import builtins
+import codecs
+import getpass
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn, TextIO, cast
+
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Type
+from traitlets.config import Config
+
+from oomph.files.user_code import is_users
+from oomph.notebook.outputs import CellOutputs
+
+_INLINE_PLOTS = "module://matplotlib_inline.backend_inline"
+"""The backend that a kernel chooses for matplotlib."""
+_HINT = "To exit: use"
+"""The start of the warning with which IPython follows a SystemExit."""
+_UNATTENDED = (
+    "nobody can answer input() in a notebook under `oomph run`: pass the answer as an argument (sys.argv[1:]) or in an"
+    " environment variable"
+)
+
+
+class CellStream:
+    """A standard stream of the notebook: what is written goes to the original stream and into the cell that runs.
+
+    Everything else, such as `fileno` and `isatty`, is the original stream's.
+    """
+
+    def __init__(self, name: str, original: TextIO) -> None:
+        self._name, self._original, self._pid = name, original, os.getpid()
+        self.outputs: CellOutputs | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+    def write(self, text: str) -> int:
+        """Write text, as a file does."""
+        written = self._original.write(text)
+        if self.outputs is not None and os.getpid() == self._pid:  # the outputs of a fork are not saved
+            self.outputs.write(self._name, text)
+        return written
+
+    def writelines(self, lines: list[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def echo(self, data: Mapping[str, Any]) -> None:
+        """Write the text of a display to the original stream alone."""
+        if "text/plain" in data:
+            self._original.write(f"{data['text/plain']}\n")
+            self._original.flush()
+
+
+class _CellDisplayHook(DisplayHook):
+    """Adds the value of a cell's last expression to its outputs."""
+
+    def write_output_prompt(self) -> None:
+        """Write no prompt: the output has a number."""
+
+    def write_format_data(self, format_dict: dict[str, Any], md_dict: dict[str, Any] | None = None) -> None:
+        """Add the representations of the value to the cell's outputs."""
+        shell = cast(CellShell, self.shell)
+        shell.outputs.result(self.prompt_count, format_dict, md_dict or {})
+        shell.stdout.echo(format_dict)
+
+    def finish_displayhook(self) -> None:
+        """Write no separator."""
+        self._is_active = False
+
+
+class _CellDisplayPublisher(DisplayPublisher):
+    """Adds what is displayed to the cell's outputs."""
+
+    def publish(
+        self,
+        data: dict[str, Any],
+        metadata: dict[str, Any] | None = None,
+        *unused: Any,
+        transient: dict[str, Any] | None = None,
+        update: bool = False,
+        **other: Any,
+    ) -> None:
+        """Add a display, or update an earlier one."""
+        add = self.shell.outputs.update if update else self.shell.outputs.display
+        add(data, metadata or {}, (transient or {}).get("display_id"))
+        self.shell.stdout.echo(data)
+
+    def clear_output(self, wait: bool = False) -> None:
+        """Remove the cell's outputs; what is on the terminal stays."""
+        self.shell.outputs.clear(wait)
+
+
+class CellShell(InteractiveShell):
+    """The shell that runs the notebook's cells in this process. Its user module is this process's `__main__`."""
+
+    displayhook_class = Type(_CellDisplayHook)
+    display_pub_class = Type(_CellDisplayPublisher)
+
+    def __init__(self, **options: Any) -> None:
+        self.outputs = CellOutputs({})
+        self.stdout, self.stderr = CellStream("stdout", sys.stdout), CellStream("stderr", sys.stderr)
+        history = Config({"HistoryManager": {"enabled": False}})  # the user's history is of what a person has typed
+        super().__init__(config=history, **options)  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def start(cls) -> CellShell:
+        """Make this process behave as a kernel does, except that nobody can answer questions."""
+        os.environ.setdefault("MPLBACKEND", _INLINE_PLOTS)
+        warnings.filterwarnings("ignore", _HINT)
+        builtins.input = getpass.getpass = _refuse_input
+        shell = cls.instance()
+        sys.stdout, sys.stderr = shell.stdout, shell.stderr
+        return shell
+
+    @contextmanager
+    def filling(self, outputs: CellOutputs) -> Iterator[None]:
+        """Collect the outputs of a cell, and of threads that outlive it until the next cell begins."""
+        self.outputs = self.stdout.outputs = self.stderr.outputs = outputs
+        yield
+        self.stdout.flush()
+        self.stderr.flush()
+
+    def run(self, source: str, cell_id: str | None) -> BaseException | None:
+        """Run a cell, and return the exception that ended it, with a traceback that starts in the user's code."""
+        done = self.run_cell(source, store_history=True, cell_id=cell_id)  # type: ignore[no-untyped-call]
+        error: BaseException | None = done.error_before_exec or done.error_in_exec
+        if error is None:
+            return None
+        if not self.outputs.has_error and not is_success(error):  # IPython writes some errors to stderr alone
+            self.outputs.error(type(error).__name__, str(error), [f"{type(error).__name__}: {error}"])
+        traceback = error.__traceback__
+        while traceback is not None and not is_users(traceback.tb_frame.f_code.co_filename):
+            traceback = traceback.tb_next
+        return error.with_traceback(traceback)
+
+    def _showtraceback(self, etype: type[BaseException], evalue: BaseException, stb: list[str]) -> None:
+        """Add an exception to the cell's outputs."""
+        if not is_success(evalue):
+            self.outputs.error(etype.__name__, str(evalue), stb)
+
+    def system(self, cmd: str) -> None:
+        """Run `!cmd`, and write its output as it comes: through a pipe, because on a terminal lines end in \\r\\n."""
+        if cmd.rstrip().endswith("&"):
+            raise OSError("Background processes not supported.")  # as in a kernel: their output has no end
+        words = self.var_expand(cmd, depth=1)  # type: ignore[no-untyped-call]
+        decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+        options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        with subprocess.Popen(words, shell=True, executable=os.environ.get("SHELL"), bufsize=0, **options) as child:
+            assert child.stdout is not None
+            while data := child.stdout.read(1 << 16):
+                sys.stdout.write(decode(data))
+                sys.stdout.flush()
+            sys.stdout.write(decode(b"", True))
+        self.user_ns["_exit_code"] = child.returncode
+        if child.returncode and self.system_raise_on_error:
+            raise subprocess.CalledProcessError(child.returncode, cmd)
+
+    def enable_gui(self, gui: str | None = None) -> None:
+        """Do nothing: there are no windows, and `%matplotlib inline` needs no event loop."""
+
+    def ask_exit(self) -> NoReturn:
+        """End the notebook, as `exit` ends a script."""
+        raise SystemExit(0)
+
+
+def is_success(error: BaseException) -> bool:
+    """True for a SystemExit that ends the notebook without an error."""
+    return isinstance(error, SystemExit) and error.code in (None, 0)
+
+
+def _refuse_input(*prompt: object, **options: object) -> NoReturn:
+    """Stand in for `input` and `getpass`, with the exception that both raise if standard input is closed."""
+    raise EOFError(_UNATTENDED)

@@ -1,0 +1,69 @@
+"""The file that a running notebook is saved to: complete at any moment, oomph's own, and kept over a restart."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from notebook_runs import outputs, printed
+
+from oomph.files.notebook_document import code_cells, parse_notebook
+from oomph.notebook.saved_notebook import SavedNotebook
+from oomph.script.opened_files import OpenedFiles
+
+
+def document(*sources: str | list[str]) -> dict[str, Any]:
+    empty = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    cells = [{**empty, "id": f"c{number}", "source": source} for number, source in enumerate(sources)]
+    return parse_notebook(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}).encode())
+
+
+def run_cell(saved: SavedNotebook, cell: dict[str, Any], text: str) -> None:
+    saved.begin(cell, 1).write("stdout", text)
+    saved.save()
+
+
+def test_outputs_of_an_earlier_attempt_stay_until_their_cell_runs_again(tmp_path: Path) -> None:
+    path = tmp_path / "out.ipynb"
+    earlier = document("one", "two", "three")
+    saved = SavedNotebook(earlier, path)
+    for cell in code_cells(earlier):
+        run_cell(saved, cell, "earlier\n")
+    saved.end()
+    again = document("one", "two, edited", "three")
+    saved = SavedNotebook(again, path, goes_on=True)
+    assert [printed(cell) for cell in outputs(path)] == ["earlier\n", "", "earlier\n"]
+    run_cell(saved, next(code_cells(again)), "again\n")
+    assert [printed(cell) for cell in outputs(path)] == ["again\n", "", "earlier\n"]
+    saved.end()
+    SavedNotebook(document("one", "two", "three"), path).end()
+    assert outputs(path) == [[], [], []]
+
+
+def test_file_is_not_taken_for_one_that_the_script_writes(tmp_path: Path) -> None:
+    cells = document("one")
+    saved = SavedNotebook(cells, tmp_path / "out.ipynb")
+    files = OpenedFiles()
+    files.begin()
+    try:
+        run_cell(saved, next(code_cells(cells)), "text")
+        (tmp_path / "own.txt").write_text("")
+        assert list(files.written) == [str(tmp_path / "own.txt")]
+    finally:
+        files.end()
+        saved.end()
+
+
+def test_remains_of_a_killed_attempt_are_removed(tmp_path: Path) -> None:
+    dead = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, timeout=20
+    ).stdout
+    left, alive = tmp_path / f".o[u]t.ipynb.{int(dead)}.partial", tmp_path / f".o[u]t.ipynb.{os.getppid()}.partial"
+    for path in (left, alive):
+        path.write_text("{")
+    SavedNotebook(document(), tmp_path / "o[u]t.ipynb").end()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([alive.name, "o[u]t.ipynb"])
