@@ -26,7 +26,7 @@ _OWN_PARENTS = (".oomph", "runs")
 """oomph's folders in a working directory."""
 _OWN_NAMES = re.compile(
     r"(run|summary|micro_batch)\.json|lock|progress|witness|training|(created|appended|owner)-.*"
-    r"|journal|checkpoints|stderr|monitor"
+    r"|journal|checkpoints|stderr|monitor|cells"
 )
 """The names of oomph's own files and folders in a run directory."""
 _DEEPEST = 20
