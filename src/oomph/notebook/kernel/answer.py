@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from oomph.notebook.kernel.death import Death
-from oomph.notebook.kernel.record import Request
+from oomph.notebook.kernel.record import ExecuteRequest
 
 _RETRY_SECONDS = 0.05
 _LONGEST_SECONDS = 10.0
@@ -15,7 +15,7 @@ _SUBSCRIBED_SECONDS = 0.3
 """The time from then until its subscription to outputs, on a second connection, has certainly arrived."""
 
 
-class Answer:
+class DeathAnswer:
     """Gives the cell that died an error with the diagnosis, and aborts those that waited behind it.
 
     Args:
@@ -26,13 +26,15 @@ class Answer:
     def __init__(self, kernel: Any, death: Death) -> None:
         self._kernel, self._death = kernel, death
         self._error = {"ename": "KernelDied", "evalue": death.lines[0], "traceback": list(death.lines)}
-        self._unsent: list[tuple[Request, dict[str, Any]]] = [(each, {"status": "aborted"}) for each in death.queued]
+        self._unsent: list[tuple[ExecuteRequest, dict[str, Any]]] = [
+            (each, {"status": "aborted"}) for each in death.queued
+        ]
         if death.running is not None:
             failed = {"status": "error", "execution_count": death.running.count, **self._error}
             self._unsent.insert(0, (death.running, failed))
 
     def begin(self) -> None:
-        """Answer as soon as the client has connected again, in the thread that owns the shell's socket."""
+        """DeathAnswer as soon as the client has connected again, in the thread that owns the shell's socket."""
         if self._unsent:
             self._loop.add_callback(self._reply, time.monotonic() + _LONGEST_SECONDS)
 
@@ -67,7 +69,7 @@ class Answer:
             # ipykernel 6 keeps waiting requests inside its socket, where nobody can record them: drop them all.
             self._publish("status", {"execution_state": "restarting"}, None)
 
-    def _send(self, request: Request, content: dict[str, Any]) -> None:
+    def _send(self, request: ExecuteRequest, content: dict[str, Any]) -> None:
         """Send a reply. Raises ConnectionError if the client is not connected."""
         import zmq
 
@@ -88,5 +90,5 @@ class Answer:
         kernel.session.send(kernel.iopub_socket, kind, content, parent=parent, ident=topic)
 
 
-def _parent(request: Request) -> dict[str, Any]:
+def _parent(request: ExecuteRequest) -> dict[str, Any]:
     return {"header": dict(request.header)}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Found:
+class CauseOfDeath:
     """What ended a kernel, and the evidence from outside of it."""
 
     names: tuple[Named, ...]
@@ -37,7 +37,7 @@ class Autopsy:
     def __init__(self) -> None:
         self._log, self._kills = KernelLog(), oom_kills()
 
-    def examine(self, ended: Ended, pid: int, chronicle: Chronicle, stacks: str) -> Found:
+    def examine(self, ended: Ended, pid: int, chronicle: Chronicle, stacks: str) -> CauseOfDeath:
         """Return what ended the process. `stacks` are its Python stacks at a crash."""
         from oomph.run.policy.examination import Trail, examine  # not while the kernel starts
 
@@ -56,7 +56,7 @@ class Autopsy:
             elsewhere="\n".join([stacks, *lines]),
         )
         names, ending = examine(trail)
-        return Found(names, ending, kills, lines)
+        return CauseOfDeath(names, ending, kills, lines)
 
     def close(self) -> None:
         """Close the log."""

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from oomph.files.opening import open_folder, read_own, replace_own
-from oomph.notebook.kernel.record import CELLS, KernelRecord, Request
+from oomph.notebook.kernel.record import CELLS, KernelRecord, ExecuteRequest
 from oomph.protocol.progress import Progress, place_in_words
 from oomph.terminal.amounts import counted
 from oomph.terminal.endings import ProcessEnd
@@ -29,8 +29,8 @@ class Death:
     """The diagnosis, at most three lines."""
     count: int
     """The number of the next cell."""
-    running: Request | None
-    queued: tuple[Request, ...]
+    running: ExecuteRequest | None
+    queued: tuple[ExecuteRequest, ...]
 
     def to_json(self) -> bytes:
         """Return the death as the contents of its file."""
@@ -45,8 +45,8 @@ class Death:
             return cls(
                 lines=tuple(map(str, data["lines"])),
                 count=int(data["count"]),
-                running=None if running is None else Request.from_data(running),
-                queued=tuple(map(Request.from_data, data["queued"])),
+                running=None if running is None else ExecuteRequest.from_data(running),
+                queued=tuple(map(ExecuteRequest.from_data, data["queued"])),
             )
         except (KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"the death of a kernel is damaged: {error}") from error

@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from oomph.notebook.kernel.answer import Answer
+from oomph.notebook.kernel.answer import DeathAnswer
 from oomph.notebook.kernel.death import take
 from oomph.notebook.kernel.launcher import VARIABLE
-from oomph.notebook.kernel.record import KernelRecord, RecordFile, Request
+from oomph.notebook.kernel.record import KernelRecord, RecordFile, ExecuteRequest
 from oomph.terminal.console import say
 
 _HASH_BYTES = 8
@@ -47,7 +47,7 @@ def _begin(shell: Any, root: Path) -> None:
     if death is not None:
         shell.execution_count = death.count
     recorder = Recorder(shell, RecordFile(root))
-    answer = None if death is None else Answer(kernel, death)
+    answer = None if death is None else DeathAnswer(kernel, death)
     recorder.attach(None if answer is None or death is None or death.running is not None else answer.tell_under)
     from tornado.ioloop import IOLoop
 
@@ -121,7 +121,7 @@ class Recorder:
                 self._record = replace(self._record, queued=left)
         return self._set_parent(identities, parent, channel)
 
-    def _change(self, arrived: Request | None = None, **changes: Any) -> None:
+    def _change(self, arrived: ExecuteRequest | None = None, **changes: Any) -> None:
         """Change the record. A full disk must not disturb the cell."""
         with self._lock:
             queued = self._record.queued if arrived is None else (*self._record.queued, arrived)
@@ -130,9 +130,9 @@ class Recorder:
                 self._file.write(self._record)
 
 
-def _request(identities: Any, message: Any, count: int = 0) -> Request:
+def _request(identities: Any, message: Any, count: int = 0) -> ExecuteRequest:
     code = message["content"].get("code", "") if isinstance(message.get("content"), dict) else ""
-    return Request(
+    return ExecuteRequest(
         header=dict(message["header"]),
         identities=tuple(bytes(each).hex() for each in identities),
         cell_id=str((message.get("metadata") or {}).get("cellId", "")) if count else "",

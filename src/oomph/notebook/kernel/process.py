@@ -1,4 +1,4 @@
-"""Starts in the kernel's process, before the kernel: `python -m oomph.notebook.kernel.process [-m MODULE] ARGUMENTS`."""
+"""Starts in the kernel's process: `python -m oomph.notebook.kernel.process [-m MODULE] ARGUMENTS`."""
 
 import runpy
 import sys

@@ -22,7 +22,7 @@ _MOST_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
-class Request:
+class ExecuteRequest:
     """One execute request that has not been answered."""
 
     header: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Request:
     """The number of the cell, or 0 if it was not executed yet."""
 
     @classmethod
-    def from_data(cls, data: Any) -> Request:
+    def from_data(cls, data: Any) -> ExecuteRequest:
         """Read a request. Raises ValueError if it is damaged."""
         try:
             return cls(
@@ -61,8 +61,8 @@ class KernelRecord:
     """The number of the next cell, or of the one that is running."""
     done: int = 0
     """How many cells this process has executed."""
-    running: Request | None = None
-    queued: tuple[Request, ...] = field(default=())
+    running: ExecuteRequest | None = None
+    queued: tuple[ExecuteRequest, ...] = field(default=())
 
     def to_json(self) -> bytes:
         """Return the record as the contents of its file."""
@@ -83,8 +83,8 @@ class KernelRecord:
                 first=int(data["first"]),
                 count=int(data["count"]),
                 done=int(data["done"]),
-                running=None if running is None else Request.from_data(running),
-                queued=tuple(map(Request.from_data, data["queued"])),
+                running=None if running is None else ExecuteRequest.from_data(running),
+                queued=tuple(map(ExecuteRequest.from_data, data["queued"])),
             )
         except (KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"the record is damaged: {error}") from error

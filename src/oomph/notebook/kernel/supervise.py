@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from oomph.errors import OomphError
 from oomph.files.opening import OwnFile
-from oomph.notebook.kernel.autopsy import Autopsy, Found
+from oomph.notebook.kernel.autopsy import Autopsy, CauseOfDeath
 from oomph.notebook.kernel.death import Death, leave_behind, told
 from oomph.notebook.kernel.forwarding import KernelForwarding, KernelSignals
 from oomph.notebook.kernel.launcher import VARIABLE, kernel_argv, launcher_of, plain_argv
@@ -195,7 +195,7 @@ class KernelSupervisor:
         self._deaths = deaths_without_progress(end, self._deaths)
         return after_end(end, self._deaths)
 
-    def _leave_behind(self, ended: Ended, found: Found, record: KernelRecord | None) -> None:
+    def _leave_behind(self, ended: Ended, found: CauseOfDeath, record: KernelRecord | None) -> None:
         """Say what happened, and leave it for the next kernel to say under the cell that died."""
         lines = told(ended.returncode, found.cause, self._chronicle.progress(), record, ended.hang is not None)
         self._voice.say(" ".join(lines))
