@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from oomph.files.opening import open_folder, read_own, replace_own
-from oomph.notebook.kernel.record import CELLS, KernelRecord, ExecuteRequest
+from oomph.notebook.kernel.record import CELLS, ExecuteRequest, KernelRecord
 from oomph.protocol.progress import Progress, place_in_words
 from oomph.terminal.amounts import counted
 from oomph.terminal.endings import ProcessEnd

@@ -15,7 +15,7 @@ from typing import Any
 from oomph.notebook.kernel.answer import DeathAnswer
 from oomph.notebook.kernel.death import take
 from oomph.notebook.kernel.launcher import VARIABLE
-from oomph.notebook.kernel.record import KernelRecord, RecordFile, ExecuteRequest
+from oomph.notebook.kernel.record import ExecuteRequest, KernelRecord, RecordFile
 from oomph.terminal.console import say
 
 _HASH_BYTES = 8
