@@ -10,9 +10,13 @@ from oomph.notebook.kernel.record import ExecuteRequest
 
 _RETRY_SECONDS = 0.05
 _LONGEST_SECONDS = 10.0
-"""How long to wait for the client to connect again. Its sockets try ten times a second."""
-_SUBSCRIBED_SECONDS = 0.3
-"""The time from then until its subscription to outputs, on a second connection, has certainly arrived."""
+"""How long to try to reach a client that has not connected again."""
+RECONNECTED_SECONDS = 0.3
+"""The time in which the client's sockets, which try at least five times a second, have connected to a new kernel.
+
+Outputs that are published before the client has subscribed to them are lost, and with them the sign that a cell is
+over. A kernel that replaces a dead one therefore waits before it takes requests.
+"""
 
 
 class DeathAnswer:
@@ -56,7 +60,7 @@ class DeathAnswer:
             if time.monotonic() < until:
                 self._loop.call_later(_RETRY_SECONDS, self._reply, until)
                 return
-        self._loop.call_later(_SUBSCRIBED_SECONDS, self._show)
+        self._show()
 
     def _show(self) -> None:
         """Publish the error under the cell that died, and that nothing is busy any more."""
