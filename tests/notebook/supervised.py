@@ -59,6 +59,7 @@ class SupervisedKernel:
         self.client.start_channels()
         self.client.wait_for_ready(timeout=LIMIT)
         self._published: list[dict[str, Any]] = []
+        self._replies: list[dict[str, Any]] = []
 
     @property
     def supervisor(self) -> int:
@@ -77,35 +78,29 @@ class SupervisedKernel:
     def wait(self, message: str) -> Answered:
         """Return what belongs to a request, once it was answered and is idle. Raises TimeoutError if it is not."""
         until = time.monotonic() + LIMIT
-        reply = self._reply(message, until)
-        found = Answered(reply)
+        found = Answered(dict(self._take(self._replies, message, until)["content"]))
         while True:
-            each = self._output(message, until)
+            each = self._take(self._published, message, until)
             if each["msg_type"] == "status":
                 if each["content"]["execution_state"] == "idle":
                     return found
             else:
                 found.outputs.append({"kind": each["msg_type"], **each["content"]})
 
-    def _reply(self, message: str, until: float) -> dict[str, Any]:
+    def _take(self, received: list[dict[str, Any]], message: str, until: float) -> dict[str, Any]:
+        """Return the next message that belongs to a request, while both channels are read, as clients do."""
         while time.monotonic() < until:
-            if self.client.shell_channel.msg_ready():
-                received = self.client.get_shell_msg(timeout=1)
-                if received["parent_header"].get("msg_id") == message:
-                    return dict(received["content"])
-            time.sleep(0.01)
-        raise TimeoutError("no reply")
-
-    def _output(self, message: str, until: float) -> dict[str, Any]:
-        while time.monotonic() < until:
-            for number, each in enumerate(self._published):
+            for channel, kept in (
+                (self.client.iopub_channel, self._published),
+                (self.client.shell_channel, self._replies),
+            ):
+                while channel.msg_ready():
+                    kept.append(channel.get_msg(timeout=1))
+            for number, each in enumerate(received):
                 if each["parent_header"].get("msg_id") == message:
-                    return self._published.pop(number)
-            if self.client.iopub_channel.msg_ready():
-                self._published.append(self.client.get_iopub_msg(timeout=1))
-            else:
-                time.sleep(0.01)
-        raise TimeoutError("the request never became idle")
+                    return received.pop(number)
+            time.sleep(0.01)
+        raise TimeoutError("no reply, or never idle")
 
     def ended(self, seconds: float = 20.0) -> int:
         """Wait until the supervisor has exited, and return its return code as in `subprocess`."""

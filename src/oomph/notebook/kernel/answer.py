@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from pathlib import Path
 from typing import Any
 
 from oomph.notebook.kernel.death import Death
@@ -11,12 +13,35 @@ from oomph.notebook.kernel.record import ExecuteRequest
 _RETRY_SECONDS = 0.05
 _LONGEST_SECONDS = 10.0
 """How long to try to reach a client that has not connected again."""
-RECONNECTED_SECONDS = 0.3
-"""The time in which the client's sockets, which try at least five times a second, have connected to a new kernel.
+_SUBSCRIBER_SECONDS = 1.0
+"""How long to wait for somebody to connect to the outputs. A client's sockets try at least five times a second."""
+_SUBSCRIPTION_SECONDS = 0.1
+"""The time from a connection to the outputs until its subscription has certainly arrived."""
+_BLOCKING_SECONDS = 0.2
+"""The time from a reply to its outputs, for clients that look for outputs, and thereby subscribe, only then."""
+_ESTABLISHED = "01"
 
-Outputs that are published before the client has subscribed to them are lost, and with them the sign that a cell is
-over. A kernel that replaces a dead one therefore waits before it takes requests.
-"""
+
+def wait_for_subscriber(port: int) -> None:
+    """Wait until a client has connected to the port of the outputs again, or for a second.
+
+    Outputs that are published before the client has subscribed to them are lost, and with them the sign that a cell is
+    over. A kernel that replaces a dead one therefore takes no requests before.
+    """
+    until = time.monotonic() + _SUBSCRIBER_SECONDS
+    while time.monotonic() < until and not _is_connected(port):
+        time.sleep(_RETRY_SECONDS)
+    time.sleep(_SUBSCRIPTION_SECONDS)
+
+
+def _is_connected(port: int) -> bool:
+    """True if there is a TCP connection to this local port (proc(5), /proc/net/tcp)."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+            _, local, _, state, *_ = line.split()
+            if state == _ESTABLISHED and int(local.rpartition(":")[2], 16) == port:
+                return True
+    return False
 
 
 class DeathAnswer:
@@ -60,7 +85,7 @@ class DeathAnswer:
             if time.monotonic() < until:
                 self._loop.call_later(_RETRY_SECONDS, self._reply, until)
                 return
-        self._show()
+        self._loop.call_later(_BLOCKING_SECONDS, self._show)
 
     def _show(self) -> None:
         """Publish the error under the cell that died, and that nothing is busy any more."""

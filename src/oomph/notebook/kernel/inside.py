@@ -7,13 +7,12 @@ import hashlib
 import json
 import os
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from oomph.notebook.kernel.answer import RECONNECTED_SECONDS, DeathAnswer
+from oomph.notebook.kernel.answer import DeathAnswer, wait_for_subscriber
 from oomph.notebook.kernel.death import take
 from oomph.notebook.kernel.launcher import VARIABLE
 from oomph.notebook.kernel.record import ExecuteRequest, KernelRecord, RecordFile
@@ -47,7 +46,7 @@ def _begin(shell: Any, root: Path) -> None:
     kernel, death = shell.kernel, take(root)
     if death is not None:
         shell.execution_count = death.count
-        time.sleep(RECONNECTED_SECONDS)
+        wait_for_subscriber(getattr(kernel.parent, "iopub_port", 0))
     recorder = Recorder(shell, RecordFile(root))
     answer = None if death is None else DeathAnswer(kernel, death)
     recorder.attach(None if answer is None or death is None or death.running is not None else answer.tell_under)
