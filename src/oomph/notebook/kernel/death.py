@@ -39,8 +39,8 @@ class Death:
     @classmethod
     def from_json(cls, text: bytes) -> Death:
         """Read a death. Raises ValueError if the file is damaged."""
-        data = json.loads(text)
         try:
+            data = json.loads(text)
             running = data["running"]
             return cls(
                 lines=tuple(map(str, data["lines"])),

@@ -71,7 +71,10 @@ class KernelRecord:
     @classmethod
     def from_json(cls, text: bytes) -> KernelRecord:
         """Read a record. Raises ValueError if it is damaged."""
-        return cls.from_data(json.loads(text))
+        try:
+            return cls.from_data(json.loads(text))
+        except RecursionError as error:
+            raise ValueError("the record is nested too deeply") from error
 
     @classmethod
     def from_data(cls, data: Any) -> KernelRecord:
@@ -86,7 +89,7 @@ class KernelRecord:
                 running=None if running is None else ExecuteRequest.from_data(running),
                 queued=tuple(map(ExecuteRequest.from_data, data["queued"])),
             )
-        except (KeyError, TypeError, RecursionError) as error:
+        except (KeyError, TypeError) as error:
             raise ValueError(f"the record is damaged: {error}") from error
 
     @property
