@@ -96,6 +96,9 @@ hostile: $(READY) ## attacks and odd surroundings, 882 of them (20 minutes on tw
 kills: $(READY) ## 300 kills of script, supervisor and watchdog at random moments (8 minutes on two cores)
 	$(BIN)/python benchmarks/kills.py --out build/kills
 
+kernels: $(READY) ## 100 kills of a notebook's kernel in nbclient, 100 of it, its supervisor and its server (12 minutes on two cores)
+	$(BIN)/python benchmarks/notebook_kills.py
+
 changed: $(READY) ## resume 186 trainings after a change of arguments, environment, code or data (half an hour on two cores)
 	$(BIN)/python benchmarks/changed.py --out build/changed
 
