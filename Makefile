@@ -24,7 +24,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills changed mutations docs golden install clean
+.PHONY: help demo test test-all compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills kernels changed mutations docs golden install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))

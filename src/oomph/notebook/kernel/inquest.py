@@ -15,7 +15,7 @@ from oomph.notebook.kernel.policy import KernelEnd, after_end, deaths_without_pr
 from oomph.notebook.kernel.record import KernelRecord
 from oomph.process.available_memory import oom_kills
 from oomph.run.hang.limits import Hang
-from oomph.run.policy.decide import Action, Ledger, Restart
+from oomph.run.policy.decide import Finish, Restart
 from oomph.run.policy.examination import Trail, examine
 from oomph.run.policy.ladder import Conditions
 from oomph.run.supervisor.attempt import Ended
@@ -93,7 +93,7 @@ class Inquest:
         judged = Judged(ended, names, ending, Conditions(), action, kills, lines)
         return Verdict(judged, told(ended.returncode, cause, progress, record, ended.hang is not None))
 
-    def _decide(self, returncode: int, stopped: bool, record: KernelRecord | None, steps: int) -> Action:
+    def _decide(self, returncode: int, stopped: bool, record: KernelRecord | None, steps: int) -> Finish | Restart:
         executed = record is not None and record.done > 0
         end = KernelEnd(returncode, stopped, ready=record is not None, progress=executed or steps > self._steps)
         self._steps = max(self._steps, steps)
@@ -101,5 +101,7 @@ class Inquest:
         return after_end(end, self._deaths)
 
     def close(self, verdict: Verdict, peak_rss_bytes: int) -> None:
-        """Write the end of the kernel into its journal."""
-        self._chronicle.write_end(verdict.judged, peak_rss_bytes, frozenset(), Ledger())
+        """Write the end of the kernel into its journal. The decision follows from it (`policy`)."""
+        self._chronicle.write_ending(verdict.judged, peak_rss_bytes)
+        action = verdict.judged.action
+        self._chronicle.close_attempt(action.exit_code if isinstance(action, Finish) else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from oomph.run.policy.decide import REQUEUE_EXIT_CODE, Action, Finish, Restart
+from oomph.run.policy.decide import REQUEUE_EXIT_CODE, Finish, Restart
 from oomph.terminal.amounts import times
 from oomph.terminal.endings import ProcessEnd
 
@@ -31,7 +31,7 @@ def deaths_without_progress(end: KernelEnd, before: int) -> int:
     return 1 if end.progress else before + 1
 
 
-def after_end(end: KernelEnd, deaths: int) -> Action:
+def after_end(end: KernelEnd, deaths: int) -> Finish | Restart:
     """Decide what follows the end of a kernel process. `deaths` counts those in a row without progress."""
     if end.stopped or end.returncode in (0, REQUEUE_EXIT_CODE):
         return Finish(ProcessEnd(end.returncode).exit_code)
