@@ -41,9 +41,7 @@ def test_installed_kernel_is_listed_and_uninstalled(kernels: Path, capsys: pytes
     assert "no kernel of oomph is installed" in capsys.readouterr().out
     assert cli.main(["kernel", "install", "--user"]) == 0
     document = json.loads((kernels / "oomph" / "kernel.json").read_text())
-    assert document["argv"] == [
-        sys.executable, "-m", "oomph.notebook.kernel", "-m", "ipykernel_launcher", "-f", "{connection_file}",
-    ]  # fmt: skip
+    assert document["argv"] == [sys.executable, "-m", "oomph.notebook.kernel", "-f", "{connection_file}"]
     assert document["display_name"] == "Python 3 (oomph)"
     assert (document["language"], document["metadata"]["debugger"]) == ("python", True)
     assert (kernels / "oomph" / "logo-64x64.png").exists()
@@ -58,7 +56,7 @@ def test_installed_kernel_is_listed_and_uninstalled(kernels: Path, capsys: pytes
 
 
 def test_kernel_like_another_keeps_all_but_its_parent(kernels: Path) -> None:
-    argv = [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}", "--quiet"]
+    argv = [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel", "-f", "{connection_file}", "--quiet"]
     model = made(
         kernels, "lab", argv=argv, env={"DATA": "/data"}, metadata={"debugger": True}, interrupt_mode="message", own=1
     )  # fmt: skip

@@ -11,8 +11,8 @@ from oomph.errors import RunDirectoryError
 from oomph.process import process_identity
 from oomph.protocol.entropy import fresh
 from oomph.run.directory.run_directory import RunDirectory, RunRecord, file_name, read_record
+from oomph.run.directory.trust import NOTEBOOKS, make_own_parents
 
-_PARENT = Path(".oomph") / "notebooks"
 _SESSION_NAME = "JPY_SESSION_NAME"
 """The variable in which jupyter_server passes the path of the notebook, as it was when the kernel started."""
 
@@ -21,8 +21,8 @@ def folder_of_notebook(environ: Mapping[str, str], cwd: Path) -> Path:
     """Return the run directory of a kernel's notebook, or of the working directory if the notebook is unknown."""
     notebook = Path(environ.get(_SESSION_NAME, ""))
     if notebook.suffix == ".ipynb" and notebook.parent.is_dir():
-        return (cwd / notebook.parent / _PARENT / file_name(notebook.stem)).absolute()
-    return cwd / _PARENT / file_name(cwd.name)
+        return cwd / notebook.parent / ".oomph" / NOTEBOOKS / file_name(notebook.stem)
+    return cwd / ".oomph" / NOTEBOOKS / file_name(cwd.name)
 
 
 def open_run(path: Path, command: tuple[str, ...], python: str) -> RunDirectory:
@@ -35,7 +35,7 @@ def open_run(path: Path, command: tuple[str, ...], python: str) -> RunDirectory:
         run.update(command=command, python=python, host=process_identity.host())
         return run
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_own_parents(path.parents[2], NOTEBOOKS)
     except OSError as error:
         raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
     created = time.strftime("%Y-%m-%dT%H:%M:%S%z")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oomph.errors import UsageError
-from oomph.notebook.kernel.launcher import SUPERVISOR
+from oomph.notebook.kernel.launcher import IPYKERNEL, SUPERVISOR
 from oomph.process.child import run
 from oomph.process.command import IS_PYTHON
 
@@ -130,7 +130,8 @@ def supervised(model: Kernelspec) -> dict[str, Any]:
         raise UsageError(f"the kernel {model.name} is already supervised by oomph")
     at = words.index("-m")
     shown = str(model.document.get("display_name") or model.name)
-    argv = [python, *words[:at], "-m", SUPERVISOR, *words[at:]]
+    launcher = () if words[at + 1] == IPYKERNEL else words[at : at + 2]
+    argv = [python, *words[:at], "-m", SUPERVISOR, *launcher, *words[at + 2 :]]
     return {**model.document, "argv": argv, "display_name": f"{shown.removesuffix(' (ipykernel)')} ({NAME})"}
 
 
