@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,9 @@ class KernelRecord:
 
     def to_json(self) -> bytes:
         """Return the record as the contents of its file."""
-        return json.dumps({"schema": SCHEMA, **asdict(self)}, default=_as_text).encode()
+        running = None if self.running is None else vars(self.running)
+        document = {"schema": SCHEMA, **vars(self), "running": running, "queued": [vars(each) for each in self.queued]}
+        return json.dumps(document, default=_as_text).encode()  # asdict would copy each header before every cell
 
     @classmethod
     def from_json(cls, text: bytes) -> KernelRecord:
