@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from oomph import cli
@@ -149,3 +150,19 @@ for cell in notebook.cells:
     ]
     assert ended[0].stdout.splitlines() == ["stopped by KernelDied", "1 ['one\\n']", "2 ['KernelDied']", "None []"]
     assert ended[1].stdout.splitlines() == ["1 ['one\\n']", "2 ['KernelDied']", "3 ['three\\n']"]
+
+
+@pytest.mark.slow
+def test_papermill_marks_the_cell_that_died_as_failed(kernels: Path, tmp_path: Path) -> None:
+    pytest.importorskip("papermill")
+    assert cli.main(["kernel", "install", "--user"]) == 0
+    sources = ["print('one')", "import os; os.kill(os.getpid(), 9)", "print('three')"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    nbformat.write(notebook, tmp_path / "in.ipynb")
+    env = {**os.environ, "IPYTHONDIR": str(tmp_path), "JUPYTER_RUNTIME_DIR": str(tmp_path)}
+    words = [sys.executable, "-m", "papermill", "--kernel", "oomph", "in.ipynb", "out.ipynb"]
+    ended = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
+    assert ended.returncode == 1
+    cells = [cell for cell in nbformat.read(tmp_path / "out.ipynb", 4).cells if cell.cell_type == "code"]
+    assert [cell.metadata.papermill.status for cell in cells] == ["completed", "failed", "pending"]
+    assert [output.ename for output in cells[1].outputs] == ["KernelDied"]

@@ -80,6 +80,11 @@ def test_death_of_an_idle_kernel_is_told_once_under_the_next_cell(kernel: Superv
     assert second.reply["execution_count"] == first.reply["execution_count"] + 1
 
 
+def test_death_in_a_silent_request_is_answered_and_told_under_the_next_cell(kernel: SupervisedKernel) -> None:
+    assert kernel.execute("import os; os.abort()", silent=True).reply["ename"] == "KernelDied"
+    assert "SIGABRT" in kernel.execute("1").text("stderr")
+
+
 @pytest.mark.parametrize("way", ["group", "one pid"])
 def test_interrupt_reaches_the_cell_exactly_once(kernel: SupervisedKernel, way: str) -> None:
     pid, counting = kernel.pid, kernel.send(COUNTS_INTERRUPTS.format(seconds=1.5))

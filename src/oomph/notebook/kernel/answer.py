@@ -62,13 +62,18 @@ class DeathAnswer:
             failed = {"status": "error", "execution_count": death.running.count, **self._error}
             self._unsent.insert(0, (death.running, failed))
 
+    @property
+    def is_seen(self) -> bool:
+        """True if a cell was running in which the user will see the answer, not only a silent request of the client."""
+        return self._death.running is not None and self._death.running.count > 0
+
     def begin(self) -> None:
         """DeathAnswer as soon as the client has connected again, in the thread that owns the shell's socket."""
         if self._unsent:
             self._loop.add_callback(self._reply, time.monotonic() + _LONGEST_SECONDS)
 
     def tell_under(self, message: Any) -> None:
-        """Tell the diagnosis under another cell, because none was running."""
+        """Tell the diagnosis under another cell, because the user saw none running."""
         self._publish("stream", {"name": "stderr", "text": "\n".join(self._death.lines) + "\n"}, message)
 
     @property

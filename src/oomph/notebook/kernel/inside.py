@@ -47,9 +47,8 @@ def _begin(shell: Any, root: Path) -> None:
     if death is not None:
         shell.execution_count = death.count
         wait_for_subscriber(getattr(kernel.parent, "iopub_port", 0))
-    recorder = Recorder(shell, RecordFile(root))
-    answer = None if death is None else DeathAnswer(kernel, death)
-    recorder.attach(None if answer is None or death is None or death.running is not None else answer.tell_under)
+    recorder, answer = Recorder(shell, RecordFile(root)), None if death is None else DeathAnswer(kernel, death)
+    recorder.attach(answer.tell_under if answer is not None and not answer.is_seen else None)
     from tornado.ioloop import IOLoop
 
     IOLoop.current().add_callback(recorder.begin)  # once the kernel receives requests

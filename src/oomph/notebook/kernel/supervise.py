@@ -27,7 +27,7 @@ from oomph.notebook.kernel.record import KernelRecord, read_record_of
 from oomph.process.descriptors import fill_standard
 from oomph.process.process_group import Patience, ProcessGroup, Terminal, send
 from oomph.redaction.redaction import know_secrets
-from oomph.run.directory.run_directory import FAILED, KEPT, RUNNING, RunDirectory
+from oomph.run.directory.run_directory import FAILED, FINISHED, RUNNING, RunDirectory
 from oomph.run.hang.limits import Hang, Timings, floor_seconds
 from oomph.run.hang.watch import Watch
 from oomph.run.supervisor.attempt import Attempt, Ended
@@ -133,7 +133,7 @@ class KernelSupervisor:
             if verdict.restart:
                 self._leave_behind(verdict, record)
                 return None
-        self._note(status=KEPT if ended.returncode == 0 else FAILED)
+        self._note(status=FINISHED if ended.returncode == 0 else FAILED)
         return ended.returncode
 
     def _start(self, number: int, signals: KernelSignals, terminal: Terminal, watch: Watch) -> Attempt:
