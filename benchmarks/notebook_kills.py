@@ -118,7 +118,7 @@ def left_after(folder: Path, victims: tuple[str, ...]) -> int:
     with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
         assert server.stdout is not None
         pids = {"server": server.pid, "supervisor": int(server.stdout.readline())}
-        record = folder / ".oomph" / "notebooks" / folder.name / "cells" / "current"
+        record = folder / ".oomph" / "notebooks" / "notebook" / "cells" / "current"
         wait_for(record)
         pids["kernel"] = json.loads(record.read_text())["pid"]
         for victim in victims:

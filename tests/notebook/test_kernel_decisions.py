@@ -127,11 +127,11 @@ def test_files_beside_the_notebook_shadow_nothing(tmp_path: Path, monkeypatch: p
 
 def test_run_directory_is_beside_the_notebook(tmp_path: Path) -> None:
     notebooks = Path(".oomph") / "notebooks"
-    assert folder_of_notebook({}, tmp_path / "work") == tmp_path / "work" / notebooks / "work"
+    assert folder_of_notebook({}, tmp_path / "work") == tmp_path / "work" / notebooks / "notebook"
     named = {"JPY_SESSION_NAME": str(tmp_path / "My model.ipynb")}
     assert folder_of_notebook(named, Path("/elsewhere")) == tmp_path / notebooks / "My-model"
     other = {"JPY_SESSION_NAME": "/no/such/folder/it.ipynb"}
-    assert folder_of_notebook(other, tmp_path) == tmp_path / notebooks / tmp_path.name
+    assert folder_of_notebook(other, tmp_path) == tmp_path / notebooks / "notebook"
 
 
 def test_second_kernel_of_a_notebook_finds_its_run_in_use(tmp_path: Path) -> None:

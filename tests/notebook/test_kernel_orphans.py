@@ -45,7 +45,7 @@ class Tree:
         )
         assert self._server.stdout is not None
         self.pids = {"server": self._server.pid, "supervisor": int(self._server.stdout.readline())}
-        self._records = folder / ".oomph" / "notebooks" / folder.name / "cells" / "current"
+        self._records = folder / ".oomph" / "notebooks" / "notebook" / "cells" / "current"
 
     def ready(self) -> None:
         wait_until(self._records.exists, LIMIT, "the kernel does not start")

@@ -15,14 +15,15 @@ from oomph.run.directory.trust import NOTEBOOKS, make_own_parents
 
 _SESSION_NAME = "JPY_SESSION_NAME"
 """The variable in which jupyter_server passes the path of the notebook, as it was when the kernel started."""
+_UNNAMED = "notebook"
 
 
 def folder_of_notebook(environ: Mapping[str, str], cwd: Path) -> Path:
-    """Return the run directory of a kernel's notebook, or of the working directory if the notebook is unknown."""
+    """Return the run directory of a kernel's notebook, or of its working directory if the notebook is unknown."""
     notebook = Path(environ.get(_SESSION_NAME, ""))
     if notebook.suffix == ".ipynb" and notebook.parent.is_dir():
         return cwd / notebook.parent / ".oomph" / NOTEBOOKS / file_name(notebook.stem)
-    return cwd / ".oomph" / NOTEBOOKS / file_name(cwd.name)
+    return cwd / ".oomph" / NOTEBOOKS / _UNNAMED
 
 
 def open_run(path: Path, command: tuple[str, ...], python: str) -> RunDirectory:
