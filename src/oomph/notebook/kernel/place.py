@@ -36,7 +36,7 @@ def open_run(path: Path, command: tuple[str, ...], python: str) -> RunDirectory:
         run.update(command=command, python=python, host=process_identity.host())
         return run
     try:
-        make_own_parents(path.parents[2], NOTEBOOKS)
+        make_own_parents(NOTEBOOKS, path.parents[2])
     except OSError as error:
         raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
     created = time.strftime("%Y-%m-%dT%H:%M:%S%z")

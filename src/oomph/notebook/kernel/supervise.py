@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from oomph.errors import OomphError
-from oomph.files.opening import OwnFile
+from oomph.files.opening import OwnFile, is_own_folder
 from oomph.notebook.kernel.death import Death, leave_behind
 from oomph.notebook.kernel.forwarding import KernelForwarding, KernelSignals
 from oomph.notebook.kernel.launcher import VARIABLE, kernel_argv, launcher_of, plain_argv
@@ -26,12 +26,14 @@ from oomph.notebook.kernel.place import folder_of_notebook, open_run
 from oomph.notebook.kernel.record import KernelRecord, read_record_of
 from oomph.process.descriptors import fill_standard
 from oomph.process.process_group import Patience, ProcessGroup, Terminal, send
+from oomph.protocol.entropy import hash_seed
+from oomph.protocol.ownership import VARIABLE as OWNER_VARIABLE
 from oomph.redaction.redaction import know_secrets
-from oomph.run.directory.run_directory import FAILED, FINISHED, RUNNING, RunDirectory
+from oomph.run.directory.run_directory import FAILED, FINISHED, KEPT, RUNNING, RunDirectory
 from oomph.run.hang.limits import Hang, Timings, floor_seconds
 from oomph.run.hang.watch import Watch
 from oomph.run.supervisor.attempt import Attempt, Ended
-from oomph.run.supervisor.effects import handover, surrounding
+from oomph.run.supervisor.effects import handover
 from oomph.run.supervisor.front import TerminalFront
 from oomph.run.supervisor.settings import Settings
 from oomph.run.supervisor.stop_requests import Signals
@@ -133,13 +135,19 @@ class KernelSupervisor:
             if verdict.restart:
                 self._leave_behind(verdict, record)
                 return None
-        self._note(status=FINISHED if ended.returncode == 0 else FAILED)
+        self._note(status=self._status(ended.returncode))
         return ended.returncode
 
+    def _status(self, returncode: int) -> str:
+        if returncode != 0:
+            return FAILED
+        return KEPT if self._run is not None and is_own_folder(self._run.path, "checkpoints") else FINISHED
+
     def _start(self, number: int, signals: KernelSignals, terminal: Terminal, watch: Watch) -> Attempt:
-        settings, run = Settings(), self._run
-        environ = surrounding(settings, (), (), "" if run is None else run.record.entropy)
-        handover(settings, (), run, number, watch).write(environ)
+        run, environ = self._run, dict(os.environ)
+        environ.pop(OWNER_VARIABLE, None)  # a kernel that a cell of another one has started has its own owner
+        environ |= hash_seed("" if run is None else run.record.entropy, environ)
+        handover(Settings(), (), run, number, watch).write(environ)
         environ["JPY_PARENT_PID"] = str(os.getpid())  # ipykernel ends with its parent
         environ[VARIABLE] = json.dumps({"root": str(self._root), "supervisor": os.getpid()})
         return Attempt(
