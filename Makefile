@@ -24,7 +24,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills changed mutations docs golden install clean
+.PHONY: help demo test test-all compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills kernels changed mutations docs golden install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -95,6 +95,9 @@ hostile: $(READY) ## attacks and odd surroundings, 882 of them (20 minutes on tw
 
 kills: $(READY) ## 300 kills of script, supervisor and watchdog at random moments (8 minutes on two cores)
 	$(BIN)/python benchmarks/kills.py --out build/kills
+
+kernels: $(READY) ## 100 kills of a notebook's kernel in nbclient, 100 of it, its supervisor and its server (12 minutes on two cores)
+	$(BIN)/python benchmarks/notebook_kills.py
 
 changed: $(READY) ## resume 186 trainings after a change of arguments, environment, code or data (half an hour on two cores)
 	$(BIN)/python benchmarks/changed.py --out build/changed

@@ -26,6 +26,12 @@ EXAMPLES = {
     ],
     "check": ["oomph check train.py --epochs 5", "oomph check --fit 2 train.py"],
     "watch": ["oomph watch", "oomph watch --run RUN", "oomph watch --once --json", "oomph watch --serve 9400"],
+    "kernel": [
+        "oomph kernel install",
+        "oomph kernel install --like NAME",
+        "oomph kernel list",
+        "oomph kernel uninstall",
+    ],
     "demo": ["oomph demo --keep what-the-demo-left"],
 }
 

@@ -130,7 +130,7 @@ class ProcessGroup:
     """
 
     def __init__(self, leader: int, patience: Patience) -> None:
-        self._leader, self._patience = leader, patience
+        self.leader, self._patience = leader, patience
         self._kill_at: float | None = None
         self._killed_at: float | None = None
         self._told = False
@@ -141,7 +141,7 @@ class ProcessGroup:
         """Signal the whole group."""
         if signum == signal.SIGKILL and self._killed_at is None:
             self._killed_at = time.monotonic()
-        send(self._leader, signum)
+        send(self.leader, signum)
 
     def kill_by(self, at: float) -> None:
         """Send SIGKILL when `time.monotonic()` reaches `at`, unless an earlier one is already scheduled."""
@@ -161,7 +161,7 @@ class ProcessGroup:
         self.send(signal.SIGKILL)
         until = time.monotonic() + seconds
         with Ticking() as ticking:
-            while lives(self._leader):
+            while lives(self.leader):
                 if time.monotonic() >= until:
                     return False
                 ticking.tick("waiting for the processes to exit")
@@ -170,17 +170,17 @@ class ProcessGroup:
 
     def held(self, pid: int) -> str:
         """Explain why a killed process in the group hasn't exited, or return an empty string if it has."""
-        return f"process {pid}: {why_it_stays(pid)}" if is_in(pid, self._leader) else ""
+        return f"process {pid}: {why_it_stays(pid)}" if is_in(pid, self.leader) else ""
 
     def _look_for_death(self, waited: float) -> None:
         """Report a leader that survives SIGKILL because it is waiting in the kernel, e.g. for a broken driver."""
         if waited > _SILENT_SECONDS and not self._told:
             self._told = True
-            why = why_it_stays(self._leader)
-            say(f"waiting for the killed script to exit: process {self._leader}, {why}")
+            why = why_it_stays(self.leader)
+            say(f"waiting for the killed script to exit: process {self.leader}, {why}")
         if waited > self._patience.unkillable_seconds:
-            why = why_it_stays(self._leader)
-            self.unkillable = f"process {self._leader} has not exited {waited:.0f} s after SIGKILL: {why}"
+            why = why_it_stays(self.leader)
+            self.unkillable = f"process {self.leader} has not exited {waited:.0f} s after SIGKILL: {why}"
 
 
 class Terminal:

@@ -172,7 +172,7 @@ class RunDirectory:
             raise RunDirectoryError(
                 f"the run directory {DEFAULT_PARENT} cannot be written: {error.strerror}"
             ) from error
-        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{_file_name(name)}"
+        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{file_name(name)}"
         for number in range(1, 1000):
             path = parent / (stem if number == 1 else f"{stem}-{number}")
             try:
@@ -218,7 +218,7 @@ class RunDirectory:
         os.close(self.lock_fd)
 
 
-def _file_name(name: str) -> str:
+def file_name(name: str) -> str:
     """Return a short name that is valid for any folder, made of letters and digits from any alphabet."""
     letters = "".join(letter if _is_plain(letter) else " " for letter in unicodedata.normalize("NFC", name))
     short = "-".join(letters.split())[:_LONGEST_NAME].encode(errors="replace")[:_LONGEST_NAME_BYTES]

@@ -22,6 +22,7 @@ from oomph.run.supervisor.front import Front
 from oomph.run.supervisor.stop_requests import Forwarding, Signals
 
 _POLL_SECONDS = 0.1
+ForwardingKind = Callable[[Signals, ProcessGroup, Patience, Watch | None, float], Forwarding]
 _OF_THE_FRONT = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 
@@ -58,6 +59,7 @@ class Attempt:
         on_hang: Callable[[Hang], None] = lambda hang: None,
         meanwhile: Callable[[int], None] = lambda pid: None,
         complain: Callable[[str], None] = lambda text: None,
+        forwarding: ForwardingKind = Forwarding,
     ) -> None:
         """Start the script. Raises UsageError for an unknown program. Each loop iteration calls `meanwhile(pid)`."""
         self._front, self._signals, self._watch = front, signals, watch
@@ -77,7 +79,7 @@ class Attempt:
         self.pid = self._process.pid
         self._group = ProcessGroup(self.pid, self._patience)
         self._watchdog = Watchdog(self.pid)
-        self._forwarding = Forwarding(signals, self._group, self._patience, watch, self._started)
+        self._forwarding = forwarding(signals, self._group, self._patience, watch, self._started)
 
     def wait(self) -> Ended:
         """Pass on output and signals until the script's process exits. Its children may outlive it."""

@@ -119,6 +119,13 @@ class Chronicle:
 
     def write_end(self, judged: Judged, peak_rss_bytes: int, allowed: frozenset[str], ledger: Ledger) -> None:
         """Record how the attempt ended, its diagnosis, and the decision."""
+        self.write_ending(judged, peak_rss_bytes)
+        taken_upon = decisions.facts(judged.ending, judged.conditions, allowed)
+        self.write(Decided(**decisions.in_words(judged.action), ledger=ledger.as_data(), **taken_upon))
+        self.close_attempt(None if isinstance(judged.action, Restart) else judged.action.exit_code)
+
+    def write_ending(self, judged: Judged, peak_rss_bytes: int) -> None:
+        """Record how the attempt ended, and its diagnosis."""
         ending, names = judged.ending, judged.names
         self.write(
             AttemptEnded(
@@ -137,9 +144,6 @@ class Chronicle:
             self.write(Diagnosed(fault=ending.fault, code=code, also=also))
         if judged.kernel_lines:
             self.write(KernelLogRead(lines=judged.kernel_lines[-_MOST_KERNEL_LINES:]))
-        taken_upon = decisions.facts(ending, judged.conditions, allowed)
-        self.write(Decided(**decisions.in_words(judged.action), ledger=ledger.as_data(), **taken_upon))
-        self.close_attempt(None if isinstance(judged.action, Restart) else judged.action.exit_code)
 
     def close_lost_attempt(self) -> Ledger:
         """On `--resume`, record the end of an attempt whose supervisor was killed, and return the ledger."""

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import oomph
 from oomph.gpu.memory_in_use import Gpu, visible
 from oomph.protocol.entropy import hash_seed
 from oomph.protocol.handover import Handover
 from oomph.protocol.ownership import VARIABLE as OWNER_VARIABLE
-from oomph.run.directory.run_directory import RunDirectory
 from oomph.run.hang.watch import STACKS_SIGNAL, Watch
-from oomph.run.policy.ladder import Change
-from oomph.run.supervisor.settings import Settings
+
+if TYPE_CHECKING:
+    from oomph.run.directory.run_directory import RunDirectory
+    from oomph.run.policy.ladder import Change
+    from oomph.run.supervisor.settings import Settings
 
 _VARIABLES = {
     "allocator": ("TF_GPU_ALLOCATOR", "cuda_malloc_async"),

@@ -11,15 +11,17 @@ import signal
 import stat
 import time
 from collections.abc import Collection
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from oomph.files.opening import OwnFile
 from oomph.process import process_group
 from oomph.process.process_group import ProcessGroup, Terminal, stop_self
 from oomph.process.stderr import Pump, Tail
 from oomph.protocol.progress import Phase
-from oomph.run.supervisor.native_reports import NativeReports
 from oomph.terminal.console import Voice
+
+if TYPE_CHECKING:
+    from oomph.run.supervisor.native_reports import NativeReports
 
 _TERMINAL_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 

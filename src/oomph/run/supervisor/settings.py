@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oomph.errors import OomphError
-from oomph.process.command import Command
 from oomph.process.process_group import Patience
 from oomph.protocol.handover import Guarding
 from oomph.terminal.amounts import as_size
 from oomph.terminal.console import say
+
+if TYPE_CHECKING:
+    from oomph.process.command import Command
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,14 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oomph.process.process_group import Patience, ProcessGroup
 from oomph.protocol.progress import Power
 from oomph.run.hang.watch import Watch
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _WATCHED = (*FORWARDED, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
@@ -41,7 +44,7 @@ class Signals:
         self._old: dict[int, Any] = {}
         self.wake_fd, self._write_fd = -1, -1
 
-    def __enter__(self) -> Signals:
+    def __enter__(self) -> Self:
         self.wake_fd, self._write_fd = os.pipe()
         os.set_blocking(self.wake_fd, False)
         os.set_blocking(self._write_fd, False)

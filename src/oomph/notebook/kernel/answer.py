@@ -1,0 +1,128 @@
+"""Answers, in a new kernel, the requests that the death of the kernel before it left open."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from typing import Any
+
+from oomph.notebook.kernel.death import Death
+from oomph.notebook.kernel.record import ExecuteRequest
+
+_RETRY_SECONDS = 0.05
+_LONGEST_SECONDS = 10.0
+"""How long to try to reach a client that has not connected again."""
+_SUBSCRIBER_SECONDS = 1.0
+"""How long to wait for somebody to connect to the outputs. A client's sockets try at least five times a second."""
+_SUBSCRIPTION_SECONDS = 0.1
+"""The time from a connection to the outputs until its subscription has certainly arrived."""
+_BLOCKING_SECONDS = 0.2
+"""The time from a reply to its outputs, for clients that look for outputs, and thereby subscribe, only then."""
+_ESTABLISHED = "01"
+
+
+def wait_for_subscriber(port: int) -> None:
+    """Wait until a client has connected to the port of the outputs again, or for a second.
+
+    Outputs that are published before the client has subscribed to them are lost, and with them the sign that a cell is
+    over. A kernel that replaces a dead one therefore takes no requests before.
+    """
+    until = time.monotonic() + _SUBSCRIBER_SECONDS
+    while time.monotonic() < until and not _is_connected(port):
+        time.sleep(_RETRY_SECONDS)
+    time.sleep(_SUBSCRIPTION_SECONDS)
+
+
+def _is_connected(port: int) -> bool:
+    """True if there is a TCP connection to this local port (proc(5), /proc/net/tcp)."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+            _, local, _, state, *_ = line.split()
+            if state == _ESTABLISHED and int(local.rpartition(":")[2], 16) == port:
+                return True
+    return False
+
+
+class DeathAnswer:
+    """Gives the cell that died an error with the diagnosis, and aborts those that waited behind it.
+
+    Args:
+        kernel: ipykernel's kernel.
+        death: the death to answer for.
+    """
+
+    def __init__(self, kernel: Any, death: Death) -> None:
+        self._kernel, self._death = kernel, death
+        self._error = {"ename": "KernelDied", "evalue": death.lines[0], "traceback": list(death.lines)}
+        self._unsent: list[tuple[ExecuteRequest, dict[str, Any]]] = [
+            (each, {"status": "aborted"}) for each in death.queued
+        ]
+        if death.running is not None:
+            failed = {"status": "error", "execution_count": death.running.count, **self._error}
+            self._unsent.insert(0, (death.running, failed))
+
+    @property
+    def is_seen(self) -> bool:
+        """True if a cell was running in which the user will see the answer, not only a silent request of the client."""
+        return self._death.running is not None and self._death.running.count > 0
+
+    def begin(self) -> None:
+        """DeathAnswer as soon as the client has connected again, in the thread that owns the shell's socket."""
+        if self._unsent:
+            self._loop.add_callback(self._reply, time.monotonic() + _LONGEST_SECONDS)
+
+    def tell_under(self, message: Any) -> None:
+        """Tell the diagnosis under another cell, because the user saw none running."""
+        self._publish("stream", {"name": "stderr", "text": "\n".join(self._death.lines) + "\n"}, message)
+
+    @property
+    def _loop(self) -> Any:
+        return self._kernel.shell_stream.io_loop
+
+    def _reply(self, until: float) -> None:
+        """Send the replies, or try again later if the client is not connected yet."""
+        try:
+            while self._unsent:
+                self._send(*self._unsent[0])
+                del self._unsent[0]
+        except ConnectionError:
+            if time.monotonic() < until:
+                self._loop.call_later(_RETRY_SECONDS, self._reply, until)
+                return
+        self._loop.call_later(_BLOCKING_SECONDS, self._show)
+
+    def _show(self) -> None:
+        """Publish the error under the cell that died, and that nothing is busy any more."""
+        running = self._death.running
+        if running is not None:
+            self._publish("error", self._error, _parent(running))
+        for each in (*([] if running is None else [running]), *self._death.queued):
+            self._publish("status", {"execution_state": "idle"}, _parent(each))
+        if getattr(self._kernel, "shell_channel_thread", None) is None:
+            # ipykernel 6 keeps waiting requests inside its socket, where nobody can record them: drop them all.
+            self._publish("status", {"execution_state": "restarting"}, None)
+
+    def _send(self, request: ExecuteRequest, content: dict[str, Any]) -> None:
+        """Send a reply. Raises ConnectionError if the client is not connected."""
+        import zmq
+
+        stream = self._kernel.shell_stream
+        stream.socket.router_mandatory = 1  # otherwise, a reply to nobody would be dropped silently
+        try:
+            identities = [bytes.fromhex(each) for each in request.identities]
+            self._kernel.session.send(stream.socket, "execute_reply", content, _parent(request), ident=identities)
+        except zmq.ZMQError as error:
+            raise ConnectionError(str(error)) from error
+        finally:
+            stream.socket.router_mandatory = 0
+            stream.flush()  # a raw send may have swallowed the sign that requests wait
+
+    def _publish(self, kind: str, content: dict[str, Any], parent: Any) -> None:
+        kernel = self._kernel
+        topic = f"kernel.{kernel.ident}.{kind}".encode()
+        kernel.session.send(kernel.iopub_socket, kind, content, parent=parent, ident=topic)
+
+
+def _parent(request: ExecuteRequest) -> dict[str, Any]:
+    return {"header": dict(request.header)}

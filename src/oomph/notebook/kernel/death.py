@@ -1,0 +1,107 @@
+"""A kernel's death: what the supervisor leaves for the next kernel to say, in `cells/death` of the run directory.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from oomph.files.opening import open_folder, read_own, replace_own
+from oomph.notebook.kernel.record import CELLS, ExecuteRequest, KernelRecord
+from oomph.protocol.progress import Progress, place_in_words
+from oomph.terminal.amounts import counted
+from oomph.terminal.endings import ProcessEnd
+
+DEATH = f"{CELLS}/death"
+_SCHEMA = 1
+_MOST_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Death:
+    """The end of a kernel process that nobody asked for, and the requests that it left unanswered."""
+
+    lines: tuple[str, ...]
+    """The diagnosis, at most three lines."""
+    count: int
+    """The number of the next cell."""
+    running: ExecuteRequest | None
+    queued: tuple[ExecuteRequest, ...]
+
+    def to_json(self) -> bytes:
+        """Return the death as the contents of its file."""
+        return json.dumps({"schema": _SCHEMA, **asdict(self)}).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Death:
+        """Read a death. Raises ValueError if the file is damaged."""
+        try:
+            data = json.loads(text)
+            running = data["running"]
+            return cls(
+                lines=tuple(map(str, data["lines"])),
+                count=int(data["count"]),
+                running=None if running is None else ExecuteRequest.from_data(running),
+                queued=tuple(map(ExecuteRequest.from_data, data["queued"])),
+            )
+        except (KeyError, TypeError, RecursionError) as error:
+            raise ValueError(f"the death of a kernel is damaged: {error}") from error
+
+
+def leave_behind(root: Path, death: Death) -> None:
+    """Leave the death for the next kernel. Raises OSError if that fails."""
+    replace_own(root, DEATH, death.to_json())
+
+
+def take(root: Path) -> Death | None:
+    """Return the death that this kernel has to answer for, or None. Of several kernels, only one receives it."""
+    try:
+        found = Death.from_json(read_own(root, DEATH, _MOST_BYTES))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        found = None  # damaged: it is not read again
+    folder = open_folder(root / CELLS)
+    try:
+        os.unlink("death", dir_fd=folder)
+    except FileNotFoundError:
+        return None  # another kernel has taken it
+    finally:
+        os.close(folder)
+    return found
+
+
+def told(
+    returncode: int, cause: str, progress: Progress | None, record: KernelRecord | None, hung: bool = False
+) -> tuple[str, ...]:
+    """Return the diagnosis in at most three lines: what ended the kernel, where the training stood, what to do.
+
+    `cause` is a sentence about the fault, or an empty string if nothing is known.
+    """
+    how = "made no progress and was stopped" if hung else ProcessEnd(returncode).predicate
+    first = f"The kernel {how}. {cause}".rstrip()
+    training = "" if progress is None else _training(progress)
+    return tuple(line for line in (first, training, _again(record, progress)) if line)
+
+
+def _training(progress: Progress) -> str:
+    at = place_in_words(progress.fit, progress.epoch, progress.step, progress.is_epoch_over)
+    place = f"at {at}" if progress.fit >= 0 else "in a training loop"
+    saved = f"the newest checkpoint has {progress.saved}" if progress.saved else "nothing was saved"
+    return f"The training stood {place}, after {counted(progress.steps, 'step')}; {saved}."
+
+
+def _again(record: KernelRecord | None, progress: Progress | None) -> str:
+    """Say which cells have to run again, since their variables died with the kernel."""
+    if record is None:
+        return ""
+    last = record.next_count - 1
+    if last < record.first:
+        return ""
+    cells = f"cell [{last}]" if last == record.first else f"cells [{record.first}] to [{last}]"
+    resumes = "; the training goes on from its checkpoint" if progress is not None and progress.saved else ""
+    return f"Its variables are gone: run {cells} again{resumes}."

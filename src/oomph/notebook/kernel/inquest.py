@@ -1,0 +1,107 @@
+"""Finds out what ended a kernel, decides what follows, and keeps the journal of the notebook.
+
+Imported while the first kernel starts, which it would delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from oomph.explain.reading.kernel_log import KernelLog, that_concern
+from oomph.notebook.kernel.death import told
+from oomph.notebook.kernel.policy import KernelEnd, after_end, deaths_without_progress
+from oomph.notebook.kernel.record import KernelRecord
+from oomph.process.available_memory import oom_kills
+from oomph.run.hang.limits import Hang
+from oomph.run.policy.decide import Finish, Restart
+from oomph.run.policy.examination import Trail, examine
+from oomph.run.policy.ladder import Conditions
+from oomph.run.supervisor.attempt import Ended
+from oomph.run.supervisor.chronicle import Chronicle, Judged
+from oomph.run.supervisor.settings import MachineAtStart
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What ended a kernel, and what follows."""
+
+    judged: Judged
+    lines: tuple[str, ...]
+    """The diagnosis, at most three lines."""
+
+    @property
+    def restart(self) -> bool:
+        """True if another kernel follows."""
+        return isinstance(self.judged.action, Restart)
+
+
+class Inquest:
+    """The journal of one notebook, and the deaths of its kernels.
+
+    Args:
+        run_dir: the run directory, or None if there is none.
+        attempts: how many kernels the notebook has had before.
+    """
+
+    def __init__(self, run_dir: Path | None, attempts: int) -> None:
+        self._chronicle = Chronicle(run_dir, attempts)
+        self._deaths, self._steps = 0, 0
+
+    def begin(self, command: Sequence[str], python: str) -> None:
+        """Open the journal of the next kernel, and note what the Linux kernel has counted so far."""
+        self._chronicle.begin_attempt(command, python, MachineAtStart())
+        self._log, self._kills = KernelLog(), oom_kills()
+
+    def loops(self) -> Sequence[tuple[str, int, int]]:
+        """Return the training loops that the kernel has reported."""
+        return self._chronicle.loops()
+
+    def write_hang(self, hang: Hang) -> None:
+        """Record a hang before the kernel is ended."""
+        self._chronicle.write_hang(hang)
+
+    def conclude(self, ended: Ended, pid: int, record: KernelRecord | None, stacks: str, stopped: bool) -> Verdict:
+        """Examine how a kernel ended, and decide what follows.
+
+        Args:
+            ended: how its process ended.
+            pid: the process.
+            record: what it executed, or None if it was never ready.
+            stacks: its Python stacks at a crash.
+            stopped: whether it was asked to end.
+        """
+        now, progress = oom_kills(), self._chronicle.progress()
+        kills = None if now is None or self._kills is None else now - self._kills
+        lines = that_concern(self._log.read(), (pid,), ())
+        self._log.close()
+        trail = Trail(
+            ended.returncode,
+            kills,
+            ended.stderr,
+            stopped,
+            self._chronicle.of_the_script(),
+            progress,
+            asked=ended.asked,
+            hung=ended.hang is not None,
+            elsewhere="\n".join([stacks, *lines]),
+        )
+        names, ending = examine(trail)
+        cause = names[0].title if names else ""
+        action = self._decide(ended.returncode, stopped, record, ending.steps)
+        judged = Judged(ended, names, ending, Conditions(), action, kills, lines)
+        return Verdict(judged, told(ended.returncode, cause, progress, record, ended.hang is not None))
+
+    def _decide(self, returncode: int, stopped: bool, record: KernelRecord | None, steps: int) -> Finish | Restart:
+        executed = record is not None and record.done > 0
+        end = KernelEnd(returncode, stopped, ready=record is not None, progress=executed or steps > self._steps)
+        self._steps = max(self._steps, steps)
+        self._deaths = deaths_without_progress(end, self._deaths)
+        return after_end(end, self._deaths)
+
+    def close(self, verdict: Verdict, peak_rss_bytes: int) -> None:
+        """Write the end of the kernel into its journal. The decision follows from it (`policy`)."""
+        self._chronicle.write_ending(verdict.judged, peak_rss_bytes)
+        action = verdict.judged.action
+        self._chronicle.close_attempt(action.exit_code if isinstance(action, Finish) else None)

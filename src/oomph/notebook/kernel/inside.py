@@ -1,0 +1,141 @@
+"""The IPython extension of a supervised kernel: records which cell runs, and answers for the kernel before this one."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from oomph.notebook.kernel.answer import DeathAnswer, wait_for_subscriber
+from oomph.notebook.kernel.death import take
+from oomph.notebook.kernel.launcher import VARIABLE
+from oomph.notebook.kernel.record import ExecuteRequest, KernelRecord, RecordFile
+from oomph.terminal.console import say
+
+_HASH_BYTES = 8
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Begin in a kernel that oomph supervises. An error here must not reach the user's cells."""
+    root = _root()
+    if root is None:
+        return
+    try:
+        _begin(shell, root)
+    except Exception as error:
+        say(f"{type(error).__name__}: {error}; if this kernel dies, its cells are not answered")
+
+
+def _root() -> Path | None:
+    """Return the folder of the supervisor, or None in a process that another kernel started."""
+    text = os.environ.get(VARIABLE)
+    try:
+        found = json.loads(text) if text else {}
+        return Path(found["root"]) if found.get("supervisor") == os.getppid() else None
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return None
+
+
+def _begin(shell: Any, root: Path) -> None:
+    kernel, death = shell.kernel, take(root)
+    if death is not None:
+        shell.execution_count = death.count
+        wait_for_subscriber(getattr(kernel.parent, "iopub_port", 0))
+    recorder, answer = Recorder(shell, RecordFile(root)), None if death is None else DeathAnswer(kernel, death)
+    recorder.attach(answer.tell_under if answer is not None and not answer.is_seen else None)
+    from tornado.ioloop import IOLoop
+
+    IOLoop.current().add_callback(recorder.begin)  # once the kernel receives requests
+    if answer is not None:
+        answer.begin()
+
+
+class Recorder:
+    """Keeps the record of the kernel: what runs, and what waits behind it.
+
+    Args:
+        shell: IPython's shell.
+        file: where the record is kept.
+    """
+
+    def __init__(self, shell: Any, file: RecordFile) -> None:
+        self._shell, self._kernel, self._file = shell, shell.kernel, file
+        self._lock = threading.Lock()  # requests arrive in another thread
+        count = shell.execution_count
+        self._record = KernelRecord(os.getpid(), first=count, count=count)
+
+    def attach(self, before_first: Callable[[Any], None] | None) -> None:
+        """Wrap the kernel's handlers. `before_first` is called with the first visible request."""
+        kernel = self._kernel
+        self._before_first = before_first
+        self._execute = kernel.shell_handlers["execute_request"]
+        kernel.shell_handlers["execute_request"] = self._executing
+        if getattr(kernel, "shell_channel_thread", None) is not None:  # from ipykernel 7 on
+            self._receive, kernel.shell_channel_thread_main = kernel.shell_channel_thread_main, self._received
+            self._set_parent, kernel.set_parent = kernel.set_parent, self._taken
+
+    def begin(self) -> None:
+        """Write the first record, which tells the supervisor that the kernel is ready."""
+        self._change()
+
+    async def _executing(self, stream: Any, identities: Any, message: Any) -> None:
+        """Record the request while the kernel executes it."""
+        content = message.get("content", {})
+        visible = not content.get("silent", False)
+        if visible and self._before_first is not None:
+            tell, self._before_first = self._before_first, None
+            tell(message)
+        stored = visible and content.get("store_history", True)
+        count = self._shell.execution_count
+        self._change(running=_request(identities, message, count if stored else 0), count=count)
+        try:
+            result = self._execute(stream, identities, message)
+            if isinstance(result, Awaitable):
+                await result
+        finally:
+            self._change(running=None, count=self._shell.execution_count, done=self._record.done + 1)
+
+    async def _received(self, message: Any) -> None:
+        """Record a request that arrives, in the thread that receives it."""
+        with contextlib.suppress(Exception):  # the kernel itself will complain about a damaged message
+            session = self._kernel.session
+            identities, frames = session.feed_identities(message, copy=False)
+            peeked = session.deserialize(frames, content=False, copy=False)
+            if peeked["header"]["msg_type"] == "execute_request":
+                self._change(arrived=_request(identities, peeked))
+        await self._receive(message)
+
+    def _taken(self, identities: Any, parent: Any, channel: str = "shell") -> Any:
+        """Forget a request that waited: the kernel executes or aborts it now."""
+        taken = parent.get("header", {}).get("msg_id") if channel == "shell" else None
+        queued = self._record.queued
+        if any(each.header.get("msg_id") == taken for each in queued):
+            with self._lock:
+                left = tuple(each for each in self._record.queued if each.header.get("msg_id") != taken)
+                self._record = replace(self._record, queued=left)
+        return self._set_parent(identities, parent, channel)
+
+    def _change(self, arrived: ExecuteRequest | None = None, **changes: Any) -> None:
+        """Change the record. A full disk must not disturb the cell."""
+        with self._lock:
+            queued = self._record.queued if arrived is None else (*self._record.queued, arrived)
+            self._record = replace(self._record, queued=queued, **changes)
+            with contextlib.suppress(OSError):
+                self._file.write(self._record)
+
+
+def _request(identities: Any, message: Any, count: int = 0) -> ExecuteRequest:
+    code = message["content"].get("code", "") if isinstance(message.get("content"), dict) else ""
+    return ExecuteRequest(
+        header=dict(message["header"]),
+        identities=tuple(bytes(each).hex() for each in identities),
+        cell_id=str((message.get("metadata") or {}).get("cellId", "")) if count else "",
+        code_hash=hashlib.blake2b(code.encode(), digest_size=_HASH_BYTES).hexdigest() if code else "",
+        count=count,
+    )

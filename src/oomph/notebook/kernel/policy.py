@@ -1,0 +1,40 @@
+"""Decides whether a kernel starts again after its death. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oomph.run.policy.decide import REQUEUE_EXIT_CODE, Finish, Restart
+from oomph.terminal.amounts import times
+from oomph.terminal.endings import ProcessEnd
+
+MOST_DEATHS = 3
+"""The number of deaths in a row without progress after which Jupyter takes over, with its own restarts and dialogs."""
+
+
+@dataclass(frozen=True)
+class KernelEnd:
+    """How a kernel process ended, and how far it had come."""
+
+    returncode: int
+    """The return code as in `subprocess`: −n for death by signal n."""
+    stopped: bool
+    """True if Jupyter asked the kernel to end."""
+    ready: bool
+    """True if the kernel received requests."""
+    progress: bool
+    """True if this process executed a cell to its end, or committed a step."""
+
+
+def deaths_without_progress(end: KernelEnd, before: int) -> int:
+    """Return the number of deaths in a row without progress, including this one."""
+    return 1 if end.progress else before + 1
+
+
+def after_end(end: KernelEnd, deaths: int) -> Finish | Restart:
+    """Decide what follows the end of a kernel process. `deaths` counts those in a row without progress."""
+    if end.stopped or end.returncode in (0, REQUEUE_EXIT_CODE):
+        return Finish(ProcessEnd(end.returncode).exit_code)
+    if not end.ready or deaths >= MOST_DEATHS:
+        return Finish(ProcessEnd(end.returncode).exit_code)
+    return Restart(f"the kernel died, {times(deaths)} without progress" if deaths > 1 else "the kernel died")

@@ -1,0 +1,27 @@
+"""Starts in the kernel's process: `python -m oomph.notebook.kernel.process [-m MODULE] ARGUMENTS`."""
+
+import runpy
+import sys
+
+import oomph
+from oomph.notebook.kernel.launcher import launcher_of, leave_working_directory
+
+_EXTENSIONS = ("oomph", "oomph.notebook.kernel.inside")
+"""The IPython extensions that the kernel loads in addition to the user's: what guards training, what answers cells."""
+
+
+def start_kernel() -> None:
+    """Run the launcher as the main program of this process."""
+    module, arguments = launcher_of(sys.argv[1:])
+    if not hasattr(oomph, "load_ipython_extension"):
+        from oomph.inject.bootstrap import start
+
+        start()
+    loaded = [f"--InteractiveShellApp.extra_extensions={name}" for name in _EXTENSIONS]
+    sys.argv = [module, *arguments, *loaded]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    leave_working_directory(sys.path)
+    start_kernel()

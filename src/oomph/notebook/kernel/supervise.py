@@ -1,0 +1,241 @@
+"""Supervises one kernel: starts it, forwards signals, and starts it again on the same connection after a death.
+
+The kernel ends with the supervisor, and both end with the process that started them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from oomph.errors import OomphError
+from oomph.files.opening import OwnFile, is_own_folder
+from oomph.notebook.kernel.death import Death, leave_behind
+from oomph.notebook.kernel.forwarding import KernelForwarding, KernelSignals
+from oomph.notebook.kernel.launcher import VARIABLE, kernel_argv, launcher_of, plain_argv
+from oomph.notebook.kernel.place import folder_of_notebook, open_run
+from oomph.notebook.kernel.record import KernelRecord, read_record_of
+from oomph.process.descriptors import fill_standard
+from oomph.process.process_group import Patience, ProcessGroup, Terminal, send
+from oomph.protocol.entropy import hash_seed
+from oomph.protocol.ownership import VARIABLE as OWNER_VARIABLE
+from oomph.redaction.redaction import know_secrets
+from oomph.run.directory.run_directory import FAILED, FINISHED, KEPT, RUNNING, RunDirectory
+from oomph.run.hang.limits import Hang, Timings, floor_seconds
+from oomph.run.hang.watch import Watch
+from oomph.run.supervisor.attempt import Attempt, Ended
+from oomph.run.supervisor.effects import handover
+from oomph.run.supervisor.front import TerminalFront
+from oomph.run.supervisor.settings import Settings
+from oomph.run.supervisor.stop_requests import Signals
+from oomph.terminal.console import Voice, say
+from oomph.terminal.endings import ProcessEnd
+
+if TYPE_CHECKING:
+    from oomph.notebook.kernel.inquest import Inquest, Verdict
+
+_ORPHAN_SECONDS = 0.3
+"""How long the kernel may take to end after SIGTERM once the process that started the supervisor is gone."""
+
+
+def supervise(words: Sequence[str]) -> NoReturn:
+    """Run the kernel until it is over, and end as it ended. If that fails at the start, run it without oomph."""
+    try:
+        fill_standard()
+        know_secrets(words, os.environ)
+        supervisor = KernelSupervisor(tuple(words))
+    except Exception as error:
+        say(f"{type(error).__name__}: {error}; the kernel runs without oomph")
+        argv = plain_argv(words)
+        os.execv(argv[0], argv)
+    _end_as(supervisor.supervise())
+
+
+def _end_as(returncode: int) -> NoReturn:
+    """End this process as the kernel ended, so that Jupyter sees the same status."""
+    if returncode < 0 and -returncode not in (signal.SIGKILL, signal.SIGSTOP):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the kernel's core is the one to look at
+        signal.signal(-returncode, signal.SIG_DFL)
+    if returncode < 0:
+        os.kill(os.getpid(), -returncode)
+    os._exit(ProcessEnd(returncode).exit_code)
+
+
+class KernelSupervisor:
+    """Supervises the kernels of one notebook, one after another, on the same connection.
+
+    Args:
+        words: the supervisor's arguments, which the kernel receives.
+    """
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self._words = words
+        self._voice = Voice()
+        self._parent = os.getppid()
+        self._run = self._open_run()
+        self._root = Path(tempfile.mkdtemp(prefix="oomph-kernel-")) if self._run is None else self._run.path
+        self._before = 0 if self._run is None else self._run.record.attempts
+        self._timings, self._floor = Timings(), floor_seconds()
+        self._forwarding: KernelForwarding | None = None
+        self._inquest: Inquest | None = None
+        self._orphaned_at: float | None = None
+
+    def supervise(self) -> int:
+        """Run kernels until one ends that is not to be replaced, and return its return code."""
+        with KernelSignals() as signals:
+            terminal = Terminal()
+            try:
+                number = self._before + 1
+                while (returncode := self._attempt(number, signals, terminal)) is None:
+                    number += 1
+            finally:
+                terminal.close()
+                self._close()
+        return returncode
+
+    def _open_run(self) -> RunDirectory | None:
+        """Open the notebook's run directory. Return None if that fails: the kernel works without checkpoints."""
+        try:
+            return open_run(folder_of_notebook(os.environ, Path.cwd()), self._command, sys.executable)
+        except (OomphError, OSError) as error:
+            self._voice.say(f"{error}; this kernel's training is guarded, but not saved")
+            return None
+
+    @property
+    def _command(self) -> tuple[str, str]:
+        """The command as it is recorded: without the connection, which differs each time and holds a key."""
+        return "-m", launcher_of(self._words)[0]
+
+    def _attempt(self, number: int, signals: KernelSignals, terminal: Terminal) -> int | None:
+        """Run one kernel. Return its return code, or None if another one follows it."""
+        self._note(attempts=number, status=RUNNING)
+        watch = Watch(self._timings, self._floor, self._loops)
+        attempt, verdict, record = self._start(number, signals, terminal, watch), None, None
+        inquest = self._begin_inquest()
+        try:
+            ended = attempt.wait()
+            if inquest is not None:
+                record = read_record_of(self._root, attempt.pid)
+                verdict = self._conclude(inquest, ended, attempt.pid, record, watch.crash_stacks())
+            attempt.end_group()
+        finally:
+            peak_rss_bytes = attempt.close()
+            watch.close()
+        if inquest is not None and verdict is not None:
+            inquest.close(verdict, peak_rss_bytes)
+            if verdict.restart:
+                self._leave_behind(verdict, record)
+                return None
+        self._note(status=self._status(ended.returncode))
+        return ended.returncode
+
+    def _status(self, returncode: int) -> str:
+        if returncode != 0:
+            return FAILED
+        return KEPT if self._run is not None and is_own_folder(self._run.path, "checkpoints") else FINISHED
+
+    def _start(self, number: int, signals: KernelSignals, terminal: Terminal, watch: Watch) -> Attempt:
+        run, environ = self._run, dict(os.environ)
+        environ.pop(OWNER_VARIABLE, None)  # a kernel that a cell of another one has started has its own owner
+        environ |= hash_seed("" if run is None else run.record.entropy, environ)
+        handover(Settings(), (), run, number, watch).write(environ)
+        environ["JPY_PARENT_PID"] = str(os.getpid())  # ipykernel ends with its parent
+        environ[VARIABLE] = json.dumps({"root": str(self._root), "supervisor": os.getpid()})
+        return Attempt(
+            kernel_argv(self._words),
+            environ,
+            TerminalFront(terminal, None if run is None else OwnFile(run.path, f"stderr/{number}.log")),
+            signals,
+            lock_fd=None if run is None else run.lock_fd,
+            watch=watch,
+            on_hang=self._tell_hang,
+            meanwhile=self._meanwhile,
+            complain=self._voice.say,
+            forwarding=self._forward,
+        )
+
+    def _begin_inquest(self) -> Inquest | None:
+        """Open the journal while the kernel starts. Return None if that fails: the kernel then dies for good."""
+        try:
+            if self._inquest is None:
+                from oomph.notebook.kernel.inquest import Inquest
+
+                self._inquest = Inquest(None if self._run is None else self._run.path, self._before)
+            self._inquest.begin(self._command, sys.executable)
+        except Exception as error:
+            self._voice.say(f"{type(error).__name__}: {error}; if the kernel dies, it is not started again")
+            return None
+        return self._inquest
+
+    def _conclude(
+        self, inquest: Inquest, ended: Ended, pid: int, record: KernelRecord | None, stacks: str
+    ) -> Verdict | None:
+        try:
+            stopped = ended.stopped or self._orphaned_at is not None
+            return inquest.conclude(ended, pid, record, stacks, stopped)
+        except Exception as error:
+            self._voice.say(f"the kernel's ending could not be examined: {type(error).__name__}: {error}")
+            return None
+
+    def _loops(self) -> Sequence[tuple[str, int, int]]:
+        return () if self._inquest is None else self._inquest.loops()
+
+    def _forward(
+        self, signals: Signals, group: ProcessGroup, patience: Patience, watch: Watch | None, since: float
+    ) -> KernelForwarding:
+        self._forwarding = KernelForwarding(signals, group, patience, watch, since, self._is_ready)
+        return self._forwarding
+
+    def _is_ready(self, pid: int) -> bool:
+        return read_record_of(self._root, pid) is not None
+
+    def _meanwhile(self, pid: int) -> None:
+        """Send an interrupt that was held, and end the kernel if the process that started the supervisor is gone."""
+        if self._forwarding is not None:
+            self._forwarding.attend()
+        if os.getppid() == self._parent:
+            return
+        now = time.monotonic()
+        if self._orphaned_at is None:
+            self._orphaned_at = now
+            send(pid, signal.SIGTERM)
+        elif now > self._orphaned_at + _ORPHAN_SECONDS:
+            send(pid, signal.SIGKILL)
+
+    def _leave_behind(self, verdict: Verdict, record: KernelRecord | None) -> None:
+        """Say what happened, and leave it for the next kernel to say under the cell that died."""
+        self._voice.say(" ".join(verdict.lines))
+        if record is None:
+            return
+        try:
+            leave_behind(self._root, Death(verdict.lines, record.next_count, record.running, record.queued))
+        except OSError as error:
+            self._voice.say(f"the cell that died cannot be answered: {error.strerror}")
+
+    def _tell_hang(self, hang: Hang) -> None:
+        if self._inquest is not None:
+            self._inquest.write_hang(hang)
+        self._voice.say(hang.in_words())
+
+    def _note(self, **changes: Any) -> None:
+        """Update run.json. A full disk or a deleted folder must not end the kernel."""
+        try:
+            if self._run is not None:
+                self._run.update(**changes)
+        except OSError as error:
+            self._voice.say(f"run.json cannot be written: {error.strerror}")
+
+    def _close(self) -> None:
+        if self._run is None:
+            shutil.rmtree(self._root, ignore_errors=True)
+        else:
+            self._run.close()

@@ -1,0 +1,165 @@
+"""What follows a kernel's death, what it says, and what is read back: pure."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from oomph.errors import RunDirectoryError
+from oomph.notebook.kernel.death import Death, leave_behind, take, told
+from oomph.notebook.kernel.launcher import launcher_of, leave_working_directory, python_options
+from oomph.notebook.kernel.place import folder_of_notebook, open_run
+from oomph.notebook.kernel.policy import KernelEnd, after_end, deaths_without_progress
+from oomph.notebook.kernel.record import ExecuteRequest, KernelRecord, RecordFile, read_record_of
+from oomph.protocol.progress import Progress
+from oomph.run.policy.decide import Finish, Restart
+
+REQUEST = ExecuteRequest({"msg_id": "a", "session": "s"}, ("00ff",), "cell", "hash", 4)
+RECORD = KernelRecord(pid=7, first=2, count=4, done=2, running=REQUEST, queued=(ExecuteRequest({"msg_id": "b"}, ()),))
+
+
+def end(returncode: int = -9, stopped: bool = False, ready: bool = True, progress: bool = True) -> KernelEnd:
+    return KernelEnd(returncode, stopped, ready, progress)
+
+
+@pytest.mark.parametrize(
+    ("ended", "deaths", "code"),
+    [
+        (end(0), 1, 0),
+        (end(75), 1, 75),
+        (end(-15, stopped=True), 1, 143),
+        (end(-9, stopped=True), 1, 137),
+        (end(1, ready=False), 1, 1),
+        (end(-11), 3, 139),
+    ],
+)
+def test_kernel_is_not_replaced_after_a_request_or_without_progress(ended: KernelEnd, deaths: int, code: int) -> None:
+    assert after_end(ended, deaths) == Finish(code)
+
+
+@pytest.mark.parametrize(("returncode", "deaths"), [(-9, 1), (-11, 2), (1, 1), (139, 2)])
+def test_kernel_is_replaced_after_a_death(returncode: int, deaths: int) -> None:
+    assert isinstance(after_end(end(returncode), deaths), Restart)
+
+
+def test_only_deaths_in_a_row_without_progress_count() -> None:
+    deaths = 0
+    for progress, expected in ((True, 1), (False, 2), (True, 1), (False, 2), (False, 3)):
+        deaths = deaths_without_progress(end(progress=progress), deaths)
+        assert deaths == expected
+
+
+def test_diagnosis_has_at_most_three_lines() -> None:
+    progress = Progress(attempt=1, fit=0, epoch=2, step=5, steps=205, saved=200)
+    assert told(-9, "Memory ran out.", progress, RECORD) == (
+        "The kernel was killed by SIGKILL. Memory ran out.",
+        "The training stood at fit 1, epoch 3, step 6, after 205 steps; the newest checkpoint has 200.",
+        "Its variables are gone: run cells [2] to [4] again; the training goes on from its checkpoint.",
+    )
+    idle = KernelRecord(pid=7, first=2, count=3, done=1)
+    assert told(1, "", None, idle) == (
+        "The kernel ended with exit code 1.",
+        "Its variables are gone: run cell [2] again.",
+    )
+    assert told(-9, "", None, KernelRecord(pid=7, first=2, count=2)) == ("The kernel was killed by SIGKILL.",)
+    assert told(-15, "", None, None, hung=True) == ("The kernel made no progress and was stopped.",)
+
+
+def test_record_is_read_back_for_its_own_process_only(tmp_path: Path) -> None:
+    RecordFile(tmp_path).write(RECORD)
+    assert read_record_of(tmp_path, 7) == RECORD
+    assert read_record_of(tmp_path, 8) is None
+    assert RECORD.next_count == 5
+    assert KernelRecord(pid=7, count=4).next_count == 4
+
+
+NO_REQUEST = '{"pid": 7, "first": 1, "count": 1, "done": 1, "running": [], "queued": []}'
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "7", '{"pid": "x"}', "[" * 100_000, NO_REQUEST])
+def test_damaged_files_are_as_good_as_none(tmp_path: Path, text: str) -> None:
+    RecordFile(tmp_path)
+    for name in ("current", "death"):
+        (tmp_path / "cells" / name).write_text(text)
+    assert read_record_of(tmp_path, 7) is None
+    assert take(tmp_path) is None
+    assert not (tmp_path / "cells" / "death").exists()
+
+
+def test_death_is_taken_once(tmp_path: Path) -> None:
+    assert take(tmp_path) is None
+    death = Death(("it died",), 5, REQUEST, RECORD.queued)
+    leave_behind(tmp_path, death)
+    assert take(tmp_path) == death
+    assert take(tmp_path) is None
+
+
+def test_identities_that_are_not_bytes_are_refused() -> None:
+    data = json.loads(RECORD.to_json())
+    data["running"]["identities"] = ["../x"]
+    with pytest.raises(ValueError, match="fromhex"):
+        KernelRecord.from_data(data)
+
+
+def test_launcher_is_named_or_ipykernels() -> None:
+    assert launcher_of(["-f", "file"]) == ("ipykernel_launcher", ("-f", "file"))
+    assert launcher_of(["--ip=127.0.0.1", "--f=file"]) == ("ipykernel_launcher", ("--ip=127.0.0.1", "--f=file"))
+    assert launcher_of(["-m", "colab_kernel_launcher", "-f", "file"]) == ("colab_kernel_launcher", ("-f", "file"))
+    assert launcher_of([]) == ("ipykernel_launcher", ())
+    assert python_options(["python", "-Xfrozen_modules=off", "-m", "oomph.notebook.kernel", "-m", "it"]) == (
+        "-Xfrozen_modules=off",
+    )
+
+
+def test_files_beside_the_notebook_shadow_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for first in ("", str(tmp_path)):
+        path = [first, "/lib"]
+        leave_working_directory(path)
+        assert path == ["/lib"]
+    kept = ["/lib"]
+    leave_working_directory(kept)
+    assert kept == ["/lib"]
+
+
+def test_run_directory_is_beside_the_notebook(tmp_path: Path) -> None:
+    notebooks = Path(".oomph") / "notebooks"
+    assert folder_of_notebook({}, tmp_path / "work") == tmp_path / "work" / notebooks / "notebook"
+    named = {"JPY_SESSION_NAME": str(tmp_path / "My model.ipynb")}
+    assert folder_of_notebook(named, Path("/elsewhere")) == tmp_path / notebooks / "My-model"
+    other = {"JPY_SESSION_NAME": "/no/such/folder/it.ipynb"}
+    assert folder_of_notebook(other, tmp_path) == tmp_path / notebooks / "notebook"
+
+
+def test_second_kernel_of_a_notebook_finds_its_run_in_use(tmp_path: Path) -> None:
+    path = folder_of_notebook({}, tmp_path)
+    first = open_run(path, ("-m", "ipykernel_launcher"), "python")
+    with pytest.raises(RunDirectoryError, match="in use"):
+        open_run(path, ("-m", "ipykernel_launcher"), "python")
+    first.update(attempts=3)
+    first.close()
+    again = open_run(path, ("-m", "ipykernel_launcher"), "python")
+    assert (again.record.attempts, again.record.entropy) == (3, first.record.entropy)
+    again.close()
+
+
+def test_folder_of_notebooks_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".oomph").mkdir()
+    (tmp_path / ".oomph" / "notebooks").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunDirectoryError, match="is a link"):
+        open_run(folder_of_notebook({}, tmp_path), ("-m", "ipykernel_launcher"), "python")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_record_of_fifty_waiting_cells_is_written_in_a_millisecond(tmp_path: Path) -> None:
+    file, seconds = RecordFile(tmp_path), []
+    record = KernelRecord(7, running=REQUEST, queued=(REQUEST,) * 50)
+    for _ in range(100):
+        started = time.perf_counter()
+        file.write(record)
+        seconds.append(time.perf_counter() - started)
+    assert min(seconds) < 0.001

@@ -1,0 +1,214 @@
+"""A supervised kernel answers the cell that died, survives, and otherwise behaves as ipykernel does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jupyter_client.manager import KernelManager
+from supervised import ARGV, LIMIT, SupervisedKernel, environ, wait_until
+
+COUNTS_INTERRUPTS = """
+import time
+seen, until = 0, time.monotonic() + {seconds}
+while time.monotonic() < until:
+    try:
+        time.sleep(0.02)
+    except KeyboardInterrupt:
+        seen += 1
+print(seen)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+        patch.setenv("JUPYTER_DATA_DIR", str(tmp_path_factory.mktemp("data")))
+        patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SupervisedKernel]:
+    with SupervisedKernel(tmp_path_factory.mktemp("notebook")) as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    ("dies", "named"),
+    [
+        ("os.kill(os.getpid(), 9)", "SIGKILL"),
+        ("import ctypes; ctypes.string_at(0)", "SIGSEGV"),
+        ("os.abort()", "SIGABRT"),
+        ("os._exit(1)", "exit code 1"),
+    ],
+)
+def test_death_is_answered_under_its_cell(kernel: SupervisedKernel, dies: str, named: str) -> None:
+    count = kernel.execute("import os, time").reply["execution_count"]
+    dying = kernel.send(f"print('before', flush=True); time.sleep(0.5); {dies}")
+    waiting = [kernel.send("print('never')") for _ in range(2)]
+    answered = kernel.wait(dying)
+    assert answered.reply["status"] == "error"
+    assert (answered.reply["ename"], answered.reply["execution_count"]) == ("KernelDied", count + 1)
+    assert answered.text("stdout") == "before\n"
+    (error,) = answered.errors
+    assert named in error["evalue"]
+    assert 1 < len(error["traceback"]) <= 3
+    assert f"to [{count + 1}] again" in error["traceback"][-1]
+    assert [kernel.wait(each).reply["status"] for each in waiting] == ["aborted", "aborted"]
+    after = kernel.execute("print('alive', 'os' in globals())")
+    assert after.text("stdout") == "alive False\n"
+    assert after.reply["execution_count"] == count + 2
+    assert after.text("stderr") == ""
+
+
+def test_death_of_an_idle_kernel_is_told_once_under_the_next_cell(kernel: SupervisedKernel) -> None:
+    kernel.kill()
+    kernel.execute("1", silent=True)
+    first, second = kernel.execute("print('first')"), kernel.execute("print('second')")
+    assert first.text("stdout") == "first\n"
+    assert "SIGKILL" in first.text("stderr")
+    assert second.text("stderr") == ""
+    assert second.reply["execution_count"] == first.reply["execution_count"] + 1
+
+
+def test_death_in_a_silent_request_is_answered_and_told_under_the_next_cell(kernel: SupervisedKernel) -> None:
+    assert kernel.execute("import os; os.abort()", silent=True).reply["ename"] == "KernelDied"
+    assert "SIGABRT" in kernel.execute("1").text("stderr")
+
+
+@pytest.mark.parametrize("way", ["group", "one pid"])
+def test_interrupt_reaches_the_cell_exactly_once(kernel: SupervisedKernel, way: str) -> None:
+    pid, counting = kernel.pid, kernel.send(COUNTS_INTERRUPTS.format(seconds=1.5))
+    time.sleep(0.7)
+    kernel.manager.interrupt_kernel() if way == "group" else kernel.interrupt_one_pid()
+    assert kernel.wait(counting).text("stdout") == "1\n"
+    assert kernel.pid == pid
+
+
+def test_third_interrupt_in_a_row_is_still_only_an_interrupt(kernel: SupervisedKernel) -> None:
+    pid, counting = kernel.pid, kernel.send(COUNTS_INTERRUPTS.format(seconds=2))
+    for _ in range(3):
+        time.sleep(0.4)
+        kernel.manager.interrupt_kernel()
+    assert kernel.wait(counting).text("stdout") == "3\n"
+    assert kernel.pid == pid
+
+
+def test_interrupt_of_a_plain_cell_raises_keyboard_interrupt(kernel: SupervisedKernel) -> None:
+    sleeping = kernel.send("import time; time.sleep(30)")
+    time.sleep(0.7)
+    kernel.manager.interrupt_kernel()
+    assert kernel.wait(sleeping).reply["ename"] == "KeyboardInterrupt"
+
+
+def test_interrupts_while_the_kernel_starts_do_not_end_it(kernel: SupervisedKernel) -> None:
+    attempts = len(list(kernel.folder.glob(".oomph/notebooks/*/journal/*-supervisor.jsonl")))
+    kernel.kill()
+    for _ in range(10):
+        time.sleep(0.1)
+        kernel.manager.interrupt_kernel()
+    assert kernel.execute("print('alive')").text("stdout") == "alive\n"
+    assert len(list(kernel.folder.glob(".oomph/notebooks/*/journal/*-supervisor.jsonl"))) == attempts + 1
+
+
+def test_stdin_and_display_updates_work_after_a_restart(kernel: SupervisedKernel) -> None:
+    kernel.kill()
+    asking = kernel.send("print(input('name? '))", allow_stdin=True)
+    assert kernel.client.get_stdin_msg(timeout=LIMIT)["content"]["prompt"] == "name? "
+    kernel.client.input("Ada")
+    assert kernel.wait(asking).text("stdout") == "Ada\n"
+    shown = kernel.execute("from IPython.display import display; h = display(1, display_id='d'); h.update(2)")
+    assert [each["kind"] for each in shown.outputs if "data" in each] == ["display_data", "update_display_data"]
+
+
+def test_user_errors_are_those_of_ipykernel(kernel: SupervisedKernel) -> None:
+    failing = kernel.send("import time; time.sleep(0.3); 1 / 0")
+    waiting = kernel.send("print('never')")
+    assert kernel.wait(failing).reply["ename"] == "ZeroDivisionError"
+    assert kernel.wait(waiting).reply["status"] == "aborted"
+    kernel.kill()  # what was aborted is not answered again
+    assert kernel.execute("print('alive')").text("stdout") == "alive\n"
+
+
+def test_neither_source_nor_key_is_written(kernel: SupervisedKernel) -> None:
+    kernel.execute("import time; not_to_be_stored = 'a sentence of the cell'")
+    key = kernel.manager.session.key
+    written = [path.read_bytes() for path in kernel.folder.rglob("*") if path.is_file()]
+    assert written
+    assert not any(key in each or b"a sentence of the cell" in each for each in written)
+
+
+# -- endings ----------------------------------------------------------------------------------------------------------
+
+
+def test_exit_ends_the_supervisor_with_0(tmp_path: Path) -> None:
+    with SupervisedKernel(tmp_path) as kernel:
+        kernel.execute("exit")
+        assert kernel.ended() == 0
+
+
+def test_termination_ends_the_kernel_in_two_seconds(tmp_path: Path) -> None:
+    with SupervisedKernel(tmp_path) as kernel:
+        kernel.send("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(30)")
+        time.sleep(0.7)
+        started = time.monotonic()
+        os.kill(kernel.supervisor, signal.SIGTERM)
+        assert kernel.ended() == -signal.SIGKILL
+        assert time.monotonic() - started < 3.0
+
+
+def test_third_death_without_progress_is_left_to_jupyter(tmp_path: Path) -> None:
+    with SupervisedKernel(tmp_path) as kernel:
+        pid = kernel.pid  # an executed cell
+        for number in range(1, 4):
+            os.kill(pid, signal.SIGKILL)
+            if number == 3:
+                break
+            record, before = next(tmp_path.glob(".oomph/notebooks/*/cells/current")), pid
+            wait_until(lambda: json.loads(record.read_text())["pid"] != before, LIMIT, "no new kernel")  # noqa: B023
+            pid = json.loads(record.read_text())["pid"]
+        assert kernel.ended() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(("source", "status"), [("raise ImportError", 1), ("import os; os.kill(os.getpid(), 9)", -9)])
+def test_death_while_starting_is_left_to_jupyter(tmp_path: Path, source: str, status: int) -> None:
+    (tmp_path / "broken_launcher.py").write_text(source)
+    paths = os.pathsep.join([environ()["PYTHONPATH"], str(tmp_path)])
+    words = [sys.executable, "-m", "oomph.notebook.kernel", "-m", "broken_launcher", "-f", "none"]
+    ended = subprocess.run(words, cwd=tmp_path, env=environ(PYTHONPATH=paths), capture_output=True, timeout=LIMIT)
+    assert ended.returncode == status
+    assert len(list(tmp_path.glob(".oomph/notebooks/*/owner-*"))) == 1
+
+
+def test_kernel_works_without_a_run_directory(tmp_path: Path) -> None:
+    (tmp_path / ".oomph").write_text("in the way")
+    with SupervisedKernel(tmp_path) as kernel:
+        answered = kernel.execute("import os, time; time.sleep(0.2); os.kill(os.getpid(), 9)")
+        assert answered.reply["ename"] == "KernelDied"
+
+
+# -- VS Code ----------------------------------------------------------------------------------------------------------
+
+
+def test_arguments_of_vs_code_are_passed_on_and_the_key_is_hidden(tmp_path: Path) -> None:
+    manager = KernelManager(cache_ports=False)
+    manager.write_connection_file()
+    info, key = manager.get_connection_info(), manager.session.key.decode()
+    ports = [f"--{name}={info[f'{name}_port']}" for name in ("stdin", "control", "hb", "shell", "iopub")]
+    words = [*ARGV[:-2], "--ip=127.0.0.1", *ports, f'--Session.key=b"{key}"', "--transport=tcp"]
+    words += ['--Session.signature_scheme="hmac-sha256"', f"--f={tmp_path / 'kernel-vscode.json'}"]
+    with SupervisedKernel(tmp_path, words, manager) as kernel:
+        assert kernel.execute("import time; print('hello')").text("stdout") == "hello\n"
+        assert kernel.execute("time.sleep(0.2); import os; os.abort()").reply["ename"] == "KernelDied"
+        assert kernel.execute("print('alive')").text("stdout") == "alive\n"
+    written = {path: path.read_bytes() for path in (tmp_path / ".oomph").rglob("*") if path.is_file()}
+    assert [path for path, content in written.items() if key.encode() in content] == []

@@ -1,0 +1,48 @@
+"""A training whose kernel is killed goes on exactly where it was, once its cells run again in the new kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from supervised import SupervisedKernel
+
+pytest.importorskip("tensorflow")
+
+CELLS = [
+    "import keras, numpy as np, hashlib, os, time",
+    "x = np.random.default_rng(0).normal(size=(640, 8)).astype('float32'); y = x.sum(axis=1)",
+    """keras.utils.set_random_seed(1)
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, 'relu'), keras.layers.Dense(1)])
+model.compile('adam', 'mse')""",
+    "class Dies(keras.callbacks.Callback):\n"
+    "    def on_train_batch_end(self, batch, logs=None):\n"
+    "        time.sleep(0.1)  # long enough for a checkpoint\n"
+    "        if os.environ.get('DIES') and int(self.model.optimizer.iterations) == 50: os.kill(os.getpid(), 9)",
+    "history = model.fit(x, y, batch_size=32, epochs=5, verbose=0, callbacks=[Dies()])",
+    "print(hashlib.blake2b(b''.join(w.tobytes() for w in model.get_weights())).hexdigest())",
+]
+SETTINGS = {"TF_ENABLE_ONEDNN_OPTS": "0", "CUDA_VISIBLE_DEVICES": ""}
+
+
+@pytest.mark.slow
+def test_killed_training_ends_in_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    ends = []
+    for folder, dies in (("undisturbed", ""), ("killed", "1")):
+        (tmp_path / folder).mkdir()
+        with SupervisedKernel(tmp_path / folder, DIES=dies, **SETTINGS) as kernel:
+            answers = [kernel.execute(code) for code in CELLS[:5]]
+            if dies:
+                (error,) = answers[-1].errors
+                assert error["ename"] == "KernelDied"
+                assert "fit 1, epoch 3" in error["traceback"][1]
+                assert error["traceback"][2].startswith("Its variables are gone: run cells [1] to [5] again")
+                kernel.execute("import os; del os.environ['DIES']")
+                answers = [kernel.execute(code) for code in CELLS[:5]]
+            assert [answer.reply["status"] for answer in answers] == ["ok"] * 5
+            ends.append(kernel.execute(CELLS[5]).text("stdout"))
+    assert ends[0] == ends[1] != ""
+    journal = "".join(path.read_text() for path in (tmp_path / "killed").rglob("2-0-script.jsonl"))
+    assert '"resumed"' in journal
