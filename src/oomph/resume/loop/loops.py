@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from oomph.journal.events import GuardFailed
+from oomph.process import undoing
 from oomph.protocol.progress import Phase
 from oomph.resume.loop.steps import LoopObserver, Steps, Unwatched
 from oomph.script import session
@@ -26,6 +27,12 @@ def install(fits: Fits) -> None:
     """Set the fits that resumable loops are part of."""
     global _fits
     _fits = fits
+    undoing.remember(_forget)
+
+
+def _forget() -> None:
+    global _fits
+    _fits = None
 
 
 def running() -> ResumableLoop | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import json
 import platform
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,7 +24,7 @@ from oomph.objects.kind import is_figure
 from oomph.protocol.reasons import Reason, because
 from oomph.redaction.redaction import digest_of_secret, redacted_words
 from oomph.resume.training.call_place import plain
-from oomph.script import environment_read
+from oomph.script import environment_read, shell
 from oomph.script.sources import code_in, script_files
 
 Facts = dict[str, dict[str, Any]]
@@ -129,7 +128,7 @@ def _script() -> Facts:
     """
     files = script_files()
     return {
-        SCRIPT: {**files, _ARGUMENTS_OF_SCRIPT: " ".join(redacted_words(sys.argv[1:]))},
+        SCRIPT: {**files, _ARGUMENTS_OF_SCRIPT: " ".join(redacted_words(shell.arguments()))},
         ENVIRONMENT: _variables(environment_read.of_training()),
         CODE: dict(code_in(files)),
     }

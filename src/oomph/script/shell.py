@@ -1,0 +1,41 @@
+"""Looks at the IPython shell that runs in this process, if any, without importing IPython. Standard library only."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def running() -> Any:
+    """Return IPython's shell, or None in a process without one."""
+    module = sys.modules.get("IPython.core.interactiveshell")
+    return getattr(getattr(module, "InteractiveShell", None), "_instance", None)
+
+
+def is_kernel() -> bool:
+    """True in a Jupyter kernel, but not in IPython on a terminal."""
+    return getattr(running(), "kernel", None) is not None
+
+
+def execution() -> int:
+    """Return the number of the execution that is running, or 0 without a shell."""
+    return int(getattr(running(), "execution_count", 0))
+
+
+def arguments() -> list[str]:
+    """Return the arguments of the script; those of a kernel are its client's, and may contain the key of its sockets.
+
+    `%run` gives a script its own arguments even in a kernel.
+    """
+    words = sys.argv[1:]
+    are_the_kernels = is_kernel() and words == sys.orig_argv[len(sys.orig_argv) - len(words) :]
+    return [] if are_the_kernels else words
+
+
+def is_untouched() -> bool:
+    """True if no code of the user's has run in this shell yet, or only the line that enables oomph."""
+    shell = running()
+    cells = getattr(getattr(shell, "history_manager", None), "input_hist_raw", None)
+    if not isinstance(cells, list) or len(cells) > 2:
+        return False
+    return len(cells) < 2 or str(cells[1]).lstrip().startswith("%load_ext oomph")
