@@ -47,8 +47,10 @@ _FIT_ARGUMENTS = {"self", "x", "callbacks", "initial_epoch", "epochs"}
 _FUNCTIONS = ("train_function", "test_function", "predict_function")
 
 
-def install(trainer: Any, session: Session, late: bool = False, over: Callable[[Fit], None] | None = None) -> None:
-    """Guard Keras' TensorFlow trainer; never raises.
+def install(
+    trainer: Any, session: Session, late: bool = False, over: Callable[[Fit], None] | None = None
+) -> Fits | None:
+    """Guard Keras' TensorFlow trainer, and return the fits of this process, or None if Keras is not supported.
 
     Args:
         trainer: the module, which has just been imported.
@@ -60,7 +62,7 @@ def install(trainer: Any, session: Session, late: bool = False, over: Callable[[
     except UnsupportedError as error:
         session.journal.write(GuardFailed(reason=str(error)))
         session.say(f"unsupported version of Keras ({error}); the script runs unguarded")
-        return
+        return None
     for row in support.missing():
         session.journal.write(FeatureOff(name=row.path, feature=row.feature.meaning))
         session.say(f"this {row.library} has no {row}: {row.feature.meaning} is switched off")
@@ -83,6 +85,7 @@ def install(trainer: Any, session: Session, late: bool = False, over: Callable[[
     if not below_owner() and not support.lacks(Feature.SEEDS):
         stateful_random_ops.install_eager(session.handover.entropy)
     session.journal.write(GuardInstalled(keras=_version()))
+    return fits
 
 
 def _probe() -> None:

@@ -22,8 +22,10 @@ from oomph.run.report.labels import EXACT
 from oomph.run.report.summary import Summary, result_in_words, summarise
 from oomph.terminal.amounts import counted
 
-_OF_THE_RUN = (RunStarted, AttemptStarted, AttemptEnded, RestartRequested, NoWitnesses, TrainsAgain, AnotherWay)
-"""The events that concern every fit: a fit that took another path explains the labels of those that follow."""
+_OF_THE_RUN = (
+    RunStarted, AttemptStarted, AttemptEnded, RestartRequested, NoWitnesses, Resumed, TrainsAgain, AnotherWay,
+)  # fmt: skip
+"""The events that concern every fit: what was restored or trained anew before it is what it starts from."""
 _MOST_REASONS = 3
 
 
@@ -47,7 +49,8 @@ def closing_line(events: Sequence[Event], key: str, number: int) -> str:
     trained = [] if epochs is None else [counted(epochs, "epoch")]
     trained += [counted(finished.steps, "step"), f"{finished.seconds:.0f} s"]
     site = f" ({started.site})" if started is not None else ""
-    return "; ".join((f"fit {number + 1}{site}: {', '.join(trained)}", *_happened(summary, here), _result(summary)))
+    its = [event for event in here if getattr(event.fact, "key", key) == key]
+    return "; ".join((f"fit {number + 1}{site}: {', '.join(trained)}", *_happened(summary, its), _result(summary)))
 
 
 def _is_of(event: Event, key: str, number: int) -> bool:
@@ -59,8 +62,9 @@ def _is_of(event: Event, key: str, number: int) -> bool:
 def _happened(summary: Summary, here: Sequence[Event]) -> Iterator[str]:
     resumed, compared = last(here, Resumed), last(here, RepeatCompared)
     if resumed is not None:
-        same = f", {counted(compared.steps, 'repeated step')} compared equal" if compared and compared.equal else ""
-        yield f"resumed at step {resumed.steps}{same}"
+        yield f"resumed at step {resumed.steps}"
+    if compared is not None and compared.equal and compared.steps:
+        yield f"{counted(compared.steps, 'repeated step')} compared equal"
     if summary.micro_batch is not None:
         yield f"micro-batches of {summary.micro_batch}, the same global batch"
 

@@ -222,10 +222,8 @@ def _keep_from_children() -> None:
     """Keep programs that the notebook starts out of this process's run: each is on its own, or under `oomph run`."""
     from oomph.protocol import handover, ownership
 
-    for name in (handover.VARIABLE, ownership.VARIABLE):
-        value = os.environ.pop(name, None)
-        if value is not None:
-            undoing.remember(lambda name=name, value=value: os.environ.__setitem__(name, value))
+    taken = {name: os.environ.pop(name) for name in (handover.VARIABLE, ownership.VARIABLE) if name in os.environ}
+    undoing.remember(lambda: os.environ.update(taken))
 
 
 def _keep_from_autoreload(autoreload: ModuleType) -> None:

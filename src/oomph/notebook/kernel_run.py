@@ -20,7 +20,7 @@ from oomph.errors import RunDirectoryError
 from oomph.files.opening import is_own_folder, replace_own
 from oomph.files.user_code import PACKAGE
 from oomph.journal.events import AttemptEnded, CheckpointSkipped, FitFinished, FitStarted, Resumed
-from oomph.journal.journal import Event, last, read_journal
+from oomph.journal.journal import Event, last
 from oomph.journal.journal import foreign_format as foreign_journal
 from oomph.notebook.naming import Notebook
 from oomph.process import process_identity

@@ -35,7 +35,6 @@ class Notebook(NamedTuple):
         """The path of its run directory."""
         return self.folder / ".oomph" / NOTEBOOKS / file_name(self.name)
 
-
     @property
     def entropy(self) -> str:
         """The seed of the run that a kernel would continue, or "" if it would start a new one."""
