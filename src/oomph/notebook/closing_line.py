@@ -61,8 +61,8 @@ def _is_of(event: Event, key: str, number: int) -> bool:
 
 def _happened(summary: Summary, here: Sequence[Event]) -> Iterator[str]:
     resumed, compared = last(here, Resumed), last(here, RepeatCompared)
-    if resumed is not None:
-        yield f"resumed at step {resumed.steps}"
+    if resumed is not None and resumed.epoch is not None:
+        yield f"resumed at epoch {resumed.epoch + 1}, step {(resumed.step or 0) + 1}"
     if compared is not None and compared.equal and compared.steps:
         yield f"{counted(compared.steps, 'repeated step')} compared equal"
     if summary.micro_batch is not None:

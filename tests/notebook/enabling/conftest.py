@@ -66,7 +66,7 @@ class Kernel:
     def good(self, code: str) -> Ran:
         """Run a cell that must not fail."""
         ran = self.run(code)
-        assert not ran.error and not ran.died, ran
+        assert (ran.error, ran.died) == ("", False), ran
         return ran
 
     def interrupt(self) -> None:
@@ -105,5 +105,3 @@ def start(tmp_path: Path) -> Iterator[Any]:
                 os.kill(kernel.pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-
-
