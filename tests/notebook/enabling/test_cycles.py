@@ -25,7 +25,7 @@ def rss():
     return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
 def ours():
     gc.collect()
-    return sum(type(each).__module__.startswith("oomph.") for each in gc.get_objects())
+    return sum(str(type(each).__module__).startswith("oomph.") for each in gc.get_objects())
 def cycles(count, before, after):
     weights, start = set(), rss()
     for _ in range(count):

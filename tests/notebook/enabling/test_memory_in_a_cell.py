@@ -11,7 +11,7 @@ keras.config.set_floatx("float64")
 keras.utils.set_random_seed(2)
 rng = np.random.default_rng(2)
 x, y = rng.random((4096, 64)), rng.random((4096, 1))
-layers = [keras.layers.Dense(3000, "relu"), keras.layers.Dense(1)]
+layers = [keras.layers.Dense(6000, "relu"), keras.layers.Dense(1)]
 model = keras.Sequential([keras.Input((64,)), *layers])
 model.compile(keras.optimizers.SGD(0.01), "mse", jit_compile=False)
 """,
