@@ -63,6 +63,10 @@ class TrainingStoppedError(OomphError):
         super().__init__(f"{reason}. {remedy}")
         self.reason, self.remedy = reason, remedy
 
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython shows instead of a traceback, in which all frames would be oomph's."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class IsolatedError(OomphError):
     """A function run in its own process did not return. `outcome` describes what happened."""

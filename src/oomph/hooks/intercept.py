@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from oomph.errors import UnsupportedError
+from oomph.errors import TrainingStoppedError, UnsupportedError
 from oomph.exact_step.micro_batch import exactness
 from oomph.exact_step.step.division import choice_of
 from oomph.exact_step.step.guarded_step import GuardedStep
@@ -199,16 +199,14 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
             continuation.settle(fits, running)
         fits.beat(Phase.FIRST_STEP, running.identity.ordinal)
         return running
-    except Exception as error:
+    except BaseException as error:
         _end(fits, arguments["callbacks"])
         fits.preemption.disarm()
+        if isinstance(error, TrainingStoppedError) or not isinstance(error, Exception):
+            raise  # the checkpoint was refused: the cell fails, or the script exits
         fits.note(GuardFailed(reason=f"{type(error).__name__}: {error}"))
         fits.say(f"{type(error).__name__}: {error}; this fit runs unguarded")
         return None
-    except BaseException:  # the checkpoint was refused, so the script exits
-        _end(fits, arguments["callbacks"])
-        fits.preemption.disarm()
-        raise
 
 
 def _end(fits: Fits, callbacks: Any) -> None:

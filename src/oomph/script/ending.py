@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn, Protocol
 
 
-class Ending(Protocol):
+class TrainingEnding(Protocol):
     """Ends a training of this process, once its last checkpoint is written."""
 
     owns_the_group: bool

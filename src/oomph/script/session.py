@@ -19,7 +19,7 @@ from oomph.protocol.ownership import claim_ownership
 from oomph.protocol.progress import Power, ProgressBoard
 from oomph.protocol.python_stacks import StackWriter
 from oomph.redaction.redaction import know_secrets
-from oomph.script.ending import Ending
+from oomph.script.ending import TrainingEnding
 from oomph.script.pulse import Pulse, inherited
 from oomph.terminal.message import PREFIX, shown_line
 
@@ -42,7 +42,7 @@ class Session:
     run_dir: Path | None
     pulse: Pulse = field(default_factory=Pulse)
     """Sends heartbeats to the supervisor, except from workers."""
-    ending: Ending | None = None
+    ending: TrainingEnding | None = None
     """The way in which a training that must not go on ends here, or None in a script, whose process exits."""
     execution: Callable[[], int] | None = None
     """Returns the number of the cell execution that is running; None in a script, which runs once."""
@@ -104,7 +104,7 @@ def say(text: str) -> None:
 
 def join(
     handover: Handover,
-    ending: Ending | None = None,
+    ending: TrainingEnding | None = None,
     execution: Callable[[], int] | None = None,
     argv: Sequence[str] | None = None,
 ) -> Session:

@@ -25,19 +25,19 @@ layers = [keras.layers.Dense(16, "relu"), keras.layers.Dropout(0.2), keras.layer
 model = keras.Sequential([keras.Input((6,)), *layers])
 model.compile("adam", "mse")
 """
-FIRST = "model.fit(x, y, batch_size=16, epochs=4, callbacks=[Slow()], verbose=0)"
+FIRST = "model.fit(x, y, batch_size=16, epochs=10, callbacks=[Slow()], verbose=0)"
 SECOND = "history = model.fit(x, y, batch_size=32, epochs=8, callbacks=[Slow()], verbose=0)"
 BITS = "import hashlib; print(hashlib.md5(b''.join(w.tobytes() for w in model.get_weights())).hexdigest())"
 
 
 def kill_at(kernel, run_dir: Path, steps: int) -> None:
-    """Kill the kernel once its run has trained this many steps."""
+    """Kill the kernel once its run has trained this many steps and has a checkpoint."""
 
     def watch() -> None:
         until = time.monotonic() + 100
         while time.monotonic() < until:
             progress = read_progress(run_dir) if run_dir.exists() else None
-            if progress is not None and progress.steps >= steps:
+            if progress is not None and progress.saved and progress.steps >= steps:
                 break
             time.sleep(0.01)
         os.kill(kernel.pid, signal.SIGKILL)
@@ -57,10 +57,15 @@ def test_fits_killed_twice_end_in_the_bits_of_plain_keras(start, tmp_path):
 
     second = start()
     second.good("%load_ext oomph")
+    second.good(MODEL.replace("Dense(16", "Dense(12"))
+    refused = second.run(FIRST)
+    assert refused.error == "TrainingStoppedError", refused
+    assert "Undo the change to resume from the checkpoint, which is kept" in refused.value
+    assert "src/oomph" not in refused.traceback
     second.good(MODEL)
     resumed = second.good(FIRST)
-    assert "resumed at step" in resumed.err.splitlines()[-1], resumed.err
-    kill_at(second, run_dir, 64 + draw.randint(10, 50))
+    assert "; resumed at epoch " in resumed.err.splitlines()[-1], resumed.err
+    kill_at(second, run_dir, 160 + draw.randint(10, 50))
     assert second.run(SECOND).died
 
     third = start()

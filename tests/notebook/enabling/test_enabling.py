@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+from oomph.notebook import kernel_run
+from oomph.notebook.naming import Notebook
+
 LIMIT = 60
 
 
@@ -41,6 +44,17 @@ def test_handover_of_a_guarded_parent_does_not_reach_children_and_comes_back(tmp
     )
     ended = run(tmp_path, words, OOMPH_HANDOVER="{}", OOMPH_OWNER="1")
     assert ended.stdout == "False\n{} 1\n", ended.stderr
+
+
+def test_fresh_sets_aside_what_a_dead_kernel_left(tmp_path):
+    left = kernel_run.begin(Notebook(tmp_path, "python"), "")
+    words = "from oomph.notebook import enabling; enabling.enable(); enabling.fresh(); enabling.disable()"
+    assert " is in use by " in run(tmp_path, words).stderr
+    left.directory.close()
+    aside = tmp_path / ".oomph/notebooks/python.1"
+    assert run(tmp_path, words).stderr == f"oomph: what earlier kernels left is now in {aside}\n"
+    assert aside.is_dir()
+    assert run(tmp_path, words).stderr == "oomph: there was nothing to resume\n"
 
 
 def test_process_that_oomph_run_guards_stays_as_it_is(tmp_path):

@@ -8,6 +8,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
+from oomph.errors import TrainingStoppedError
 from oomph.journal.events import GuardFailed
 from oomph.process import undoing
 from oomph.protocol.progress import Phase
@@ -143,6 +144,9 @@ class _Watched:
         try:
             with outside_strategy_scope():
                 return action()
+        except TrainingStoppedError:
+            self._release()
+            raise
         except Exception as error:  # an error in oomph itself must not stop training
             self._loop = None
             self._fits.note(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))

@@ -179,6 +179,8 @@ class Fits:
             self.keep_store_as_it_is()
         else:
             self._visits.give_back(identity.place)
+            self._numbers.discard(identity.ordinal)
+            self._ordinal -= 1
 
     def _note_read(self) -> None:
         """Record the environment variables that training depends on and that are set, for the resume command."""

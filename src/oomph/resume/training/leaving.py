@@ -14,7 +14,7 @@ from oomph.protocol.reasons import Reason
 from oomph.resume.training.fits import Fits
 from oomph.resume.training.identity import FitIdentity
 from oomph.run.policy.decide import GAVE_UP_EXIT_CODE
-from oomph.script.ending import Ending
+from oomph.script.ending import TrainingEnding
 from oomph.script.kept_micro_batches import Start
 from oomph.script.preemption import CTRL_C
 from oomph.script.preemption import EXIT_CODE as RESTART_EXIT_CODE
@@ -70,7 +70,7 @@ def _leave_process() -> NoReturn:
     os._exit(RESTART_EXIT_CODE)
 
 
-def _ending(fits: Fits) -> Ending:
+def _ending(fits: Fits) -> TrainingEnding:
     return fits.session.ending or ScriptEnding(fits.say)
 
 
