@@ -145,8 +145,8 @@ class NotebookGuard:
             return
         try:
             run.end()
-        except OSError as error:
-            session.say(f"the end of this run cannot be recorded: {error.strerror}")
+        except Exception as error:
+            session.say(f"the end of this run cannot be recorded: {type(error).__name__}: {error}")
 
     def _install(self, trainer: ModuleType, is_late: bool) -> None:
         try:

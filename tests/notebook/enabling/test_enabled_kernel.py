@@ -58,6 +58,13 @@ class Slow(keras.callbacks.Callback):
 model.fit(x, y, epochs=400, batch_size=16, callbacks=[Slow()], verbose=0)
 """
 
+LOST = """
+class Losing(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        raise tf.errors.InternalError(None, None, "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access")
+model.fit(x, y, epochs=2, callbacks=[Losing()], verbose=0)
+"""
+
 
 def signal_in_fit(kernel, run_dir, signum: int, after: int = 20) -> None:
     """Send a signal to the kernel's process alone once it has trained some more steps."""
@@ -114,6 +121,10 @@ def test_kernel_is_guarded_late_and_left_as_it_was(start, tmp_path):
         "no other process is hit"
     )
     assert kernel.good(FIT).out == plain
+    lost = kernel.run(LOST)
+    assert lost.error == "TrainingStoppedError", lost
+    assert "Restart the kernel and run the cells again: training " in lost.value, lost
+    assert lost.traceback == f"TrainingStoppedError: {lost.value}", "no frame of ours"
 
     kernel.good("%unload_ext oomph")
     assert kernel.good(DIFFERENCE).out == "[]\n"

@@ -10,6 +10,7 @@ import pytest
 
 from oomph.notebook import kernel_run
 from oomph.notebook.naming import Notebook
+from oomph.run.directory.run_directory import FINISHED, RUNNING, read_record
 
 LIMIT = 60
 
@@ -55,6 +56,15 @@ def test_fresh_sets_aside_what_a_dead_kernel_left(tmp_path):
     assert run(tmp_path, words).stderr == f"oomph: what earlier kernels left is now in {aside}\n"
     assert aside.is_dir()
     assert run(tmp_path, words).stderr == "oomph: there was nothing to resume\n"
+
+
+def test_kernel_that_is_shut_down_finishes_its_run(start, tmp_path):
+    kernel = start(JPY_SESSION_NAME=str(tmp_path / "lesson.ipynb"))
+    kernel.good("%load_ext oomph\nfrom oomph.notebook import enabling; enabling._guard.session()")
+    record = read_record(tmp_path / ".oomph/notebooks/lesson")
+    assert (record.status, record.attempts) == (RUNNING, 1)
+    kernel.close()
+    assert read_record(tmp_path / ".oomph/notebooks/lesson").status == FINISHED
 
 
 def test_process_that_oomph_run_guards_stays_as_it_is(tmp_path):
