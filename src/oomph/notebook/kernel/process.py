@@ -3,7 +3,6 @@
 import runpy
 import sys
 
-import oomph
 from oomph.notebook.kernel.launcher import launcher_of, leave_working_directory
 
 _EXTENSIONS = ("oomph", "oomph.notebook.kernel.inside")
@@ -13,10 +12,6 @@ _EXTENSIONS = ("oomph", "oomph.notebook.kernel.inside")
 def start_kernel() -> None:
     """Run the launcher as the main program of this process."""
     module, arguments = launcher_of(sys.argv[1:])
-    if not hasattr(oomph, "load_ipython_extension"):
-        from oomph.inject.bootstrap import start
-
-        start()
     loaded = [f"--InteractiveShellApp.extra_extensions={name}" for name in _EXTENSIONS]
     sys.argv = [module, *arguments, *loaded]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -211,6 +212,17 @@ class RunDirectory:
         """Change the record and write it atomically."""
         self.record = replace(self.record, **changes)
         replace_own(self.path, "run.json", self.record.to_json().encode())
+
+    def set_aside(self) -> Path:
+        """Rename the folder, so that a new run can use its path; return the new path. Raises OSError on failure.
+
+        This requires the lock, which the run has. Otherwise, if two runs started together, the second would move the
+        first's new run.
+        """
+        numbered = (self.path.with_name(f"{self.path.name}.{number}") for number in itertools.count(1))
+        aside = next(path for path in numbered if not path.exists())
+        self.path.rename(aside)
+        return aside
 
     def close(self) -> None:
         """Release the lock. A script that is still alive continues to hold it."""
