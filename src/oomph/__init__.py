@@ -22,12 +22,16 @@ _PUBLIC = {
     "OomphError": "oomph.errors",
     "check": "oomph.api.check_fit",
     "diagnose": "oomph.explain.diagnose",
+    "disable": "oomph.notebook.enabling",
+    "enable": "oomph.notebook.enabling",
     "guard": "oomph.api.guard",
     "isolate": "oomph.process.isolation.isolate",
+    "load_ipython_extension": "oomph.notebook.enabling",
     "plan": "oomph.api.memory_plan",
     "map_batches": "oomph.api.map_batches",
     "read_journal": "oomph.journal.journal",
     "steps": "oomph.api.steps",
+    "unload_ipython_extension": "oomph.notebook.enabling",
 }
 
 __all__ = sorted([*_PUBLIC, "__version__"])

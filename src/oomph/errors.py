@@ -7,7 +7,8 @@ OomphError
  ├── RunDirectoryError     the run directory is not writable, in use, or not a run   exit 2
  ├── CheckpointError       a checkpoint cannot be written or fails verification
  ├── UnsupportedError      the installed Keras or TensorFlow lacks what the guard needs
- └── IsolatedError         a function run in its own process did not return
+ ├── IsolatedError         a function run in its own process did not return
+ └── TrainingStoppedError  a training in a notebook cannot go on as it is
 """
 
 from __future__ import annotations
@@ -53,6 +54,18 @@ class CheckpointError(OomphError):
 
 class UnsupportedError(OomphError):
     """The installed Keras or TensorFlow lacks something that the guard relies on."""
+
+
+class TrainingStoppedError(OomphError):
+    """A training in a notebook cannot go on as it is. `reason` says why, and `remedy` what to do next."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(f"{reason}. {remedy}")
+        self.reason, self.remedy = reason, remedy
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython shows instead of a traceback, in which all frames would be oomph's."""
+        return [f"{type(self).__name__}: {self}"]
 
 
 class IsolatedError(OomphError):

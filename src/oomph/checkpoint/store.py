@@ -167,6 +167,10 @@ class CheckpointStore:
         *older, newest = self._steps(fit) or [self._root]
         self._forget(self._outdone(older, self._held(newest)))
 
+    def drop_unfinished(self, key: str) -> None:
+        """Remove the checkpoints within fits that have this key, since the user trains such a fit anew."""
+        self._forget([each.path for each in self.records() if each.meta.key == key and not each.finished])
+
     def set_aside(self, after_steps: int, reason: str) -> None:
         """Refuse the checkpoints taken within fits after this many steps of the run, except for the oldest valid one.
 

@@ -69,6 +69,10 @@ class WitnessBoard:
         """The witnesses of earlier attempts, oldest first."""
         self._sequence = found[-1][0] if found else 0
 
+    def close(self) -> None:
+        """Close the file. Nothing can be written afterwards."""
+        self._map.close()
+
     def write(self, witness: Witness) -> None:
         """Append a witness."""
         self._sequence += 1

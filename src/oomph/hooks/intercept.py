@@ -10,8 +10,9 @@ import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from oomph.errors import UnsupportedError
+from oomph.errors import TrainingStoppedError, UnsupportedError
 from oomph.exact_step.micro_batch import exactness
 from oomph.exact_step.step.division import choice_of
 from oomph.exact_step.step.guarded_step import GuardedStep
@@ -29,6 +30,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.runtime import allocator
 from oomph.keras_bridge.runtime.patching import patch
+from oomph.process import undoing
 from oomph.protocol.ownership import below_owner
 from oomph.protocol.progress import Phase
 from oomph.protocol.reasons import because
@@ -42,26 +44,37 @@ from oomph.script.script_line import without_ours
 from oomph.script.session import Session
 
 _FIT_ARGUMENTS = {"self", "x", "callbacks", "initial_epoch", "epochs"}
+_FUNCTIONS = ("train_function", "test_function", "predict_function")
 
 
-def install(trainer: Any, session: Session) -> None:
-    """Guard Keras' TensorFlow trainer, a freshly imported module; never raises."""
+def install(
+    trainer: Any, session: Session, late: bool = False, over: Callable[[Fit], None] | None = None
+) -> Fits | None:
+    """Guard Keras' TensorFlow trainer, and return the fits of this process, or None if Keras is not supported.
+
+    Args:
+        trainer: the module, which has just been imported.
+        late: True if it was imported earlier, so that models may have functions that Keras made without the guard.
+        over: called with each fit that has finished, but not with those that return the result of an earlier attempt.
+    """
     try:
         _probe()
     except UnsupportedError as error:
         session.journal.write(GuardFailed(reason=str(error)))
         session.warn(f"unsupported version of Keras ({error}); the script runs unguarded")
-        return
+        return None
     for row in support.missing():
         session.journal.write(FeatureOff(name=row.path, feature=row.feature.meaning))
         session.say(f"this {row.library} has no {row}: {row.feature.meaning} is switched off")
     fits = Fits(session)
     fits.meter.listen()
     _hide_our_frames()
-    _replace_fit(trainer, fits, LeftOut(session).tell if session.handover.guarding.skip_corrupt else _nothing)
-    _replace_maker(fits, "train_function", _guarded)
-    _replace_maker(fits, "test_function", _guarded_test)
-    _replace_maker(fits, "predict_function", _guarded_predict)
+    undoing.remember(fits.close)
+    _replace_fit(trainer, fits, LeftOut(session).tell if session.handover.guarding.skip_corrupt else _nothing, over)
+    made = _Made(trainer.__name__ if late else "")
+    undoing.remember(made.forget)
+    for name, guard in zip(_FUNCTIONS, (_guarded, _guarded_test, _guarded_predict), strict=True):
+        _replace_maker(fits, name, guard, made)
     epochs.replace_epochs(fits)
     _replace_logs(fits)
     adjustments.make(session)
@@ -72,6 +85,7 @@ def install(trainer: Any, session: Session) -> None:
     if not below_owner() and not support.lacks(Feature.SEEDS):
         stateful_random_ops.install_eager(session.handover.entropy)
     session.journal.write(GuardInstalled(keras=_version()))
+    return fits
 
 
 def _probe() -> None:
@@ -95,7 +109,9 @@ def _probe() -> None:
         raise UnsupportedError(lacking)
 
 
-def _replace_fit(trainer: Any, fits: Fits, tell_left_out: Callable[[], None]) -> None:
+def _replace_fit(
+    trainer: Any, fits: Fits, tell_left_out: Callable[[], None], over: Callable[[Fit], None] | None
+) -> None:
     cls = KERAS.trainer.value()
     public = cls.fit
     inner = inspect.unwrap(public)
@@ -110,10 +126,14 @@ def _replace_fit(trainer: Any, fits: Fits, tell_left_out: Callable[[], None]) ->
             with outside_strategy_scope():
                 finished = continuation.finished_history(fits, running)
             if finished is not None:
+                fits.has_finished(running.identity)
                 return finished
             history = _trained(fits, running, lambda: inner(self, **running.arguments))
             _fail_open(fits, lambda: running.finish(history))
+            fits.has_finished(running.identity)
             _fail_open(fits, tell_left_out)
+            if over is not None:
+                _fail_open(fits, functools.partial(over, running))
             running.leave_if_preempted()
         except Exception as error:
             leaving.leave_if_lost(fits, error)
@@ -146,10 +166,10 @@ def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
             return history
         except CannotResumeError as error:
             if error.passing:
-                leaving.leave_for_later(fits, fit.identity.site, str(error))
+                leaving.leave_for_later(fits, fit.identity, str(error))
             older = fit.older_checkpoint()
             if older is None:
-                leaving.refuse(fits, fit.identity.site, because("in-words", text=str(error)))
+                leaving.refuse(fits, fit.identity, because("in-words", text=str(error)))
             fits.say(f"using the previous one, {older.name}")
             fit.resume_from(older)
 
@@ -160,7 +180,7 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
         bound = signature.bind(model, *args, **kwargs)
     except TypeError:
         return None  # an invalid call, which Keras itself reports
-    if not getattr(model, "compiled", False) or not fits.claim(model):
+    if fits.is_over or not getattr(model, "compiled", False) or not fits.claim(model):
         return None
     bound.apply_defaults()
     arguments = dict(bound.arguments)
@@ -179,16 +199,14 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
             continuation.settle(fits, running)
         fits.beat(Phase.FIRST_STEP, running.identity.ordinal)
         return running
-    except Exception as error:
+    except BaseException as error:
         _end(fits, arguments["callbacks"])
         fits.preemption.disarm()
+        if isinstance(error, TrainingStoppedError) or not isinstance(error, Exception):
+            raise  # the checkpoint was refused: the cell fails, or the script exits
         fits.note(GuardFailed(reason=f"{type(error).__name__}: {error}"))
         fits.warn(f"{type(error).__name__}: {error}; this fit runs unguarded")
         return None
-    except BaseException:  # the checkpoint was refused, so the script exits
-        _end(fits, arguments["callbacks"])
-        fits.preemption.disarm()
-        raise
 
 
 def _end(fits: Fits, callbacks: Any) -> None:
@@ -258,16 +276,49 @@ def _replace_logs(fits: Fits) -> None:
     patch(cls, KERAS.logs_of_epoch.name_on(cls), result_or_logs)
 
 
-def _replace_maker(fits: Fits, name: str, guard: Callable[[Fits, Any, Any], Any]) -> None:
+class _Made:
+    """The functions that models got while the guard was installed.
+
+    Args:
+        keras: the name of the module whose functions Keras may have made before, or "" if there can be none.
+    """
+
+    def __init__(self, keras: str) -> None:
+        self._keras = keras
+        self._names: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+        """Maps each model to the names of its functions."""
+
+    def add(self, model: Any, name: str) -> None:
+        """Record that a model got a function with the guard."""
+        self._names.setdefault(model, set()).add(name)
+
+    def is_older(self, model: Any, name: str, function: Any) -> bool:
+        """True if Keras itself made a model's function before the guard was installed."""
+        python = getattr(function, "python_function", function)
+        is_of_keras = bool(self._keras) and getattr(python, "__module__", "") == self._keras
+        return is_of_keras and name not in self._names.get(model, ())
+
+    def forget(self) -> None:
+        """Let Keras make all these functions anew."""
+        for model, names in list(self._names.items()):
+            for name in names:
+                setattr(model, name, None)
+
+
+def _replace_maker(fits: Fits, name: str, guard: Callable[[Fits, Any, Any], Any], made: _Made) -> None:
     """Make `model.make_NAME` install a guarded function instead of Keras' own."""
     cls = KERAS.trainer.value()
     original = getattr(cls, f"make_{name}")
 
     @functools.wraps(original)
     def make(self: Any, force: bool = False) -> Any:
-        if getattr(self, name) is not None and not force:
-            return getattr(self, name)
-        original(self, force)
+        function = getattr(self, name)
+        if function is not None and not force and not made.is_older(self, name, function):
+            return function
+        original(self, force or function is not None)
+        if fits.is_over:
+            return None
+        made.add(self, name)
         try:
             setattr(self, name, guard(fits, self, getattr(self, name)))
         except Exception as error:

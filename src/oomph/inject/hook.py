@@ -11,6 +11,7 @@ import sys
 from importlib import import_module
 
 from oomph.journal.events import GuardFailed
+from oomph.process import undoing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,13 +44,15 @@ def after_import(actions: Mapping[str, Act]) -> None:
         actions[name](sys.modules[name])
     awaited = {name: act for name, act in actions.items() if name not in sys.modules}
     if awaited:
-        sys.meta_path.insert(0, AwaitingFinder(awaited))
+        finder = AwaitingFinder(awaited)
+        sys.meta_path.insert(0, finder)
+        undoing.remember(finder.leave)
 
 
 class AwaitingFinder:
     """A finder on sys.meta_path that acts on each of its modules once.
 
-    It is never removed, since no script imports all of these modules. It costs one dict look-up per import.
+    A script keeps it, since no script imports all of these modules. It costs one dict look-up per import.
 
     Args:
         actions: the action to take right after a module's import, keyed by module name.
@@ -68,6 +71,11 @@ class AwaitingFinder:
         if spec is not None and hasattr(spec.loader, "exec_module"):
             _wrap_loader(spec.loader, lambda module: self._act(name, module))
         return spec
+
+    def leave(self) -> None:
+        """Stop acting, and leave sys.meta_path."""
+        self._actions.clear()
+        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
 
     def _act(self, name: str, module: ModuleType) -> None:
         """Act on the module only once: a spec may be requested without an import, as TensorFlow does for Keras."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -34,6 +34,8 @@ class Journal:
     def __init__(self, run_dir: Path | None, attempt: int, role: str, rank: int = 0) -> None:
         self.attempt, self.role, self.rank = attempt, role, rank
         self._sequence = 0
+        self.heard: Callable[[Event], object] | None = None
+        """Called with each event, written or not."""
         self._cut_off = False
         """True if the last line is incomplete because the disk was full."""
         self._file = None if run_dir is None else OwnFile(run_dir, f"journal/{attempt}-{rank}-{role}.jsonl")
@@ -52,6 +54,8 @@ class Journal:
                 self._cut_off = self._descriptor.write(line) < len(line)
             except OSError:
                 pass  # a full disk must not end the run
+        if self.heard is not None:
+            self.heard(event)
         return event
 
     @property

@@ -30,6 +30,7 @@ import tensorflow as tf
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.random_ops import STATEFUL
 from oomph.keras_bridge.runtime.patching import patch, replaced
+from oomph.process import undoing
 from oomph.protocol.entropy import Here
 from oomph.protocol.reasons import Reason, because
 
@@ -195,6 +196,12 @@ def install_eager(entropy: str) -> None:
     if entropy and eager_draws is None:
         eager_draws = EagerRandomOps(entropy)
         eager_draws.install()
+        undoing.remember(_forget_eager)
+
+
+def _forget_eager() -> None:
+    global eager_draws
+    eager_draws = None
 
 
 _known: WeakKeyDictionary[Any, tuple[int, bool]] = WeakKeyDictionary()

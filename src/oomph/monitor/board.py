@@ -48,6 +48,10 @@ class TrainingBoard:
         _NUMBERS.pack_into(self._map, _HEAD.size, time.monotonic(), *[float("nan")] * len(_KEYS))
         _HEAD.pack_into(self._map, 0, _MAGIC, os.getpid(), 0)
 
+    def close(self) -> None:
+        """Close the file. Nothing can be written afterwards."""
+        self._map.close()
+
     def write(self, key: str, value: float) -> None:
         """Write a metric of the "training" scope. Raises KeyError for any other metric."""
         _NUMBER.pack_into(self._map, _PLACES[key], value)

@@ -15,6 +15,8 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
+from oomph.process import undoing
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,6 +79,7 @@ def _seed_numpy(entropy: str, module: ModuleType, here: Here) -> None:
     if bits is not None and hasattr(bits, "randbits"):  # the bits that `SeedSequence()` requests from the system
         original = bits.randbits
         bits.randbits = lambda count: (draws.getrandbits if here() else original)(count)
+        undoing.remember(lambda: setattr(bits, "randbits", original))
 
 
 def _seed_pipelines(entropy: str, module: ModuleType, here: Here) -> None:
@@ -98,3 +101,4 @@ def _seed_pipelines(entropy: str, module: ModuleType, here: Here) -> None:
         return tuple(module.constant_op.constant(each, dtype=module.dtypes.int64) for each in drawn)
 
     vars(module)["get_seed"] = get_seed
+    undoing.remember(lambda: setattr(module, "get_seed", original))

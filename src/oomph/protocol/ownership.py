@@ -13,6 +13,8 @@ import os
 from pathlib import Path
 
 from oomph.files.opening import open_own
+from oomph.files.own_descriptor import OwnDescriptor
+from oomph.process import undoing
 
 
 def claim_ownership(run_dir: Path | None, attempt: int) -> bool:
@@ -42,6 +44,7 @@ def _lock_for_life(run_dir: Path, name: str) -> bool:
         raise
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    undoing.remember(OwnDescriptor(fd).close)
     return True
 
 
@@ -50,7 +53,16 @@ VARIABLE = "OOMPH_OWNER"
 
 def mark_owner() -> None:
     """Mark all processes that this one starts as non-owners."""
+    before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = str(os.getpid())
+    undoing.remember(lambda: _put_back(before))
+
+
+def _put_back(before: str | None) -> None:
+    if before is None:
+        os.environ.pop(VARIABLE, None)
+    else:
+        os.environ[VARIABLE] = before
 
 
 def below_owner() -> bool:

@@ -165,6 +165,10 @@ class ProgressBoard:
             os.close(fd)
         self._attempt = attempt
 
+    def close(self) -> None:
+        """Close the file. Nothing can be written afterwards."""
+        self._map.close()
+
     def write(self, fit: int, epoch: int, step: int, steps: int, saved: int, is_epoch_over: bool = False) -> None:
         """Write the current position."""
         now = time.monotonic_ns()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any
 
+from oomph.process import undoing
 from oomph.redaction.redaction import holds_secret
 from oomph.script.sources import is_own_code
 
@@ -51,6 +52,10 @@ class EnvironmentRead:
         self._by_line: dict[tuple[CodeType, int], set[str]] = {}
         self._encode: Callable[[Any], Any] = environ.encodekey
         environ.encodekey = self._encoded
+
+    def stop(self, environ: Any) -> None:
+        """Stop watching."""
+        environ.encodekey = self._encode
 
     def values(self) -> dict[str, str | None]:
         """Map the name of each variable read to a digest of its value when first read, or to None if it was not set."""
@@ -92,8 +97,16 @@ def watch() -> None:
     global _watched
     try:
         _watched = _watched or EnvironmentRead(os.environ)
+        undoing.remember(_stop)
     except AttributeError:
         pass
+
+
+def _stop() -> None:
+    global _watched
+    if _watched is not None:
+        _watched.stop(os.environ)
+        _watched = None
 
 
 def read_by_script() -> dict[str, str | None]:

@@ -31,6 +31,7 @@ from typing import Any
 
 from oomph.files.opening import OwnFile, is_reaching, read_regular
 from oomph.files.user_code import GENERATED
+from oomph.process import undoing
 from oomph.script.restorable import may_be_restored
 from oomph.script.script_line import caller, calling
 
@@ -78,6 +79,7 @@ def _tell_before(
 
     vars(telling)["tell_opened"] = opened
     setattr(kind, method, telling)
+    undoing.remember(lambda: setattr(kind, method, original) if getattr(kind, method) is telling else None)
 
 
 _MOST_NOTES = 10_000
@@ -214,6 +216,17 @@ def origin_of(path: str) -> Origin | None:
         return None
 
 
+_watching: list[OpenedFiles] = []
+_is_hooked = False
+
+
+def _on_event(event: str, arguments: Any) -> None:
+    """Pass an audit event on. A process has this one audit hook, since none can ever be removed."""
+    if _watching and event in ("open", "os.rename"):
+        for each in _watching:
+            each.on_event(event, arguments)
+
+
 class OpenedFiles:
     """Watches the files that this process opens.
 
@@ -232,7 +245,6 @@ class OpenedFiles:
         self._suspect: set[str] = set()
         self._on_lost: Callable[[str], None] = lambda path: None
         self._busy = threading.local()
-        self._hooked = False
         self._appends = appends
         if appends is not None:
             self._hook()
@@ -316,14 +328,21 @@ class OpenedFiles:
         except OSError:
             self._on_lost(state.path)
 
-    def _hook(self) -> None:
-        if not self._hooked:
-            self._hooked = True
-            sys.addaudithook(self._on_event)  # cannot be removed
+    def close(self) -> None:
+        """Stop watching for good."""
+        if self in _watching:
+            _watching.remove(self)
 
-    def _on_event(self, event: str, arguments: Any) -> None:
-        if event not in ("open", "os.rename"):
-            return
+    def _hook(self) -> None:
+        global _is_hooked
+        if self not in _watching:
+            _watching.append(self)
+        if not _is_hooked:
+            _is_hooked = True
+            sys.addaudithook(_on_event)
+
+    def on_event(self, event: str, arguments: Any) -> None:
+        """Handle an audit event about a file."""
         if self._noting or self._due or self._suspect or self._appends is not None:
             try:
                 if event == "open":

@@ -49,10 +49,14 @@ class Preemption:
         pulse: reports to the supervisor which signals this process catches.
         is_unsaved: returns True if a checkpoint would contain more than the latest one; called in a signal handler.
         say: prints a line.
+        has_group: True if all of this process's group belongs to the script, and waits for it to save after Ctrl-C.
     """
 
-    def __init__(self, pulse: Pulse, is_unsaved: Callable[[], bool], say: Callable[[str], None]) -> None:
+    def __init__(
+        self, pulse: Pulse, is_unsaved: Callable[[], bool], say: Callable[[str], None], has_group: bool = True
+    ) -> None:
         self._pulse, self._is_unsaved, self._say, self._pid = pulse, is_unsaved, say, os.getpid()
+        self._has_group = has_group
         self.asked = ""
         """The name of the signal that was received, or an empty string."""
         self.is_hurried = False
@@ -75,14 +79,22 @@ class Preemption:
         if self._release(signal.SIGINT) and self.asked == CTRL_C:
             self.interrupt()
 
+    def end(self) -> None:
+        """Leave all signals to Python again."""
+        for signum in _POWERS:
+            self._release(signum)
+
     def interrupt(self) -> NoReturn:
         """Raise the KeyboardInterrupt for Ctrl-C, and pass the signal on to the process group.
 
         A terminal interrupts the whole group at the same time. Here, the other processes have to wait as well: the
         script needs its workers until it has saved, and a shell that runs it must not continue with its next command.
+        Without a supervisor, whoever sent the signal has sent it to all that should have it.
         """
         self.asked = ""
         self._release(signal.SIGINT)
+        if not self._has_group:
+            raise KeyboardInterrupt
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             os.killpg(os.getpgrp(), signal.SIGINT)

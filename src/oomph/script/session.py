@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,11 +13,13 @@ from oomph.files.opening import pin
 from oomph.journal.events import ProcessStarted, UncaughtException
 from oomph.journal.fact import Fact
 from oomph.journal.journal import Journal
+from oomph.process import undoing
 from oomph.protocol.handover import Handover
 from oomph.protocol.ownership import claim_ownership
 from oomph.protocol.progress import Power, ProgressBoard
 from oomph.protocol.python_stacks import StackWriter
 from oomph.redaction.redaction import know_secrets
+from oomph.script.ending import TrainingEnding
 from oomph.script.pulse import Pulse, inherited
 from oomph.terminal.message import PREFIX, shown_line
 
@@ -40,6 +42,15 @@ class Session:
     run_dir: Path | None
     pulse: Pulse = field(default_factory=Pulse)
     """Sends heartbeats to the supervisor, except from workers."""
+    ending: TrainingEnding | None = None
+    """The way in which a training that must not go on ends here, or None in a script, whose process exits."""
+    execution: Callable[[], int] | None = None
+    """Returns the number of the cell execution that is running; None in a script, which runs once."""
+
+    @property
+    def owns_the_group(self) -> bool:
+        """True if all of the process group belongs to the script, and Ctrl-C must be passed on to it."""
+        return self.ending is None or self.ending.owns_the_group
 
     def say(self, text: str) -> None:
         """Report an event, on stderr unless `speak_through` was called. Never raises."""
@@ -115,8 +126,18 @@ def warn(text: str) -> None:
         pass  # stderr may be closed, or replaced by something else
 
 
-def join(handover: Handover) -> Session:
-    """Join the run, as the owner in the attempt's first Python process, and as a worker in all others."""
+def join(
+    handover: Handover,
+    ending: TrainingEnding | None = None,
+    execution: Callable[[], int] | None = None,
+    argv: Sequence[str] | None = None,
+) -> Session:
+    """Join the run, as the owner in the attempt's first Python process, and as a worker in all others.
+
+    Args:
+        ending, execution: for a notebook, as in `Session`.
+        argv: the command line to record, if not all of it may be recorded.
+    """
     global _joined
     know_secrets(sys.orig_argv, os.environ)
     pid, run_dir = os.getpid(), _reached(handover)
@@ -131,14 +152,28 @@ def join(handover: Handover) -> Session:
         board=_open_board(run_dir, handover.attempt) if owner else None,
         run_dir=run_dir,
         pulse=_pulse(handover) if owner else Pulse(),
+        ending=ending,
+        execution=execution,
     )
+    undoing.remember(lambda: _leave(session))
     if owner:
         session.pulse.tell_power(Power.NONE)
         _keep_lock_from_children(handover.lock_fd)
-        atexit.register(_record_uncaught_exception, session)
+        if ending is None:  # an exception in a cell does not end the process
+            atexit.register(_record_uncaught_exception, session)
     version = ".".join(map(str, sys.version_info[:3]))
-    session.journal.write(ProcessStarted(pid=pid, python=sys.executable, version=version, argv=list(sys.orig_argv)))
+    words = list(sys.orig_argv if argv is None else argv)
+    session.journal.write(ProcessStarted(pid=pid, python=sys.executable, version=version, argv=words))
     return session
+
+
+def _leave(session: Session) -> None:
+    """Leave the run and close its files."""
+    global _joined
+    _joined = None
+    session.journal.close()
+    if session.board is not None:
+        session.board.close()
 
 
 def _reached(handover: Handover) -> Path | None:

@@ -59,14 +59,21 @@ def at_first_step(act: Act) -> dict[str, Callable[[ModuleType], None]]:
 
 
 def _watch(module: ModuleType, row: _Row, act: Act) -> None:
+    from oomph.process import undoing
+
     owner = getattr(module, row.owner, None)
     original = vars(owner).get(row.method) if isinstance(owner, type) else None
     if not callable(original):
         return  # Keras 3 has modules with the same names
 
-    def first_call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if vars(owner).get(row.method) is first_call:
+    def put_back() -> bool:
+        is_there = vars(owner).get(row.method) is first_call
+        if is_there:
             setattr(owner, row.method, original)
+        return is_there
+
+    def first_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if put_back():
             act(row.kind)
         try:
             return original(self, *args, **kwargs)
@@ -78,6 +85,7 @@ def _watch(module: ModuleType, row: _Row, act: Act) -> None:
 
     first_call.autograph_info__ = {}  # type: ignore[attr-defined]  # AutoGraph does not convert a function with this attribute
     setattr(owner, row.method, first_call)
+    undoing.remember(put_back)
 
 
 def _tell(kind: str, join: Join, told: set[str]) -> None:

@@ -1,7 +1,8 @@
 """Replaces a Keras or TensorFlow function, or a method of a single object, permanently or temporarily.
 
 All replacements in oomph go through this module. A replacement made for a single trace calls the original in every
-thread that is not tracing, and is undone afterwards.
+thread that is not tracing, and is undone afterwards. A permanent one stays until a notebook calls `oomph.disable()`,
+or for good if somebody else has replaced the same attribute since.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from oomph.process import undoing
+
 _NONE = object()
 
 
@@ -21,6 +24,17 @@ def patch(owner: Any, name: str, replacement: Any) -> Callable[[], None]:
     Replacing an object's attribute does not affect its class or other objects. If the owner only inherited the
     attribute, undoing the replacement makes it inherit the attribute again.
     """
+    undo = _put(owner, name, replacement)
+
+    def undo_ours() -> None:
+        if vars(owner).get(name) is replacement:
+            undo()
+
+    undoing.remember(undo_ours)
+    return undo
+
+
+def _put(owner: Any, name: str, replacement: Any) -> Callable[[], None]:
     before = getattr(owner, "__dict__", {}).get(name, _NONE)
     is_shared = isinstance(owner, (type, ModuleType))
     put, remove = (setattr, delattr) if is_shared else (object.__setattr__, object.__delattr__)  # skip Keras' tracking
@@ -38,7 +52,7 @@ def patch(owner: Any, name: str, replacement: Any) -> Callable[[], None]:
 @contextmanager
 def replaced(owner: Any, name: str, replacement: Any) -> Iterator[None]:
     """Replace the attribute `name` of `owner` with `replacement` within the block."""
-    undo = patch(owner, name, replacement)
+    undo = _put(owner, name, replacement)
     try:
         yield
     finally:

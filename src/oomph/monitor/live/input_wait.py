@@ -24,6 +24,7 @@ from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.runtime.patching import patch
+from oomph.process import undoing
 
 _FETCHING = ("get_next", "get_next_as_optional", "__next__")
 
@@ -175,12 +176,18 @@ def _install() -> None:
     if _installed or support.lacks(Feature.INPUT_WAIT):
         return
     _installed = True
+    undoing.remember(_forget)
     for row in (TENSORFLOW.owned_iterator, TENSORFLOW.distributed_iterator):
         cls = row.value()
         for name in _FETCHING:
             patch(cls, name, _measured(getattr(cls, name)))
     settings = tf.config.experimental
     patch(settings, "enable_op_determinism", _asking_no_more(settings.enable_op_determinism))
+
+
+def _forget() -> None:
+    global _installed, _listening
+    _installed, _listening = False, None
 
 
 def _measured(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -55,7 +55,7 @@ def settle(fits: Fits, fit: Fit) -> None:
     match found.verdict:
         case Verdict.REFUSE:
             reason = because("another-training", what="fit", differences=found.reason)
-            leaving.refuse(fits, fit.identity.site, reason, by_itself=known is not None and not known.edited)
+            leaving.refuse(fits, fit.identity, reason, by_itself=known is not None and not known.edited)
         case Verdict.RETURN:
             fit.returns = True
         case Verdict.RESUME:

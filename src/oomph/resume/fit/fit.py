@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any, NoReturn
 
 from oomph.checkpoint.container import Checkpoint
+from oomph.errors import TrainingStoppedError
 from oomph.exact_step.micro_batch import exactness
 from oomph.exact_step.micro_batch.micro_batch_step import essence
 from oomph.exact_step.step.guarded_step import GuardedStep
@@ -255,7 +256,7 @@ class Fit(RunningFit):
                 leaving.leave_as_asked(self.fits, self.note_here)
             if self._poison:
                 self._skip_poison(iterator)
-        except CannotResumeError:
+        except (CannotResumeError, TrainingStoppedError):
             raise  # intercept.py falls back to the previous checkpoint, or ends the run
         except Exception as error:  # an error in oomph itself must not stop training
             self.note_here(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))

@@ -8,7 +8,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
+from oomph.errors import TrainingStoppedError
 from oomph.journal.events import GuardFailed
+from oomph.process import undoing
 from oomph.protocol.progress import Phase
 from oomph.resume.loop.steps import LoopObserver, Steps, Unwatched
 from oomph.script import session
@@ -26,6 +28,12 @@ def install(fits: Fits) -> None:
     """Set the fits that resumable loops are part of."""
     global _fits
     _fits = fits
+    undoing.remember(_forget)
+
+
+def _forget() -> None:
+    global _fits
+    _fits = None
 
 
 def running() -> ResumableLoop | None:
@@ -136,6 +144,9 @@ class _Watched:
         try:
             with outside_strategy_scope():
                 return action()
+        except TrainingStoppedError:
+            self._release()
+            raise
         except Exception as error:  # an error in oomph itself must not stop training
             self._loop = None
             self._fits.note(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))

@@ -66,7 +66,7 @@ class ResumableLoop(RunningLoop):
             reason = because("another-training", what="loop", differences=found.reason)
             leaving.refuse(
                 fits,
-                self.identity.site,
+                self.identity,
                 reason,
                 "loop",
                 by_itself=record is not None and not was_edited(record, self.facts),
@@ -116,6 +116,7 @@ class ResumableLoop(RunningLoop):
                 device_peak_bytes=peak_bytes_of_device(),
             )
         )
+        self.fits.has_finished(self.identity)
         if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
             self._leave()
 

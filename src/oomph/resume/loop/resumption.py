@@ -113,12 +113,12 @@ class LoopResumption:
         return None
 
     def _older(self, checkpoint: Checkpoint, error: CannotResumeError) -> Checkpoint:
-        site = self._loop.identity.site
+        identity = self._loop.identity
         if error.passing:
-            leaving.leave_for_later(self._fits, site, str(error), "loop")
+            leaving.leave_for_later(self._fits, identity, str(error), "loop")
         older = None if self._loop.steps.source.is_one_pass else self._fits.checkpoint_before(checkpoint)
         if older is None:
-            leaving.refuse(self._fits, site, because("in-words", text=str(error)), "loop")
+            leaving.refuse(self._fits, identity, because("in-words", text=str(error)), "loop")
         self._fits.say(f"using the previous one, {older.name}")
         self._loop.lost.clear()
         self._loop.data.iterators_made = 0

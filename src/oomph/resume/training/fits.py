@@ -6,7 +6,6 @@ import os
 import shutil
 import threading
 import time
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -36,8 +35,9 @@ from oomph.monitor.board import TrainingBoard
 from oomph.monitor.live.meter import Meter
 from oomph.protocol.progress import Phase, Progress, read_progress
 from oomph.resume.training.call_place import Place, place_of_call
-from oomph.resume.training.identity import FitIdentity, fingerprint
+from oomph.resume.training.identity import FitIdentity, fingerprint, visit_key
 from oomph.resume.training.known_fits import WasEdited, state_of
+from oomph.resume.training.visits import Visits
 from oomph.script import environment_read, guarded_trainings
 from oomph.script.background import Background
 from oomph.script.kept_micro_batches import MicroBatches, Start
@@ -80,24 +80,32 @@ class Fits:
         """The states that earlier attempts saved, newest first; the end states of fits come last."""
         self._begun: dict[int, str] = {}
         """The fingerprints of this process's fits, by their numbers."""
-        self._visits: Counter[str] = Counter()
-        """The number of calls to `fit` so far from each place in the script."""
+        self._visits = Visits(session.execution)
+        """The calls to `fit` so far from each place in the script."""
+        self._left: set[int] = set()
+        """The numbers of the fits that earlier attempts left unfinished and that have not finished since."""
+        self._had_left = False
         self.took_another_path = False
         """True if a fit was not the one expected at that point, in which case later fits may also differ."""
         self._refusals: list[final_checkpoints.Refusal] = []
         """The unreadable checkpoints that have not been reported yet."""
         self._end_states = FinalCheckpoints()
         self._opened = False
+        self.is_over = False
+        """True once oomph is disabled in this process."""
         self._closed = False
         """True if this process no longer writes checkpoints."""
         self._said: set[str] = set()
         self._some: dict[str, set[str]] = {}
         self._read: list[str] = []
         """The names of the environment variables that training depends on and that are set, as last recorded."""
-        self.preemption = Preemption(session.pulse, lambda: self.steps > self.saved and self.can_save, session.say)
+        self.preemption = Preemption(
+            session.pulse, lambda: self.steps > self.saved and self.can_save, session.say, session.owns_the_group
+        )
         self.witnesses = _witness_board(session)
         """The board for this process's witnesses, or None in workers or without a run directory."""
-        self.meter = Meter(_training_board(session), self.say_once)
+        self._board = _training_board(session)
+        self.meter = Meter(self._board, self.say_once)
         """Measures training for the monitor."""
         self.files = OpenedFiles(session.run_dir, self._appends())
         """The files that the script opens while it trains."""
@@ -144,12 +152,41 @@ class Fits:
 
     def identify_at(self, place: Place, fingerprint: str) -> FitIdentity:
         """Return the identity of the fit or loop that is starting at this place in the script."""
-        occurrence = self._visits[place.key]
-        self._visits[place.key] += 1
+        store = self.store()
+        is_recovering = bool(self._left) or not self._had_left
+        occurrence, is_anew = self._visits.next(place.key, is_recovering, self._is_taken, place.cell or place.cell_code)
+        if is_anew and store is not None:
+            self._forget(store, visit_key(place.key, occurrence))
         self._note_read()
         ordinal = self._ordinal
         self._ordinal += 1
         return FitIdentity(ordinal, place.site, fingerprint, place.key, occurrence, place.outline, place.cell)
+
+    def _is_taken(self, place: str, occurrence: int) -> bool:
+        """True if an earlier attempt has left the result of a visit, or a fit that this process may still resume."""
+        mine = [record for record in self._records if record.meta.key == visit_key(place, occurrence)]
+        return any(record.finished or record.position.fit not in self._begun for record in mine)
+
+    def _forget(self, store: CheckpointStore, key: str) -> None:
+        """Forget a fit that did not finish, since its cell runs again."""
+        store.drop_unfinished(key)
+        dropped = [record for record in self._records if record.meta.key == key and not record.finished]
+        self._records = [record for record in self._records if record not in dropped]
+        self._left -= {record.position.fit for record in dropped}
+
+    def has_finished(self, identity: FitIdentity) -> None:
+        """Record that a fit or loop has finished, or that its earlier result was returned."""
+        self._visits.finish(identity.place, identity.occurrence)
+        self._left.discard(identity.ordinal)
+
+    def turn_away(self, identity: FitIdentity) -> None:
+        """Keep the checkpoints of a fit that does not resume from them: a script exits, a cell may be run again."""
+        if self.session.ending is None:
+            self.keep_store_as_it_is()
+        else:
+            self._visits.give_back(identity.place)
+            self._begun.pop(identity.ordinal, None)
+            self._ordinal -= 1
 
     def _note_read(self) -> None:
         """Record the environment variables that training depends on and that are set, for the resume command."""
@@ -207,6 +244,9 @@ class Fits:
             try:
                 store.open()
                 self._store, self._records = store, store.records()
+                finished = {r.position.fit for r in self._records if r.finished}
+                self._left = {r.position.fit for r in self._records} - finished
+                self._had_left = bool(self._left)
                 seconds = [r.meta.seconds for r in self._records]
                 self._seconds_before = max((float(s) for s in seconds if isinstance(s, (int, float))), default=0.0)
             except CheckpointError as error:
@@ -343,6 +383,17 @@ class Fits:
         """Remember a micro-batch for later attempts, and for later fits of a similar model."""
         if self.own_session().is_owner_now():
             MicroBatches(self.session.run_dir).keep([f"fit {fit.ordinal}", fit.fingerprint], start)
+
+    def close(self) -> None:
+        """Leave the signals to Python and close all files; no fit may be running, and none can start afterwards."""
+        self.is_over = True
+        self.preemption.end()
+        self.files.close()
+        self.background.take(wait=True)
+        self.meter.is_off = True
+        for board in (self.witnesses, self._board):
+            if board is not None:
+                board.close()
 
     def keep_store_as_it_is(self) -> None:
         """Stop saving, since the stored checkpoints do not match what this process trains."""

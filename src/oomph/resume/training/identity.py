@@ -58,13 +58,18 @@ class FitIdentity:
     @property
     def key(self) -> str:
         """The fit's key, which is the same in every attempt that reaches the fit along the same path."""
-        return f"{self.place}-{self.occurrence}"
+        return visit_key(self.place, self.occurrence)
 
     @property
     def witness_key(self) -> int:
         """A 64-bit digest of the fit's key and number."""
         digest = hashlib.blake2b(f"{self.key} {self.ordinal}".encode(), digest_size=8)
         return int.from_bytes(digest.digest(), "little")
+
+
+def visit_key(place: str, occurrence: int) -> str:
+    """Return the key of the fit that starts at a visit to a place; visits are counted from 0."""
+    return f"{place}-{occurrence}"
 
 
 def fingerprint(model: Any) -> str:

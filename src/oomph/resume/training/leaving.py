@@ -1,4 +1,4 @@
-"""Exits a process that cannot continue: for a restart, for a later resume, or for good. Runs in the script process."""
+"""Ends a training that cannot continue: for a restart, for a later resume, or for good. Runs in the script process."""
 
 from __future__ import annotations
 
@@ -14,9 +14,64 @@ from oomph.protocol.reasons import Reason
 from oomph.resume.training.fits import Fits
 from oomph.resume.training.identity import FitIdentity
 from oomph.run.policy.decide import GAVE_UP_EXIT_CODE
+from oomph.script.ending import TrainingEnding
 from oomph.script.kept_micro_batches import Start
 from oomph.script.preemption import CTRL_C
 from oomph.script.preemption import EXIT_CODE as RESTART_EXIT_CODE
+
+
+class ScriptEnding:
+    """Ends a training in a script by exiting the process; the supervisor takes it from there.
+
+    Args:
+        say: prints a line.
+    """
+
+    owns_the_group = True
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    def restart(self, reason: str, saved: int) -> NoReturn:
+        """Exit so that the supervisor restarts the script from the last checkpoint."""
+        self._say(f"{reason}: continuing in a new process")
+        _leave_process()
+
+    def refuse(self, what: str, site: str, reason: str, by_itself: bool) -> NoReturn:
+        """Exit the script. Raises SystemExit, since oomph has already printed the reason."""
+        self._say(f"{what} at {site} cannot be resumed: {reason}")
+        self._say(
+            "the checkpoint is kept; undo the change to resume from it, start a new run without --resume,"
+            f" or start this {what} over with --start-over"
+        )
+        if by_itself:
+            self._say("if the script has no seed: call keras.utils.set_random_seed(1) at its top, and start a new run")
+        raise SystemExit(GAVE_UP_EXIT_CODE)
+
+    def postpone(self, what: str, site: str, reason: str) -> NoReturn:
+        """Exit the process; `--resume` can use the checkpoints later."""
+        self._say(f"{what} at {site} cannot be resumed now: {reason}")
+        self._say("the checkpoint is kept; start the run again with --resume to resume from it")
+        _leave_process()
+
+    def obey(self, signal_name: str, steps: int, saved: int) -> NoReturn:
+        """Exit the process, which a scheduler may start again."""
+        self._say(f"{signal_name}: {saved} of {steps} steps are saved; exiting")
+        _leave_process()
+
+
+def _leave_process() -> NoReturn:
+    """Exit for a restart without raising an exception: a script may catch the exception and save a broken state."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass  # closed, or replaced by something that is not a stream
+    os._exit(RESTART_EXIT_CODE)
+
+
+def _ending(fits: Fits) -> TrainingEnding:
+    return fits.session.ending or ScriptEnding(fits.say)
 
 
 def go_back_or_give_up(
@@ -42,57 +97,52 @@ def give_up(fits: Fits, error: BaseException, reason: str) -> NoReturn:
 
 
 def restart_from_checkpoint(fits: Fits, reason: str, fault: str, micro_batch: int | None = None) -> None:
-    """Exit so that the supervisor restarts the script from the last checkpoint; return if this isn't the owner process.
+    """End the training here, to be resumed in a new process; return if this isn't the owner process.
 
     This process's state cannot be trusted: its weights may be only partly updated.
     """
     if fits.own_session().is_owner_now():
         fits.note(RestartRequested(fault=fault, reason=reason, micro_batch=micro_batch))
-        fits.say(f"{reason}: continuing in a new process")
-        fits.background.take(wait=True)  # that checkpoint was taken before the failed step
-        leave_process()
+        _restart(fits, reason)
 
 
-def refuse(fits: Fits, site: str, reason: Reason, what: str = "fit", by_itself: bool = False) -> NoReturn:
-    """Exit the script and keep its checkpoints, since they do not match what the script trains now.
+def _restart(fits: Fits, reason: str) -> NoReturn:
+    checkpoints = getattr(fits.running, "checkpoints", None)
+    if checkpoints is not None:
+        checkpoints.settle(wait=True)  # what is being written is a copy in host memory, made before the failed step
+    fits.keep_store_as_it_is()
+    _ending(fits).restart(reason, fits.saved)
 
-    Starting over would discard all training so far. Raises SystemExit, since oomph has already printed the reason.
+
+def refuse(fits: Fits, fit: FitIdentity, reason: Reason, what: str = "fit", by_itself: bool = False) -> NoReturn:
+    """End the training and keep its checkpoints, since they do not match what is trained now.
+
+    Starting over would discard all training so far.
 
     Args:
         by_itself: True if the training differs from the checkpoint even though the script was not edited.
     """
     fits.note(GaveUp(fault="checkpoint-failure", **reason.as_fields()))
-    fits.warn(f"{what} at {site} cannot be resumed: {reason}")
-    fits.warn(
-        "the checkpoint is kept; undo the change to resume from it, start a new run without --resume,"
-        f" or start this {what} over with --start-over"
-    )
-    if by_itself:
-        fits.warn("if the script has no seed: call keras.utils.set_random_seed(1) at its top, and start a new run")
-    fits.keep_store_as_it_is()
-    raise SystemExit(GAVE_UP_EXIT_CODE)
+    fits.turn_away(fit)
+    _ending(fits).refuse(what, fit.site, str(reason), by_itself)
 
 
-def leave_for_later(fits: Fits, site: str, reason: str, what: str = "fit") -> NoReturn:
-    """Exit the process and keep its checkpoints, which are valid but cannot be used now."""
+def leave_for_later(fits: Fits, fit: FitIdentity, reason: str, what: str = "fit") -> NoReturn:
+    """End the training and keep its checkpoints, which are valid but cannot be used now."""
     fits.note(ResumePostponed(reason=reason))
-    fits.warn(f"{what} at {site} cannot be resumed now: {reason}")
-    fits.warn("the checkpoint is kept; start the run again with --resume to resume from it")
-    fits.keep_store_as_it_is()
-    leave_process()
+    fits.turn_away(fit)
+    _ending(fits).postpone(what, fit.site, reason)
 
 
 def leave_if_lost(fits: Fits, error: BaseException) -> None:
-    """Exit the process after an error that destroyed the GPU context; return normally after any other error."""
+    """End the training after an error that destroyed the GPU context; return normally after any other error."""
     fault = lost_context(error)
     if fault:
         fits.context_lost = fault
         reason = essence(error)
         if fits.own_session().is_owner_now() and fits.session.run_dir is not None:
             fits.note(RestartRequested(fault=fault, reason=f"{fault}: {reason}"))
-            fits.say(f"{reason}: the GPU context is lost; continuing in a new process")
-            fits.background.take(wait=True)  # it writes a copy that was made in host memory before the error
-            leave_process()
+            _restart(fits, f"{reason}: the GPU context is lost")
         fits.note(ContextLost(fault=fault, reason=reason))
 
 
@@ -101,8 +151,7 @@ def leave_as_asked(fits: Fits, note_here: Callable[[AtStep], None]) -> NoReturn:
     if fits.preemption.asked == CTRL_C:
         fits.preemption.interrupt()
     note_here(Preempted(signal=fits.preemption.asked, steps=fits.steps, saved=fits.saved))
-    fits.say(f"{fits.preemption.asked}: {fits.saved} of {fits.steps} steps are saved; exiting")
-    leave_process()
+    _ending(fits).obey(fits.preemption.asked, fits.steps, fits.saved)
 
 
 def tell_interrupted(fits: Fits, note_here: Callable[[AtStep], None]) -> None:
@@ -110,13 +159,3 @@ def tell_interrupted(fits: Fits, note_here: Callable[[AtStep], None]) -> None:
     if fits.steps and fits.can_save:
         note_here(Interrupted(steps=fits.steps, saved=fits.saved))
         fits.say(f"interrupted: {fits.saved} of {fits.steps} steps are saved")
-
-
-def leave_process() -> NoReturn:
-    """Exit for a restart without raising an exception: a script may catch the exception and save a broken state."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except Exception:
-            pass  # closed, or replaced by something that is not a stream
-    os._exit(RESTART_EXIT_CODE)

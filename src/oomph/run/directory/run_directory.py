@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -172,7 +173,7 @@ class RunDirectory:
             raise RunDirectoryError(
                 f"the run directory {DEFAULT_PARENT} cannot be written: {error.strerror}"
             ) from error
-        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{_file_name(name)}"
+        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{file_name(name)}"
         for number in range(1, 1000):
             path = parent / (stem if number == 1 else f"{stem}-{number}")
             try:
@@ -212,13 +213,24 @@ class RunDirectory:
         self.record = replace(self.record, **changes)
         replace_own(self.path, "run.json", self.record.to_json().encode())
 
+    def set_aside(self) -> Path:
+        """Rename the folder, so that a new run can use its path; return the new path. Raises OSError on failure.
+
+        This requires the lock, which the run has. Otherwise, if two runs started together, the second would move the
+        first's new run.
+        """
+        numbered = (self.path.with_name(f"{self.path.name}.{number}") for number in itertools.count(1))
+        aside = next(path for path in numbered if not path.exists())
+        self.path.rename(aside)
+        return aside
+
     def close(self) -> None:
         """Release the lock. A script that is still alive continues to hold it."""
         unpin(self.path)
         os.close(self.lock_fd)
 
 
-def _file_name(name: str) -> str:
+def file_name(name: str) -> str:
     """Return a short name that is valid for any folder, made of letters and digits from any alphabet."""
     letters = "".join(letter if _is_plain(letter) else " " for letter in unicodedata.normalize("NFC", name))
     short = "-".join(letters.split())[:_LONGEST_NAME].encode(errors="replace")[:_LONGEST_NAME_BYTES]

@@ -22,8 +22,8 @@ from oomph.files.opening import FILE_MODE, FOLDER_MODE, open_folder
 _WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _REACHED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OWN_PARENTS = (".oomph", "runs")
-"""oomph's folders in a working directory."""
+_OWN, RUNS, NOTEBOOKS = ".oomph", "runs", "notebooks"
+"""oomph's folder in a working directory, and its folders of run directories."""
 _OWN_NAMES = re.compile(
     r"(run|summary|micro_batch)\.json|lock|progress|witness|training|(created|appended|owner)-.*"
     r"|journal|checkpoints|stderr|monitor"
@@ -44,15 +44,16 @@ def close_to_others(folder: Path) -> None:
         os.close(fd)
 
 
-def make_own_parents() -> Path:
-    """Create `.oomph/runs` in the working directory, accessible to this user alone.
+def make_own_parents(kind: str = RUNS, within: Path | None = None) -> Path:
+    """Create `.oomph/KIND` in a folder, by default the working directory, accessible to this user alone.
 
     Existing folders are opened without following links, and other users lose write access to them. Raises OSError if
     one is a link or belongs to another user.
     """
-    current, path = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), Path()
+    path = within or Path()
+    current = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for name in _OWN_PARENTS:
+        for name in (_OWN, kind):
             path /= name
             try:
                 os.mkdir(name, FOLDER_MODE, dir_fd=current)
@@ -104,8 +105,8 @@ def why_not_trusted(folder: Path) -> str | None:
 
 def why_not_above(folder: Path) -> str | None:
     """Explain why oomph's folders above a run directory must not be used, or return None if they belong to the user."""
-    for name, parent in zip(reversed(_OWN_PARENTS), folder.absolute().parents, strict=False):
-        if parent.name != name:
+    for names, parent in zip(((RUNS, NOTEBOOKS), (_OWN,)), folder.absolute().parents, strict=False):
+        if parent.name not in names:
             return None
         try:
             found = parent.lstat()

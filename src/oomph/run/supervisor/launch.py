@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shlex
 import time
@@ -202,11 +201,7 @@ def _with_other_arguments(command: Command, stored: Sequence[StoredRun]) -> list
 
 
 def _set_aside(path: Path) -> str:
-    """Rename the finished run so that the new one can use its path, and return the text that reports this.
-
-    This requires the finished run's lock. Without it, if two runs start together, the second would move the first's new
-    run.
-    """
+    """Rename the finished run so that the new one can use its path, and return the text that reports this."""
     try:
         finished = RunDirectory.reopen(path)
     except RunDirectoryError:
@@ -214,8 +209,7 @@ def _set_aside(path: Path) -> str:
     try:
         if finished.record.status != FINISHED:
             return ""
-        aside = next(name for n in itertools.count(1) if not (name := path.with_name(f"{path.name}.{n}")).exists())
-        path.rename(aside)
+        aside = path.with_name(finished.set_aside().name)
     except OSError:
         return ""
     finally:

@@ -1,0 +1,50 @@
+"""Ends a training in a notebook with an exception in its cell, since the kernel holds all the user's variables."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import NoReturn
+
+from oomph.errors import TrainingStoppedError
+from oomph.script import shell
+from oomph.terminal.amounts import counted
+
+
+class CellEnding:
+    """Ends a training without ending the process, unless a signal asks for that."""
+
+    owns_the_group = False
+
+    def restart(self, reason: str, saved: int) -> NoReturn:
+        """Raise an exception, since only a new kernel can go on; this one saves nothing more."""
+        where = f"training goes on from step {saved}" if saved else "training starts from the beginning"
+        raise TrainingStoppedError(f"{reason}: training cannot go on in this process", f"{_anew()}: {where}")
+
+    def refuse(self, what: str, site: str, reason: str, by_itself: bool) -> NoReturn:
+        """Raise an exception before the first step; the checkpoints stay, and the cell can be run again."""
+        seed = ", or call keras.utils.set_random_seed(1) first if nothing sets a seed" if by_itself else ""
+        raise TrainingStoppedError(
+            f"{what} at {site} cannot be resumed: {reason}",
+            f"Undo the change to resume from the checkpoint, which is kept{seed}, or start anew with %oomph fresh",
+        )
+
+    def postpone(self, what: str, site: str, reason: str) -> NoReturn:
+        """Raise an exception before the first step; the cell can be run again once the cause has gone."""
+        raise TrainingStoppedError(
+            f"{what} at {site} cannot be resumed now: {reason}",
+            "The checkpoint is kept: run the cell again to resume from it, or start anew with %oomph fresh",
+        )
+
+    def obey(self, signal_name: str, steps: int, saved: int) -> NoReturn:
+        """End the process by the signal, as without oomph; whoever sent it need not learn how much is saved."""
+        signum = signal.Signals[signal_name]
+        signal.signal(signum, signal.SIG_DFL)
+        os.kill(os.getpid(), signum)
+        raise TrainingStoppedError(f"{signal_name}: {saved} of {counted(steps, 'step')} are saved", _anew())
+
+
+def _anew() -> str:
+    if shell.is_kernel():
+        return "Restart the kernel and run the cells again"
+    return "Start the program again"

@@ -1,0 +1,239 @@
+"""Guards the fits of a running kernel or program, and puts everything back again.
+
+`enable` only waits for Keras. Once the notebook has imported it, this process claims the notebook's run directory,
+guards Keras, and checkpoints its fits; a kernel that cannot have the directory guards its fits in the process alone.
+Everything fails open: an error prints one sentence, and the cells run as in plain Keras.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+
+from oomph.process import undoing
+from oomph.script import session, shell
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+    from oomph.notebook.kernel_run import KernelRun
+    from oomph.notebook.naming import Notebook
+    from oomph.protocol.handover import Handover
+    from oomph.script.session import Session
+
+_AUTORELOAD = "IPython.extensions.autoreload"
+_GLOBAL_GENERATORS = ("random", "numpy.random")
+"""The modules whose state a cell may have seeded already."""
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """Enable oomph for `%load_ext oomph`."""
+    enable()
+
+
+def unload_ipython_extension(ipython: Any) -> None:
+    """Disable oomph for `%unload_ext oomph`."""
+    disable()
+
+
+def enable() -> None:
+    """Guard the fits of this process from now on; does nothing if they are guarded already."""
+    global _guard
+    if _guard is not None or session.current() is not None:
+        return
+    if "tensorflow" not in sys.modules and find_spec("tensorflow") is None:
+        session.say(f"TensorFlow is not installed for {sys.executable}: there is nothing to guard")
+        return
+    undoing.begin()
+    try:
+        _guard = NotebookGuard()
+        _guard.wait_for_keras()
+    except Exception as error:
+        _guard = None
+        undoing.take_back()
+        session.say(f"{type(error).__name__}: {error}; fits are not guarded")
+
+
+def disable() -> None:
+    """Put everything back as it was before `enable`: Keras, TensorFlow, signals, the environment, open files."""
+    global _guard
+    if _guard is None:
+        return
+    if _guard.is_training:
+        session.say("a fit is running: call oomph.disable() again once it has ended")
+        return
+    guard, _guard = _guard, None
+    for error in undoing.take_back():
+        session.say(f"{type(error).__name__}: {error}; a part of oomph stays in this process")
+    guard.end()
+
+
+def fresh() -> None:
+    """Set aside what earlier kernels of this notebook have left, so that every fit trains from its beginning."""
+    from oomph.errors import RunDirectoryError
+    from oomph.notebook.kernel_run import set_aside
+    from oomph.notebook.naming import notebook_here
+
+    disable()
+    if _guard is not None:
+        return
+    try:
+        aside = set_aside(notebook_here())
+        session.say("there was nothing to resume" if aside is None else f"what earlier kernels left is now in {aside}")
+    except (RunDirectoryError, OSError) as error:
+        session.say(str(error))
+    enable()
+
+
+class NotebookGuard:
+    """What `enable` has set up in this process."""
+
+    def __init__(self) -> None:
+        from oomph.protocol.handover import Handover
+
+        self._pid = os.getpid()
+        self._given = None if _is_below_another() else Handover.read()
+        """The handover of a supervising parent, if there is one."""
+        self._notebook = _notebook()
+        self._entropy = _entropy(self._notebook) if self._given is None else self._given.entropy
+        self._session: Session | None = None
+        self._run: KernelRun | None = None
+        self._fits: Any = None
+
+    def wait_for_keras(self) -> None:
+        """Guard Keras as soon as it is imported, or at once if it already is."""
+        from oomph.inject import hook
+        from oomph.protocol.entropy import seeding
+        from oomph.script import environment_read
+        from oomph.script.unguarded_training import watching
+
+        _keep_from_children()
+        environment_read.watch()
+        is_untouched, is_late = shell.is_untouched(), hook.TRAINER in sys.modules
+        seeds = {
+            name: seed
+            for name, seed in seeding(self._entropy).items()
+            if is_untouched or name not in sys.modules or name not in _GLOBAL_GENERATORS
+        }
+        hook.after_import({
+            **seeds,
+            **watching(self.session),
+            hook.TRAINER: lambda trainer: self._install(trainer, is_late),
+            _AUTORELOAD: _keep_from_autoreload,
+        })  # fmt: skip
+
+    def session(self) -> Session:
+        """Return the session of this process, which joins the notebook's run when it is first needed."""
+        if self._session is None:
+            self._session = self._joined()
+        return self._session
+
+    @property
+    def is_training(self) -> bool:
+        """True if a guarded fit or loop is running."""
+        return self._fits is not None and self._fits.running is not None
+
+    def end(self) -> None:
+        """Record that this kernel's attempt ends here."""
+        run, self._run = self._run, None
+        if run is None or os.getpid() != self._pid:
+            return
+        try:
+            run.end()
+        except OSError as error:
+            session.say(f"the end of this run cannot be recorded: {error.strerror}")
+
+    def _install(self, trainer: ModuleType, is_late: bool) -> None:
+        try:
+            guarding = import_module("oomph.notebook.live.guarding")
+            self._fits = guarding.install(trainer, self.session(), is_late)
+        except Exception as error:
+            session.say(f"{type(error).__name__}: {error}; fits are not guarded")
+
+    def _joined(self) -> Session:
+        from oomph.notebook.cell_ending import CellEnding
+
+        if session.current() is not None:
+            raise RuntimeError("this process has joined a run already")
+        is_cell = shell.running() is not None
+        handover = self._given or self._begun()
+        words = sys.orig_argv[: len(sys.orig_argv) - len(sys.argv) + 1] + shell.arguments()
+        return session.join(handover, CellEnding(), shell.execution if is_cell else None, words)
+
+    def _begun(self) -> Handover:
+        """Claim the notebook's run directory; without it, fits are guarded in the process alone."""
+        from oomph.errors import RunDirectoryError
+        from oomph.files.user_code import PACKAGE
+        from oomph.notebook.kernel_run import begin
+        from oomph.protocol.handover import Handover
+
+        try:
+            if self._notebook is not None:
+                self._run = begin(self._notebook, self._entropy)
+                atexit.register(self.end)
+                undoing.remember(lambda: atexit.unregister(self.end))
+                self._tell_name(self._notebook)
+                return self._run.handover()
+        except RunDirectoryError as error:
+            session.say(f"{error}; fits are guarded in this process, but neither checkpointed nor resumed")
+        return Handover(package=PACKAGE, run_dir=None, entropy=self._entropy)
+
+    def _tell_name(self, notebook: Notebook) -> None:
+        if not notebook.is_named:
+            session.say(f"the notebook's name is unknown here: its checkpoints are in {notebook.run_dir}")
+
+
+_guard: NotebookGuard | None = None
+
+
+def _is_below_another() -> bool:
+    """True in a process that a guarded one has started, which does not take part in that one's run."""
+    from oomph.protocol.ownership import below_owner
+
+    return below_owner()
+
+
+def _notebook() -> Notebook | None:
+    """Return the notebook whose run this process may claim: none for a worker, or in a deleted working directory."""
+    from oomph.notebook.naming import notebook_here
+
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    if multiprocessing is not None and multiprocessing.parent_process() is not None:
+        return None
+    try:
+        return notebook_here()
+    except OSError:
+        session.say("the working directory has been deleted: fits are neither checkpointed nor resumed")
+        return None
+
+
+def _entropy(notebook: Notebook | None) -> str:
+    from oomph.protocol.entropy import fresh as drawn
+
+    return ("" if notebook is None else notebook.entropy) or drawn()
+
+
+def _keep_from_children() -> None:
+    """Keep programs that the notebook starts out of this process's run: each is on its own, or under `oomph run`."""
+    from oomph.protocol import handover, ownership
+
+    taken = {name: os.environ.pop(name) for name in (handover.VARIABLE, ownership.VARIABLE) if name in os.environ}
+    undoing.remember(lambda: os.environ.update(taken))
+
+
+def _keep_from_autoreload(autoreload: ModuleType) -> None:
+    """Make `%autoreload` pass over oomph's modules: a reload would leave a running guard with two of each class."""
+    reloader = autoreload.ModuleReloader
+    original = reloader.filename_and_mtime
+
+    def filename_and_mtime(self: Any, module: Any) -> Any:
+        name = str(getattr(module, "__name__", ""))
+        return (None, None) if name == "oomph" or name.startswith("oomph.") else original(self, module)
+
+    reloader.filename_and_mtime = filename_and_mtime
+    undoing.remember(lambda: setattr(reloader, "filename_and_mtime", original))

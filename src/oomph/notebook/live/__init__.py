@@ -1,0 +1,1 @@
+"""The part that runs beside TensorFlow, once the notebook has imported Keras."""

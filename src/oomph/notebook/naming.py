@@ -1,0 +1,65 @@
+"""Finds the name of the notebook that runs in this process, and the run directory that belongs to it.
+
+Jupyter's server tells a kernel the notebook's path, and so does VS Code; nbclient, papermill and Colab do not. A plain
+program goes by its own name. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from oomph.run.directory.run_directory import FINISHED, file_name, read_record
+from oomph.run.directory.trust import NOTEBOOKS
+from oomph.script import shell
+
+_IN_NAMESPACE = ("__session__", "__vsc_ipynb_file__")
+_IN_ENVIRONMENT = "JPY_SESSION_NAME"
+_SUFFIX = ".ipynb"
+_UNNAMED = "notebook"
+
+
+class Notebook(NamedTuple):
+    """A notebook, or a program that has enabled oomph itself."""
+
+    folder: Path
+    name: str
+    is_named: bool = True
+    """False if nobody has told the kernel which notebook it runs."""
+
+    @property
+    def run_dir(self) -> Path:
+        """The path of its run directory."""
+        return self.folder / ".oomph" / NOTEBOOKS / file_name(self.name)
+
+    @property
+    def entropy(self) -> str:
+        """The seed of the run that a kernel would continue, or "" if it would start a new one."""
+        record = read_record(self.run_dir)
+        return "" if record is None or record.status == FINISHED else record.entropy
+
+
+def notebook_here() -> Notebook:
+    """Return the notebook of this process. Raises OSError if the working directory has been deleted."""
+    running, folder = shell.running(), Path.cwd()
+    if running is None:
+        name = Path(sys.argv[0]).stem
+        return Notebook(folder, name if name not in ("", "-c", "-m") else "python")
+    return named(getattr(running, "user_ns", {}), os.environ, folder)
+
+
+def named(namespace: Mapping[str, Any], environ: Mapping[str, str], folder: Path) -> Notebook:
+    """Return the notebook that a kernel runs.
+
+    Args:
+        namespace: the variables of the cells.
+        folder: the working directory of the kernel.
+    """
+    for told in (*map(namespace.get, _IN_NAMESPACE), environ.get(_IN_ENVIRONMENT)):
+        if isinstance(told, str) and told.endswith(_SUFFIX):
+            path = folder / told
+            return Notebook(path.parent if path.parent.is_dir() else folder, path.stem)
+    return Notebook(folder, _UNNAMED, is_named=False)

@@ -1,0 +1,89 @@
+"""A kernel killed in a fit: the same cells, run in the next kernel, end in the bits of plain Keras."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from pathlib import Path
+
+from oomph.journal.events import AttemptEnded, Resumed
+from oomph.journal.journal import facts, read_journal
+from oomph.protocol.progress import read_progress
+
+MODEL = """
+import time, keras, numpy as np
+class Slow(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        time.sleep(0.05)
+keras.utils.set_random_seed(7)
+x = np.random.rand(256, 6).astype("float32")
+y = x.sum(1, keepdims=True)
+layers = [keras.layers.Dense(16, "relu"), keras.layers.Dropout(0.2), keras.layers.Dense(1)]
+model = keras.Sequential([keras.Input((6,)), *layers])
+model.compile("adam", "mse")
+"""
+FIRST = "model.fit(x, y, batch_size=16, epochs=10, callbacks=[Slow()], verbose=0)"
+SECOND = "history = model.fit(x, y, batch_size=32, epochs=8, callbacks=[Slow()], verbose=0)"
+BITS = "import hashlib; print(hashlib.md5(b''.join(w.tobytes() for w in model.get_weights())).hexdigest())"
+
+
+def kill_at(kernel, run_dir: Path, steps: int) -> None:
+    """Kill the kernel once its run has trained this many steps and has a checkpoint."""
+
+    def watch() -> None:
+        until = time.monotonic() + 100
+        while time.monotonic() < until:
+            progress = read_progress(run_dir) if run_dir.exists() else None
+            if progress is not None and progress.saved and progress.steps >= steps:
+                break
+            time.sleep(0.01)
+        os.kill(kernel.pid, signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def test_fits_killed_twice_end_in_the_bits_of_plain_keras(start, tmp_path):
+    run_dir = tmp_path / ".oomph/notebooks/notebook"
+    draw = random.Random(tmp_path.name)
+
+    dying = start()
+    dying.good("%load_ext oomph")
+    dying.good(MODEL)
+    kill_at(dying, run_dir, draw.randint(20, 60))
+    assert dying.run(FIRST).died
+
+    second = start()
+    second.good("%load_ext oomph")
+    second.good(MODEL.replace("Dense(16", "Dense(12"))
+    refused = second.run(FIRST)
+    assert refused.error == "TrainingStoppedError", refused
+    assert "Undo the change to resume from the checkpoint, which is kept" in refused.value
+    assert "src/oomph" not in refused.traceback
+    second.good(MODEL)
+    resumed = second.good(FIRST)
+    assert "; resumed at epoch " in resumed.err.splitlines()[-1], resumed.err
+    kill_at(second, run_dir, 160 + draw.randint(10, 50))
+    assert second.run(SECOND).died
+
+    third = start()
+    third.good("%load_ext oomph")
+    third.good(MODEL)
+    returned = third.good(FIRST).err
+    assert "was finished by an earlier attempt: result restored" in returned, returned
+    line = third.good(SECOND).err.splitlines()[-1]
+    assert line.startswith("oomph: fit 2 ("), line
+    assert line.endswith("compared equal; verified: the repeated steps match the original ones"), line
+    ours = third.good(BITS).out
+    events = read_journal(run_dir)
+    for attempt in (2, 3):
+        [dead] = facts([event for event in events if event.attempt == attempt - 1], AttemptEnded)
+        resumed = facts([event for event in events if event.attempt == attempt], Resumed)[-1]
+        assert resumed.steps == dead.saved, "no step before the checkpoint is repeated"
+
+    third.good("%unload_ext oomph")
+    for cell in (MODEL, FIRST, SECOND):
+        third.good(cell)
+    assert third.good(BITS).out == ours

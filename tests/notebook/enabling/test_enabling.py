@@ -1,0 +1,111 @@
+"""What enabling says and does before TensorFlow is there, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from oomph.notebook import kernel_run
+from oomph.notebook.naming import Notebook
+
+LIMIT = 60
+
+
+def run(folder, words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("OOMPH_")}
+    return subprocess.run(
+        [sys.executable, "-c", words],
+        cwd=folder,
+        env=plain | environ | {"IPYTHONDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+
+
+def test_missing_tensorflow_is_one_sentence(tmp_path):
+    words = (
+        "import importlib.util as util; found = util.find_spec\n"
+        "util.find_spec = lambda name, *rest: None if name == 'tensorflow' else found(name, *rest)\n"
+        "import oomph; oomph.enable(); oomph.disable()"
+    )
+    ended = run(tmp_path, words)
+    assert ended.stderr == f"oomph: TensorFlow is not installed for {sys.executable}: there is nothing to guard\n"
+
+
+def test_handover_of_a_guarded_parent_does_not_reach_children_and_comes_back(tmp_path):
+    """A program that the notebook starts must not become a worker in the notebook's run."""
+    words = (
+        "import os, oomph; oomph.enable(); print('OOMPH_HANDOVER' in os.environ)\n"
+        "oomph.disable(); print(os.environ['OOMPH_HANDOVER'], os.environ['OOMPH_OWNER'])"
+    )
+    ended = run(tmp_path, words, OOMPH_HANDOVER="{}", OOMPH_OWNER="1")
+    assert ended.stdout == "False\n{} 1\n", ended.stderr
+
+
+def test_fresh_sets_aside_what_a_dead_kernel_left(tmp_path):
+    left = kernel_run.begin(Notebook(tmp_path, "python"), "")
+    words = "from oomph.notebook import enabling; enabling.enable(); enabling.fresh(); enabling.disable()"
+    assert " is in use by " in run(tmp_path, words).stderr
+    left.directory.close()
+    aside = tmp_path / ".oomph/notebooks/python.1"
+    assert run(tmp_path, words).stderr == f"oomph: what earlier kernels left is now in {aside}\n"
+    assert aside.is_dir()
+    assert run(tmp_path, words).stderr == "oomph: there was nothing to resume\n"
+
+
+def test_process_that_oomph_run_guards_stays_as_it_is(tmp_path):
+    words = (
+        "import os, oomph; from oomph.protocol.handover import Handover; from oomph.script.session import join\n"
+        "join(Handover(package='', run_dir=None)); environ = dict(os.environ)\n"
+        "oomph.enable(); oomph.disable(); print(environ == dict(os.environ))"
+    )
+    assert run(tmp_path, words).stdout == "True\n"
+
+
+@pytest.mark.parametrize("first", ["oomph", "IPython.extensions.autoreload"])
+def test_autoreload_passes_over_our_modules(tmp_path, first):
+    (tmp_path / "theirs.py").write_text("")
+    words = (
+        f"import {first}\nimport oomph, sys; oomph.enable()\n"
+        "from IPython.extensions.autoreload import ModuleReloader; import theirs, oomph.errors\n"
+        "looked = ModuleReloader().filename_and_mtime\n"
+        "print(looked(oomph.errors), looked(oomph), looked(theirs)[0] is not None)\n"
+        "oomph.disable(); print(ModuleReloader().filename_and_mtime(oomph)[0] is not None)"
+    )
+    ended = run(tmp_path, words)
+    assert ended.stdout == "(None, None) (None, None) True\nTrue\n", ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ([], True),
+        (["%load_ext oomph\nimport numpy"], True),
+        (["import random; random.seed(1)\n%load_ext oomph"], False),
+        (["1", "%load_ext oomph"], False),
+    ],
+)
+def test_generators_are_left_alone_once_a_cell_may_have_seeded_them(tmp_path, cells, expected):
+    words = (
+        "from IPython.core.interactiveshell import InteractiveShell; from oomph.script import shell\n"
+        "its = InteractiveShell.instance()\n"
+        f"for number, cell in enumerate({cells!r}, 1): its.history_manager.store_inputs(number, cell, cell)\n"
+        "print(shell.is_untouched(), shell.is_kernel(), shell.arguments())"
+    )
+    assert run(tmp_path, words).stdout == f"{expected} False []\n"
+
+
+def test_arguments_of_a_kernel_are_not_the_scripts(tmp_path):
+    words = (
+        "import sys, types; from oomph.script import shell\n"
+        "shell.running = lambda: types.SimpleNamespace(kernel=1)\n"
+        "print(shell.arguments()); sys.argv = ['train.py', '--lr', '3']; print(shell.arguments())"
+    )
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("OOMPH_")}
+    command = [sys.executable, "-c", words, "--f=/run/kernel-1.json", '--Session.key=b"1234"']
+    ended = subprocess.run(command, cwd=tmp_path, env=plain, capture_output=True, text=True, timeout=LIMIT)
+    assert ended.stdout == "[]\n['--lr', '3']\n", ended.stderr

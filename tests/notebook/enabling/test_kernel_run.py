@@ -1,0 +1,98 @@
+"""The run of a notebook: one attempt for each kernel, and a new run once nothing is left to resume."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+
+import pytest
+
+from oomph.errors import RunDirectoryError
+from oomph.journal.events import AttemptEnded, FitFinished, FitStarted, Resumed
+from oomph.journal.journal import Event, facts, read_journal
+from oomph.notebook import kernel_run
+from oomph.notebook.naming import Notebook
+from oomph.protocol.progress import ProgressBoard
+from oomph.run.directory.run_directory import FINISHED, RUNNING, read_record
+
+
+@pytest.fixture
+def notebook(tmp_path):
+    return Notebook(tmp_path, "lesson")
+
+
+def die(run: kernel_run.KernelRun) -> None:
+    """Leave the run as a killed kernel does."""
+    run.chronicle.close_attempt()
+    run.directory.close()
+
+
+def test_next_kernel_records_the_death_and_goes_on(notebook):
+    run = kernel_run.begin(notebook, "ab" * 16)
+    board = ProgressBoard(notebook.run_dir, 1)
+    board.write(0, 1, 2, 34, 30)
+    board.close()
+    die(run)
+    assert read_record(notebook.run_dir).status == RUNNING
+
+    run = kernel_run.begin(notebook, "cd" * 16)
+    handover = run.handover()
+    assert (handover.attempt, handover.entropy, handover.run_dir) == (2, "ab" * 16, str(notebook.run_dir))
+    [ended] = facts(read_journal(notebook.run_dir, 1), AttemptEnded)
+    assert (ended.returncode, ended.steps, ended.saved) == (None, 34, 30)
+    run.end()
+    assert not (notebook.folder / ".oomph/notebooks/lesson.1").exists()
+
+
+def test_kernel_that_has_nothing_left_to_resume_finishes_the_run(notebook):
+    kernel_run.begin(notebook, "ab" * 16).end()
+    assert read_record(notebook.run_dir).status == FINISHED
+    assert json.loads((notebook.run_dir / "summary.json").read_text())["exit_code"] == 0
+    assert notebook.entropy == ""
+    run = kernel_run.begin(notebook, "cd" * 16)
+    assert (run.handover().attempt, run.handover().entropy) == (1, "cd" * 16)
+    assert read_record(notebook.folder / ".oomph/notebooks/lesson.1").status == FINISHED
+    run.end()
+
+
+def test_second_kernel_cannot_have_the_same_run(notebook):
+    run = kernel_run.begin(notebook, "")
+    with pytest.raises(RunDirectoryError, match=f"is in use by .* {os.getpid()}"):
+        kernel_run.begin(notebook, "")
+    with pytest.raises(RunDirectoryError, match="is in use"):
+        kernel_run.set_aside(notebook)
+    run.end()
+    assert kernel_run.set_aside(notebook) == notebook.folder / ".oomph/notebooks/lesson.1"
+    assert kernel_run.set_aside(notebook) is None
+
+
+def test_no_descriptor_is_left(notebook):
+    before = os.listdir("/proc/self/fd")
+    for _ in range(3):
+        kernel_run.begin(notebook, "").end()
+        with pytest.raises(RunDirectoryError):
+            kernel_run.begin(Notebook(notebook.folder / "missing", "lesson"), "")
+    assert os.listdir("/proc/self/fd") == before
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_folder_that_cannot_be_written_is_an_error_in_one_sentence(notebook, monkeypatch, number):
+    def fail(*args, **kwargs):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(kernel_run, "make_own_parents", fail)
+    with pytest.raises(RunDirectoryError, match=f"lesson cannot be written: {os.strerror(number)}$"):
+        kernel_run.begin(notebook, "")
+
+
+def test_file_in_the_place_of_the_folder_is_an_error_in_one_sentence(notebook):
+    (notebook.folder / ".oomph").write_text("")
+    with pytest.raises(RunDirectoryError, match="cannot be written"):
+        kernel_run.begin(notebook, "")
+
+
+def test_fit_that_was_begun_again_and_finished_is_not_left():
+    begun = [FitStarted(key="f-0"), FitStarted(key="g-0"), FitStarted(key="h-0"), Resumed(key="h-0", kind="exact")]
+    over = [FitStarted(key="f-0"), FitFinished(key="f-0"), Resumed(key="g-0", kind="finished")]
+    assert kernel_run.unfinished([Event(fact) for fact in begun + over]) == {"h-0"}
