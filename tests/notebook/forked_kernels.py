@@ -14,7 +14,9 @@ import keras
 
 from oomph import testing
 from oomph.inject import hook
+from oomph.notebook.cell_ending import CellEnding
 from oomph.protocol.handover import Guarding, Handover
+from oomph.script import shell
 from oomph.script.session import join
 
 
@@ -36,12 +38,12 @@ def run(order: dict) -> None:
     guarding = Guarding(checkpoint_steps=5)
     if order["run_dir"] is not None:
         handover = Handover(package="", run_dir=order["run_dir"], attempt=order["attempt"], guarding=guarding)
-        session = join(handover)
+        session = join(handover, CellEnding(), shell.execution)
         hook.after_import(hook.guarding(lambda: session))
     testing.install(Dies(order["die_at"]))
-    with shell_in_process() as shell:
+    with shell_in_process() as running:
         for text, cell_id in order["cells"]:
-            if shell.run_cell(text, store_history=True, cell_id=cell_id).error_in_exec is not None:
+            if running.run_cell(text, store_history=True, cell_id=cell_id).error_in_exec is not None:
                 break
 
 

@@ -191,3 +191,24 @@ def test_finished_fit_returns_once_and_trains_when_its_cell_runs_again(kernels, 
     assert "guarding fit at cell [5], line 1 (exact)" in output
     _, twice = kernels.run(None, [*cells[:4], (FIT, "dd"), CELLS[4]])
     assert weights(output) == weights(twice)
+
+
+def test_two_cells_with_the_same_statement_keep_their_fits_apart(kernels, tmp_path):
+    """A cell that ran before is not run again when another cell has its statement, so nothing is dropped."""
+    other = MODEL.replace("Dense(8", "Dense(6")
+    cells = [*CELLS[:4], (other, "gg"), (FIT, "hh"), CELLS[4]]
+    _, output = kernels.run(None, cells)
+    whole = weights(output)
+    run_dir = tmp_path / "run"
+    status, output = kernels.run(run_dir, cells, die_at=47)
+    assert status == -signal.SIGKILL, output
+    copy = Path(shutil.copytree(run_dir, tmp_path / "copy", symlinks=True))
+
+    _, output = kernels.run(run_dir, cells, attempt=2)
+    assert "fit at cell [4], line 1 was finished by an earlier attempt: result restored" in output
+    assert "resumed fit at cell [6], line 1" in output
+    assert weights(output) == whole
+
+    _, output = kernels.run(copy, [*cells[:4], CELLS[2], CELLS[3], *cells[4:]], attempt=2)
+    assert "guarding fit at cell [6], line 1 (exact)" in output, "the first cell runs again, and trains"
+    assert "resumed fit at cell [8], line 1" in output

@@ -121,6 +121,13 @@ def running_id(frame: FrameType | None) -> str | None:
     return _id_in_request()
 
 
+def running_code(frame: FrameType | None) -> str:
+    """Return a digest of the code of the cell that a frame was called from, ignoring comments and layout."""
+    level = [each for each in _outwards(frame) if is_cell_level(each)][-1:]
+    code = "".join(ast.dump(statement) for each in level for statement in statements_of(text_of(source_file(each))))
+    return hashlib.sha256(code.encode(errors="backslashreplace")).hexdigest()[:16]
+
+
 class Executed(NamedTuple):
     """The code that a kernel has executed up to a call."""
 

@@ -70,3 +70,18 @@ def test_refused_fit_may_be_tried_again(runs):
         assert notebook.run(finishes=False) == [Visit(0)]
         notebook.visits.give_back(PLACE)
     assert notebook.run() == [Visit(0)]
+
+
+def test_cell_with_the_same_statement_as_another_does_not_run_again():
+    executions = iter(range(1, 9))
+    visits = Visits(lambda: next(executions))
+
+    def run(cell, left=()):
+        found = visits.next(PLACE, True, lambda place, number: number in left, cell)
+        visits.finish(PLACE, found.number)
+        return found
+
+    assert run("a") == Visit(0)
+    assert run("a", left=(1,)) == Visit(2, is_anew=True), "the fit of the other cell, which may still resume"
+    assert run("b", left=(1,)).is_anew is False
+    assert run("b").is_anew is True

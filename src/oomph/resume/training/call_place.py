@@ -60,6 +60,8 @@ class Place:
     """The loop variables and function arguments along the chain, as text, by name."""
     cell: str | None = field(default=None, compare=False)
     """The id of the notebook cell that makes the call, or "" if unknown; None in a script."""
+    cell_code: str = field(default="", compare=False)
+    """A digest of the code of that cell, by which it is known when it runs again, if it has no id."""
 
 
 def place_of_call() -> Place:
@@ -74,8 +76,9 @@ def place_of_call() -> Place:
     turn: dict[str, Any] = {}
     for frame in reversed(frames):
         turn |= {name: seen for name in _names_of_the_turn(frame) if (seen := plain(frame.f_locals.get(name), name))}
-    cell = (cells.running_id(frames[-1]) or "") if in_notebook else None
-    return Place(call_site(), key, outline, turn, cell)
+    if not in_notebook:
+        return Place(call_site(), key, outline, turn)
+    return Place(call_site(), key, outline, turn, cells.running_id(frames[-1]) or "", cells.running_code(frames[-1]))
 
 
 def _digest(frames: list[FrameType], with_constants: bool) -> str:

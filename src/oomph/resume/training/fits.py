@@ -154,7 +154,7 @@ class Fits:
         """Return the identity of the fit or loop that is starting at this place in the script."""
         store = self.store()
         is_recovering = bool(self._left) or not self._had_left
-        occurrence, is_anew = self._visits.next(place.key, is_recovering, self._has_result)
+        occurrence, is_anew = self._visits.next(place.key, is_recovering, self._is_taken, place.cell or place.cell_code)
         if is_anew and store is not None:
             self._forget(store, visit_key(place.key, occurrence))
         self._note_read()
@@ -162,9 +162,10 @@ class Fits:
         self._ordinal += 1
         return FitIdentity(ordinal, place.site, fingerprint, place.key, occurrence, place.outline, place.cell)
 
-    def _has_result(self, place: str, occurrence: int) -> bool:
-        key = visit_key(place, occurrence)
-        return any(record.finished and record.meta.key == key for record in self._records)
+    def _is_taken(self, place: str, occurrence: int) -> bool:
+        """True if an earlier attempt has left the result of a visit, or a fit that this process may still resume."""
+        mine = [record for record in self._records if record.meta.key == visit_key(place, occurrence)]
+        return any(record.finished or record.position.fit not in self._begun for record in mine)
 
     def _forget(self, store: CheckpointStore, key: str) -> None:
         """Forget a fit that did not finish, since its cell runs again."""

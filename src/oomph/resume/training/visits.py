@@ -31,25 +31,29 @@ class Visits:
         self._execution = execution
         self._next: dict[str, Visit] = {}
         """The visit that comes next at each place in the same execution."""
-        self._latest: dict[str, int] = {}
-        """The latest execution that came to each place."""
+        self._latest: dict[tuple[str, str], int] = {}
+        """The latest execution that came to each place, for each cell that has the same statement."""
         self._finished: set[tuple[str, int]] = set()
 
-    def next(self, place: str, is_recovering: bool, has_result: Callable[[str, int], bool]) -> Visit:
+    def next(self, place: str, is_recovering: bool, is_taken: Callable[[str, int], bool], cell: str = "") -> Visit:
         """Return the visit that begins at this place.
 
         Args:
             is_recovering: True while results of earlier attempts may stand for fits of this one.
-            has_result: tells whether an earlier attempt has left the result of a visit, given its place and number.
+            is_taken: tells whether an earlier attempt has left a fit that a visit must not displace, given its place
+                and number.
+            cell: what the cell is known by when it runs again.
         """
         here = 0 if self._execution is None else self._execution()
-        visit = self._next.get(place, Visit(0))
-        if self._latest.get(place, here) != here:
+        visit, before = self._next.get(place, Visit(0)), self._latest.get((place, cell))
+        if before is None:
+            visit = Visit(visit.number)
+        elif before != here:
             visit = Visit(0, is_anew=True)
-        self._latest[place] = here
+        self._latest[place, cell] = here
         number = visit.number
         passes = self._execution is not None and (visit.is_anew or not is_recovering)
-        while (place, number) in self._finished or (passes and has_result(place, number)):
+        while (place, number) in self._finished or (passes and is_taken(place, number)):
             number += 1
         self._next[place] = Visit(number + 1, visit.is_anew)
         return Visit(number, visit.is_anew)
@@ -61,4 +65,4 @@ class Visits:
     def give_back(self, place: str) -> None:
         """Forget the visits to a place whose latest fit was refused before its first step, and may be tried again."""
         self._next.pop(place, None)
-        self._latest.pop(place, None)
+        self._latest = {key: execution for key, execution in self._latest.items() if key[0] != place}
