@@ -186,7 +186,7 @@ def test_death_while_starting_is_left_to_jupyter(tmp_path: Path, source: str, st
     words = [sys.executable, "-m", "oomph.notebook.kernel", "-m", "broken_launcher", "-f", "none"]
     ended = subprocess.run(words, cwd=tmp_path, env=environ(PYTHONPATH=paths), capture_output=True, timeout=LIMIT)
     assert ended.returncode == status
-    assert len(list(tmp_path.glob(".oomph/notebooks/*/owner-*"))) == 1
+    assert len(list(tmp_path.glob(".oomph/notebooks/*/journal/*-supervisor.jsonl"))) == 1
 
 
 def test_kernel_works_without_a_run_directory(tmp_path: Path) -> None:

@@ -86,19 +86,27 @@ class Recorder:
 
     async def _executing(self, stream: Any, identities: Any, message: Any) -> None:
         """Record the request while the kernel executes it."""
-        content = message.get("content", {})
-        visible = not content.get("silent", False)
-        if visible and self._before_first is not None:
-            tell, self._before_first = self._before_first, None
-            tell(message)
-        stored = visible and content.get("store_history", True)
-        count = self._shell.execution_count
-        self._change(running=_request(identities, message, count if stored else 0), count=count)
+        self._begin_cell(identities, message)
         try:
             result = self._execute(stream, identities, message)
             if isinstance(result, Awaitable):
                 await result
         finally:
+            self._end_cell()
+
+    def _begin_cell(self, identities: Any, message: Any) -> None:
+        with contextlib.suppress(Exception):  # the cell runs in any case
+            content = message["content"]
+            visible = not content.get("silent", False)
+            if visible and self._before_first is not None:
+                tell, self._before_first = self._before_first, None
+                tell(message)
+            count = self._shell.execution_count
+            numbered = visible and content.get("store_history", True)
+            self._change(running=_request(identities, message, count if numbered else 0), count=count)
+
+    def _end_cell(self) -> None:
+        with contextlib.suppress(Exception):
             self._change(running=None, count=self._shell.execution_count, done=self._record.done + 1)
 
     async def _received(self, message: Any) -> None:
@@ -136,6 +144,6 @@ def _request(identities: Any, message: Any, count: int = 0) -> ExecuteRequest:
         header=dict(message["header"]),
         identities=tuple(bytes(each).hex() for each in identities),
         cell_id=str((message.get("metadata") or {}).get("cellId", "")) if count else "",
-        code_hash=hashlib.blake2b(code.encode(), digest_size=_HASH_BYTES).hexdigest() if code else "",
+        code_hash=hashlib.blake2b(code.encode(errors="replace"), digest_size=_HASH_BYTES).hexdigest() if code else "",
         count=count,
     )
