@@ -41,7 +41,7 @@ from oomph.terminal.console import Voice, say
 from oomph.terminal.endings import ProcessEnd
 
 if TYPE_CHECKING:
-    from oomph.notebook.kernel.inquest import Inquest, Verdict
+    from oomph.notebook.kernel.inquest import DeathVerdict, Inquest
 
 _ORPHAN_SECONDS = 0.3
 """How long the kernel may take to end after SIGTERM once the process that started the supervisor is gone."""
@@ -178,7 +178,7 @@ class KernelSupervisor:
 
     def _conclude(
         self, inquest: Inquest, ended: Ended, pid: int, record: KernelRecord | None, stacks: str
-    ) -> Verdict | None:
+    ) -> DeathVerdict | None:
         try:
             stopped = ended.stopped or self._orphaned_at is not None
             return inquest.conclude(ended, pid, record, stacks, stopped)
@@ -211,7 +211,7 @@ class KernelSupervisor:
         elif now > self._orphaned_at + _ORPHAN_SECONDS:
             send(pid, signal.SIGKILL)
 
-    def _leave_behind(self, verdict: Verdict, record: KernelRecord | None) -> None:
+    def _leave_behind(self, verdict: DeathVerdict, record: KernelRecord | None) -> None:
         """Say what happened, and leave it for the next kernel to say under the cell that died."""
         self._voice.say(" ".join(verdict.lines))
         if record is None:
