@@ -41,7 +41,7 @@ from oomph.terminal.console import Voice, say
 from oomph.terminal.endings import ProcessEnd
 
 if TYPE_CHECKING:
-    from oomph.notebook.kernel.inquest import Inquest, Verdict
+    from oomph.notebook.kernel.inquest import Conclusion, Inquest
 
 _ORPHAN_SECONDS = 0.3
 """How long the kernel may take to end after SIGTERM once the process that started the supervisor is gone."""
@@ -119,21 +119,21 @@ class KernelSupervisor:
         """Run one kernel. Return its return code, or None if another one follows it."""
         self._note(attempts=number, status=RUNNING)
         watch = Watch(self._timings, self._floor, self._loops)
-        attempt, verdict, record = self._start(number, signals, terminal, watch), None, None
+        attempt, conclusion, record = self._start(number, signals, terminal, watch), None, None
         inquest = self._begin_inquest()
         try:
             ended = attempt.wait()
             if inquest is not None:
                 record = read_record_of(self._root, attempt.pid)
-                verdict = self._conclude(inquest, ended, attempt.pid, record, watch.crash_stacks())
+                conclusion = self._conclude(inquest, ended, attempt.pid, record, watch.crash_stacks())
             attempt.end_group()
         finally:
             peak_rss_bytes = attempt.close()
             watch.close()
-        if inquest is not None and verdict is not None:
-            inquest.close(verdict, peak_rss_bytes)
-            if verdict.restart:
-                self._leave_behind(verdict, record)
+        if inquest is not None and conclusion is not None:
+            inquest.close(conclusion, peak_rss_bytes)
+            if conclusion.restart:
+                self._leave_behind(conclusion, record)
                 return None
         self._note(status=self._status(ended.returncode))
         return ended.returncode
@@ -178,7 +178,7 @@ class KernelSupervisor:
 
     def _conclude(
         self, inquest: Inquest, ended: Ended, pid: int, record: KernelRecord | None, stacks: str
-    ) -> Verdict | None:
+    ) -> Conclusion | None:
         try:
             stopped = ended.stopped or self._orphaned_at is not None
             return inquest.conclude(ended, pid, record, stacks, stopped)
@@ -211,13 +211,13 @@ class KernelSupervisor:
         elif now > self._orphaned_at + _ORPHAN_SECONDS:
             send(pid, signal.SIGKILL)
 
-    def _leave_behind(self, verdict: Verdict, record: KernelRecord | None) -> None:
+    def _leave_behind(self, conclusion: Conclusion, record: KernelRecord | None) -> None:
         """Say what happened, and leave it for the next kernel to say under the cell that died."""
-        self._voice.say(" ".join(verdict.lines))
+        self._voice.say(" ".join(conclusion.lines))
         if record is None:
             return
         try:
-            leave_behind(self._root, Death(verdict.lines, record.next_count, record.running, record.queued))
+            leave_behind(self._root, Death(conclusion.lines, record.next_count, record.running, record.queued))
         except OSError as error:
             self._voice.say(f"the cell that died cannot be answered: {error.strerror}")
 
