@@ -25,7 +25,7 @@ from oomph.notebook.kernel.launcher import VARIABLE, kernel_argv, launcher_of, p
 from oomph.notebook.kernel.place import folder_of_notebook, open_run
 from oomph.notebook.kernel.record import KernelRecord, read_record_of
 from oomph.process.descriptors import fill_standard
-from oomph.process.process_group import Patience, ProcessGroup, Terminal, send
+from oomph.process.process_group import Terminal, send
 from oomph.protocol.entropy import hash_seed
 from oomph.protocol.ownership import VARIABLE as OWNER_VARIABLE
 from oomph.redaction.redaction import know_secrets
@@ -36,7 +36,6 @@ from oomph.run.supervisor.attempt import Attempt, Ended
 from oomph.run.supervisor.effects import handover
 from oomph.run.supervisor.front import TerminalFront
 from oomph.run.supervisor.settings import Settings
-from oomph.run.supervisor.stop_requests import Signals
 from oomph.terminal.console import Voice, say
 from oomph.terminal.endings import ProcessEnd
 
@@ -85,7 +84,6 @@ class KernelSupervisor:
         self._root = Path(tempfile.mkdtemp(prefix="oomph-kernel-")) if self._run is None else self._run.path
         self._before = 0 if self._run is None else self._run.record.attempts
         self._timings, self._floor = Timings(), floor_seconds()
-        self._forwarding: KernelForwarding | None = None
         self._inquest: Inquest | None = None
         self._orphaned_at: float | None = None
 
@@ -160,7 +158,7 @@ class KernelSupervisor:
             on_hang=self._tell_hang,
             meanwhile=self._meanwhile,
             complain=self._voice.say,
-            forwarding=self._forward,
+            forwarding=KernelForwarding,
         )
 
     def _begin_inquest(self) -> Inquest | None:
@@ -189,19 +187,8 @@ class KernelSupervisor:
     def _loops(self) -> Sequence[tuple[str, int, int]]:
         return () if self._inquest is None else self._inquest.loops()
 
-    def _forward(
-        self, signals: Signals, group: ProcessGroup, patience: Patience, watch: Watch | None, since: float
-    ) -> KernelForwarding:
-        self._forwarding = KernelForwarding(signals, group, patience, watch, since, self._is_ready)
-        return self._forwarding
-
-    def _is_ready(self, pid: int) -> bool:
-        return read_record_of(self._root, pid) is not None
-
     def _meanwhile(self, pid: int) -> None:
-        """Send an interrupt that was held, and end the kernel if the process that started the supervisor is gone."""
-        if self._forwarding is not None:
-            self._forwarding.attend()
+        """End the kernel if the process that started the supervisor is gone."""
         if os.getppid() == self._parent:
             return
         now = time.monotonic()
