@@ -64,6 +64,7 @@ def test_diagnosis_has_at_most_three_lines() -> None:
         "The kernel ended with exit code 1.",
         "Its variables are gone: run cell [2] again.",
     )
+    assert told(1, "", None, KernelRecord(pid=7, first=2, count=4))[-1].endswith("run cells [2] and [3] again.")
     assert told(-9, "", None, KernelRecord(pid=7, first=2, count=2)) == ("The kernel was killed by SIGKILL.",)
     assert told(-15, "", None, None, hung=True) == ("The kernel made no progress and was stopped.",)
 

@@ -181,6 +181,16 @@ def test_unknown_fields_and_skipped_outputs_are_kept(tmp_path):
     assert json.loads(path.read_text()) == document
 
 
+def test_oomphs_own_magics_work_and_loading_them_guards_nothing_twice(tmp_path):
+    write(tmp_path, "%load_ext oomph", "%oomph status", "import oomph\noomph.disable()\noomph.enable()")
+    done = run(tmp_path, "nb.ipynb")
+    assert done.returncode == 0, done.stderr
+    first, second, third = done.outputs
+    assert first == third == []
+    assert second
+    assert not (tmp_path / ".oomph").exists()
+
+
 def test_forked_process_leaves_the_notebooks_file_alone(tmp_path):
     write(
         tmp_path,

@@ -62,7 +62,7 @@ def test_death_is_answered_under_its_cell(kernel: SupervisedKernel, dies: str, n
     (error,) = answered.errors
     assert named in error["evalue"]
     assert 1 < len(error["traceback"]) <= 3
-    assert f"to [{count + 1}] again" in error["traceback"][-1]
+    assert f"[{count + 1}] again" in error["traceback"][-1]
     assert [kernel.wait(each).reply["status"] for each in waiting] == ["aborted", "aborted"]
     after = kernel.execute("print('alive', 'os' in globals())")
     assert after.text("stdout") == "alive False\n"

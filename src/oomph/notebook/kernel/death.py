@@ -102,6 +102,7 @@ def _again(record: KernelRecord | None, progress: Progress | None) -> str:
     last = record.next_count - 1
     if last < record.first:
         return ""
-    cells = f"cell [{last}]" if last == record.first else f"cells [{record.first}] to [{last}]"
+    between = "and" if last == record.first + 1 else "to"
+    cells = f"cell [{last}]" if last == record.first else f"cells [{record.first}] {between} [{last}]"
     resumes = "; the training goes on from its checkpoint" if progress is not None and progress.saved else ""
     return f"Its variables are gone: run {cells} again{resumes}."

@@ -24,7 +24,7 @@ from oomph.run.supervisor.settings import MachineAtStart
 
 
 @dataclass(frozen=True)
-class DeathVerdict:
+class Conclusion:
     """What ended a kernel, and what follows."""
 
     judged: Judged
@@ -62,7 +62,7 @@ class Inquest:
         """Record a hang before the kernel is ended."""
         self._chronicle.write_hang(hang)
 
-    def conclude(self, ended: Ended, pid: int, record: KernelRecord | None, stacks: str, stopped: bool) -> DeathVerdict:
+    def conclude(self, ended: Ended, pid: int, record: KernelRecord | None, stacks: str, stopped: bool) -> Conclusion:
         """Examine how a kernel ended, and decide what follows.
 
         Args:
@@ -91,7 +91,7 @@ class Inquest:
         cause = names[0].title if names else ""
         action = self._decide(ended.returncode, stopped, record, ending.steps)
         judged = Judged(ended, names, ending, Conditions(), action, kills, lines)
-        return DeathVerdict(judged, told(ended.returncode, cause, progress, record, ended.hang is not None))
+        return Conclusion(judged, told(ended.returncode, cause, progress, record, ended.hang is not None))
 
     def _decide(self, returncode: int, stopped: bool, record: KernelRecord | None, steps: int) -> Finish | Restart:
         executed = record is not None and record.done > 0
@@ -100,8 +100,8 @@ class Inquest:
         self._deaths = deaths_without_progress(end, self._deaths)
         return after_end(end, self._deaths)
 
-    def close(self, verdict: DeathVerdict, peak_rss_bytes: int) -> None:
+    def close(self, conclusion: Conclusion, peak_rss_bytes: int) -> None:
         """Write the end of the kernel into its journal. The decision follows from it (`policy`)."""
-        self._chronicle.write_ending(verdict.judged, peak_rss_bytes)
-        action = verdict.judged.action
+        self._chronicle.write_ending(conclusion.judged, peak_rss_bytes)
+        action = conclusion.judged.action
         self._chronicle.close_attempt(action.exit_code if isinstance(action, Finish) else None)

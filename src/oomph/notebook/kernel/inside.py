@@ -51,9 +51,10 @@ def _begin(shell: Any, root: Path) -> None:
     recorder.attach(answer.tell_under if answer is not None and not answer.is_seen else None)
     from tornado.ioloop import IOLoop
 
-    IOLoop.current().add_callback(recorder.begin)  # once the kernel receives requests
+    # Later, once the kernel receives requests: a `starting` after the answer's `idle` would stay in the client.
+    IOLoop.current().add_callback(recorder.begin)
     if answer is not None:
-        answer.begin()
+        IOLoop.current().add_callback(answer.begin)
 
 
 class Recorder:
@@ -95,7 +96,7 @@ class Recorder:
             self._end_cell()
 
     def _begin_cell(self, identities: Any, message: Any) -> None:
-        with contextlib.suppress(Exception):  # the cell runs in any case
+        with contextlib.suppress(Exception, KeyboardInterrupt):  # the cell runs, and is answered, in any case
             content = message["content"]
             visible = not content.get("silent", False)
             if visible and self._before_first is not None:
@@ -106,7 +107,7 @@ class Recorder:
             self._change(running=_request(identities, message, count if numbered else 0), count=count)
 
     def _end_cell(self) -> None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception, KeyboardInterrupt):
             self._change(running=None, count=self._shell.execution_count, done=self._record.done + 1)
 
     async def _received(self, message: Any) -> None:

@@ -25,7 +25,7 @@ from oomph.notebook.kernel.launcher import VARIABLE, kernel_argv, launcher_of, p
 from oomph.notebook.kernel.place import folder_of_notebook, open_run
 from oomph.notebook.kernel.record import KernelRecord, read_record_of
 from oomph.process.descriptors import fill_standard
-from oomph.process.process_group import Patience, ProcessGroup, Terminal, send
+from oomph.process.process_group import Terminal, send
 from oomph.protocol.entropy import hash_seed
 from oomph.protocol.ownership import VARIABLE as OWNER_VARIABLE
 from oomph.redaction.redaction import know_secrets
@@ -36,12 +36,11 @@ from oomph.run.supervisor.attempt import Attempt, Ended
 from oomph.run.supervisor.effects import handover
 from oomph.run.supervisor.front import TerminalFront
 from oomph.run.supervisor.settings import Settings
-from oomph.run.supervisor.stop_requests import Signals
 from oomph.terminal.console import Voice, say
 from oomph.terminal.endings import ProcessEnd
 
 if TYPE_CHECKING:
-    from oomph.notebook.kernel.inquest import DeathVerdict, Inquest
+    from oomph.notebook.kernel.inquest import Conclusion, Inquest
 
 _ORPHAN_SECONDS = 0.3
 """How long the kernel may take to end after SIGTERM once the process that started the supervisor is gone."""
@@ -85,7 +84,6 @@ class KernelSupervisor:
         self._root = Path(tempfile.mkdtemp(prefix="oomph-kernel-")) if self._run is None else self._run.path
         self._before = 0 if self._run is None else self._run.record.attempts
         self._timings, self._floor = Timings(), floor_seconds()
-        self._forwarding: KernelForwarding | None = None
         self._inquest: Inquest | None = None
         self._orphaned_at: float | None = None
 
@@ -119,21 +117,21 @@ class KernelSupervisor:
         """Run one kernel. Return its return code, or None if another one follows it."""
         self._note(attempts=number, status=RUNNING)
         watch = Watch(self._timings, self._floor, self._loops)
-        attempt, verdict, record = self._start(number, signals, terminal, watch), None, None
+        attempt, conclusion, record = self._start(number, signals, terminal, watch), None, None
         inquest = self._begin_inquest()
         try:
             ended = attempt.wait()
             if inquest is not None:
                 record = read_record_of(self._root, attempt.pid)
-                verdict = self._conclude(inquest, ended, attempt.pid, record, watch.crash_stacks())
+                conclusion = self._conclude(inquest, ended, attempt.pid, record, watch.crash_stacks())
             attempt.end_group()
         finally:
             peak_rss_bytes = attempt.close()
             watch.close()
-        if inquest is not None and verdict is not None:
-            inquest.close(verdict, peak_rss_bytes)
-            if verdict.restart:
-                self._leave_behind(verdict, record)
+        if inquest is not None and conclusion is not None:
+            inquest.close(conclusion, peak_rss_bytes)
+            if conclusion.restart:
+                self._leave_behind(conclusion, record)
                 return None
         self._note(status=self._status(ended.returncode))
         return ended.returncode
@@ -160,7 +158,7 @@ class KernelSupervisor:
             on_hang=self._tell_hang,
             meanwhile=self._meanwhile,
             complain=self._voice.say,
-            forwarding=self._forward,
+            forwarding=KernelForwarding,
         )
 
     def _begin_inquest(self) -> Inquest | None:
@@ -178,7 +176,7 @@ class KernelSupervisor:
 
     def _conclude(
         self, inquest: Inquest, ended: Ended, pid: int, record: KernelRecord | None, stacks: str
-    ) -> DeathVerdict | None:
+    ) -> Conclusion | None:
         try:
             stopped = ended.stopped or self._orphaned_at is not None
             return inquest.conclude(ended, pid, record, stacks, stopped)
@@ -189,19 +187,8 @@ class KernelSupervisor:
     def _loops(self) -> Sequence[tuple[str, int, int]]:
         return () if self._inquest is None else self._inquest.loops()
 
-    def _forward(
-        self, signals: Signals, group: ProcessGroup, patience: Patience, watch: Watch | None, since: float
-    ) -> KernelForwarding:
-        self._forwarding = KernelForwarding(signals, group, patience, watch, since, self._is_ready)
-        return self._forwarding
-
-    def _is_ready(self, pid: int) -> bool:
-        return read_record_of(self._root, pid) is not None
-
     def _meanwhile(self, pid: int) -> None:
-        """Send an interrupt that was held, and end the kernel if the process that started the supervisor is gone."""
-        if self._forwarding is not None:
-            self._forwarding.attend()
+        """End the kernel if the process that started the supervisor is gone."""
         if os.getppid() == self._parent:
             return
         now = time.monotonic()
@@ -211,13 +198,13 @@ class KernelSupervisor:
         elif now > self._orphaned_at + _ORPHAN_SECONDS:
             send(pid, signal.SIGKILL)
 
-    def _leave_behind(self, verdict: DeathVerdict, record: KernelRecord | None) -> None:
+    def _leave_behind(self, conclusion: Conclusion, record: KernelRecord | None) -> None:
         """Say what happened, and leave it for the next kernel to say under the cell that died."""
-        self._voice.say(" ".join(verdict.lines))
+        self._voice.say(" ".join(conclusion.lines))
         if record is None:
             return
         try:
-            leave_behind(self._root, Death(verdict.lines, record.next_count, record.running, record.queued))
+            leave_behind(self._root, Death(conclusion.lines, record.next_count, record.running, record.queued))
         except OSError as error:
             self._voice.say(f"the cell that died cannot be answered: {error.strerror}")
 

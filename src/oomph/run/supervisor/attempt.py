@@ -22,7 +22,6 @@ from oomph.run.supervisor.front import Front
 from oomph.run.supervisor.stop_requests import Forwarding, Signals
 
 _POLL_SECONDS = 0.1
-ForwardingKind = Callable[[Signals, ProcessGroup, Patience, Watch | None, float], Forwarding]
 _OF_THE_FRONT = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 
@@ -59,7 +58,7 @@ class Attempt:
         on_hang: Callable[[Hang], None] = lambda hang: None,
         meanwhile: Callable[[int], None] = lambda pid: None,
         complain: Callable[[str], None] = lambda text: None,
-        forwarding: ForwardingKind = Forwarding,
+        forwarding: type[Forwarding] = Forwarding,
     ) -> None:
         """Start the script. Raises UsageError for an unknown program. Each loop iteration calls `meanwhile(pid)`."""
         self._front, self._signals, self._watch = front, signals, watch
