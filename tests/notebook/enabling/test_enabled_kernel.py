@@ -44,7 +44,12 @@ def snapshot():
         "encode": os.environ.encodekey, **{f"signal {n}": signal.getsignal(n) for n in (2, 10, 15)},
         "files": sorted(os.readlink(fd) for fd in fds if os.path.lexists(fd))}
 """
-DIFFERENCE = "after = snapshot(); print([k for k in {**before, **after} if before.get(k) != after.get(k)])"
+DIFFERENCE = """
+after = snapshot()
+theirs = ("history.sqlite", "history.sqlite-journal")  # IPython's own
+files = [path for path in after.pop("files") if path not in before["files"] and not path.endswith(theirs)]
+print([k for k in {**before, **after} if k != "files" and before.get(k) != after.get(k)] + files)
+"""
 FIT = """
 model = new()
 model.fit(x, y, epochs=2, batch_size=16, verbose=0)
