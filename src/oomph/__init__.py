@@ -20,6 +20,7 @@ _PUBLIC = {
     "IsolatedError": "oomph.errors",
     "Monitor": "oomph.monitor.live.callback",
     "OomphError": "oomph.errors",
+    "TrainingStoppedError": "oomph.errors",
     "check": "oomph.api.check_fit",
     "diagnose": "oomph.explain.diagnose",
     "disable": "oomph.notebook.enabling",

