@@ -26,6 +26,12 @@ class Ran:
     value: str = ""
     traceback: str = ""
     died: bool = False
+    displays: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def told(self) -> str:
+        """What oomph reported, in displays that are updated in place."""
+        return "\n".join(self.displays.values())
 
 
 @dataclass
@@ -56,6 +62,8 @@ class Kernel:
             if kind == "stream":
                 where = "out" if content["name"] == "stdout" else "err"
                 setattr(ran, where, getattr(ran, where) + content["text"])
+            elif kind in ("display_data", "update_display_data"):
+                ran.displays[content["transient"].get("display_id", "")] = content["data"]["text/plain"]
             elif kind == "error":
                 ran.error, ran.value = content["ename"], content["evalue"]
                 ran.traceback = "\n".join(content["traceback"])

@@ -64,16 +64,16 @@ def test_fits_killed_twice_end_in_the_bits_of_plain_keras(start, tmp_path):
     assert "src/oomph" not in refused.traceback
     second.good(MODEL)
     resumed = second.good(FIRST)
-    assert "; resumed at epoch " in resumed.err.splitlines()[-1], resumed.err
+    assert "; resumed at epoch " in resumed.told.splitlines()[-1], resumed.told
     kill_at(second, run_dir, 160 + draw.randint(10, 50))
     assert second.run(SECOND).died
 
     third = start()
     third.good("%load_ext oomph")
     third.good(MODEL)
-    returned = third.good(FIRST).err
+    returned = third.good(FIRST).told
     assert "was finished by an earlier attempt: result restored" in returned, returned
-    line = third.good(SECOND).err.splitlines()[-1]
+    line = third.good(SECOND).told.splitlines()[-1]
     assert line.startswith("oomph: fit 2 ("), line
     assert line.endswith("compared equal; verified: the repeated steps match the original ones"), line
     ours = third.good(BITS).out

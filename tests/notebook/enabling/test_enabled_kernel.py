@@ -103,14 +103,14 @@ def test_kernel_is_guarded_late_and_left_as_it_was(start, tmp_path):
     guarded = kernel.good(FIT)
     assert guarded.out == plain
     assert "'fit')" in kernel.good(DIFFERENCE).out, "the snapshot sees what oomph changes"
-    assert guarded.err.splitlines()[-1].startswith("oomph: fit 1 ("), guarded.err
-    assert guarded.err.splitlines()[-1].endswith(" s; exact"), guarded.err
+    assert guarded.told.splitlines()[-1].startswith("oomph: fit 1 ("), guarded.told
+    assert guarded.told.splitlines()[-1].endswith(" s; exact"), guarded.told
     assert kernel.good("print(kinds(old))").out == "['function', 'function', 'Function']\n", "as Keras made them"
     kernel.good("old.fit(x, y, epochs=1, verbose=0); old.evaluate(x, y, verbose=0); old.predict(x, verbose=0)")
     assert kernel.good("print(kinds(old))").out == "['GuardedStep', 'GuardedStep', 'GuardedPredict']\n"
     again = kernel.good(FIT)
     assert again.out == plain
-    assert "fit 3 (" in again.err, "a cell that runs again trains anew"
+    assert "fit 3 (" in again.told, "a cell that runs again trains anew"
 
     children = kernel.good(
         "import subprocess\n"

@@ -28,7 +28,7 @@ def test_kernels_without_a_run_directory_guard_in_process(start, tmp_path):
         assert ALONE in told, told
         ran = kernel.good(FIT)
         assert ran.out == "GuardedStep\n"
-        assert ran.err.splitlines()[-1].endswith(" s; exact"), ran.err
+        assert ran.told.splitlines()[-1].endswith(" s; exact"), ran.told
     finally:
         first.end()
 

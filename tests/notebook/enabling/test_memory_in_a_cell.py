@@ -29,7 +29,7 @@ def test_out_of_memory_in_a_cell_gives_the_weights_of_enough_memory(start, tmp_p
     short = start(**pool)
     short.good(CELLS[0])
     short.good("%load_ext oomph")
-    told = short.good(CELLS[1]).err
+    told = short.good(CELLS[1]).told
     assert "out of memory at batch 2048" in told, told
     line = told.splitlines()[-1]
     assert line.startswith("oomph: fit 1 (")
