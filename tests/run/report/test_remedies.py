@@ -59,6 +59,8 @@ def test_remedy_depends_on_the_cause_of_a_missing_checkpoint():
     assert "free disk space" in mends("started-over", event("checkpoint-failed", reason="No space left on device"))
     anew = event("checkpoint-refused", name="", **because("recompiled").as_fields())
     assert "call compile() before fit" in mends("started-over", anew)
+    gone = event("checkpoint-refused", name="", **because("checkpoints-gone", steps=9).as_fields())
+    assert mends("started-over", gone).startswith("keep checkpoints/ in the run directory")
     assert "TerminateOnNaN" in mends(
         "started-over", event("checkpoint-skipped", **because("not-finite", name="dense/kernel").as_fields())
     )

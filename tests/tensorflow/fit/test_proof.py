@@ -102,7 +102,7 @@ def test_fit_that_is_over_is_not_said_to_repeat_the_steps_of_an_earlier_attempt(
         one.assign(other)
     again.compare_from(2, 0)
     again.end(2, 0)
-    assert [(each.epochs, each.equal) for each in fit.notes] == [(1, True)]
+    assert {(each.epochs, each.equal) for each in fit.notes} == {(1, True)}
     assert fit.said == []
 
 
