@@ -199,6 +199,11 @@ def test_kernel_works_without_a_run_directory(tmp_path: Path) -> None:
 # -- VS Code ----------------------------------------------------------------------------------------------------------
 
 
+OF_THE_SCRIPT = """from oomph.notebook import enabling; from oomph.script import shell
+enabling._guard.session()  # which writes a journal
+print(shell.arguments())"""
+
+
 def test_arguments_of_vs_code_are_passed_on_and_the_key_is_hidden(tmp_path: Path) -> None:
     manager = KernelManager(cache_ports=False)
     manager.write_connection_file()
@@ -208,6 +213,7 @@ def test_arguments_of_vs_code_are_passed_on_and_the_key_is_hidden(tmp_path: Path
     words += ['--Session.signature_scheme="hmac-sha256"', f"--f={tmp_path / 'kernel-vscode.json'}"]
     with SupervisedKernel(tmp_path, words, manager) as kernel:
         assert kernel.execute("import time; print('hello')").text("stdout") == "hello\n"
+        assert kernel.execute(OF_THE_SCRIPT).text("stdout") == "[]\n"
         assert kernel.execute("time.sleep(0.2); import os; os.abort()").reply["ename"] == "KernelDied"
         assert kernel.execute("print('alive')").text("stdout") == "alive\n"
     written = {path: path.read_bytes() for path in (tmp_path / ".oomph").rglob("*") if path.is_file()}

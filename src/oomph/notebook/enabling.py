@@ -42,9 +42,9 @@ def unload_ipython_extension(ipython: Any) -> None:
 
 
 def enable() -> None:
-    """Guard the fits of this process from now on; does nothing if they are guarded already."""
+    """Guard the fits of this process from now on; does nothing if they are guarded or examined already."""
     global _guard
-    if _guard is not None or session.current() is not None:
+    if _guard is not None or session.current() is not None or os.environ.get("OOMPH_REACH"):
         return
     if "tensorflow" not in sys.modules and find_spec("tensorflow") is None:
         session.say(f"TensorFlow is not installed for {sys.executable}: there is nothing to guard")
@@ -182,8 +182,7 @@ class NotebookGuard:
             raise RuntimeError("this process has joined a run already")
         is_cell = shell.running() is not None
         handover = self._given or self._begun()
-        words = sys.orig_argv[: len(sys.orig_argv) - len(sys.argv) + 1] + shell.arguments()
-        joined = session.join(handover, CellEnding(), shell.execution if is_cell else None, words)
+        joined = session.join(handover, CellEnding(), shell.execution if is_cell else None, shell.command_line())
         undoing.remember(record(joined))
         showing.begin(joined)
         undoing.remember(showing.end)

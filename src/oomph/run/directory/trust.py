@@ -26,7 +26,7 @@ _OWN, RUNS, NOTEBOOKS = ".oomph", "runs", "notebooks"
 """oomph's folder in a working directory, and its folders of run directories."""
 _OWN_NAMES = re.compile(
     r"(run|summary|micro_batch)\.json|lock|progress|witness|training|(created|appended|owner)-.*"
-    r"|journal|checkpoints|stderr|monitor|cells"
+    r"|journal|checkpoints|stderr|monitor|cells|kernels"
 )
 """The names of oomph's own files and folders in a run directory."""
 _DEEPEST = 20
