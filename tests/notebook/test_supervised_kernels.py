@@ -15,6 +15,8 @@ import pytest
 from jupyter_client.manager import KernelManager
 from supervised import ARGV, LIMIT, SupervisedKernel, environ, wait_until
 
+from oomph.run.directory.run_directory import FINISHED, read_record
+
 COUNTS_INTERRUPTS = """
 import time
 seen, until = 0, time.monotonic() + {seconds}
@@ -145,6 +147,38 @@ def test_neither_source_nor_key_is_written(kernel: SupervisedKernel) -> None:
     written = [path.read_bytes() for path in kernel.folder.rglob("*") if path.is_file()]
     assert written
     assert not any(key in each or b"a sentence of the cell" in each for each in written)
+
+
+# -- the run ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ends", ["exit", "restart", "kill"])
+def test_only_a_kernel_that_dies_leaves_finished_fits_to_the_next(tmp_path: Path, ends: str) -> None:
+    with SupervisedKernel(tmp_path) as kernel:
+        end_state = tmp_path / ".oomph/notebooks/notebook/checkpoints/finished-0"
+        end_state.mkdir(parents=True)
+        if ends == "exit":
+            kernel.execute("exit")
+        elif ends == "restart":
+            os.kill(kernel.supervisor, signal.SIGTERM)
+        else:
+            kernel.execute("import time, os; time.sleep(0.2); os.kill(os.getpid(), 9)")
+            assert end_state.exists()
+            return
+        kernel.ended()
+    assert not end_state.exists()
+    assert read_record(end_state.parents[1]).status == FINISHED
+
+
+def test_fresh_sets_checkpoints_aside_in_the_run_that_the_supervisor_keeps(kernel: SupervisedKernel) -> None:
+    run_dir = kernel.folder / ".oomph/notebooks/notebook"
+    assert kernel.execute("%oomph fresh").text("stderr") == "oomph: there was nothing to resume\n"
+    (run_dir / "checkpoints").mkdir()
+    (run_dir / "witness").write_text("")
+    said = kernel.execute("%oomph fresh").text("stderr")
+    assert said == f"oomph: what earlier kernels left is now in {run_dir / 'checkpoints.1'}\n"
+    assert (run_dir / "checkpoints.1").is_dir()
+    assert not (run_dir / "witness").exists()
 
 
 # -- endings ----------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from oomph.script import session, shell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import ModuleType
     from typing import Any
 
@@ -78,14 +79,18 @@ def disable() -> None:
 def fresh() -> None:
     """Set aside what earlier kernels of this notebook have left, so that every fit trains from its beginning."""
     from oomph.errors import RunDirectoryError
-    from oomph.notebook.kernel_run import set_aside
     from oomph.notebook.naming import notebook_here
+    from oomph.notebook.run_of_notebook import set_aside, set_checkpoints_aside
 
     disable()
     if _guard is not None:
         return
     try:
-        aside = set_aside(notebook_here())
+        given = _given()
+        if given is None:
+            aside = set_aside(notebook_here())
+        else:
+            aside = None if given.path is None else set_checkpoints_aside(given.path)
         session.say("there was nothing to resume" if aside is None else f"what earlier kernels left is now in {aside}")
     except (RunDirectoryError, OSError) as error:
         session.say(str(error))
@@ -96,11 +101,8 @@ class NotebookGuard:
     """What `enable` has set up in this process."""
 
     def __init__(self) -> None:
-        from oomph.protocol.handover import Handover
-
         self._pid = os.getpid()
-        self._given = None if _is_below_another() else Handover.read()
-        """The handover of a supervising parent, if there is one."""
+        self._given = _given()
         self._notebook = _notebook()
         self._entropy = _entropy(self._notebook) if self._given is None else self._given.entropy
         self._session: Session | None = None
@@ -121,7 +123,13 @@ class NotebookGuard:
         if running is not None:
             from oomph.notebook.magics import register
 
-            undoing.remember(register(running, None if self._notebook is None else self._notebook.run_dir))
+            undoing.remember(register(running, self._run_dir()))
+
+    def _run_dir(self) -> Path | None:
+        """Return the run directory that this process will use, if it can."""
+        if self._given is not None:
+            return self._given.path
+        return None if self._notebook is None else self._notebook.run_dir
 
     def wait_for_keras(self) -> None:
         """Guard Keras as soon as it is imported, or at once if it already is."""
@@ -214,11 +222,12 @@ class NotebookGuard:
 _guard: NotebookGuard | None = None
 
 
-def _is_below_another() -> bool:
-    """True in a process that a guarded one has started, which does not take part in that one's run."""
+def _given() -> Handover | None:
+    """Return the handover of a supervising parent, or None in a process that a guarded one has started."""
+    from oomph.protocol.handover import Handover
     from oomph.protocol.ownership import below_owner
 
-    return below_owner()
+    return None if below_owner() else Handover.read()
 
 
 def _notebook() -> Notebook | None:

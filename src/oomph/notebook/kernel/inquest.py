@@ -5,11 +5,13 @@ Imported while the first kernel starts, which it would delay.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from oomph.explain.reading.kernel_log import KernelLog, that_concern
+from oomph.journal.journal import Event
 from oomph.notebook.kernel.death import told
 from oomph.notebook.kernel.policy import KernelEnd, after_end, deaths_without_progress
 from oomph.notebook.kernel.record import KernelRecord
@@ -41,22 +43,29 @@ class Inquest:
     """The journal of one notebook, and the deaths of its kernels.
 
     Args:
+        name: the notebook's name.
         run_dir: the run directory, or None if there is none.
         attempts: how many kernels the notebook has had before.
     """
 
-    def __init__(self, run_dir: Path | None, attempts: int) -> None:
-        self._chronicle = Chronicle(run_dir, attempts)
+    def __init__(self, name: str, run_dir: Path | None, attempts: int) -> None:
+        self._name, self._chronicle = name, Chronicle(run_dir, attempts)
         self._deaths, self._steps = 0, 0
+        if attempts:
+            self._chronicle.close_lost_attempt()
 
-    def begin(self, command: Sequence[str], python: str) -> None:
+    def begin(self) -> None:
         """Open the journal of the next kernel, and note what the Linux kernel has counted so far."""
-        self._chronicle.begin_attempt(command, python, MachineAtStart())
+        self._chronicle.begin_attempt((self._name,), sys.executable, MachineAtStart())
         self._log, self._kills = KernelLog(), oom_kills()
 
     def loops(self) -> Sequence[tuple[str, int, int]]:
         """Return the training loops that the kernel has reported."""
         return self._chronicle.loops()
+
+    def events(self) -> Sequence[Event]:
+        """Return the events of the run so far."""
+        return self._chronicle.events()
 
     def write_hang(self, hang: Hang) -> None:
         """Record a hang before the kernel is ended."""

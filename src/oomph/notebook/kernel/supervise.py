@@ -18,18 +18,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from oomph.errors import OomphError
-from oomph.files.opening import OwnFile, is_own_folder
+from oomph.files.opening import OwnFile
 from oomph.notebook.kernel.death import Death, leave_behind
 from oomph.notebook.kernel.forwarding import KernelForwarding, KernelSignals
-from oomph.notebook.kernel.launcher import VARIABLE, kernel_argv, launcher_of, plain_argv
-from oomph.notebook.kernel.place import folder_of_notebook, open_run
+from oomph.notebook.kernel.launcher import VARIABLE, kernel_argv, plain_argv
 from oomph.notebook.kernel.record import KernelRecord, read_record_of
+from oomph.notebook.naming import named
+from oomph.notebook.run_of_notebook import open_run
+from oomph.process import process_identity
 from oomph.process.descriptors import fill_standard
 from oomph.process.process_group import Terminal, send
-from oomph.protocol.entropy import hash_seed
+from oomph.protocol.entropy import fresh, hash_seed
 from oomph.protocol.ownership import VARIABLE as OWNER_VARIABLE
 from oomph.redaction.redaction import know_secrets
-from oomph.run.directory.run_directory import FAILED, FINISHED, KEPT, RUNNING, RunDirectory
+from oomph.run.directory.run_directory import FAILED, RUNNING, RunDirectory
 from oomph.run.hang.limits import Hang, Timings, floor_seconds
 from oomph.run.hang.watch import Watch
 from oomph.run.supervisor.attempt import Attempt, Ended
@@ -103,19 +105,14 @@ class KernelSupervisor:
     def _open_run(self) -> RunDirectory | None:
         """Open the notebook's run directory. Return None if that fails: the kernel works without checkpoints."""
         try:
-            return open_run(folder_of_notebook(os.environ, Path.cwd()), self._command, sys.executable)
+            return open_run(named({}, os.environ, Path.cwd()), fresh())
         except (OomphError, OSError) as error:
             self._voice.say(f"{error}; this kernel's training is guarded, but not saved")
             return None
 
-    @property
-    def _command(self) -> tuple[str, str]:
-        """The command as it is recorded: without the connection, which differs each time and holds a key."""
-        return "-m", launcher_of(self._words)[0]
-
     def _attempt(self, number: int, signals: KernelSignals, terminal: Terminal) -> int | None:
         """Run one kernel. Return its return code, or None if another one follows it."""
-        self._note(attempts=number, status=RUNNING)
+        self._note(attempts=number, status=RUNNING, host=process_identity.host(), python=sys.executable)
         watch = Watch(self._timings, self._floor, self._loops)
         attempt, conclusion, record = self._start(number, signals, terminal, watch), None, None
         inquest = self._begin_inquest()
@@ -133,13 +130,22 @@ class KernelSupervisor:
             if conclusion.restart:
                 self._leave_behind(conclusion, record)
                 return None
-        self._note(status=self._status(ended.returncode))
+        if inquest is None or self._orphaned_at is not None or not (ended.stopped or ended.returncode == 0):
+            self._note(status=FAILED)  # everything stays for the next kernel
+        else:
+            self._settle(inquest)
         return ended.returncode
 
-    def _status(self, returncode: int) -> str:
-        if returncode != 0:
-            return FAILED
-        return KEPT if self._run is not None and is_own_folder(self._run.path, "checkpoints") else FINISHED
+    def _settle(self, inquest: Inquest) -> None:
+        """Summarise the run of a kernel that has ended in an orderly way, and remove what no other kernel needs."""
+        if self._run is None:
+            return
+        try:
+            from oomph.notebook.kernel_run import settle
+
+            settle(self._run, inquest.events())
+        except Exception as error:
+            self._voice.say(f"the end of this run cannot be recorded: {type(error).__name__}: {error}")
 
     def _start(self, number: int, signals: KernelSignals, terminal: Terminal, watch: Watch) -> Attempt:
         run, environ = self._run, dict(os.environ)
@@ -167,8 +173,9 @@ class KernelSupervisor:
             if self._inquest is None:
                 from oomph.notebook.kernel.inquest import Inquest
 
-                self._inquest = Inquest(None if self._run is None else self._run.path, self._before)
-            self._inquest.begin(self._command, sys.executable)
+                name, path = ("", None) if self._run is None else (self._run.record.command[0], self._run.path)
+                self._inquest = Inquest(name, path, self._before)
+            self._inquest.begin()
         except Exception as error:
             self._voice.say(f"{type(error).__name__}: {error}; if the kernel dies, it is not started again")
             return None

@@ -21,7 +21,7 @@ from oomph.errors import RunDirectoryError, UsageError
 from oomph.files.opening import open_own, pin, read_own, replace_own, unpin
 from oomph.process.process_identity import ProcessIdentity
 from oomph.redaction.redaction import redacted_data
-from oomph.run.directory.trust import close_to_others, make_own_parents, why_not_trusted
+from oomph.run.directory.trust import NOTEBOOKS, close_to_others, make_own_parents, why_not_trusted
 from oomph.terminal.console import say
 
 SCHEMA = 1
@@ -343,6 +343,8 @@ def _in_use(path: Path, holder: ProcessIdentity | None) -> str:
     gone = holder is not None and not holder.elsewhere and holder.began != "-" and not holder.lives
     if gone:
         return f"{path} is in use: {holder}, which ran it, has exited, but the script that it started has not"
+    if path.parent.name == NOTEBOOKS:
+        return f"{path} is in use by another kernel of this notebook, {holder or 'process ?'}"
     return f"{path} is in use by another oomph run, {holder or 'process ?'}; let it finish, or give another --run-dir"
 
 
