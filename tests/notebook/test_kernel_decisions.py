@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -94,6 +95,10 @@ def test_death_is_taken_once(tmp_path: Path) -> None:
     leave_behind(tmp_path, death)
     assert take(tmp_path) == death
     assert take(tmp_path) is None
+    leave_behind(tmp_path, death)
+    os.utime(tmp_path / "cells" / "death", (0, 0))
+    assert take(tmp_path) is None, "its client has gone"
+    assert not (tmp_path / "cells" / "death").exists()
 
 
 def test_identities_that_are_not_bytes_are_refused() -> None:

@@ -22,7 +22,7 @@ from oomph.notebook.last_words import told
 PACKAGE = Path(oomph.__file__).parent
 LIVES = """
 import ctypes, os, signal, sys, time
-from oomph.journal.events import FitFinished, FitStarted
+from oomph.journal.events import FitFinished, FitStarted, Preempted
 from oomph.notebook.last_words import record
 from oomph.protocol.handover import Handover
 from oomph.script.session import join
@@ -130,6 +130,11 @@ def test_an_end_that_somebody_saw_is_left_to_the_journal(live, tmp_path, returnc
     journal.write(AttemptEnded(returncode=returncode))
     journal.close()
     assert len(told(tmp_path)) == lines
+
+
+def test_a_kernel_that_obeyed_a_signal_was_not_killed(live, tmp_path):
+    live(IN_TRAINING + "session.journal.write(Preempted(signal='SIGTERM')); os.kill(os.getpid(), 15)")
+    assert told(tmp_path) == []
 
 
 def test_a_living_kernel_is_not_dead(tmp_path):

@@ -82,6 +82,9 @@ def fresh() -> None:
     from oomph.notebook.naming import notebook_here
     from oomph.notebook.run_of_notebook import set_aside, set_checkpoints_aside
 
+    if _guard is None and session.current() is not None:
+        session.say("this notebook runs under oomph run: to train from the beginning, start it with --start-over")
+        return
     disable()
     if _guard is not None:
         return
@@ -192,8 +195,11 @@ class NotebookGuard:
         handover = self._given or self._begun()
         joined = session.join(handover, CellEnding(), shell.execution if is_cell else None, shell.command_line())
         undoing.remember(record(joined))
-        showing.begin(joined)
         undoing.remember(showing.end)
+        try:
+            showing.begin(joined)
+        except Exception as error:
+            session.say(f"{type(error).__name__}: {error}; reports are printed on stderr")
         return joined
 
     def _begun(self) -> Handover:

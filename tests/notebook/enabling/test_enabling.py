@@ -71,9 +71,12 @@ def test_process_that_oomph_run_guards_stays_as_it_is(tmp_path):
     words = (
         "import os, oomph; from oomph.protocol.handover import Handover; from oomph.script.session import join\n"
         "join(Handover(package='', run_dir=None)); environ = dict(os.environ)\n"
-        "oomph.enable(); oomph.disable(); print(environ == dict(os.environ))"
+        "oomph.enable(); oomph.disable(); print(environ == dict(os.environ))\n"
+        "from oomph.notebook.enabling import fresh; fresh()"
     )
-    assert run(tmp_path, words).stdout == "True\n"
+    ended = run(tmp_path, words)
+    assert ended.stdout == "True\n"
+    assert ended.stderr.startswith("oomph: this notebook runs under oomph run: ")
 
 
 @pytest.mark.parametrize("first", ["oomph", "IPython.extensions.autoreload"])
