@@ -18,6 +18,7 @@ from oomph.script import session, shell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import ModuleType
     from typing import Any
 
@@ -101,7 +102,7 @@ class NotebookGuard:
         self._pid = os.getpid()
         self._given = None if _is_below_another() else Handover.read()
         """The handover of a supervising parent, if there is one."""
-        self._notebook = _notebook()
+        self._notebook = _notebook() if self._given is None else None
         self._entropy = _entropy(self._notebook) if self._given is None else self._given.entropy
         self._session: Session | None = None
         self._run: KernelRun | None = None
@@ -109,7 +110,7 @@ class NotebookGuard:
 
     def tell_of_the_last_kernel(self) -> None:
         """Say what the kernel before this one died of, if it died."""
-        if self._notebook is not None and self._given is None:
+        if self._notebook is not None:
             from oomph.notebook.last_words import told
 
             for line in told(self._notebook.run_dir):
@@ -121,7 +122,7 @@ class NotebookGuard:
         if running is not None:
             from oomph.notebook.magics import register
 
-            undoing.remember(register(running, None if self._notebook is None else self._notebook.run_dir))
+            undoing.remember(register(running, self._run_dir))
 
     def wait_for_keras(self) -> None:
         """Guard Keras as soon as it is imported, or at once if it already is."""
@@ -144,6 +145,13 @@ class NotebookGuard:
             hook.TRAINER: lambda trainer: self._install(trainer, is_late),
             _AUTORELOAD: _keep_from_autoreload,
         })  # fmt: skip
+
+    @property
+    def _run_dir(self) -> Path | None:
+        """The run directory that this process will join, or None if there is none."""
+        if self._given is not None:
+            return self._given.path
+        return None if self._notebook is None else self._notebook.run_dir
 
     def session(self) -> Session:
         """Return the session of this process, which joins the notebook's run when it is first needed."""

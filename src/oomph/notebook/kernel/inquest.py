@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oomph.explain.reading.kernel_log import KernelLog, that_concern
-from oomph.notebook.kernel.death import told
+from oomph.notebook.kernel.death import Death, leave_behind, told
 from oomph.notebook.kernel.policy import KernelEnd, after_end, deaths_without_progress
-from oomph.notebook.kernel.record import KernelRecord
+from oomph.notebook.kernel.record import KernelRecord, read_record_of
 from oomph.process.available_memory import oom_kills
 from oomph.run.hang.limits import Hang
 from oomph.run.policy.decide import Finish, Restart
@@ -30,6 +30,8 @@ class Conclusion:
     judged: Judged
     lines: tuple[str, ...]
     """The diagnosis, at most three lines."""
+    record: KernelRecord | None
+    """What the kernel executed, or None if it was never ready."""
 
     @property
     def restart(self) -> bool:
@@ -41,11 +43,13 @@ class Inquest:
     """The journal of one notebook, and the deaths of its kernels.
 
     Args:
+        root: the folder in which the kernel and its successor find each other: the run directory, if there is one.
         run_dir: the run directory, or None if there is none.
         attempts: how many kernels the notebook has had before.
     """
 
-    def __init__(self, run_dir: Path | None, attempts: int) -> None:
+    def __init__(self, root: Path, run_dir: Path | None, attempts: int) -> None:
+        self._root = root
         self._chronicle = Chronicle(run_dir, attempts)
         self._deaths, self._steps = 0, 0
 
@@ -62,16 +66,16 @@ class Inquest:
         """Record a hang before the kernel is ended."""
         self._chronicle.write_hang(hang)
 
-    def conclude(self, ended: Ended, pid: int, record: KernelRecord | None, stacks: str, stopped: bool) -> Conclusion:
+    def conclude(self, ended: Ended, pid: int, stacks: str, stopped: bool) -> Conclusion:
         """Examine how a kernel ended, and decide what follows.
 
         Args:
             ended: how its process ended.
             pid: the process.
-            record: what it executed, or None if it was never ready.
             stacks: its Python stacks at a crash.
             stopped: whether it was asked to end.
         """
+        record = read_record_of(self._root, pid)
         now, progress = oom_kills(), self._chronicle.progress()
         kills = None if now is None or self._kills is None else now - self._kills
         lines = that_concern(self._log.read(), (pid,), ())
@@ -91,7 +95,13 @@ class Inquest:
         cause = names[0].title if names else ""
         action = self._decide(ended.returncode, stopped, record, ending.steps)
         judged = Judged(ended, names, ending, Conditions(), action, kills, lines)
-        return Conclusion(judged, told(ended.returncode, cause, progress, record, ended.hang is not None))
+        return Conclusion(judged, told(ended.returncode, cause, progress, record, ended.hang is not None), record)
+
+    def leave_behind(self, conclusion: Conclusion) -> None:
+        """Leave the death for the next kernel to say under the cell that died. Raises OSError if that fails."""
+        record = conclusion.record
+        if record is not None:
+            leave_behind(self._root, Death(conclusion.lines, record.next_count, record.running, record.queued))
 
     def _decide(self, returncode: int, stopped: bool, record: KernelRecord | None, steps: int) -> Finish | Restart:
         executed = record is not None and record.done > 0

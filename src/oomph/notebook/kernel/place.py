@@ -29,11 +29,12 @@ def folder_of_notebook(environ: Mapping[str, str], cwd: Path) -> Path:
 def open_run(path: Path, command: tuple[str, ...], python: str) -> RunDirectory:
     """Open the notebook's run directory, or create it. Raises RunDirectoryError if that fails.
 
-    A second kernel of the same notebook finds it locked.
+    A second kernel of the same notebook finds it locked. The record of one that was there is changed in memory alone:
+    it is written when an attempt starts, and each write waits for the disk, and the user for each write.
     """
     if read_record(path) is not None:
         run = RunDirectory.reopen(path)
-        run.update(command=command, python=python, host=process_identity.host())
+        run.record = run.record._replace(command=command, python=python, host=process_identity.host())
         return run
     try:
         make_own_parents(NOTEBOOKS, path.parents[2])
