@@ -189,7 +189,7 @@ def test_status_before_the_first_fit_and_without_a_run_directory(joined):
 
 
 def test_again_lists_the_cells_of_the_last_kernel_that_ran_any(tmp_path):
-    ran = {1: [(1, "old = 1")], 2: [(1, "import keras"), (3, "model.fit(x, y)")], 3: []}
+    ran = {1: [(1, "old = 1")], 2: [(1, "import keras"), (1, "import keras"), (3, "model.fit(x, y)")], 3: []}
     for attempt, cells in ran.items():
         journal = Journal(tmp_path, attempt, "script")
         for cell, line in cells:

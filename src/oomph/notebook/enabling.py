@@ -106,7 +106,7 @@ class NotebookGuard:
     def __init__(self) -> None:
         self._pid = os.getpid()
         self._given = _given()
-        self._notebook = _notebook()
+        self._notebook = _notebook() if self._given is None else None
         self._entropy = _entropy(self._notebook) if self._given is None else self._given.entropy
         self._session: Session | None = None
         self._run: KernelRun | None = None
@@ -114,7 +114,7 @@ class NotebookGuard:
 
     def tell_of_the_last_kernel(self) -> None:
         """Say what the kernel before this one died of, if it died."""
-        if self._notebook is not None and self._given is None:
+        if self._notebook is not None:
             from oomph.notebook.last_words import told
 
             for line in told(self._notebook.run_dir):
@@ -126,13 +126,7 @@ class NotebookGuard:
         if running is not None:
             from oomph.notebook.magics import register
 
-            undoing.remember(register(running, self._run_dir()))
-
-    def _run_dir(self) -> Path | None:
-        """Return the run directory that this process will use, if it can."""
-        if self._given is not None:
-            return self._given.path
-        return None if self._notebook is None else self._notebook.run_dir
+            undoing.remember(register(running, self._run_dir))
 
     def wait_for_keras(self) -> None:
         """Guard Keras as soon as it is imported, or at once if it already is."""
@@ -155,6 +149,13 @@ class NotebookGuard:
             hook.TRAINER: lambda trainer: self._install(trainer, is_late),
             _AUTORELOAD: _keep_from_autoreload,
         })  # fmt: skip
+
+    @property
+    def _run_dir(self) -> Path | None:
+        """The run directory that this process will join, or None if there is none."""
+        if self._given is not None:
+            return self._given.path
+        return None if self._notebook is None else self._notebook.run_dir
 
     def session(self) -> Session:
         """Return the session of this process, which joins the notebook's run when it is first needed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from oomph.journal.events import CellStarted, CheckpointSaved, FitFinished, FitStarted, Interrupted, Resumed
@@ -86,8 +86,13 @@ def cells_of_last_kernel(run_dir: Path, attempt: int | None) -> list[str]:
     fatal = NO_CELL if state is None or state.ended else state.cell
     return [
         "the last kernel ran these cells, in this order; its variables are gone until they run again:",
-        *(_cell(cell, cell.cell == fatal) for cell in facts(last, CellStarted)),
+        *(_cell(cell, cell.cell == fatal) for cell in _each_once(facts(last, CellStarted))),
     ]
+
+
+def _each_once(cells: Sequence[CellStarted]) -> Iterable[CellStarted]:
+    """Leave out what was recorded again because oomph was turned off and on in between."""
+    return {cell.cell: cell for cell in cells}.values()
 
 
 def _cell(cell: CellStarted, is_fatal: bool) -> str:

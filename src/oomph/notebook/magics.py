@@ -5,7 +5,6 @@ A word prints its answer or returns a value for the cell to show. Whatever canno
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Callable, Mapping
@@ -90,7 +89,9 @@ def _isolate(asked: Asked, cell: str) -> None:
 def _word(word: str) -> _Word:
     if word in _WORDS:
         return _WORDS[word]
-    close = difflib.get_close_matches(word.casefold(), _WORDS, n=1)
+    from difflib import get_close_matches  # late: each kernel that starts waits for what is imported here
+
+    close = get_close_matches(word.casefold(), _WORDS, n=1)
     hint = f"did you mean {close[0]}?" if close else f"the words are {', '.join(_WORDS)}"
     raise UsageError(f"%{_NAME} has no word {word}; {hint}")
 

@@ -32,7 +32,7 @@ def open_run(notebook: Notebook, entropy: str) -> RunDirectory:
         return _reopened(path)
     if record is not None and read_summary(path).get("steps") == 0:  # a notebook need not train each time
         directory = _reopened(path)
-        directory.update(entropy=entropy)
+        directory.record = directory.record._replace(entropy=entropy)
         return directory
     if record is not None:
         set_aside(notebook)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import platform
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _UNKNOWN = "-"
 
 
-@dataclass(frozen=True)
-class ProcessIdentity:
+class ProcessIdentity(NamedTuple):
     """A process, as recorded in a file for others to read, perhaps later or on a different machine."""
 
     pid: int
@@ -56,7 +54,7 @@ class ProcessIdentity:
 
 def host() -> str:
     """Return the name of this machine, without spaces."""
-    return "".join(platform.node().split()) or _UNKNOWN
+    return "".join(os.uname().nodename.split()) or _UNKNOWN
 
 
 def boot() -> str:
