@@ -7,8 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from oomph.notebook.kernel_board import NO_CELL, KernelSample, KernelState
-from oomph.notebook.kernel_death import Cause, InferredDeath, Traces, death_of, fatal_signal, in_lines, is_worth_telling
+from oomph.notebook.evidence.inferred_death import (
+    Cause,
+    InferredDeath,
+    Traces,
+    death_of,
+    fatal_signal,
+    in_lines,
+    is_worth_telling,
+)
+from oomph.notebook.evidence.kernel_board import NO_CELL, KernelSample, KernelState
 from oomph.process.process_identity import ProcessIdentity
 from oomph.protocol.progress import Progress
 

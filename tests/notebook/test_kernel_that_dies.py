@@ -11,14 +11,15 @@ import pytest
 from jupyter_client.manager import KernelManager
 
 import oomph
-from oomph.notebook.kernel_board import newest_state
-from oomph.notebook.last_words import told
+from oomph.notebook.evidence.kernel_board import newest_state
+from oomph.notebook.evidence.last_words import told
 
 PACKAGE = Path(oomph.__file__).parent
 SECONDS = 60
 RECORD = """
 from oomph.journal.events import FitStarted
-from oomph.notebook import last_words, magics
+from oomph.notebook.evidence import last_words
+from oomph.notebook.magics import words as magics
 from oomph.protocol.handover import Handover
 from oomph.script import session
 joined = session.join(Handover(package={package!r}, run_dir={run!r}, attempt={attempt}))

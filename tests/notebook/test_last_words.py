@@ -16,14 +16,14 @@ import pytest
 import oomph
 from oomph.journal.events import AttemptEnded
 from oomph.journal.journal import Journal, read_journal
-from oomph.notebook.kernel_board import FOLDER, newest_state
-from oomph.notebook.last_words import told
+from oomph.notebook.evidence.kernel_board import FOLDER, newest_state
+from oomph.notebook.evidence.last_words import told
 
 PACKAGE = Path(oomph.__file__).parent
 LIVES = """
 import ctypes, os, signal, sys, time
 from oomph.journal.events import FitFinished, FitStarted, Preempted
-from oomph.notebook.last_words import record
+from oomph.notebook.evidence.last_words import record
 from oomph.protocol.handover import Handover
 from oomph.script.session import join
 
@@ -215,7 +215,7 @@ TELLS = """
 import sys
 from pathlib import Path
 from oomph.explain.reading import kernel_log
-from oomph.notebook.last_words import told
+from oomph.notebook.evidence.last_words import told
 if sys.argv[2] == "no log":
     kernel_log.oom_killed_at.__defaults__ = (Path("/nowhere"),)
 print("\\n".join(told(Path(sys.argv[1]))))

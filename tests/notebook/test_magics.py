@@ -13,11 +13,11 @@ import pytest
 from oomph.errors import IsolatedError, UsageError
 from oomph.journal.events import CellStarted, CheckpointSaved, FitFinished, FitStarted, Interrupted, Resumed
 from oomph.journal.journal import Journal, read_journal
-from oomph.notebook import magics
-from oomph.notebook.isolated_cell import names_read, run_cell
-from oomph.notebook.kernel_board import KernelBoard
-from oomph.notebook.kernel_status import cells_of_last_kernel, fits, status
-from oomph.notebook.named_call import arguments
+from oomph.notebook.evidence.kernel_board import KernelBoard
+from oomph.notebook.magics import words as magics
+from oomph.notebook.magics.isolated_cell import names_read, run_cell
+from oomph.notebook.magics.kernel_status import cells_of_last_kernel, fits, status
+from oomph.notebook.magics.named_call import arguments
 from oomph.protocol.handover import Handover
 from oomph.protocol.progress import Progress, ProgressBoard
 from oomph.script import session
@@ -75,6 +75,7 @@ def test_without_a_word_all_words_are_listed(shell, capsys):
         ("%oomph plan (", "oomph: the arguments are not valid Python: write %oomph plan model, x, y\n"),
         ("%oomph status", "oomph: oomph has not guarded any training in this kernel yet\n"),
         ("%oomph again", "oomph: this notebook has no run directory, so that no cells are recorded\n"),
+        ("%oomph fresh", "oomph: this notebook runs under oomph run: to train from the beginning, start it with --st"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(shell, capsys, line, expected):
@@ -307,6 +308,6 @@ def test_a_cell_that_cannot_run_fails_with_one_sentence(shell, capsys, cell, exp
 
 def test_what_the_notebook_defines_needs_cloudpickle(shell, capsys, monkeypatch):
     ask(shell, "class Own: pass\nown = Own()")
-    monkeypatch.setattr("oomph.notebook.isolated_cell.find_spec", lambda name: None)
+    monkeypatch.setattr("oomph.notebook.magics.isolated_cell.find_spec", lambda name: None)
     text = shown(shell, capsys, "%%oomph isolate\nown")
     assert "own is defined in this notebook: define it in the isolated cell as well, or pip install cloudpickle" in text

@@ -12,7 +12,7 @@ from typing import Any
 from notebook_runs import outputs, printed
 
 from oomph.files.notebook_document import code_cells, parse_notebook
-from oomph.notebook.saved_notebook import SavedNotebook
+from oomph.notebook.as_script.saved_notebook import SavedNotebook
 from oomph.script.opened_files import OpenedFiles
 
 

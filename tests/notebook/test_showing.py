@@ -12,7 +12,7 @@ from shown_kernel import Cell, Kernel
 
 SESSION = """
 import ctypes, os, subprocess, sys, threading, time
-from oomph.notebook import showing
+from oomph.notebook.display import showing
 from oomph.protocol.handover import Handover
 from oomph.script import guarded_trainings
 from oomph.script.session import join
@@ -221,7 +221,7 @@ def test_saved_notebook_has_the_whole_story_once(tmp_path: Path, monkeypatch: py
 
 
 def test_outside_a_kernel_nothing_changes(tmp_path: Path) -> None:
-    from oomph.notebook import showing
+    from oomph.notebook.display import showing
     from oomph.script import session
 
     class Unused:

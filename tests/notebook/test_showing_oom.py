@@ -12,7 +12,7 @@ _POOL = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "80", "T
 _SESSION = """
 import os
 from oomph.inject import hook
-from oomph.notebook import showing
+from oomph.notebook.display import showing
 from oomph.protocol.handover import Handover
 from oomph.script.session import join
 session = join(Handover(package="", run_dir={run!r}))

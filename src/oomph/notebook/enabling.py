@@ -82,9 +82,6 @@ def fresh() -> None:
     from oomph.notebook.naming import notebook_here
     from oomph.notebook.run_of_notebook import set_aside, set_checkpoints_aside
 
-    if _guard is None and session.current() is not None:
-        session.say("this notebook runs under oomph run: to train from the beginning, start it with --start-over")
-        return
     disable()
     if _guard is not None:
         return
@@ -115,7 +112,7 @@ class NotebookGuard:
     def tell_of_the_last_kernel(self) -> None:
         """Say what the kernel before this one died of, if it died."""
         if self._notebook is not None:
-            from oomph.notebook.last_words import told
+            from oomph.notebook.evidence.last_words import told
 
             for line in told(self._notebook.run_dir):
                 session.say(line)
@@ -124,9 +121,9 @@ class NotebookGuard:
         """Make `%oomph` available, in a shell."""
         running = shell.running()
         if running is not None:
-            from oomph.notebook.magics import register
+            from oomph.notebook.magics.words import register
 
-            undoing.remember(register(running, self._run_dir))
+            undoing.remember(register(running, self._run_dir, fresh))
 
     def wait_for_keras(self) -> None:
         """Guard Keras as soon as it is imported, or at once if it already is."""
@@ -186,9 +183,9 @@ class NotebookGuard:
             session.say(f"{type(error).__name__}: {error}; fits are not guarded")
 
     def _joined(self) -> Session:
-        from oomph.notebook import showing
         from oomph.notebook.cell_ending import CellEnding
-        from oomph.notebook.last_words import record
+        from oomph.notebook.display import showing
+        from oomph.notebook.evidence.last_words import record
 
         if session.current() is not None:
             raise RuntimeError("this process has joined a run already")

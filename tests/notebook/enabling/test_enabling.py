@@ -71,12 +71,9 @@ def test_process_that_oomph_run_guards_stays_as_it_is(tmp_path):
     words = (
         "import os, oomph; from oomph.protocol.handover import Handover; from oomph.script.session import join\n"
         "join(Handover(package='', run_dir=None)); environ = dict(os.environ)\n"
-        "oomph.enable(); oomph.disable(); print(environ == dict(os.environ))\n"
-        "from oomph.notebook.enabling import fresh; fresh()"
+        "oomph.enable(); oomph.disable(); print(environ == dict(os.environ))"
     )
-    ended = run(tmp_path, words)
-    assert ended.stdout == "True\n"
-    assert ended.stderr.startswith("oomph: this notebook runs under oomph run: ")
+    assert run(tmp_path, words).stdout == "True\n"
 
 
 @pytest.mark.parametrize("first", ["oomph", "IPython.extensions.autoreload"])

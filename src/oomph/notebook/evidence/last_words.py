@@ -20,8 +20,8 @@ from typing import Any
 from oomph.files.opening import open_own, read_own
 from oomph.journal.events import AttemptEnded, CellStarted, FitFinished, FitStarted, Interrupted, LoopSeen, Preempted
 from oomph.journal.journal import Event, facts, last, read_journal
-from oomph.notebook.kernel_board import FOLDER, NO_CELL, KernelBoard, KernelState, newest_state, own_group
-from oomph.notebook.kernel_death import Cause, InferredDeath, Traces, death_of, in_lines, is_worth_telling
+from oomph.notebook.evidence.inferred_death import Cause, InferredDeath, Traces, death_of, in_lines, is_worth_telling
+from oomph.notebook.evidence.kernel_board import FOLDER, NO_CELL, KernelBoard, KernelState, newest_state, own_group
 from oomph.process import available_memory
 from oomph.process.process_identity import ProcessIdentity
 from oomph.protocol.progress import read_progress

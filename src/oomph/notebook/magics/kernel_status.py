@@ -8,7 +8,7 @@ from pathlib import Path
 
 from oomph.journal.events import CellStarted, CheckpointSaved, FitFinished, FitStarted, Interrupted, Resumed
 from oomph.journal.journal import Event, by_attempt, facts, pairs, read_journal
-from oomph.notebook.kernel_board import NO_CELL, read_state
+from oomph.notebook.evidence.kernel_board import NO_CELL, read_state
 from oomph.protocol.progress import Progress, read_progress
 from oomph.script.session import Session
 from oomph.terminal.amounts import as_duration, counted

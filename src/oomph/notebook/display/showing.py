@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from oomph.files.opening import OwnFile
-from oomph.notebook.allocator_reports import AllocatorReports
-from oomph.notebook.cell_display import CellDisplay, running_cell
-from oomph.notebook.fit_story import FitStory
+from oomph.notebook.display.allocator_reports import AllocatorReports
+from oomph.notebook.display.cell_display import CellDisplay, running_cell
+from oomph.notebook.display.fit_story import FitStory
 from oomph.run.supervisor.native_reports import kept_in_words
 from oomph.script import shell
 from oomph.script.guarded_trainings import observe

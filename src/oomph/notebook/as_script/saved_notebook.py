@@ -10,7 +10,7 @@ from typing import Any
 
 from oomph.files.notebook_document import NotANotebookError, code_cells, is_skipped, read_notebook
 from oomph.files.opening import reaching
-from oomph.notebook.outputs import CellOutputs, Output, as_file
+from oomph.notebook.as_script.outputs import CellOutputs, Output, as_file
 from oomph.script.session import say
 
 _SECONDS = 10.0
