@@ -77,8 +77,8 @@ def install(like: str | None, *, user: bool, sys_prefix: bool) -> Kernelspec:
 
     Args:
         like: the kernelspec to copy, with its arguments, environment, metadata and icons, or None for ipykernel's own.
-        user: whether to install it in the user's folder.
-        sys_prefix: whether to install it in the environment of this Python.
+        user: True to install it in the user's folder.
+        sys_prefix: True to install it in the environment of this Python.
     """
     manager = _manager()
     model = _model(manager, like)
