@@ -57,7 +57,7 @@ def run(folder, count: int) -> dict:
     return found
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [5, pytest.param(50, marks=pytest.mark.slow)])
 def test_cycles_leave_nothing_behind(tmp_path, count):
     found = run(tmp_path, count)
     assert found["same"], found

@@ -63,7 +63,7 @@ def test_kernel_that_is_shut_down_finishes_its_run(start, tmp_path):
     kernel.good("%load_ext oomph\nfrom oomph.notebook import enabling; enabling._guard.session()")
     record = read_record(tmp_path / ".oomph/notebooks/lesson")
     assert (record.status, record.attempts) == (RUNNING, 1)
-    kernel.close()
+    kernel.shut_down()
     assert read_record(tmp_path / ".oomph/notebooks/lesson").status == FINISHED
 
 
