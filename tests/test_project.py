@@ -298,6 +298,12 @@ def test_missing_package_is_reported_with_its_install_command(monkeypatch, capsy
     assert capsys.readouterr().err.strip().endswith("pip install no_such_module")
 
 
+def test_file_is_rejected_as_a_work_folder(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="file is a file, not a folder"), work_folder(str(tmp_path / "file"), "x-"):
+        pass
+
+
 def test_non_empty_work_folder_is_rejected(tmp_path):
     (tmp_path / "thesis.txt").touch()
     with pytest.raises(UsageError, match="not empty"), work_folder(str(tmp_path), "x-"):

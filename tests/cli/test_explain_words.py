@@ -66,6 +66,12 @@ def test_missing_file_is_not_treated_as_text(capsys: pytest.CaptureFixture[str],
     assert "there is no file or directory" in one_line(capsys, name, status=ExamineError.exit_code)
 
 
+def test_link_without_a_target_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("dangling").symlink_to("gone.log")
+    said = one_line(capsys, "dangling", status=ExamineError.exit_code)
+    assert said == "oomph: 'dangling' is a link to 'gone.log', which does not exist"
+
+
 @pytest.mark.parametrize(
     ("word", "said"),
     [

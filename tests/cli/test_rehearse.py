@@ -42,7 +42,7 @@ def test_impossible_rehearsal_is_rejected_with_a_one_line_error(tmp_path, monkey
     ("text", "code", "said"),
     [
         ("raise SystemExit('no data here')", 3, "fails without any fault, with exit code 1:\nno data here"),
-        ("print('no training')", 3, "oomph saw fewer than two training steps"),
+        ("print('no training')", 3, "oomph: fewer than two training steps were seen in the script"),
     ],
 )
 def test_script_without_training_is_reported_immediately(tmp_path, monkeypatch, capsys, text, code, said):

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -16,6 +17,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "watch"))
 from rig import EIGHT, driver
+
+from oomph.monitor.sample import Sample
+from oomph.monitor.store import Store
+from oomph.run.directory.run_directory import FINISHED, RunDirectory, RunRecord
 
 LIMIT = 60
 PIPE = "oomph: standard output is not a terminal: printing one snapshot, as with --once\n"
@@ -68,7 +73,7 @@ def test_hanging_driver_is_reported_after_three_seconds(tmp_path):
         (("--run", "missing"), 3, "there is no directory 'missing'"),
         (("--run", ""), 3, "there is no directory ''"),
         (("--run", "/dev/null"), 3, "/dev/null is a file: specify the run directory"),
-        (("--run", "."), 3, ". is not an oomph run directory: it has neither a readable run.json nor samples"),
+        (("--run", "."), 3, ". is not an oomph run directory: it has neither a run.json nor samples"),
         (("--serve", "nowhere:"), 2, "--serve=nowhere:: the port must be a number from 0 to 65535"),
         (("--serve", "9400", "--json"), 2, "--serve has its own format: drop --json"),
     ],
@@ -77,6 +82,43 @@ def test_invalid_command_line_is_rejected_with_a_one_line_error(tmp_path, words,
     ended = watch(tmp_path, *words)
     assert ended.stderr.startswith(f"oomph: {said}")
     assert (ended.stderr.count("\n"), ended.stdout, ended.returncode) == (1, "", code)
+
+
+def run_with_samples(folder: Path, **changes: object) -> Path:
+    """Create a finished run with one sample, and change its run.json."""
+    run = RunDirectory.create(folder / "run", RunRecord(("train.py",), "python", str(folder), "", FINISHED))
+    run.close()
+    store = Store(run.path)
+    store.append(Sample(time.time(), ()))
+    store.close()
+    record = run.path / "run.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), **changes}))
+    return run.path
+
+
+def test_run_in_another_format_is_refused_naming_both(tmp_path):
+    run_with_samples(tmp_path, schema=7)
+    ended = watch(tmp_path, "--once", "--run", "run")
+    assert ended.stderr.startswith("oomph: run was written by another version of oomph, in format 7; this one, ")
+    assert (ended.stderr.endswith(", reads format 1\n"), ended.stdout, ended.returncode) == (True, "", 2)
+
+
+def test_run_with_a_damaged_record_is_not_shown_as_monitored_training(tmp_path):
+    (run_with_samples(tmp_path) / "run.json").write_text("{")
+    ended = watch(tmp_path, "--once", "--run", "run")
+    assert ended.stderr == "oomph: run cannot be shown: its run.json is unreadable or damaged\n"
+    assert (ended.stdout, ended.returncode) == ("", 3)
+
+
+def test_journal_in_another_format_is_named(tmp_path):
+    journal = run_with_samples(tmp_path) / "journal/1-0-script.jsonl"
+    journal.parent.mkdir()
+    journal.write_text('{"schema": 7}\n')
+    ended = watch(tmp_path, "--once", "--run", "run")
+    assert ended.stderr.startswith(
+        "oomph: the run in run is shown without its events: its journal was written by another"
+    )
+    assert ("finished" in ended.stdout, ended.returncode) == (True, 0)
 
 
 def test_port_in_use_is_reported_in_one_sentence(tmp_path):

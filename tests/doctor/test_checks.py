@@ -272,6 +272,11 @@ def test_remedy_removes_a_stub_from_the_library_path(healthy):
     assert (remedy.command, remedy.action) == ("export LD_LIBRARY_PATH=/a", "repair-environment")
 
 
+def test_missing_tensorflow_leads_to_the_page_about_missing_packages(healthy):
+    by_name = {result.check.name: result.finding for result in examine(replace(healthy, tensorflow=None))}
+    assert by_name["tensorflow-installed"].fault == "broken-installation"
+
+
 def test_every_finding_is_declared_by_its_check(healthy):
     declared = {check.name: check.faults for check in CHECKS}
     for _, _, change, *_ in CASES:

@@ -30,6 +30,9 @@ def test_report_opens_with_verdict_command_and_required_memory():
     assert "graph: between 3 % below and 8 % above" in text
 
 
+OPEN = (Estimate(32, around(20 * GIB), Fitting.UNKNOWN),)
+
+
 @pytest.mark.parametrize(
     ("changes", "said", "command"),
     [
@@ -42,7 +45,7 @@ def test_report_opens_with_verdict_command_and_required_memory():
         ),
         ({"max_batch": None}, "The largest is unknown.", "oomph run train.py --epochs 3"),
         (
-            {"max_batch": None, "batch": 64},
+            {"max_batch": None, "batch": 64, "estimates": OPEN},
             "It is unknown which batch fits on GeForce RTX 4090",
             "oomph run train.py --epochs 3",
         ),
@@ -63,13 +66,29 @@ def words_of(made):
 
 
 def test_reason_for_an_open_verdict_is_stated_once_in_the_first_sentence():
-    made = plan(max_batch=None, batch=64, why_open=XLA, notes=(f"{XLA}.", "Another."))
+    made = plan(max_batch=None, batch=64, estimates=OPEN, why_open=XLA, notes=(f"{XLA}.", "Another."))
     lines = list(as_text(made, WORDS, 100))
     assert " ".join(lines[1].split()) == (
         f"It is unknown which batch fits on GeForce RTX 4090, where TensorFlow can use 22 GiB of 24 GiB: {XLA}."
     )
     assert words_of(made).count(XLA) == 1
     assert "note Another." in words_of(made)
+
+
+@pytest.mark.parametrize(
+    ("fits", "said"),
+    [
+        ((Fitting.YES, Fitting.YES), "A batch of 128 should fit on {on}. The largest is unknown. {XLA}."),
+        ((Fitting.YES, Fitting.NO), "A batch of 64 should fit on {on}, one of 128 does not. {XLA}."),
+        ((Fitting.UNKNOWN, Fitting.NO), "A batch of 128 does not fit on {on}. {XLA}."),
+        ((Fitting.YES, Fitting.UNKNOWN), "A batch of 64 should fit on {on}. The largest is unknown. {XLA}."),
+    ],
+)
+def test_first_sentence_agrees_with_the_table_if_only_other_batches_than_the_scripts_are_known(fits, said):
+    estimates = tuple(Estimate(batch, around(GIB), each) for batch, each in zip((64, 128), fits, strict=True))
+    made = plan(max_batch=None, batch=25, estimates=estimates, why_open=XLA)
+    on = "GeForce RTX 4090, where TensorFlow can use 22 GiB of 24 GiB"
+    assert made.verdict == said.format(on=on, XLA=XLA)
 
 
 def test_plan_without_a_gpu_says_that_specifying_one_is_not_enough():

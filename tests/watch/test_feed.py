@@ -233,6 +233,15 @@ def test_damaged_and_unrelated_folders_are_not_shown_as_runs(tmp_path):
     assert runs_of(tmp_path / "missing") == []
 
 
+@pytest.mark.parametrize("record", ['{"schema": 7}', "{", ""])
+def test_unreadable_run_is_not_shown_as_monitored_training(tmp_path, record):
+    run = new_run(tmp_path, "a")
+    keep(run, time.time())
+    run.close()
+    (run.path / "run.json").write_text(record)
+    assert Feed(None, tmp_path).look().jobs == ()
+
+
 def test_first_view_waits_until_the_driver_reports_a_gpu(tmp_path, monkeypatch):
     answers = [(), (), (GpuSample(0, "late"),)]
     monkeypatch.setattr(NoMachine, "sample", lambda self: Sample(time.time(), answers.pop(0)))

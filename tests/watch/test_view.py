@@ -18,6 +18,7 @@ from oomph.watch.incidents import ShownIncident, incidents_of
 from oomph.watch.job import Run, job_of, silence
 from oomph.watch.once import as_document
 from oomph.watch.view import view_of
+from oomph.watch.wording import progress
 
 RECORD = RunRecord(("train.py", "--epochs", "10"), "python", "/here", "", RUNNING, attempts=2)
 
@@ -122,6 +123,17 @@ def test_epochs_and_micro_batch_are_read_from_the_journal_without_samples():
     job = job_of(run(events=events, progress=Progress(fit=0, epoch=1, step=3)))
     assert (job.epochs, job.micro_batch, job.epoch, job.step) == (4, 64, 2, 3)
     assert job_of(run(events=(*events, Event.named("fit-started", {})))).micro_batch is None
+
+
+def test_run_is_shown_at_an_epoch_beyond_those_that_the_script_now_asks_for():
+    events = (Event.named("fit-started", {"epochs": 1}),)
+    job = job_of(run(going_on=False, events=events, progress=Progress(fit=0, epoch=2, step=0, steps=362)))
+    assert progress(job) == "epoch 3  step 0"
+
+
+def test_run_without_training_is_only_expected_to_train_while_it_goes_on():
+    assert progress(job_of(run())) == "training has not started"
+    assert progress(job_of(run(record=RunRecord(("x",), "", "", "", FINISHED)))) == "no training was seen"
 
 
 def test_an_inactive_run_without_a_recorded_end_is_shown_as_unfinished():

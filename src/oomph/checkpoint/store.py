@@ -125,6 +125,11 @@ class CheckpointStore:
         """Start the end state of a fit, which is kept as long as the run may restart. Raises CheckpointError."""
         return Draft(self, _end_name(at.fit), at)
 
+    @property
+    def is_empty(self) -> bool:
+        """True if the folder holds nothing, not even a refused checkpoint."""
+        return not any(self._root.iterdir())
+
     def records(self) -> list[Record]:
         """Return all checkpoints, newest first; the end states of fits come last."""
         finished = sorted(self._root.glob("finished-fit*"), key=_modified, reverse=True)

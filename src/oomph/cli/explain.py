@@ -36,7 +36,10 @@ _EPILOG = """examples:
   oomph explain CUDA_ERROR_ILLEGAL_ADDRESS  words of an error, or an exit status (137, SIGSEGV)
   oomph explain .oomph/runs                the runs in a folder, newest first (also: oomph explain .)
   oomph explain *.log                      several, each under its name
-  oomph explain OOM101                     the page of a fault, a check (DOC204) or an exception"""
+  oomph explain OOM101                     the page of a fault, a check (DOC204) or an exception
+
+exit codes: 0 done; 1 with --exit-code only, a fault was found; 2 an invalid command line, or a run in another format; \
+3 nothing to examine"""
 _WITHOUT_EFFECT = ("--exit-status", "--kernel-log", "--full", "--exit-code")
 """The options that do not affect a page or a list of runs. Only --exit-code affects --decisions."""
 _LAST_SIGNAL, _LAST_EXIT_CODE = 64, 255

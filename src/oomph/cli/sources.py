@@ -21,6 +21,7 @@ from oomph.explain.reading.file import is_run, read_file, read_stream
 from oomph.explain.reading.log import read_log
 from oomph.files.notebook_document import SUFFIX
 from oomph.files.opening import open_regular
+from oomph.terminal.amounts import counted
 
 LINE_END = b"\n"
 THIS_MACHINE = ""
@@ -53,7 +54,7 @@ def _kernel(where: str) -> Iterator[Evidence]:
 
     if where == THIS_MACHINE:
         log = messages()
-        say(f"read {log.count(LINE_END)} lines of the kernel log since the machine booted")
+        say(f"read {counted(log.count(LINE_END), 'line')} of the kernel log since the machine booted")
         return read_log(io.BytesIO(log), ORIGIN, words())
     _check_file(where)
     return read_file(Path(where), words(), ORIGIN)

@@ -81,6 +81,8 @@ def unknown(target: str) -> UsageError | ExamineError:
     if _CODE.match(target):
         return UsageError(f"unknown fault {target}; {_codes_beside(target)}")
     shown = target if len(target) <= _SHOWN else target[:_SHOWN] + "..."
+    if os.path.islink(target):
+        return ExamineError(f"{shown!r} is a link to {os.readlink(target)!r}, which does not exist")
     if _PATH.search(target):
         return ExamineError(f"there is no file or directory {shown!r}")
     problem = f"there is no file, run or fault {shown!r}{_hint(target)}"

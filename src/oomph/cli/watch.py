@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oomph.cli.output import say, width, write, write_json
-from oomph.errors import ExamineError, UsageError
+from oomph.errors import ExamineError, RunDirectoryError, UsageError
 
 if TYPE_CHECKING:
     from oomph.watch.feed import Feed
@@ -59,15 +59,24 @@ def run(args: argparse.Namespace) -> int:
 def _asked(run: str | None) -> Path | None:
     if run is None:
         return None
+    from oomph.journal.journal import foreign_format
+    from oomph.run.directory.run_directory import written_by_another
     from oomph.watch.runs import RunReader
 
     if run and Path(run).exists() and not Path(run).is_dir():
         raise ExamineError(f"{run} is a file: specify the run directory")
     if not run or not Path(run).is_dir():
         raise ExamineError(f"there is no directory {run!r}")
-    if RunReader(Path(run)).read() is None:
-        raise ExamineError(f"{run} is not an oomph run directory: it has neither a readable run.json nor samples")
-    return Path(run)
+    path = Path(run)
+    if foreign := written_by_another(path):
+        raise RunDirectoryError(foreign)
+    if RunReader(path).read() is None:
+        if os.path.lexists(path / "run.json"):
+            raise ExamineError(f"{run} cannot be shown: its run.json is unreadable or damaged")
+        raise ExamineError(f"{run} is not an oomph run directory: it has neither a run.json nor samples")
+    if journal := foreign_format(path):
+        say(f"the run in {run} is shown without its events: {journal}")
+    return path
 
 
 def _is_screen() -> bool:

@@ -260,6 +260,9 @@ class Plan:
                 return f"The script's batch of {self.batch:,} does not fit on {on}.{open_too}"
             if own is Fitting.YES:
                 return f"The script's batch of {self.batch:,} should fit on {on}. The largest is unknown.{open_too}"
+            asked = self._asked_in_words(on)
+            if asked:
+                return f"{asked}.{open_too}"
             return f"It is unknown which batch fits on {on}: {self.why_open or 'the notes explain why'}."
         if self.max_batch == 0:
             return f"No batch is certain to fit on {on}."
@@ -284,6 +287,15 @@ class Plan:
     def _own_fits(self) -> Fitting:
         """The verdict on the script's own batch size, or `UNKNOWN` if it was not planned."""
         return next((estimate.fits for estimate in self.estimates if estimate.batch == self.batch), Fitting.UNKNOWN)
+
+    def _asked_in_words(self, on: str) -> str:
+        """State which of the planned batches fit; empty if that is unknown for all of them."""
+        fitting = [estimate.batch for estimate in self.estimates if estimate.fits is Fitting.YES]
+        failing = [estimate.batch for estimate in self.estimates if estimate.fits is Fitting.NO]
+        if not fitting:
+            return f"A batch of {min(failing):,} does not fit on {on}" if failing else ""
+        too_large = f", one of {min(failing):,} does not" if failing else ""
+        return f"A batch of {max(fitting):,} should fit on {on}{too_large or '. The largest is unknown'}"
 
 
 def sentence(text: str) -> str:

@@ -339,6 +339,10 @@ TABLE = {
         "{name} is not finite", "stop such training with the callback keras.callbacks.TerminateOnNaN()"
     ),
     "not-written": ReasonRow("no checkpoint could be written: {error}", _ROOM),
+    "checkpoints-gone": ReasonRow(
+        "the checkpoints, of {steps} steps, are gone from the run directory",
+        "keep checkpoints/ in the run directory until the run has finished",
+    ),
     "no-checkpoint": ReasonRow(_no_checkpoint, _take_one_before),
     # Effects of a division into micro-batches.
     "divided": ReasonRow(

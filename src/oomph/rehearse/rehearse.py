@@ -163,7 +163,7 @@ def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
         last = "\n".join((told or ours)[-_LINES_OF_A_FAILURE:])
         raise ExamineError(f"the script fails without any fault, with exit code {undisturbed.exit_code}:\n{last}")
     if undisturbed.steps < 2:
-        raise ExamineError("oomph saw fewer than two training steps in the script")
+        raise ExamineError("fewer than two training steps were seen in the script")
 
 
 def _what_was_said(log: Path) -> tuple[list[str], list[str]]:

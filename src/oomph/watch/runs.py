@@ -53,7 +53,7 @@ class RunReader:
         self._samples: deque[Sample] = deque(latest(path), maxlen=KEPT)
 
     def read(self) -> Run | None:
-        """Return the current state of the run, or None if it has neither a readable run.json nor samples."""
+        """Return the current state of the run, or None if its run.json is unreadable, or it has none and no samples."""
         sample = newest(self.path)
         if sample is not None and (not self._samples or sample.time > self._samples[-1].time):
             self._samples.append(sample)
@@ -71,7 +71,7 @@ class RunReader:
 
     def _of_monitor(self) -> RunRecord | None:
         """Return a record in place of run.json, for the folder of an `oomph.Monitor`."""
-        if not self._samples:
+        if not self._samples or os.path.lexists(self.path / "run.json"):
             return None
         status = MEASURED if silence(time.time(), self._samples) else MONITORED
         return RunRecord((self.path.name,), "", "", "", status)

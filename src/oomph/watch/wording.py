@@ -6,10 +6,12 @@ import time
 from collections.abc import Sequence
 
 from oomph.monitor.sample import Values
+from oomph.run.directory.run_directory import RUNNING
 from oomph.terminal.amounts import as_duration, as_size
 from oomph.terminal.message import shown_line
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
+from oomph.watch.runs import MONITORED
 from oomph.watch.view import View
 
 UNKNOWN = "-"
@@ -60,10 +62,10 @@ def step_time(seconds: float) -> str:
 
 
 def position(at: int | None, of: int | None) -> str:
-    """Format a position, such as "3/10", or "3" if the end is unknown."""
+    """Format a position, such as "3/10", or "3" if the end is unknown, or if an earlier attempt went beyond it."""
     if at is None:
         return UNKNOWN
-    return f"{at}/{of}" if of is not None else str(at)
+    return f"{at}/{of}" if of is not None and at <= of else str(at)
 
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -107,7 +109,12 @@ def progress(job: Job) -> str:
         parts.append(f"{job.steps} steps")
     if job.eta_seconds is not None:
         parts.append(f"ETA {as_duration(job.eta_seconds)}")
-    return "  ".join(parts) or "training has not started"
+    return "  ".join(parts) or _without_training(job.state)
+
+
+def _without_training(state: str) -> str:
+    """Describe a job that has not trained, which one that is over will not do any more."""
+    return "training has not started" if state in (RUNNING, MONITORED) else "no training was seen"
 
 
 def pace(job: Job) -> str:

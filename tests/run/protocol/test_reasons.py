@@ -309,6 +309,11 @@ REASONS = [
     (because("recompiled"), "the model was recompiled during the fit", "call compile() before fit"),
     (because("not-finite", name="dense/kernel"), "dense/kernel is not finite", "TerminateOnNaN"),
     (because("not-written", error="full"), "no checkpoint could be written: full", "free disk space"),
+    (
+        because("checkpoints-gone", steps=9),
+        "the checkpoints, of 9 steps, are gone from the run directory",
+        "keep checkpoints/",
+    ),
     (because("no-checkpoint"), "no checkpoint had been taken", "--checkpoint-every 1m"),
     (
         because("no-checkpoint", steps=9),

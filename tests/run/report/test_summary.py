@@ -197,6 +197,11 @@ def test_repeated_steps_are_those_between_the_checkpoint_and_the_kill() -> None:
     assert repeated_in(killed_once()) == 12
 
 
+def test_step_that_was_killed_before_it_was_counted_is_repeated_too() -> None:
+    compared = happened(2, "compared", fit=0, steps=13, covered=13, repeated=13, equal=True)
+    assert summarise([*killed_once()[:-1], compared, killed_once()[-1]], 0).steps_repeated == 13
+
+
 def test_fully_compared_steps_are_not_reported_as_unrecorded() -> None:
     """The repeated fit matches; the other one resumed at its last step, so it is unverified."""
     begun = [happened(1, "fit-started", fit=0, key="a"), happened(1, "fit-finished", fit=0, key="a", too_dear=True)]

@@ -91,6 +91,21 @@ def test_proof_without_a_witness_reports_nothing(attempt):
     assert (fit.notes, fit.said) == ([], [])
 
 
+def test_fit_that_is_over_is_not_said_to_repeat_the_steps_of_an_earlier_attempt(attempt):
+    first_fit, first = attempt()
+    first._is_affordable = lambda: True
+    first.end(2, 0)
+    for number in range(6):
+        first.step(2, number, taken(number))
+    fit, again = attempt()
+    for one, other in zip(fit.model.variables, first_fit.model.variables, strict=True):
+        one.assign(other)
+    again.compare_from(2, 0)
+    again.end(2, 0)
+    assert [(each.epochs, each.equal) for each in fit.notes] == [(1, True)]
+    assert fit.said == []
+
+
 def test_a_differing_state_is_reported_at_the_end_of_its_epoch(attempt):
     first_fit, first = attempt()
     first._is_affordable = lambda: True

@@ -54,6 +54,24 @@ def test_unsavable_position_is_reported_with_its_operation_and_a_replacement():
     assert "To have it saved, write tf.random.stateless_uniform(shape, seed) instead of tf.random.uniform" in line
 
 
+def test_cost_of_the_buffers_is_reported_once_although_it_changes():
+    said = {}
+    fits = types.SimpleNamespace(
+        say_once=lambda text, about: said.setdefault(about, text), seconds_between_faults=lambda: 1e9,
+        free_bytes=lambda: None,
+    )  # fmt: skip
+    position = DataPosition(fits, None)
+    position._iterator = iter(tf.data.Dataset.range(20))
+    for cost in ((0.6, 250_000), (1.2, 260_000)):
+        position._cost = cost
+        assert not position._pays(between_saves=1.0)
+    (line,) = said.values()
+    assert line == (
+        "the data pipeline's buffers take 244 KiB and 0.6 s to save: after a fault, the epoch's batches are replayed"
+        " instead"
+    )
+
+
 def test_unrepeatable_draws_get_the_same_reason_and_remedy_as_the_label():
     keras.utils.set_random_seed(1)
     data = tf.data.Dataset.from_tensor_slices(np.zeros((8, 4, 4, 1), "float32"))

@@ -124,10 +124,10 @@ def environment_moved(snapshot: Snapshot) -> DoctorFinding:
 @check(
     "DOC110",
     why=(
-        "Nothing trains without it. An interrupted pip leaves metadata without files, or files without metadata, so"
-        " imports get a mixture."
+        "Nothing trains without it, or with half of it: if pip was interrupted, there is metadata without files, or"
+        " files without metadata, and imports get a mixture."
     ),
-    faults=("binary-incompatibility",),
+    faults=("broken-installation", "binary-incompatibility"),
     needs=("packages", "tensorflow"),
     source="https://packaging.python.org/en/latest/specifications/recording-installed-packages/",
 )
@@ -136,7 +136,7 @@ def tensorflow_installed(snapshot: Snapshot) -> DoctorFinding:
     tensorflow = snapshot.tensorflow
     if tensorflow is None:
         return failed(
-            "binary-incompatibility",
+            "broken-installation",
             f"{snapshot.python.executable} does not have TensorFlow.",
             Remedy("Install it, with its CUDA libraries", install(snapshot, "tensorflow[and-cuda]")),
             Remedy("Or specify the Python that has it", "oomph doctor --python path/to/python"),

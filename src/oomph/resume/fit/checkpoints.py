@@ -106,8 +106,9 @@ class FitCheckpoints(StepCheckpoints):
             return True
         self.end_state_was_too_dear = True
         fits.say_once(
-            f"the end states of some short fits are not kept: they would take more than {SHARE:.0%} of the time;"
-            " after a restart, these fits train again"
+            f"the end states of short fits, such as the one at {self._fit.identity.site}, are not kept: they would take"
+            f" more than {SHARE:.0%} of the time; after a restart, such a fit trains again",
+            about="end states that are too expensive",
         )
         return False
 

@@ -30,6 +30,7 @@ from oomph.resume.state.training_state import Array
 from oomph.resume.training import retaking
 from oomph.resume.training.fit_objects import FitObjects, as_saved
 from oomph.resume.training.retaking import Expected, TookTooLongError, Watched
+from oomph.terminal.amounts import as_size
 from oomph.terminal.wrapping import shortened
 
 if TYPE_CHECKING:
@@ -316,8 +317,9 @@ class DataPosition:
             )
             return False
         self._fits.say_once(
-            f"the data pipeline's buffers take {size / 1e6:.0f} MB and {seconds:.1f} s to save: after a fault,"
-            f" the epoch's batches are replayed instead{self._replay_in_words()}"
+            f"the data pipeline's buffers take {as_size(size)} and {seconds:.1f} s to save: after a fault,"
+            f" the epoch's batches are replayed instead{self._replay_in_words()}",
+            about="buffers that take too long to save",
         )
         return False
 

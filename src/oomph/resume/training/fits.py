@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from oomph import testing
@@ -24,16 +25,19 @@ from oomph.journal.events import (
     AppendedAgain,
     CheckpointFailed,
     CheckpointRefused,
+    CheckpointSaved,
     MicroBatchesProbed,
     NoWitnesses,
     VariablesRead,
 )
 from oomph.journal.fact import Fact
+from oomph.journal.journal import facts, read_journal
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.row import Feature
 from oomph.monitor.board import TrainingBoard
 from oomph.monitor.live.meter import Meter
 from oomph.protocol.progress import Phase, Progress, read_progress
+from oomph.protocol.reasons import because
 from oomph.resume.training.call_place import Place, place_of_call
 from oomph.resume.training.identity import FitIdentity, fingerprint, visit_key
 from oomph.resume.training.known_fits import WasEdited, state_of
@@ -198,13 +202,16 @@ class Fits:
     def known_state(self, identity: FitIdentity, was_edited: WasEdited) -> Record | None:
         """Return the latest state that an earlier attempt saved for this fit, preferably its end state."""
         self.store()
+        return state_of(identity, self._usable(), self._begun, was_edited)
+
+    def _usable(self) -> list[Record]:
+        """Return the saved states, without those that `--start-over` ignores."""
         since = self.session.handover.guarding.ignore_before
-        records = [r for r in self._records if since is None or (r.meta.taken_at or 0.0) >= since]
-        return state_of(identity, records, self._begun, was_edited)
+        return [r for r in self._records if since is None or (r.meta.taken_at or 0.0) >= since]
 
     def interrupted_sites(self) -> list[str]:
         """Return the file and line of each fit that earlier attempts left unfinished."""
-        left = [r for r in self._records if not r.finished and r.position.fit not in self._begun]
+        left = [r for r in self._usable() if not r.finished and r.position.fit not in self._begun]
         return sorted({record.meta.site or "?" for record in left})
 
     def sites_of_skipped(self, identity: FitIdentity) -> list[str]:
@@ -244,6 +251,8 @@ class Fits:
             try:
                 store.open()
                 self._store, self._records = store, store.records()
+                if store.is_empty:
+                    self._tell_gone(session.run_dir)
                 finished = {r.position.fit for r in self._records if r.finished}
                 self._left = {r.position.fit for r in self._records} - finished
                 self._had_left = bool(self._left)
@@ -253,6 +262,16 @@ class Fits:
                 session.journal.write(CheckpointFailed(reason=str(error)))
                 session.warn(f"no checkpoints: {error}")
         return self._store if session.is_owner_now() and not self._closed else None
+
+    def _tell_gone(self, run_dir: Path) -> None:
+        """Report it if earlier attempts saved checkpoints, and none is left."""
+        if self.session.handover.attempt == 1 or self.session.execution is not None:
+            return  # nothing was saved yet, or cells that ran again have dropped what was
+        steps = max((saved.steps for saved in facts(read_journal(run_dir), CheckpointSaved)), default=0)
+        if steps:
+            reason = because("checkpoints-gone", steps=steps)
+            self.session.journal.write(CheckpointRefused(name="", **reason.as_fields()))
+            self.session.warn(f"{reason}: training starts from the beginning")
 
     def _of_elsewhere(self, name: str) -> None:
         """Restore only numbers from now on, since this checkpoint was not sealed with this run's key."""
@@ -320,9 +339,13 @@ class Fits:
         """Report a problem that the user should act on."""
         self.own_session().warn(text)
 
-    def say_once(self, text: str) -> bool:
-        """Report an event, but only once per process; return True the first time."""
-        if not self._is_new(text):
+    def say_once(self, text: str, about: str = "") -> bool:
+        """Report an event, but only once per process; return True the first time.
+
+        Args:
+            about: the subject of a text with changing figures, of which only the first is reported.
+        """
+        if not self._is_new(about or text):
             return False
         self.say(text)
         return True

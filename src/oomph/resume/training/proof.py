@@ -189,7 +189,7 @@ class Proof(ABC):
         self._note(found)
         if different is not None:
             self._training.fits.warn(f"not equal to the earlier attempt: {self._cause(different)}")
-        elif over:
+        elif over and self._done:  # otherwise no step was left to repeat
             lost = self._training.lost
             self._training.fits.say(_repeated(self._coverage(found), found.noise, bool(lost), self.is_replayed))
         if over:

@@ -368,6 +368,8 @@ def work_folder(keep: str | None, prefix: str) -> Iterator[Path]:
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
             raise UsageError(f"{keep} is not empty: choose another directory")
+    except FileExistsError as error:
+        raise UsageError(f"{keep} is a file, not a folder: choose another directory") from error
     except OSError as error:
         raise UsageError(f"{keep} cannot be written: {error.strerror}") from error
     yield path.resolve()

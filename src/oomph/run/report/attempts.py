@@ -14,6 +14,7 @@ from oomph.journal.events import (
     FitStarted,
     Interrupted,
     LoopSeen,
+    RepeatCompared,
     Resumed,
     ResumedItself,
     RunStarted,
@@ -143,7 +144,8 @@ def repeats(events: Iterable[Event]) -> Mapping[int, Repeat]:
 def _in_all(attempt: Iterable[Event], reached: int, end: int) -> int:
     """Count all repeated steps.
 
-    Each stretch of them starts where a fit resumed, or at the first step, and ends before the next fit is restored.
+    Each stretch of them starts where a fit resumed, or at the first step, and ends before the next fit is restored. An
+    attempt that was killed may have left the witness of one more step than it counted.
     """
     total = start = at = 0
     for event in attempt:
@@ -153,6 +155,8 @@ def _in_all(attempt: Iterable[Event], reached: int, end: int) -> int:
                 start = at = steps
             case LoopSeen(restored=restored) if not at:  # after a fit, oomph may have restored the optimizer
                 start = at = restored
+            case RepeatCompared(covered=int(covered)):
+                reached = max(reached, start + covered)
             case FitFinished(reached=int(steps)):
                 at = max(at, steps)
     return total + max(0, min(reached, end) - start)
