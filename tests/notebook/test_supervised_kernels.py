@@ -163,6 +163,12 @@ def test_only_a_kernel_that_dies_leaves_finished_fits_to_the_next(tmp_path: Path
     assert read_record(end_state.parents[1]).status == FINISHED
 
 
+def test_programs_that_a_cell_starts_do_not_keep_the_run_in_use(kernel: SupervisedKernel) -> None:
+    shown = kernel.good("import os; os.system('readlink /proc/self/fd/* > fds'); print(open('fds').read())").out
+    assert "/fds" in shown
+    assert "/lock" not in shown
+
+
 def test_fresh_sets_checkpoints_aside_in_the_run_that_the_supervisor_keeps(kernel: SupervisedKernel) -> None:
     run_dir = kernel.folder / ".oomph/notebooks/notebook"
     assert kernel.run("%oomph fresh").err == "oomph: there was nothing to resume\n"
