@@ -163,6 +163,19 @@ def test_only_a_kernel_that_dies_leaves_finished_fits_to_the_next(tmp_path: Path
     assert read_record(end_state.parents[1]).status == FINISHED
 
 
+def test_kernel_that_died_with_its_supervisor_is_told_under_the_first_cell(tmp_path: Path) -> None:
+    with SupervisedKernel(tmp_path) as first:
+        first.good("from oomph.notebook import enabling; enabling._guard.session()")
+        cell = first.send("import time; print('runs'); time.sleep(60)")
+        wait_until(lambda: "runs" in first.so_far(cell).out, LIMIT, "the cell does not begin")
+        os.kill(first.started, signal.SIGKILL)
+    with SupervisedKernel(tmp_path) as second:
+        told = second.good("1").err
+        assert told.startswith("nothing shows what killed the last kernel (process "), told
+        assert "in cell [2])" in told, told
+        assert second.good("1").err == ""
+
+
 def test_programs_that_a_cell_starts_do_not_keep_the_run_in_use(kernel: SupervisedKernel) -> None:
     shown = kernel.good("import os; os.system('readlink /proc/self/fd/* > fds'); print(open('fds').read())").out
     assert "/fds" in shown

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 _UNKNOWN = "-"
+_DEAD = ("Z", "X")
+"""The states of a process that has exited (proc(5)). In a container whose first process reaps none, it stays."""
 
 
 class ProcessIdentity(NamedTuple):
@@ -66,7 +68,9 @@ def boot() -> str:
 
 
 def _began(pid: int) -> str:
+    """Return when a process started, or "-" if there is none, or it is dead and only waits for its parent to notice."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return _UNKNOWN if fields[0] in _DEAD else fields[19]
     except (OSError, IndexError):
         return _UNKNOWN
