@@ -47,7 +47,7 @@ def test_outputs_of_an_earlier_attempt_stay_until_their_cell_runs_again(tmp_path
 
 
 def test_outputs_of_a_long_cell_are_saved_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oomph.notebook.saved_notebook._SECONDS", 0.05)
+    monkeypatch.setattr("oomph.notebook.as_script.saved_notebook._SECONDS", 0.05)
     cells, path = document("one"), tmp_path / "out.ipynb"
     saved = SavedNotebook(cells, path)
     try:

@@ -151,11 +151,11 @@ def test_only_a_kernel_that_dies_leaves_finished_fits_to_the_next(tmp_path: Path
         end_state = tmp_path / ".oomph/notebooks/notebook/checkpoints/finished-0"
         end_state.mkdir(parents=True)
         if ends == "exit":
-            kernel.execute("exit")
+            kernel.run("exit")
         elif ends == "restart":
             os.kill(kernel.supervisor, signal.SIGTERM)
         else:
-            kernel.execute("import time, os; time.sleep(0.2); os.kill(os.getpid(), 9)")
+            kernel.run("import time, os; time.sleep(0.2); os.kill(os.getpid(), 9)")
             assert end_state.exists()
             return
         kernel.ended()
@@ -165,10 +165,10 @@ def test_only_a_kernel_that_dies_leaves_finished_fits_to_the_next(tmp_path: Path
 
 def test_fresh_sets_checkpoints_aside_in_the_run_that_the_supervisor_keeps(kernel: SupervisedKernel) -> None:
     run_dir = kernel.folder / ".oomph/notebooks/notebook"
-    assert kernel.execute("%oomph fresh").text("stderr") == "oomph: there was nothing to resume\n"
+    assert kernel.run("%oomph fresh").err == "oomph: there was nothing to resume\n"
     (run_dir / "checkpoints").mkdir()
     (run_dir / "witness").write_text("")
-    said = kernel.execute("%oomph fresh").text("stderr")
+    said = kernel.run("%oomph fresh").err
     assert said == f"oomph: what earlier kernels left is now in {run_dir / 'checkpoints.1'}\n"
     assert (run_dir / "checkpoints.1").is_dir()
     assert not (run_dir / "witness").exists()
