@@ -74,7 +74,7 @@ def test_without_a_word_all_words_are_listed(shell, capsys):
         ("%oomph plan model", "oomph: %oomph plan: NameError: name 'model' is not defined\n"),
         ("%oomph plan (", "oomph: the arguments are not valid Python: write %oomph plan model, x, y\n"),
         ("%oomph status", "oomph: oomph has not guarded any training in this kernel yet\n"),
-        ("%oomph again", "oomph: this notebook has no run directory, so that no cells are recorded\n"),
+        ("%oomph again", "oomph: this notebook has no run directory, so no cells are recorded\n"),
         ("%oomph fresh", "oomph: this notebook runs under oomph run: to train from the beginning, start it with --st"),
     ],
 )
@@ -186,7 +186,7 @@ def test_status_names_directory_attempt_fits_and_checkpoint(shell, joined, capsy
 def test_status_before_the_first_fit_and_without_a_run_directory(joined):
     assert [line.split("  ")[-1].strip() for line in status(joined)[2:]] == ["none yet", "none yet"]
     (line,) = status(Session(joined.handover, joined.journal, True, "script", os.getpid(), None, None))
-    assert line == "trainings are guarded in this kernel, but neither checkpointed nor resumed"
+    assert line == "fits are guarded, but neither checkpointed nor resumed"
 
 
 def test_again_lists_the_cells_of_the_last_kernel_that_ran_any(tmp_path):

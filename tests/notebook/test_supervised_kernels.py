@@ -145,20 +145,20 @@ def test_neither_source_nor_key_is_written(kernel: SupervisedKernel) -> None:
 # -- the run ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ends", ["exit", "restart", "kill"])
+@pytest.mark.parametrize("ends", ["exit", "shut down", "kill"])
 def test_only_a_kernel_that_dies_leaves_finished_fits_to_the_next(tmp_path: Path, ends: str) -> None:
+    end_state = tmp_path / ".oomph/notebooks/notebook/checkpoints/finished-0"
     with SupervisedKernel(tmp_path) as kernel:
-        end_state = tmp_path / ".oomph/notebooks/notebook/checkpoints/finished-0"
         end_state.mkdir(parents=True)
         if ends == "exit":
             kernel.run("exit")
-        elif ends == "restart":
-            os.kill(kernel.supervisor, signal.SIGTERM)
+            kernel.ended()
+        elif ends == "shut down":
+            kernel.shut_down()
         else:
             kernel.run("import time, os; time.sleep(0.2); os.kill(os.getpid(), 9)")
             assert end_state.exists()
             return
-        kernel.ended()
     assert not end_state.exists()
     assert read_record(end_state.parents[1]).status == FINISHED
 

@@ -98,7 +98,7 @@ def fresh() -> None:
 
 
 class NotebookGuard:
-    """What `enable` has set up in this process."""
+    """The guard of this process, from `enable` to `disable`."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
@@ -215,7 +215,7 @@ class NotebookGuard:
                 self._tell_name(self._notebook)
                 return self._run.handover()
         except RunDirectoryError as error:
-            session.say(f"{error}; fits are guarded in this process, but neither checkpointed nor resumed")
+            session.say(f"{error}; fits are guarded, but neither checkpointed nor resumed")
         return Handover(package=PACKAGE, run_dir=None, entropy=self._entropy)
 
     def _tell_name(self, notebook: Notebook) -> None:

@@ -71,7 +71,7 @@ def test_kernels_that_never_train_share_a_folder_but_no_seed(notebook):
 
 def test_second_kernel_cannot_have_the_same_run(notebook):
     run = kernel_run.begin(notebook, "")
-    with pytest.raises(RunDirectoryError, match=f"is in use by another kernel of this notebook, process {os.getpid()}"):
+    with pytest.raises(RunDirectoryError, match=f"is in use by another kernel or program, process {os.getpid()}"):
         kernel_run.begin(notebook, "")
     with pytest.raises(RunDirectoryError, match="is in use"):
         set_aside(notebook)

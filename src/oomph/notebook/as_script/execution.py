@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SAVE_AS = "--out"
 _LAST_ERROR = ("last_exc", "last_type", "last_value", "last_traceback")
-"""Where Python keeps the exception that ends a script, and IPython that of any cell, even if it was expected."""
+"""The attributes in which Python keeps the exception that ends a script, and IPython that of any cell."""
 INSTALL = 'pip install "oomph[notebook]"'
 
 

@@ -22,7 +22,7 @@ class SavedNotebook:
     Args:
         document: the notebook, whose outputs are replaced.
         path: the file to save to, or None to save nothing.
-        goes_on: whether the file may have outputs of an earlier attempt, which stay until their cell runs again.
+        goes_on: True if the file may have outputs of an earlier attempt, which stay until their cell runs again.
     """
 
     def __init__(self, document: dict[str, Any], path: Path | None, goes_on: bool = False) -> None:

@@ -12,9 +12,9 @@ from oomph.notebook.kernel.record import ExecuteRequest
 
 _RETRY_SECONDS = 0.05
 _LONGEST_SECONDS = 10.0
-"""How long to try to reach a client that has not connected again."""
+"""The time for which to try to reach a client that has not connected again."""
 _SUBSCRIBER_SECONDS = 1.0
-"""How long to wait for somebody to connect to the outputs. A client's sockets try at least five times a second."""
+"""The time to wait for somebody to connect to the outputs. A client's sockets try at least five times a second."""
 _SUBSCRIPTION_SECONDS = 0.1
 """The time from a connection to the outputs until its subscription has certainly arrived."""
 _BLOCKING_SECONDS = 0.2
@@ -68,7 +68,7 @@ class DeathAnswer:
         return self._death.running is not None and self._death.running.count > 0
 
     def begin(self) -> None:
-        """DeathAnswer as soon as the client has connected again, in the thread that owns the shell's socket."""
+        """Answer as soon as the client has connected again, in the thread that owns the shell's socket."""
         if self._unsent:
             self._loop.add_callback(self._reply, time.monotonic() + _LONGEST_SECONDS)
 

@@ -28,13 +28,13 @@ from oomph.run.supervisor.settings import MachineAtStart
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What ended a kernel, and what follows."""
+    """The cause of a kernel's end, and what follows."""
 
     judged: Judged
     lines: tuple[str, ...]
     """The diagnosis, at most three lines."""
     record: KernelRecord | None
-    """What the kernel executed, or None if it was never ready."""
+    """The record of what the kernel executed, or None if it was never ready."""
 
     @property
     def restart(self) -> bool:
@@ -48,7 +48,7 @@ class Inquest:
     Args:
         root: the folder in which the kernel and its successor find each other: the run directory, if there is one.
         run: the run directory, or None if there is none.
-        attempts: how many kernels the notebook has had before.
+        attempts: the number of kernels that the notebook has had before.
     """
 
     def __init__(self, root: Path, run: RunDirectory | None, attempts: int) -> None:
@@ -79,10 +79,10 @@ class Inquest:
         """Examine how a kernel ended, and decide what follows.
 
         Args:
-            ended: how its process ended.
+            ended: the end of its process.
             pid: the process.
             stacks: its Python stacks at a crash.
-            stopped: whether it was asked to end.
+            stopped: True if it was asked to end.
         """
         record = read_record_of(self._root, pid)
         now, progress = oom_kills(), self._chronicle.progress()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from oomph.notebook.kernel.inquest import Conclusion, Inquest
 
 _ORPHAN_SECONDS = 0.3
-"""How long the kernel may take to end after SIGTERM once the process that started the supervisor is gone."""
+"""The time that the kernel may take to end after SIGTERM once the process that started the supervisor is gone."""
 
 
 def supervise(words: Sequence[str]) -> NoReturn:
@@ -110,7 +110,7 @@ class KernelSupervisor:
         try:
             return open_run(named({}, os.environ, Path.cwd()), fresh())
         except (OomphError, OSError) as error:
-            self._voice.say(f"{error}; this kernel's training is guarded, but not saved")
+            self._voice.say(f"{error}; fits are guarded, but neither checkpointed nor resumed")
             return None
 
     def _attempt(self, number: int, signals: KernelSignals, terminal: Terminal) -> int | None:

@@ -1,1 +1,1 @@
-"""What a cell can ask oomph for: the words of `%oomph`, and `%%oomph isolate`."""
+"""Answers cells that ask oomph: the words of `%oomph`, and `%%oomph isolate`."""

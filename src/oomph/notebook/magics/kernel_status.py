@@ -20,7 +20,7 @@ _HEAD = 15
 def status(session: Session) -> list[str]:
     """Return a few lines: run directory, attempt, fits, checkpoint."""
     if session.run_dir is None:
-        return ["trainings are guarded in this kernel, but neither checkpointed nor resumed"]
+        return ["fits are guarded, but neither checkpointed nor resumed"]
     events = read_journal(session.run_dir)
     own = [event for event in events if event.attempt == session.handover.attempt]
     progress = read_progress(session.run_dir)

@@ -151,7 +151,7 @@ def _again(asked: Asked) -> None:
 
     joined = session.current()
     if asked.run_dir is None:
-        raise UsageError("this notebook has no run directory, so that no cells are recorded")
+        raise UsageError("this notebook has no run directory, so no cells are recorded")
     _print(cells_of_last_kernel(asked.run_dir, None if joined is None else joined.handover.attempt))
 
 

@@ -341,7 +341,7 @@ def _in_use(path: Path, holder: ProcessIdentity | None) -> str:
     if gone:
         return f"{path} is in use: {holder}, which ran it, has exited, but the script that it started has not"
     if path.parent.name == NOTEBOOKS:
-        return f"{path} is in use by another kernel of this notebook, {holder or 'process ?'}"
+        return f"{path} is in use by another kernel or program, {holder or 'process ?'}"
     return f"{path} is in use by another oomph run, {holder or 'process ?'}; let it finish, or give another --run-dir"
 
 
