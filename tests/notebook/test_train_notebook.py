@@ -120,9 +120,9 @@ def test_rehearsal_takes_a_notebook(tmp_path: Path) -> None:
     assert not (tmp_path / "nb.oomph.ipynb").exists()
 
 
-def test_training_in_a_kernel_under_a_supervised_papermill_is_called_unguarded(tmp_path: Path) -> None:
-    training(tmp_path, "papermill", epochs=1)
-    done = run(tmp_path, "--", sys.executable, "-m", "papermill", "-k", "python3", "nb.ipynb", "nb.oomph.ipynb")
+def test_training_in_a_kernel_of_a_supervised_program_is_called_unguarded(tmp_path: Path) -> None:
+    training(tmp_path, "executed", epochs=1)
+    done = run(tmp_path, "--", sys.executable, "-m", "jupyter", "execute", "--kernel_name=python3", "nb.ipynb")
     assert done.returncode == 0, done.stderr[-3000:]
     assert (done.summary["exactness"], done.summary["steps"]) == ("unguarded", 0)
     last = done.stderr.splitlines()[-1]
