@@ -11,6 +11,7 @@ import signal
 import sys
 
 import keras
+from in_process_shell import shell_in_process
 
 from oomph import testing
 from oomph.inject import hook
@@ -33,8 +34,6 @@ class Dies(testing.Injector):
 
 def run(order: dict) -> None:
     """Run the cells of one kernel, as far as it lives."""
-    from in_process_shell import shell_in_process
-
     guarding = Guarding(checkpoint_steps=5)
     if order["run_dir"] is not None:
         handover = Handover(package="", run_dir=order["run_dir"], attempt=order["attempt"], guarding=guarding)

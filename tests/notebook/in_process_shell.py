@@ -6,13 +6,13 @@ import builtins
 import contextlib
 import sys
 
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
 
 @contextlib.contextmanager
 def shell_in_process():
     """Yield a new shell, and leave the process as it was before."""
-    from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Config
-
     main, names = sys.modules["__main__"], {**vars(builtins)}
     hooks = {
         name: getattr(sys, name) for name in ("excepthook", "displayhook", "ps1", "ps2", "ps3") if hasattr(sys, name)

@@ -12,8 +12,8 @@ _START = """
 import fcntl, os, sys, threading, time
 from pathlib import Path
 from oomph.files.opening import OwnFile
-from oomph.notebook import allocator_reports
-from oomph.notebook.allocator_reports import AllocatorReports
+from oomph.notebook.display import allocator_reports
+from oomph.notebook.display.allocator_reports import AllocatorReports
 told = []
 reports = AllocatorReports(OwnFile(Path({folder!r}), "stderr/1-memory.log"), told.append)
 before = os.fstat(2).st_ino

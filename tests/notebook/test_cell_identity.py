@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-
 import pytest
-from jupyter_client.manager import start_new_kernel
-
-import oomph
 
 KERAS = """
 import sys, types
@@ -22,55 +16,36 @@ def fit(*arguments, **options):
 async def fit_soon():
     fit()
 """
-SETUP = "import asyncio, sys\nsys.path[:0] = [{packages!r}, {source!r}]\nimport keras"
+SETUP = "import asyncio, sys\nsys.path.insert(0, {folder!r})\nimport keras"
 TRAIN = "def train(epochs):\n    keras.fit(epochs=epochs)"
 FIT = "h = keras.fit(1, epochs=5)"
 
 
-class Kernel:
-    """A real kernel with a `keras` whose `fit` shows where it is called."""
-
-    def __init__(self, client, packages):
-        self._client = client
-        self.run(SETUP.format(packages=str(packages), source=os.path.dirname(os.path.dirname(oomph.__file__))))
-
-    def run(self, code, cell_id=None):
-        """Run a cell; return key, outline, cell id and site of the calls in it."""
-        message = self._client.session.msg("execute_request", {"code": code, "silent": False, "store_history": True})
-        message["metadata"] = {} if cell_id is None else {"cellId": cell_id}
-        self._client.shell_channel.send(message)
-        written = ""
-        while True:
-            answer = self._client.get_iopub_msg(timeout=60)
-            if answer["parent_header"].get("msg_id") != message["header"]["msg_id"]:
-                continue
-            kind, content = answer["msg_type"], answer["content"]
-            assert kind != "error", content
-            written += content["text"] if kind == "stream" else ""
-            if kind == "status" and content["execution_state"] == "idle":
-                return [tuple(line.split("|")[1:]) for line in written.splitlines() if line.startswith("PLACE")]
-
-
 @pytest.fixture
-def kernel(tmp_path):
+def begin(start, tmp_path):
+    """Return a function that starts a kernel with a `keras` whose `fit` shows where it is called."""
     (tmp_path / "keras").mkdir()
     (tmp_path / "keras" / "__init__.py").write_text(KERAS)
-    with contextlib.ExitStack() as ends:
 
-        def start():
-            manager, client = start_new_kernel(startup_timeout=120, cwd=str(tmp_path))
-            ends.callback(manager.shutdown_kernel, now=True)
-            ends.callback(client.stop_channels)
-            return Kernel(client, tmp_path)
+    def begin():
+        kernel = start()
+        kernel.good(SETUP.format(folder=str(tmp_path)))
+        return kernel
 
-        yield start
+    return begin
 
 
-def test_call_is_the_same_in_another_kernel_after_edits_that_do_not_matter(kernel):
-    first, second = kernel(), kernel()
-    ((key, outline, cell, site),) = first.run(FIT, "1f2e3d4c")
+def calls(kernel, code, cell_id=None):
+    """Run a cell; return key, outline, cell id and site of the calls in it."""
+    written = kernel.good(code, cell_id=cell_id).out
+    return [tuple(line.split("|")[1:]) for line in written.splitlines() if line.startswith("PLACE")]
+
+
+def test_call_is_the_same_in_another_kernel_after_edits_that_do_not_matter(begin):
+    first, second = begin(), begin()
+    ((key, outline, cell, site),) = calls(first, FIT, "1f2e3d4c")
     assert (cell, site) == ("1f2e3d4c", "cell [2], line 1")
-    second.run("an_extra_cell = 1")
+    calls(second, "an_extra_cell = 1")
     for edited in (
         FIT,
         f"# a comment\n\n{FIT};",
@@ -83,22 +58,22 @@ def test_call_is_the_same_in_another_kernel_after_edits_that_do_not_matter(kerne
         f"!true\n{FIT}",
         f"await asyncio.sleep(0)\n{FIT}",
     ):
-        assert [found[:2] for found in second.run(edited)] == [(key, outline)], edited
-    ((_, _, cell, site),) = second.run(f"# moved\n%time {FIT}")
+        assert [found[:2] for found in calls(second, edited)] == [(key, outline)], edited
+    ((_, _, cell, site),) = calls(second, f"# moved\n%time {FIT}")
     assert (cell, site) == ("", "cell [13], line 2")
-    ((other, alike, *_),) = second.run(FIT.replace("5", "7"))
+    ((other, alike, *_),) = calls(second, FIT.replace("5", "7"))
     assert other != key
     assert alike == outline
-    ((other, unlike, *_),) = second.run(FIT.replace("keras.fit(1", "keras.fit(2, 3"))
+    ((other, unlike, *_),) = calls(second, FIT.replace("keras.fit(1", "keras.fit(2, 3"))
     assert (other, unlike) != (key, outline)
 
 
-def test_functions_and_coroutines_of_cells_are_part_of_the_call(kernel):
-    first, second = kernel(), kernel()
-    second.run("an_extra_cell = 1")
+def test_functions_and_coroutines_of_cells_are_part_of_the_call(begin):
+    first, second = begin(), begin()
+    calls(second, "an_extra_cell = 1")
 
     def both(*cells):
-        found = [[kernel.run(cell) for cell in cells][-1] for kernel in (first, second)]
+        found = [[calls(kernel, cell) for cell in cells][-1] for kernel in (first, second)]
         assert len(found[0]) == 1, found
         assert found[0][0][:2] == found[1][0][:2]
         return found[0][0]

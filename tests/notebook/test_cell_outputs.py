@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from oomph.notebook.outputs import CellOutputs, StreamText, as_file
+from oomph.notebook.as_script.outputs import CellOutputs, StreamText, as_file
 
 
 @pytest.mark.parametrize(

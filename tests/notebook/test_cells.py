@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 from in_process_shell import run, shell_in_process
@@ -23,7 +24,7 @@ from oomph.script.cells import (
 from oomph.script.environment_read import EnvironmentRead
 from oomph.script.loop_location import enclosing_loops
 from oomph.script.script_line import calling, is_of_script, raising
-from oomph.script.shell import arguments
+from oomph.script.shell import arguments, command_line
 from oomph.script.sources import script_files
 
 
@@ -186,9 +187,14 @@ OF_VS_CODE = ["--ip=127.0.0.1", "--stdin=9003", "--Session.key=b'3c'", "--shell=
 @pytest.mark.parametrize("words", [["-f", "/run/user/1/kernel-a.json"], OF_VS_CODE])
 def test_arguments_of_a_kernel_are_not_those_of_the_script(shell, monkeypatch, words):
     monkeypatch.setattr(sys, "argv", ["ipykernel_launcher.py", *words])
-    monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "ipykernel_launcher", *words])
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-Xdev", "-m", "ipykernel_launcher", *words])
     assert arguments() == words, "a script may have such arguments as well"
-    monkeypatch.setattr(type(shell), "kernel", object(), raising=False)
+    assert command_line() == sys.orig_argv
+    kernel = SimpleNamespace(parent=SimpleNamespace(argv=words))
+    monkeypatch.setattr(type(shell), "kernel", kernel, raising=False)
     assert arguments() == []
+    assert command_line() == ["python", "-m", "ipykernel_launcher"]
+    monkeypatch.setattr(sys, "argv", [""])  # as many notebooks do, for argparse
+    assert command_line() == ["python", "-m", "ipykernel_launcher"]
     monkeypatch.setattr(sys, "argv", ["train.py", "--epochs", "5"])
     assert arguments() == ["--epochs", "5"], "a cell has set them"

@@ -7,8 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from oomph.notebook.kernel_board import NO_CELL, KernelSample, KernelState
-from oomph.notebook.kernel_death import Cause, InferredDeath, Traces, death_of, fatal_signal, in_lines, is_worth_telling
+from oomph.notebook.evidence.inferred_death import (
+    Cause,
+    InferredDeath,
+    Traces,
+    death_of,
+    fatal_signal,
+    in_lines,
+    is_worth_telling,
+)
+from oomph.notebook.evidence.kernel_board import NO_CELL, KernelSample, KernelState
 from oomph.process.process_identity import ProcessIdentity
 from oomph.protocol.progress import Progress
 
@@ -53,11 +61,11 @@ def with_sample(sample: KernelSample, **others: object) -> Traces:
         pytest.param(with_sample(FULL, stack=STACK, oom_kills=4), Cause.CRASHED, id="a stack outweighs a counter"),
         pytest.param(replace(QUIET, stack="Timeout (0:00:10)!\n"), Cause.UNKNOWN, id="a stack that is no crash"),
         pytest.param(
-            replace(QUIET, here=replace(QUIET.here, boot="boot-2"), oom_kills=4, killed_at_ns=(501 * SECOND,)),
+            replace(QUIET, here=QUIET.here._replace(boot="boot-2"), oom_kills=4, killed_at_ns=(501 * SECOND,)),
             Cause.RESTARTED_MACHINE,
             id="another boot, whose counters and clocks say nothing",
         ),
-        pytest.param(replace(QUIET, here=replace(QUIET.here, host="b"), oom_kills=9), Cause.OTHER_MACHINE, id="moved"),
+        pytest.param(replace(QUIET, here=QUIET.here._replace(host="b"), oom_kills=9), Cause.OTHER_MACHINE, id="moved"),
     ],
 )
 def test_the_cause_follows_from_the_evidence(traces, expected):
@@ -120,7 +128,7 @@ def test_a_crash_names_its_signal_and_the_innermost_call_of_the_thread_that_cras
 
 
 @pytest.mark.parametrize("cause", Cause)
-@pytest.mark.parametrize("progress", [None, STOOD, replace(STOOD, saved=0), replace(STOOD, fit=-1)])
+@pytest.mark.parametrize("progress", [None, STOOD, STOOD._replace(saved=0), STOOD._replace(fit=-1)])
 @pytest.mark.parametrize("in_training", [True, False])
 def test_every_cause_has_one_to_three_lines(cause, progress, in_training):
     traces = replace(QUIET, progress=progress, in_training=in_training)
@@ -130,7 +138,7 @@ def test_every_cause_has_one_to_three_lines(cause, progress, in_training):
 
 
 def test_without_a_checkpoint_the_training_starts_from_the_beginning():
-    *_, last = lines(replace(QUIET, progress=replace(STOOD, saved=0), in_training=True))
+    *_, last = lines(replace(QUIET, progress=STOOD._replace(saved=0), in_training=True))
     assert last == (
         "run the cells again: the training starts from the beginning, as no checkpoint was taken; "
         "%oomph again lists them"

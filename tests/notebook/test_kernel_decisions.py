@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
 import pytest
 
-from oomph.errors import RunDirectoryError
 from oomph.notebook.kernel.death import Death, leave_behind, take, told
 from oomph.notebook.kernel.launcher import launcher_of, leave_working_directory, python_options
-from oomph.notebook.kernel.place import folder_of_notebook, open_run
 from oomph.notebook.kernel.policy import KernelEnd, after_end, deaths_without_progress
 from oomph.notebook.kernel.record import ExecuteRequest, KernelRecord, RecordFile, read_record_of
 from oomph.protocol.progress import Progress
@@ -96,6 +95,10 @@ def test_death_is_taken_once(tmp_path: Path) -> None:
     leave_behind(tmp_path, death)
     assert take(tmp_path) == death
     assert take(tmp_path) is None
+    leave_behind(tmp_path, death)
+    os.utime(tmp_path / "cells" / "death", (0, 0))
+    assert take(tmp_path) is None, "its client has gone"
+    assert not (tmp_path / "cells" / "death").exists()
 
 
 def test_identities_that_are_not_bytes_are_refused() -> None:
@@ -124,36 +127,6 @@ def test_files_beside_the_notebook_shadow_nothing(tmp_path: Path, monkeypatch: p
     kept = ["/lib"]
     leave_working_directory(kept)
     assert kept == ["/lib"]
-
-
-def test_run_directory_is_beside_the_notebook(tmp_path: Path) -> None:
-    notebooks = Path(".oomph") / "notebooks"
-    assert folder_of_notebook({}, tmp_path / "work") == tmp_path / "work" / notebooks / "notebook"
-    named = {"JPY_SESSION_NAME": str(tmp_path / "My model.ipynb")}
-    assert folder_of_notebook(named, Path("/elsewhere")) == tmp_path / notebooks / "My-model"
-    other = {"JPY_SESSION_NAME": "/no/such/folder/it.ipynb"}
-    assert folder_of_notebook(other, tmp_path) == tmp_path / notebooks / "notebook"
-
-
-def test_second_kernel_of_a_notebook_finds_its_run_in_use(tmp_path: Path) -> None:
-    path = folder_of_notebook({}, tmp_path)
-    first = open_run(path, ("-m", "ipykernel_launcher"), "python")
-    with pytest.raises(RunDirectoryError, match="in use"):
-        open_run(path, ("-m", "ipykernel_launcher"), "python")
-    first.update(attempts=3)
-    first.close()
-    again = open_run(path, ("-m", "ipykernel_launcher"), "python")
-    assert (again.record.attempts, again.record.entropy) == (3, first.record.entropy)
-    again.close()
-
-
-def test_folder_of_notebooks_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / ".oomph").mkdir()
-    (tmp_path / ".oomph" / "notebooks").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RunDirectoryError, match="is a link"):
-        open_run(folder_of_notebook({}, tmp_path), ("-m", "ipykernel_launcher"), "python")
-    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_record_of_fifty_waiting_cells_is_written_in_a_millisecond(tmp_path: Path) -> None:

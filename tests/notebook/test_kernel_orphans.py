@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from supervised import LIMIT, environ, lives, wait_until
+from real_kernels import LIMIT, SUPERVISED, environ, lives, wait_until
 
 SERVER = """
 import subprocess, sys, time
@@ -35,7 +35,7 @@ class Tree:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
-        words = [sys.executable, "-m", "oomph.notebook.kernel", "-f", str(folder / "connection.json")]
+        words = [*SUPERVISED[:-1], str(folder / "connection.json")]
         self._server = subprocess.Popen(
             [sys.executable, "-c", SERVER, *words],
             cwd=folder,

@@ -95,6 +95,16 @@ def test_another_kernel_of_the_same_name_stays(kernels: Path, capsys: pytest.Cap
     assert (kernels / "oomph").exists()
 
 
+def test_kernelspec_in_the_working_directory_is_not_taken_for_an_unknown_one(
+    kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    argv = [sys.executable, "-m", "oomph.notebook.kernel", "-f", "{connection_file}"]
+    here = made(tmp_path / "elsewhere", "here", argv=argv)
+    monkeypatch.chdir(here)
+    assert cli.main(["kernel", "uninstall", "nosuch"]) == 2
+    assert (here / "kernel.json").exists()
+
+
 def test_unknown_model_and_deleted_environment_are_one_sentence(
     kernels: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,14 +16,14 @@ import pytest
 import oomph
 from oomph.journal.events import AttemptEnded
 from oomph.journal.journal import Journal, read_journal
-from oomph.notebook.kernel_board import FOLDER, newest_state
-from oomph.notebook.last_words import told
+from oomph.notebook.evidence.kernel_board import FOLDER, newest_state
+from oomph.notebook.evidence.last_words import told
 
 PACKAGE = Path(oomph.__file__).parent
 LIVES = """
 import ctypes, os, signal, sys, time
-from oomph.journal.events import FitFinished, FitStarted
-from oomph.notebook.last_words import record
+from oomph.journal.events import FitFinished, FitStarted, Preempted
+from oomph.notebook.evidence.last_words import record
 from oomph.protocol.handover import Handover
 from oomph.script.session import join
 
@@ -132,6 +132,11 @@ def test_an_end_that_somebody_saw_is_left_to_the_journal(live, tmp_path, returnc
     assert len(told(tmp_path)) == lines
 
 
+def test_a_kernel_that_obeyed_a_signal_was_not_killed(live, tmp_path):
+    live(IN_TRAINING + "session.journal.write(Preempted(signal='SIGTERM')); os.kill(os.getpid(), 15)")
+    assert told(tmp_path) == []
+
+
 def test_a_living_kernel_is_not_dead(tmp_path):
     start = LIVES.format(package=str(PACKAGE), run=str(tmp_path), attempt=1)
     environ = {name: value for name, value in os.environ.items() if not name.startswith("OOMPH_")}
@@ -210,7 +215,7 @@ TELLS = """
 import sys
 from pathlib import Path
 from oomph.explain.reading import kernel_log
-from oomph.notebook.last_words import told
+from oomph.notebook.evidence.last_words import told
 if sys.argv[2] == "no log":
     kernel_log.oom_killed_at.__defaults__ = (Path("/nowhere"),)
 print("\\n".join(told(Path(sys.argv[1]))))

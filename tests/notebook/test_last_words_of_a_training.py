@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import oomph
-from oomph.notebook.last_words import told
+from oomph.notebook.evidence.last_words import told
 
 PACKAGE = Path(oomph.__file__).parent
 TRAINS = """
 import os, signal, sys
 from oomph.inject import hook
-from oomph.notebook.last_words import record
+from oomph.notebook.evidence.last_words import record
 from oomph.protocol.handover import Guarding, Handover
 from oomph.script.session import join
 
@@ -42,7 +42,7 @@ class Dies(keras.callbacks.Callback):
 """
 ASKS = """
 from IPython.core.interactiveshell import InteractiveShell
-from oomph.notebook import magics
+from oomph.notebook.magics import words as magics
 shell = InteractiveShell.instance()
 magics.register(shell)
 shell.push({"model": model, "x": x, "y": y, "bare": keras.Sequential([keras.layers.Dense(1)])})

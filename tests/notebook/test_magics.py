@@ -13,11 +13,11 @@ import pytest
 from oomph.errors import IsolatedError, UsageError
 from oomph.journal.events import CellStarted, CheckpointSaved, FitFinished, FitStarted, Interrupted, Resumed
 from oomph.journal.journal import Journal, read_journal
-from oomph.notebook import magics
-from oomph.notebook.isolated_cell import names_read, run_cell
-from oomph.notebook.kernel_board import KernelBoard
-from oomph.notebook.kernel_status import cells_of_last_kernel, fits, status
-from oomph.notebook.named_call import arguments
+from oomph.notebook.evidence.kernel_board import KernelBoard
+from oomph.notebook.magics import words as magics
+from oomph.notebook.magics.isolated_cell import names_read, run_cell
+from oomph.notebook.magics.kernel_status import cells_of_last_kernel, fits, status
+from oomph.notebook.magics.named_call import arguments
 from oomph.protocol.handover import Handover
 from oomph.protocol.progress import Progress, ProgressBoard
 from oomph.script import session
@@ -74,7 +74,8 @@ def test_without_a_word_all_words_are_listed(shell, capsys):
         ("%oomph plan model", "oomph: %oomph plan: NameError: name 'model' is not defined\n"),
         ("%oomph plan (", "oomph: the arguments are not valid Python: write %oomph plan model, x, y\n"),
         ("%oomph status", "oomph: oomph has not guarded any training in this kernel yet\n"),
-        ("%oomph again", "oomph: this notebook has no run directory, so that no cells are recorded\n"),
+        ("%oomph again", "oomph: this notebook has no run directory, so no cells are recorded\n"),
+        ("%oomph fresh", "oomph: this notebook runs under oomph run: to train from the beginning, start it with --st"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(shell, capsys, line, expected):
@@ -185,11 +186,11 @@ def test_status_names_directory_attempt_fits_and_checkpoint(shell, joined, capsy
 def test_status_before_the_first_fit_and_without_a_run_directory(joined):
     assert [line.split("  ")[-1].strip() for line in status(joined)[2:]] == ["none yet", "none yet"]
     (line,) = status(Session(joined.handover, joined.journal, True, "script", os.getpid(), None, None))
-    assert line == "trainings are guarded in this kernel, but neither checkpointed nor resumed"
+    assert line == "fits are guarded, but neither checkpointed nor resumed"
 
 
 def test_again_lists_the_cells_of_the_last_kernel_that_ran_any(tmp_path):
-    ran = {1: [(1, "old = 1")], 2: [(1, "import keras"), (3, "model.fit(x, y)")], 3: []}
+    ran = {1: [(1, "old = 1")], 2: [(1, "import keras"), (1, "import keras"), (3, "model.fit(x, y)")], 3: []}
     for attempt, cells in ran.items():
         journal = Journal(tmp_path, attempt, "script")
         for cell, line in cells:
@@ -307,6 +308,6 @@ def test_a_cell_that_cannot_run_fails_with_one_sentence(shell, capsys, cell, exp
 
 def test_what_the_notebook_defines_needs_cloudpickle(shell, capsys, monkeypatch):
     ask(shell, "class Own: pass\nown = Own()")
-    monkeypatch.setattr("oomph.notebook.isolated_cell.find_spec", lambda name: None)
+    monkeypatch.setattr("oomph.notebook.magics.isolated_cell.find_spec", lambda name: None)
     text = shown(shell, capsys, "%%oomph isolate\nown")
     assert "own is defined in this notebook: define it in the isolated cell as well, or pip install cloudpickle" in text

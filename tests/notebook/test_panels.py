@@ -9,7 +9,7 @@ import pytest
 
 import oomph
 from oomph.explain.evidence.evidence import Evidence
-from oomph.notebook.fit_story import FitStory
+from oomph.notebook.display.fit_story import FitStory
 from oomph.planning.plan import Device, Estimate, Fitting, Interval, Plan
 from oomph.preflight.document import Checked, ReportedFinding
 from oomph.run.report.found import Found

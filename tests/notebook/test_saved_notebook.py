@@ -6,13 +6,15 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from notebook_runs import outputs, printed
 
 from oomph.files.notebook_document import code_cells, parse_notebook
-from oomph.notebook.saved_notebook import SavedNotebook
+from oomph.notebook.as_script.saved_notebook import SavedNotebook
 from oomph.script.opened_files import OpenedFiles
 
 
@@ -42,6 +44,20 @@ def test_outputs_of_an_earlier_attempt_stay_until_their_cell_runs_again(tmp_path
     saved.end()
     SavedNotebook(document("one", "two", "three"), path).end()
     assert outputs(path) == [[], [], []]
+
+
+def test_outputs_of_a_long_cell_are_saved_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oomph.notebook.as_script.saved_notebook._SECONDS", 0.05)
+    cells, path = document("one"), tmp_path / "out.ipynb"
+    saved = SavedNotebook(cells, path)
+    try:
+        saved.begin(next(code_cells(cells)), 1).write("stdout", "so far\n")
+        until = time.monotonic() + 10
+        while [printed(cell) for cell in outputs(path)] != ["so far\n"]:
+            assert time.monotonic() < until, "not saved"
+            time.sleep(0.01)
+    finally:
+        saved.end()
 
 
 def test_file_is_not_taken_for_one_that_the_script_writes(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from shown_kernel import Cell, Kernel
+from real_kernels import Kernel, Ran
 
 SESSION = """
 import ctypes, os, subprocess, sys, threading, time
-from oomph.notebook import showing
+from oomph.notebook.display import showing
 from oomph.protocol.handover import Handover
 from oomph.script import guarded_trainings
 from oomph.script.session import join
@@ -36,15 +36,12 @@ def write(text, fd=2):
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     folder = tmp_path_factory.mktemp("kernel")
-    started = Kernel(folder)
-    try:
-        started.run(SESSION.format(run=str(folder / "run")) + DUMP)
+    with Kernel(folder) as started:
+        started.good(SESSION.format(run=str(folder / "run")) + DUMP)
         yield started
-    finally:
-        started.end()
 
 
-def _shown(cell: Cell) -> list[tuple[str, str, str]]:
+def _shown(cell: Ran) -> list[tuple[str, str, str]]:
     """Return the kind, the addressed cell and the display of each display message."""
     return [
         (each["msg_type"], each["parent_header"]["msg_id"], each["content"]["transient"]["display_id"])
@@ -53,7 +50,7 @@ def _shown(cell: Cell) -> list[tuple[str, str, str]]:
 
 
 def test_story_of_a_fit_is_one_display_that_is_updated(kernel: Kernel) -> None:
-    cell = kernel.run(
+    cell = kernel.good(
         "guarded_trainings.begins(); session.say('guarding fit (exact)'); print('1/1')\n"
         "session.say('recovered in 11.0 s: <b>'); guarded_trainings.ends(); session.say('closing line')",
         after=0.3,
@@ -61,8 +58,8 @@ def test_story_of_a_fit_is_one_display_that_is_updated(kernel: Kernel) -> None:
     first, *updates = _shown(cell)
     assert first[:2] == ("display_data", cell.request)
     assert updates == [("update_display_data", cell.request, first[2])] * 2
-    assert cell.stream("stderr") == ""
-    assert cell.stream("stdout") == "1/1\n"
+    assert cell.err == ""
+    assert cell.out == "1/1\n"
     last = cell.of("update_display_data")[-1]["content"]["data"]
     assert last["text/plain"].split("\n") == [
         "oomph: guarding fit (exact)", "oomph: recovered in 11.0 s: <b>", "oomph: closing line",
@@ -71,7 +68,7 @@ def test_story_of_a_fit_is_one_display_that_is_updated(kernel: Kernel) -> None:
 
 
 def test_each_fit_has_its_own_display(kernel: Kernel) -> None:
-    cell = kernel.run(
+    cell = kernel.good(
         "for number in range(2):\n"
         "    guarded_trainings.begins(); session.say(f'fit {number}'); session.say('done'); guarded_trainings.ends()"
     )
@@ -81,40 +78,40 @@ def test_each_fit_has_its_own_display(kernel: Kernel) -> None:
 
 
 def test_warning_is_on_stderr(kernel: Kernel) -> None:
-    cell = kernel.run("session.warn('no checkpoints: the disk is full')", after=0.3)
-    assert cell.stream("stderr") == "oomph: no checkpoints: the disk is full\n"
+    cell = kernel.good("session.warn('no checkpoints: the disk is full')", after=0.3)
+    assert cell.err == "oomph: no checkpoints: the disk is full\n"
     assert _shown(cell) == []
 
 
 def test_words_of_a_thread_stay_with_the_cell_of_their_fit(kernel: Kernel) -> None:
-    first = kernel.run(
+    first = kernel.good(
         "guarded_trainings.begins(); session.say('guarding fit'); guarded_trainings.ends()\n"
         "threading.Thread(target=lambda: (time.sleep(1), session.say('a late checkpoint'))).start()"
     )
-    second = kernel.run("time.sleep(2)", after=0.3)
+    second = kernel.good("time.sleep(2)", after=0.3)
     assert _shown(second) == [("update_display_data", first.request, _shown(first)[0][2])]
     assert "oomph: a late checkpoint" in second.of("update_display_data")[0]["content"]["data"]["text/plain"]
 
 
 def test_later_cell_reports_for_itself(kernel: Kernel) -> None:
-    first = kernel.run("guarded_trainings.begins(); session.say('guarding fit'); guarded_trainings.ends()")
-    second = kernel.run("session.say('evaluate now splits its batch')")
+    first = kernel.good("guarded_trainings.begins(); session.say('guarding fit'); guarded_trainings.ends()")
+    second = kernel.good("session.say('evaluate now splits its batch')")
     assert _shown(second)[0][:2] == ("display_data", second.request)
     assert _shown(second)[0][2] != _shown(first)[0][2]
 
 
 def test_captured_cell_captures_the_story(kernel: Kernel) -> None:
-    cell = kernel.run(
+    cell = kernel.good(
         "%%capture caught\nguarded_trainings.begins(); session.say('guarding fit'); guarded_trainings.ends()", after=0.3
     )
     assert _shown(cell) == []
-    assert "guarding fit" in kernel.run("print(caught.outputs[0].data['text/plain'])").stream("stdout")
+    assert "guarding fit" in kernel.good("print(caught.outputs[0].data['text/plain'])").out
 
 
 def test_allocator_report_goes_to_a_file_and_everything_else_to_the_cell_in_order(
     kernel: Kernel, tmp_path: Path
 ) -> None:
-    cell = kernel.run(
+    cell = kernel.good(
         "before = os.fstat(2).st_ino\n"
         "guarded_trainings.begins(); session.say('guarding fit')\n"
         "assert os.fstat(2).st_ino != before\n"
@@ -125,21 +122,21 @@ def test_allocator_report_goes_to_a_file_and_everything_else_to_the_cell_in_orde
         "write('five\\n'); write(dump)",
         after=0.5,
     )
-    shown = cell.stream("stderr")
+    shown = cell.err
     assert shown.startswith("one\ntwo\nthree\nfour\nfive\n")
     assert shown.count("Total Chunks") == 170  # no fit was running any more
     story = cell.of("update_display_data")[-1]["content"]["data"]["text/plain"]
     assert "oomph: TensorFlow's report of the failed allocation (173 lines) is in run/stderr/1-memory.log" in story
-    kept = kernel.run("print(open('run/stderr/1-memory.log').read() == dump)")
-    assert kept.stream("stdout") == "True\n"
+    kept = kernel.good("print(open('run/stderr/1-memory.log').read() == dump)")
+    assert kept.out == "True\n"
 
 
 def test_line_that_may_become_native_is_passed_on_while_the_fit_runs(kernel: Kernel) -> None:
-    cell = kernel.run(
+    cell = kernel.good(
         "guarded_trainings.begins(); write('2026-11-29'); time.sleep(1); write(' is a date\\n'); print('end')",
         after=0.5,
     )
-    kernel.run("guarded_trainings.ends()")
+    kernel.good("guarded_trainings.ends()")
     words = [each["content"]["text"] for each in cell.of("stream")]
     assert words[0] == "2026-11-29"
 
@@ -147,7 +144,7 @@ def test_line_that_may_become_native_is_passed_on_while_the_fit_runs(kernel: Ker
 @pytest.mark.timeout(90)
 def test_native_code_that_holds_the_gil_can_write_200_kib(kernel: Kernel) -> None:
     """ipykernel alone hangs for ever beyond 64 KiB: its reader needs the GIL."""
-    cell = kernel.run(
+    cell = kernel.good(
         "guarded_trainings.begins()\n"
         "data = b''.join(b'%d\\n' % n for n in range(40_000))[:200 << 10]\n"
         "written = ctypes.PyDLL(None).write(2, data, len(data))  # does not release the GIL\n"
@@ -157,18 +154,18 @@ def test_native_code_that_holds_the_gil_can_write_200_kib(kernel: Kernel) -> Non
         after=1,
     )
     data = b"".join(b"%d\n" % n for n in range(40_000))[: 200 << 10].decode()
-    assert cell.stream("stdout") == f"{200 << 10}\n"
-    assert cell.stream("stderr") == data
+    assert cell.out == f"{200 << 10}\n"
+    assert cell.err == data
 
 
 def test_process_started_in_a_fit_can_write_after_it(kernel: Kernel) -> None:
-    cell = kernel.run(
+    cell = kernel.good(
         "guarded_trainings.begins()\n"
         "child = subprocess.Popen(['sh', '-c', 'sleep 1; echo late >&2'])\n"
         "guarded_trainings.ends(); write('early\\n'); child.wait()",
         after=0.5,
     )
-    assert cell.stream("stderr") == "early\nlate\n"
+    assert cell.err == "early\nlate\n"
 
 
 _COUNTS = """
@@ -179,31 +176,25 @@ print(sum(name.startswith("pipe:") or name.endswith("memory.log") for name in na
 
 
 def test_end_gives_stderr_back_and_leaves_no_thread_and_no_descriptor(tmp_path: Path) -> None:
-    kernel = Kernel(tmp_path)
-    try:
-        kernel.run(SESSION.format(run=str(tmp_path / "run")) + DUMP)
+    with Kernel(tmp_path) as kernel:
+        kernel.good(SESSION.format(run=str(tmp_path / "run")) + DUMP)
         seen = []
         for _ in range(4):
-            kernel.run("guarded_trainings.begins(); write(dump); session.say('words'); guarded_trainings.ends()")
-            kernel.run("guarded_trainings.begins(); showing.end(); time.sleep(0.2)")
-            seen.append(kernel.run(_COUNTS).stream("stdout"))
-            plain = kernel.run("session.say('plain'); guarded_trainings.ends(); showing.begin(session)", after=0.3)
-            assert plain.stream("stderr") == "oomph: plain\n"
+            kernel.good("guarded_trainings.begins(); write(dump); session.say('words'); guarded_trainings.ends()")
+            kernel.good("guarded_trainings.begins(); showing.end(); time.sleep(0.2)")
+            seen.append(kernel.good(_COUNTS).out)
+            plain = kernel.good("session.say('plain'); guarded_trainings.ends(); showing.begin(session)", after=0.3)
+            assert plain.err == "oomph: plain\n"
         assert len(set(seen)) == 1
-    finally:
-        kernel.end()
 
 
 def test_report_is_shown_in_the_cell_if_it_cannot_be_kept(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "stderr").touch()  # in the way of the folder
-    kernel = Kernel(tmp_path)
-    try:
-        kernel.run(SESSION.format(run=str(tmp_path / "run")) + DUMP)
-        cell = kernel.run("guarded_trainings.begins(); write(dump + 'next\\n'); guarded_trainings.ends()", after=0.5)
-        assert cell.stream("stderr").count("Total Chunks") == 170
-    finally:
-        kernel.end()
+    with Kernel(tmp_path) as kernel:
+        kernel.good(SESSION.format(run=str(tmp_path / "run")) + DUMP)
+        cell = kernel.good("guarded_trainings.begins(); write(dump + 'next\\n'); guarded_trainings.ends()", after=0.5)
+        assert cell.err.count("Total Chunks") == 170
 
 
 def test_saved_notebook_has_the_whole_story_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +212,7 @@ def test_saved_notebook_has_the_whole_story_once(tmp_path: Path, monkeypatch: py
 
 
 def test_outside_a_kernel_nothing_changes(tmp_path: Path) -> None:
-    from oomph.notebook import showing
+    from oomph.notebook.display import showing
     from oomph.script import session
 
     class Unused:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 from jupyter_client.manager import KernelManager
-from supervised import ARGV, LIMIT, SupervisedKernel, environ, wait_until
+from real_kernels import LIMIT, SUPERVISED, SupervisedKernel, environ, wait_until
+
+from oomph.run.directory.run_directory import FINISHED, read_record
 
 COUNTS_INTERRUPTS = """
 import time
@@ -25,15 +27,6 @@ while time.monotonic() < until:
         seen += 1
 print(seen)
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
-        patch.setenv("JUPYTER_DATA_DIR", str(tmp_path_factory.mktemp("data")))
-        patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -52,37 +45,37 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SupervisedKerne
     ],
 )
 def test_death_is_answered_under_its_cell(kernel: SupervisedKernel, dies: str, named: str) -> None:
-    count = kernel.execute("import os, time").reply["execution_count"]
+    count = kernel.run("import os, time").reply["execution_count"]
     dying = kernel.send(f"print('before', flush=True); time.sleep(0.5); {dies}")
     waiting = [kernel.send("print('never')") for _ in range(2)]
     answered = kernel.wait(dying)
     assert answered.reply["status"] == "error"
     assert (answered.reply["ename"], answered.reply["execution_count"]) == ("KernelDied", count + 1)
-    assert answered.text("stdout") == "before\n"
-    (error,) = answered.errors
+    assert answered.out == "before\n"
+    (error,) = answered.own("error")
     assert named in error["evalue"]
     assert 1 < len(error["traceback"]) <= 3
     assert f"[{count + 1}] again" in error["traceback"][-1]
     assert [kernel.wait(each).reply["status"] for each in waiting] == ["aborted", "aborted"]
-    after = kernel.execute("print('alive', 'os' in globals())")
-    assert after.text("stdout") == "alive False\n"
+    after = kernel.run("print('alive', 'os' in globals())")
+    assert after.out == "alive False\n"
     assert after.reply["execution_count"] == count + 2
-    assert after.text("stderr") == ""
+    assert after.err == ""
 
 
 def test_death_of_an_idle_kernel_is_told_once_under_the_next_cell(kernel: SupervisedKernel) -> None:
     kernel.kill()
-    kernel.execute("1", silent=True)
-    first, second = kernel.execute("print('first')"), kernel.execute("print('second')")
-    assert first.text("stdout") == "first\n"
-    assert "SIGKILL" in first.text("stderr")
-    assert second.text("stderr") == ""
+    kernel.run("1", silent=True)
+    first, second = kernel.run("print('first')"), kernel.run("print('second')")
+    assert first.out == "first\n"
+    assert "SIGKILL" in first.err
+    assert second.err == ""
     assert second.reply["execution_count"] == first.reply["execution_count"] + 1
 
 
 def test_death_in_a_silent_request_is_answered_and_told_under_the_next_cell(kernel: SupervisedKernel) -> None:
-    assert kernel.execute("import os; os.abort()", silent=True).reply["ename"] == "KernelDied"
-    assert "SIGABRT" in kernel.execute("1").text("stderr")
+    assert kernel.run("import os; os.abort()", silent=True).reply["ename"] == "KernelDied"
+    assert "SIGABRT" in kernel.run("1").err
 
 
 @pytest.mark.parametrize("way", ["group", "one pid"])
@@ -90,7 +83,7 @@ def test_interrupt_reaches_the_cell_exactly_once(kernel: SupervisedKernel, way: 
     pid, counting = kernel.pid, kernel.send(COUNTS_INTERRUPTS.format(seconds=1.5))
     time.sleep(0.7)
     kernel.manager.interrupt_kernel() if way == "group" else kernel.interrupt_one_pid()
-    assert kernel.wait(counting).text("stdout") == "1\n"
+    assert kernel.wait(counting).out == "1\n"
     assert kernel.pid == pid
 
 
@@ -99,7 +92,7 @@ def test_third_interrupt_in_a_row_is_still_only_an_interrupt(kernel: SupervisedK
     for _ in range(3):
         time.sleep(0.4)
         kernel.manager.interrupt_kernel()
-    assert kernel.wait(counting).text("stdout") == "3\n"
+    assert kernel.wait(counting).out == "3\n"
     assert kernel.pid == pid
 
 
@@ -116,7 +109,7 @@ def test_interrupts_while_the_kernel_starts_do_not_end_it(kernel: SupervisedKern
     for _ in range(10):
         time.sleep(0.1)
         kernel.manager.interrupt_kernel()
-    assert kernel.execute("print('alive')").text("stdout") == "alive\n"
+    assert kernel.run("print('alive')").out == "alive\n"
     assert len(list(kernel.folder.glob(".oomph/notebooks/*/journal/*-supervisor.jsonl"))) == attempts + 1
 
 
@@ -125,9 +118,11 @@ def test_stdin_and_display_updates_work_after_a_restart(kernel: SupervisedKernel
     asking = kernel.send("print(input('name? '))", allow_stdin=True)
     assert kernel.client.get_stdin_msg(timeout=LIMIT)["content"]["prompt"] == "name? "
     kernel.client.input("Ada")
-    assert kernel.wait(asking).text("stdout") == "Ada\n"
-    shown = kernel.execute("from IPython.display import display; h = display(1, display_id='d'); h.update(2)")
-    assert [each["kind"] for each in shown.outputs if "data" in each] == ["display_data", "update_display_data"]
+    answered = kernel.wait(asking)
+    assert answered.out == "Ada\n", answered
+    shown = kernel.run("from IPython.display import display; h = display(1, display_id='d'); h.update(2)")
+    kinds = [each["msg_type"] for each in shown.of("display_data", "update_display_data")]
+    assert kinds == ["display_data", "update_display_data"]
 
 
 def test_user_errors_are_those_of_ipykernel(kernel: SupervisedKernel) -> None:
@@ -136,15 +131,66 @@ def test_user_errors_are_those_of_ipykernel(kernel: SupervisedKernel) -> None:
     assert kernel.wait(failing).reply["ename"] == "ZeroDivisionError"
     assert kernel.wait(waiting).reply["status"] == "aborted"
     kernel.kill()  # what was aborted is not answered again
-    assert kernel.execute("print('alive')").text("stdout") == "alive\n"
+    assert kernel.run("print('alive')").out == "alive\n"
 
 
 def test_neither_source_nor_key_is_written(kernel: SupervisedKernel) -> None:
-    kernel.execute("import time; not_to_be_stored = 'a sentence of the cell'")
+    kernel.run("import time; not_to_be_stored = 'a sentence of the cell'")
     key = kernel.manager.session.key
     written = [path.read_bytes() for path in kernel.folder.rglob("*") if path.is_file()]
     assert written
     assert not any(key in each or b"a sentence of the cell" in each for each in written)
+
+
+# -- the run ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ends", ["exit", "shut down", "kill"])
+def test_only_a_kernel_that_dies_leaves_finished_fits_to_the_next(tmp_path: Path, ends: str) -> None:
+    end_state = tmp_path / ".oomph/notebooks/notebook/checkpoints/finished-0"
+    with SupervisedKernel(tmp_path) as kernel:
+        end_state.mkdir(parents=True)
+        if ends == "exit":
+            kernel.run("exit")
+            kernel.ended()
+        elif ends == "shut down":
+            kernel.shut_down()
+        else:
+            kernel.run("import time, os; time.sleep(0.2); os.kill(os.getpid(), 9)")
+            assert end_state.exists()
+            return
+    assert not end_state.exists()
+    assert read_record(end_state.parents[1]).status == FINISHED
+
+
+def test_kernel_that_died_with_its_supervisor_is_told_under_the_first_cell(tmp_path: Path) -> None:
+    with SupervisedKernel(tmp_path) as first:
+        first.good("from oomph.notebook import enabling; enabling._guard.session()")
+        cell = first.send("import time; print('runs'); time.sleep(60)")
+        wait_until(lambda: "runs" in first.so_far(cell).out, LIMIT, "the cell does not begin")
+        os.kill(first.started, signal.SIGKILL)
+    with SupervisedKernel(tmp_path) as second:
+        told = second.good("1").err
+        assert told.startswith("nothing shows what killed the last kernel (process "), told
+        assert "in cell [2])" in told, told
+        assert second.good("1").err == ""
+
+
+def test_programs_that_a_cell_starts_do_not_keep_the_run_in_use(kernel: SupervisedKernel) -> None:
+    shown = kernel.good("import os; os.system('readlink /proc/self/fd/* > fds'); print(open('fds').read())").out
+    assert "/fds" in shown
+    assert "/lock" not in shown
+
+
+def test_fresh_sets_checkpoints_aside_in_the_run_that_the_supervisor_keeps(kernel: SupervisedKernel) -> None:
+    run_dir = kernel.folder / ".oomph/notebooks/notebook"
+    assert kernel.run("%oomph fresh").err == "oomph: there was nothing to resume\n"
+    (run_dir / "checkpoints").mkdir()
+    (run_dir / "witness").write_text("")
+    said = kernel.run("%oomph fresh").err
+    assert said == f"oomph: what earlier kernels left is now in {run_dir / 'checkpoints.1'}\n"
+    assert (run_dir / "checkpoints.1").is_dir()
+    assert not (run_dir / "witness").exists()
 
 
 # -- endings ----------------------------------------------------------------------------------------------------------
@@ -152,7 +198,7 @@ def test_neither_source_nor_key_is_written(kernel: SupervisedKernel) -> None:
 
 def test_exit_ends_the_supervisor_with_0(tmp_path: Path) -> None:
     with SupervisedKernel(tmp_path) as kernel:
-        kernel.execute("exit")
+        kernel.run("exit")
         assert kernel.ended() == 0
 
 
@@ -161,7 +207,7 @@ def test_termination_ends_the_kernel_in_two_seconds(tmp_path: Path) -> None:
         kernel.send("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(30)")
         time.sleep(0.7)
         started = time.monotonic()
-        os.kill(kernel.supervisor, signal.SIGTERM)
+        os.kill(kernel.started, signal.SIGTERM)
         assert kernel.ended() == -signal.SIGKILL
         assert time.monotonic() - started < 3.0
 
@@ -192,11 +238,16 @@ def test_death_while_starting_is_left_to_jupyter(tmp_path: Path, source: str, st
 def test_kernel_works_without_a_run_directory(tmp_path: Path) -> None:
     (tmp_path / ".oomph").write_text("in the way")
     with SupervisedKernel(tmp_path) as kernel:
-        answered = kernel.execute("import os, time; time.sleep(0.2); os.kill(os.getpid(), 9)")
+        answered = kernel.run("import os, time; time.sleep(0.2); os.kill(os.getpid(), 9)")
         assert answered.reply["ename"] == "KernelDied"
 
 
 # -- VS Code ----------------------------------------------------------------------------------------------------------
+
+
+OF_THE_SCRIPT = """from oomph.notebook import enabling; from oomph.script import shell
+enabling._guard.session()  # which writes a journal
+print(shell.arguments())"""
 
 
 def test_arguments_of_vs_code_are_passed_on_and_the_key_is_hidden(tmp_path: Path) -> None:
@@ -204,11 +255,12 @@ def test_arguments_of_vs_code_are_passed_on_and_the_key_is_hidden(tmp_path: Path
     manager.write_connection_file()
     info, key = manager.get_connection_info(), manager.session.key.decode()
     ports = [f"--{name}={info[f'{name}_port']}" for name in ("stdin", "control", "hb", "shell", "iopub")]
-    words = [*ARGV[:-2], "--ip=127.0.0.1", *ports, f'--Session.key=b"{key}"', "--transport=tcp"]
+    words = [*SUPERVISED[:-2], "--ip=127.0.0.1", *ports, f'--Session.key=b"{key}"', "--transport=tcp"]
     words += ['--Session.signature_scheme="hmac-sha256"', f"--f={tmp_path / 'kernel-vscode.json'}"]
     with SupervisedKernel(tmp_path, words, manager) as kernel:
-        assert kernel.execute("import time; print('hello')").text("stdout") == "hello\n"
-        assert kernel.execute("time.sleep(0.2); import os; os.abort()").reply["ename"] == "KernelDied"
-        assert kernel.execute("print('alive')").text("stdout") == "alive\n"
+        assert kernel.run("import time; print('hello')").out == "hello\n"
+        assert kernel.run(OF_THE_SCRIPT).out == "[]\n"
+        assert kernel.run("time.sleep(0.2); import os; os.abort()").reply["ename"] == "KernelDied"
+        assert kernel.run("print('alive')").out == "alive\n"
     written = {path: path.read_bytes() for path in (tmp_path / ".oomph").rglob("*") if path.is_file()}
     assert [path for path, content in written.items() if key.encode() in content] == []

@@ -79,9 +79,9 @@ def train_in(folder: Path, name: str, megabytes: int) -> NotebookRun:
 def test_out_of_memory_in_a_cell_is_recovered_and_kept_out_of_the_notebook(tmp_path: Path) -> None:
     import numpy as np
 
-    enough = train_in(tmp_path / "enough", "weights", 2000)
+    enough = train_in(tmp_path / "enough", "weights", 1000)
     assert enough.returncode == 0, enough.stderr[-3000:]
-    short = train_in(tmp_path / "short", "weights", 80)
+    short = train_in(tmp_path / "short", "weights", 112)
     assert short.returncode == 0, short.stderr[-3000:]
     assert short.summary["recoveries"] >= 1
     assert short.summary["exactness"] == "exact"
@@ -95,16 +95,19 @@ def test_out_of_memory_in_a_cell_is_recovered_and_kept_out_of_the_notebook(tmp_p
 # -- other verbs -------------------------------------------------------------------------------------------------------
 
 
-def test_check_and_plan_take_a_notebook(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("verb", "words", "shown"),
+    [
+        ("check", ["--json"], '"findings"'),
+        pytest.param("plan", ["--batch=8,64", "--gpu=16GiB"], "oomph run nb.ipynb", marks=pytest.mark.slow),
+    ],
+)
+def test_check_and_plan_take_a_notebook(tmp_path: Path, verb: str, words: list[str], shown: str) -> None:
     training(tmp_path, "never", epochs=1)
-    with started(tmp_path, "--json", "nb.ipynb", verb="check") as process:
-        checked = finish(process, tmp_path)
-    assert checked.returncode == 0, checked.stderr[-3000:]
-    assert '"findings"' in checked.stdout
-    with started(tmp_path, "--batch=8,64", "--gpu=16GiB", "nb.ipynb", verb="plan") as process:
-        planned = finish(process, tmp_path)
-    assert planned.returncode == 0, planned.stderr[-3000:]
-    assert "oomph run nb.ipynb" in planned.stdout
+    with started(tmp_path, *words, "nb.ipynb", verb=verb) as process:
+        done = finish(process, tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert shown in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".json") == ["nb.ipynb"]
 
 
@@ -117,9 +120,9 @@ def test_rehearsal_takes_a_notebook(tmp_path: Path) -> None:
     assert not (tmp_path / "nb.oomph.ipynb").exists()
 
 
-def test_training_in_a_kernel_under_a_supervised_papermill_is_called_unguarded(tmp_path: Path) -> None:
-    training(tmp_path, "papermill", epochs=1)
-    done = run(tmp_path, "--", sys.executable, "-m", "papermill", "-k", "python3", "nb.ipynb", "nb.oomph.ipynb")
+def test_training_in_a_kernel_of_a_supervised_program_is_called_unguarded(tmp_path: Path) -> None:
+    training(tmp_path, "executed", epochs=1)
+    done = run(tmp_path, "--", sys.executable, "-m", "jupyter", "execute", "--kernel_name=python3", "nb.ipynb")
     assert done.returncode == 0, done.stderr[-3000:]
     assert (done.summary["exactness"], done.summary["steps"]) == ("unguarded", 0)
     last = done.stderr.splitlines()[-1]

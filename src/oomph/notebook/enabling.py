@@ -18,6 +18,7 @@ from oomph.script import session, shell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import ModuleType
     from typing import Any
 
@@ -42,9 +43,9 @@ def unload_ipython_extension(ipython: Any) -> None:
 
 
 def enable() -> None:
-    """Guard the fits of this process from now on; does nothing if they are guarded already."""
+    """Guard the fits of this process from now on; does nothing if they are guarded or examined already."""
     global _guard
-    if _guard is not None or session.current() is not None:
+    if _guard is not None or session.current() is not None or os.environ.get("OOMPH_REACH"):
         return
     if "tensorflow" not in sys.modules and find_spec("tensorflow") is None:
         session.say(f"TensorFlow is not installed for {sys.executable}: there is nothing to guard")
@@ -78,14 +79,18 @@ def disable() -> None:
 def fresh() -> None:
     """Set aside what earlier kernels of this notebook have left, so that every fit trains from its beginning."""
     from oomph.errors import RunDirectoryError
-    from oomph.notebook.kernel_run import set_aside
     from oomph.notebook.naming import notebook_here
+    from oomph.notebook.run_of_notebook import set_aside, set_checkpoints_aside
 
     disable()
     if _guard is not None:
         return
     try:
-        aside = set_aside(notebook_here())
+        given = _given()
+        if given is None:
+            aside = set_aside(notebook_here())
+        else:
+            aside = None if given.path is None else set_checkpoints_aside(given.path)
         session.say("there was nothing to resume" if aside is None else f"what earlier kernels left is now in {aside}")
     except (RunDirectoryError, OSError) as error:
         session.say(str(error))
@@ -93,15 +98,12 @@ def fresh() -> None:
 
 
 class NotebookGuard:
-    """What `enable` has set up in this process."""
+    """The guard of this process, from `enable` to `disable`."""
 
     def __init__(self) -> None:
-        from oomph.protocol.handover import Handover
-
         self._pid = os.getpid()
-        self._given = None if _is_below_another() else Handover.read()
-        """The handover of a supervising parent, if there is one."""
-        self._notebook = _notebook()
+        self._given = _given()
+        self._notebook = _notebook() if self._given is None else None
         self._entropy = _entropy(self._notebook) if self._given is None else self._given.entropy
         self._session: Session | None = None
         self._run: KernelRun | None = None
@@ -109,8 +111,8 @@ class NotebookGuard:
 
     def tell_of_the_last_kernel(self) -> None:
         """Say what the kernel before this one died of, if it died."""
-        if self._notebook is not None and self._given is None:
-            from oomph.notebook.last_words import told
+        if self._notebook is not None:
+            from oomph.notebook.evidence.last_words import told
 
             for line in told(self._notebook.run_dir):
                 session.say(line)
@@ -119,9 +121,9 @@ class NotebookGuard:
         """Make `%oomph` available, in a shell."""
         running = shell.running()
         if running is not None:
-            from oomph.notebook.magics import register
+            from oomph.notebook.magics.words import register
 
-            undoing.remember(register(running, None if self._notebook is None else self._notebook.run_dir))
+            undoing.remember(register(running, self._run_dir, fresh))
 
     def wait_for_keras(self) -> None:
         """Guard Keras as soon as it is imported, or at once if it already is."""
@@ -144,6 +146,13 @@ class NotebookGuard:
             hook.TRAINER: lambda trainer: self._install(trainer, is_late),
             _AUTORELOAD: _keep_from_autoreload,
         })  # fmt: skip
+
+    @property
+    def _run_dir(self) -> Path | None:
+        """The run directory that this process will join, or None if there is none."""
+        if self._given is not None:
+            return self._given.path
+        return None if self._notebook is None else self._notebook.run_dir
 
     def session(self) -> Session:
         """Return the session of this process, which joins the notebook's run when it is first needed."""
@@ -174,19 +183,21 @@ class NotebookGuard:
             session.say(f"{type(error).__name__}: {error}; fits are not guarded")
 
     def _joined(self) -> Session:
-        from oomph.notebook import showing
         from oomph.notebook.cell_ending import CellEnding
-        from oomph.notebook.last_words import record
+        from oomph.notebook.display import showing
+        from oomph.notebook.evidence.last_words import record
 
         if session.current() is not None:
             raise RuntimeError("this process has joined a run already")
         is_cell = shell.running() is not None
         handover = self._given or self._begun()
-        words = sys.orig_argv[: len(sys.orig_argv) - len(sys.argv) + 1] + shell.arguments()
-        joined = session.join(handover, CellEnding(), shell.execution if is_cell else None, words)
+        joined = session.join(handover, CellEnding(), shell.execution if is_cell else None, shell.command_line())
         undoing.remember(record(joined))
-        showing.begin(joined)
         undoing.remember(showing.end)
+        try:
+            showing.begin(joined)
+        except Exception as error:
+            session.say(f"{type(error).__name__}: {error}; reports are printed on stderr")
         return joined
 
     def _begun(self) -> Handover:
@@ -204,7 +215,7 @@ class NotebookGuard:
                 self._tell_name(self._notebook)
                 return self._run.handover()
         except RunDirectoryError as error:
-            session.say(f"{error}; fits are guarded in this process, but neither checkpointed nor resumed")
+            session.say(f"{error}; fits are guarded, but neither checkpointed nor resumed")
         return Handover(package=PACKAGE, run_dir=None, entropy=self._entropy)
 
     def _tell_name(self, notebook: Notebook) -> None:
@@ -215,11 +226,12 @@ class NotebookGuard:
 _guard: NotebookGuard | None = None
 
 
-def _is_below_another() -> bool:
-    """True in a process that a guarded one has started, which does not take part in that one's run."""
+def _given() -> Handover | None:
+    """Return the handover of a supervising parent, or None in a process that a guarded one has started."""
+    from oomph.protocol.handover import Handover
     from oomph.protocol.ownership import below_owner
 
-    return below_owner()
+    return None if below_owner() else Handover.read()
 
 
 def _notebook() -> Notebook | None:

@@ -1,32 +1,29 @@
-"""The run of a notebook that nobody supervises: its directory, in which each kernel process is one attempt.
+"""The run of a notebook, in which each kernel process is one attempt.
 
-The kernel writes what the supervisor writes for a script. Of a kernel that died, the next one records the end. A run is
-finished when its kernel has ended, or oomph was disabled, with no fit left to resume; the next kernel starts a new run.
+A kernel that nobody supervises writes what the supervisor writes for a script. Of a kernel that died, the next one
+records the end. A run is finished when its kernel has ended, or oomph was disabled, with no fit left to resume.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from oomph.checkpoint.store import CheckpointStore
-from oomph.checkpoint.store import foreign_format as foreign_checkpoints
 from oomph.errors import RunDirectoryError
 from oomph.files.opening import is_own_folder, replace_own
 from oomph.files.user_code import PACKAGE
 from oomph.journal.events import AttemptEnded, CheckpointSkipped, FitFinished, FitStarted, Resumed
 from oomph.journal.journal import Event, last
-from oomph.journal.journal import foreign_format as foreign_journal
 from oomph.notebook.naming import Notebook
+from oomph.notebook.run_of_notebook import open_run
 from oomph.process import process_identity
 from oomph.protocol.handover import Handover
-from oomph.run.directory.run_directory import FINISHED, KEPT, RUNNING, RunDirectory, RunRecord, read_record
-from oomph.run.directory.trust import NOTEBOOKS, make_own_parents
+from oomph.run.directory.run_directory import FINISHED, KEPT, RUNNING, RunDirectory
 from oomph.run.report.summary import summarise
 from oomph.run.supervisor.chronicle import Chronicle
 from oomph.run.supervisor.settings import MachineAtStart
@@ -60,12 +57,7 @@ class KernelRun:
         )
         self.chronicle.close_attempt(0)
         try:
-            path, events = self.directory.path, self.chronicle.events()
-            is_finished = not _to_resume(path, events)
-            if is_finished:
-                _clear(path, last(events, CheckpointSkipped) is not None)
-            replace_own(path, "summary.json", summarise(events, 0).to_json().encode())
-            self.directory.update(status=FINISHED if is_finished else KEPT)
+            settle(self.directory, self.chronicle.events())
         finally:
             self.directory.close()
 
@@ -76,13 +68,14 @@ def begin(notebook: Notebook, entropy: str) -> KernelRun:
     Args:
         entropy: the seed of a new run's unseeded generators.
     """
-    directory = _open(notebook, entropy)
+    directory = open_run(notebook, entropy)
     try:
         chronicle = Chronicle(directory.path, directory.record.attempts)
         if chronicle.attempt:
             chronicle.close_lost_attempt()
         chronicle.begin_attempt((notebook.name,), sys.executable, MachineAtStart())
-        directory.update(attempts=chronicle.attempt, status=RUNNING, host=process_identity.host())
+        host, python = process_identity.host(), sys.executable
+        directory.update(attempts=chronicle.attempt, status=RUNNING, host=host, python=python)
     except OSError as error:
         directory.close()
         raise RunDirectoryError(f"{directory.path} cannot be written: {error.strerror}") from error
@@ -92,41 +85,17 @@ def begin(notebook: Notebook, entropy: str) -> KernelRun:
     return KernelRun(directory, chronicle, time.monotonic())
 
 
-def set_aside(notebook: Notebook) -> Path | None:
-    """Rename the run of a notebook, so that the next one starts anew; return its new path, or None if there is none.
+def settle(directory: RunDirectory, events: Sequence[Event]) -> None:
+    """Summarise the run of a kernel that has ended, and remove what no other kernel needs.
 
-    Raises RunDirectoryError if a kernel is using it.
+    Raises OSError on a full disk.
     """
-    path = notebook.run_dir
-    if read_record(path) is None:
-        return None
-    directory = RunDirectory.reopen(path)
-    try:
-        return directory.set_aside()
-    except OSError as error:
-        raise RunDirectoryError(f"{path} cannot be renamed: {error.strerror}") from error
-    finally:
-        directory.close()
-
-
-def _open(notebook: Notebook, entropy: str) -> RunDirectory:
-    path = notebook.run_dir
-    record = read_record(path)
-    if record is not None and record.status == FINISHED:
-        set_aside(notebook)
-    elif record is not None:
-        directory = RunDirectory.reopen(path)
-        trouble = foreign_journal(path) or foreign_checkpoints(path / "checkpoints")
-        if trouble is not None:
-            directory.close()
-            raise RunDirectoryError(f"{path} cannot be continued: {trouble}")
-        return directory
-    try:
-        make_own_parents(NOTEBOOKS, notebook.folder)
-    except OSError as error:
-        raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
-    created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    return RunDirectory.create(path, RunRecord((notebook.name,), sys.executable, os.getcwd(), created, entropy=entropy))
+    path = directory.path
+    is_finished = not _to_resume(path, events)
+    if is_finished:
+        _clear(path, last(events, CheckpointSkipped) is not None)
+    replace_own(path, "summary.json", summarise(events, 0).to_json().encode())
+    directory.update(status=FINISHED if is_finished else KEPT)
 
 
 def _to_resume(run_dir: Path, events: Iterable[Event]) -> bool:

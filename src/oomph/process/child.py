@@ -8,11 +8,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from types import TracebackType
-from typing import IO
+from typing import IO, NamedTuple
 
 from oomph.process.descriptors import readable
 
@@ -177,8 +176,7 @@ class Child:
         self.close()
 
 
-@dataclass(frozen=True)
-class Finished:
+class Finished(NamedTuple):
     """The output and the return code of a child."""
 
     output: bytes

@@ -22,7 +22,7 @@ _ENDS_THE_OPTIONS = re.compile(r"-[A-VYZa-z?]*?([cmVh?])")
 """Matches a Python option that must come last, such as -c code, -m module or -Vh, even in a combination such as -Ic."""
 _TAKE_A_MODULE = frozenset(("accelerate", "coverage", "ipython", "torchrun", "uv"))
 """Programs that accept `-m module` as Python does. Elsewhere, -m has other meanings: numactl binds memory with it."""
-_NOTEBOOK_SCRIPT = os.path.join(PACKAGE, "notebook", "script.py")
+_NOTEBOOK_SCRIPT = os.path.join(PACKAGE, "notebook", "as_script", "start.py")
 _FROM_STDIN = "a script from standard input cannot be started a second time: save it to a file"
 
 

@@ -13,9 +13,8 @@ import os
 import signal
 import termios
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from oomph.terminal.console import Ticking, say
 
@@ -100,8 +99,7 @@ def _status(process: Path) -> dict[str, str]:
 _SILENT_SECONDS = 2.0
 
 
-@dataclass(frozen=True)
-class Patience:
+class Patience(NamedTuple):
     """The time that the script may take to exit after a signal."""
 
     terminate_seconds: float = 25.0

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import platform
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _UNKNOWN = "-"
+_DEAD = ("Z", "X")
+"""The states of a process that has exited (proc(5)). In a container whose first process reaps none, it stays."""
 
 
-@dataclass(frozen=True)
-class ProcessIdentity:
+class ProcessIdentity(NamedTuple):
     """A process, as recorded in a file for others to read, perhaps later or on a different machine."""
 
     pid: int
@@ -56,7 +56,7 @@ class ProcessIdentity:
 
 def host() -> str:
     """Return the name of this machine, without spaces."""
-    return "".join(platform.node().split()) or _UNKNOWN
+    return "".join(os.uname().nodename.split()) or _UNKNOWN
 
 
 def boot() -> str:
@@ -68,7 +68,9 @@ def boot() -> str:
 
 
 def _began(pid: int) -> str:
+    """Return when a process started, or "-" if there is none, or it is dead and only waits for its parent to notice."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return _UNKNOWN if fields[0] in _DEAD else fields[19]
     except (OSError, IndexError):
         return _UNKNOWN

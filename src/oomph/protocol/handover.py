@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, MutableMapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from oomph.files.opening import open_own
 
@@ -19,8 +19,7 @@ _MARK = "rehearsed"
 VARIABLE = "OOMPH_HANDOVER"
 
 
-@dataclass(frozen=True)
-class Guarding:
+class Guarding(NamedTuple):
     """The `oomph run` options that apply to the script process."""
 
     guard: bool = True
@@ -49,8 +48,7 @@ class Guarding:
     """True to leave out elements for which a tf.data pipeline fails."""
 
 
-@dataclass(frozen=True)
-class Injection:
+class Injection(NamedTuple):
     """One fault to inject, when to inject it, and when to end the rehearsal."""
 
     fault: str
@@ -66,7 +64,7 @@ class Injection:
 
     def to_environment(self) -> dict[str, str]:
         """Return the environment variable that carries the injection."""
-        return {REHEARSAL: json.dumps(asdict(self))}
+        return {REHEARSAL: json.dumps(self._asdict())}
 
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None) -> Injection | None:
@@ -91,8 +89,7 @@ def mark_fired(run_dir: Path) -> None:
     os.close(open_own(run_dir, _MARK, os.O_WRONLY | os.O_CREAT))
 
 
-@dataclass(frozen=True)
-class Handover:
+class Handover(NamedTuple):
     """The information about one attempt that the script process needs."""
 
     package: str
@@ -103,7 +100,7 @@ class Handover:
     """The device and inode of the run directory. A different folder with the same name is not used."""
     attempt: int = 1
     """The number of the attempt: 1 for the script's first process. `--resume` continues the count."""
-    guarding: Guarding = field(default_factory=Guarding)
+    guarding: Guarding = Guarding()
     lock_fd: int | None = None
     """The inherited descriptor that keeps the run directory locked as long as the script is alive."""
     beat_fd: int | None = None
@@ -123,7 +120,7 @@ class Handover:
 
     def write(self, environ: MutableMapping[str, str]) -> None:
         """Write the handover into an environment."""
-        environ[VARIABLE] = json.dumps(asdict(self))
+        environ[VARIABLE] = json.dumps({**self._asdict(), "guarding": self.guarding._asdict()})
 
     @classmethod
     def read(cls, environ: MutableMapping[str, str] | None = None) -> Handover | None:

@@ -11,8 +11,8 @@ import mmap
 import os
 import struct
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from oomph.files.opening import open_own
 
@@ -94,8 +94,7 @@ class Power(enum.IntFlag):
     """Save between two steps after SIGINT, then raise KeyboardInterrupt."""
 
 
-@dataclass(frozen=True)
-class Beat:
+class Beat(NamedTuple):
     """One heartbeat."""
 
     phase: Phase
@@ -125,8 +124,7 @@ def unpack(data: bytes) -> list[Beat]:
     return beats
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(NamedTuple):
     """The script process's position. `steps` spans all fits in the run, and never decreases within an attempt."""
 
     attempt: int = 0

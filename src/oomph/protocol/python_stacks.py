@@ -12,7 +12,7 @@ import fcntl
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from oomph.files.cell_names import site_of
 from oomph.files.own_descriptor import OwnDescriptor
@@ -78,8 +78,7 @@ _SERVES = "server_lib.py"
 _TAKES_INPUT = "iterator_ops.py"
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """One call in a stack."""
 
     file: str
@@ -92,8 +91,7 @@ class Frame:
         return f"{site_of(self.file, self.line)} in {self.function}"
 
 
-@dataclass(frozen=True)
-class Thread:
+class Thread(NamedTuple):
     """The stack of one thread, innermost call first."""
 
     frames: tuple[Frame, ...]

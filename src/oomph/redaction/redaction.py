@@ -7,7 +7,6 @@ anywhere.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -95,7 +94,9 @@ def digest_of_secret(name: str, value: str) -> str:
     """Return `***` and a short digest for a value that is or contains a secret, by name or form; empty otherwise."""
     if not holds_secret(name, value):
         return ""
-    return f"{MARK} {hashlib.blake2b(value.encode(errors='surrogateescape'), digest_size=_DIGEST_BYTES).hexdigest()}"
+    from hashlib import blake2b  # late: it loads OpenSSL
+
+    return f"{MARK} {blake2b(value.encode(errors='surrogateescape'), digest_size=_DIGEST_BYTES).hexdigest()}"
 
 
 def redacted(text: str) -> str:

@@ -158,7 +158,7 @@ def join(
     undoing.remember(lambda: _leave(session))
     if owner:
         session.pulse.tell_power(Power.NONE)
-        _keep_lock_from_children(handover.lock_fd)
+        keep_lock_from_children(handover.lock_fd)
         if ending is None:  # an exception in a cell does not end the process
             atexit.register(_record_uncaught_exception, session)
     version = ".".join(map(str, sys.version_info[:3]))
@@ -207,7 +207,7 @@ def _open_board(run_dir: Path | None, attempt: int) -> ProgressBoard | None:
         return None  # a full disk must not stop training
 
 
-def _keep_lock_from_children(lock_fd: int | None) -> None:
+def keep_lock_from_children(lock_fd: int | None) -> None:
     """Keep child processes from inheriting the run directory's lock, which would then outlive the script."""
     if lock_fd is not None:
         try:

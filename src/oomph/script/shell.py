@@ -28,8 +28,21 @@ def arguments() -> list[str]:
     `%run` gives a script its own arguments even in a kernel.
     """
     words = sys.argv[1:]
-    are_the_kernels = is_kernel() and words == sys.orig_argv[len(sys.orig_argv) - len(words) :]
-    return [] if are_the_kernels else words
+    return [] if is_kernel() and words == _arguments_of_kernel() else words
+
+
+def command_line() -> list[str]:
+    """Return how this process was started: of a kernel, only Python and the module, without its client's arguments."""
+    words = sys.orig_argv
+    if not is_kernel():
+        return list(words)
+    return [*words[:1], *(words[words.index("-m") :][:2] if "-m" in words else ())]
+
+
+def _arguments_of_kernel() -> list[str]:
+    """Return the arguments that the kernel has parsed, which a supervisor may have added to."""
+    found = getattr(getattr(running().kernel, "parent", None), "argv", None)
+    return list(found) if isinstance(found, (list, tuple)) else []
 
 
 def is_untouched() -> bool:

@@ -63,7 +63,7 @@ def test_kernel_that_is_shut_down_finishes_its_run(start, tmp_path):
     kernel.good("%load_ext oomph\nfrom oomph.notebook import enabling; enabling._guard.session()")
     record = read_record(tmp_path / ".oomph/notebooks/lesson")
     assert (record.status, record.attempts) == (RUNNING, 1)
-    kernel.close()
+    kernel.shut_down()
     assert read_record(tmp_path / ".oomph/notebooks/lesson").status == FINISHED
 
 
@@ -109,13 +109,8 @@ def test_generators_are_left_alone_once_a_cell_may_have_seeded_them(tmp_path, ce
     assert run(tmp_path, words).stdout == f"{expected} False []\n"
 
 
-def test_arguments_of_a_kernel_are_not_the_scripts(tmp_path):
-    words = (
-        "import sys, types; from oomph.script import shell\n"
-        "shell.running = lambda: types.SimpleNamespace(kernel=1)\n"
-        "print(shell.arguments()); sys.argv = ['train.py', '--lr', '3']; print(shell.arguments())"
-    )
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("OOMPH_")}
-    command = [sys.executable, "-c", words, "--f=/run/kernel-1.json", '--Session.key=b"1234"']
-    ended = subprocess.run(command, cwd=tmp_path, env=plain, capture_output=True, text=True, timeout=LIMIT)
-    assert ended.stdout == "[]\n['--lr', '3']\n", ended.stderr
+def test_what_is_examined_is_not_guarded_as_well(tmp_path):
+    """A second hook would come before that of `oomph check`, and the notebook would be trained instead of examined."""
+    words = "import sys, oomph; before = list(sys.meta_path); oomph.enable(); print(sys.meta_path == before)"
+    assert run(tmp_path, words, OOMPH_REACH="{}").stdout == "True\n"
+    assert not (tmp_path / ".oomph").exists()

@@ -12,7 +12,7 @@ model.compile("sgd", "mse")
 x = np.ones((32, 4)); y = np.ones((32, 1))
 """
 FIT = "model.fit(x, y, verbose=0); print(type(model.train_function).__name__)"
-ALONE = "fits are guarded in this process, but neither checkpointed nor resumed"
+ALONE = "fits are guarded, but neither checkpointed nor resumed"
 
 
 def test_kernels_without_a_run_directory_guard_in_process(start, tmp_path):

@@ -11,8 +11,9 @@ import pytest
 from oomph.errors import RunDirectoryError
 from oomph.journal.events import AttemptEnded, FitFinished, FitStarted, Resumed
 from oomph.journal.journal import Event, facts, read_journal
-from oomph.notebook import kernel_run
+from oomph.notebook import kernel_run, run_of_notebook
 from oomph.notebook.naming import Notebook
+from oomph.notebook.run_of_notebook import set_aside
 from oomph.protocol.progress import ProgressBoard
 from oomph.run.directory.run_directory import FINISHED, RUNNING, read_record
 
@@ -46,7 +47,11 @@ def test_next_kernel_records_the_death_and_goes_on(notebook):
 
 
 def test_kernel_that_has_nothing_left_to_resume_finishes_the_run(notebook):
-    kernel_run.begin(notebook, "ab" * 16).end()
+    run = kernel_run.begin(notebook, "ab" * 16)
+    board = ProgressBoard(notebook.run_dir, 1)
+    board.write(0, 1, 2, 34, 30)
+    board.close()
+    run.end()
     assert read_record(notebook.run_dir).status == FINISHED
     assert json.loads((notebook.run_dir / "summary.json").read_text())["exit_code"] == 0
     assert notebook.entropy == ""
@@ -56,15 +61,23 @@ def test_kernel_that_has_nothing_left_to_resume_finishes_the_run(notebook):
     run.end()
 
 
+def test_kernels_that_never_train_share_a_folder_but_no_seed(notebook):
+    for attempt, entropy in enumerate(("ab" * 16, "cd" * 16, "ef" * 16), 1):
+        run = kernel_run.begin(notebook, entropy)
+        assert (run.handover().attempt, run.handover().entropy) == (attempt, entropy)
+        run.end()
+    assert os.listdir(notebook.folder / ".oomph/notebooks") == ["lesson"]
+
+
 def test_second_kernel_cannot_have_the_same_run(notebook):
     run = kernel_run.begin(notebook, "")
-    with pytest.raises(RunDirectoryError, match=f"is in use by .* {os.getpid()}"):
+    with pytest.raises(RunDirectoryError, match=f"is in use by another kernel or program, process {os.getpid()}"):
         kernel_run.begin(notebook, "")
     with pytest.raises(RunDirectoryError, match="is in use"):
-        kernel_run.set_aside(notebook)
+        set_aside(notebook)
     run.end()
-    assert kernel_run.set_aside(notebook) == notebook.folder / ".oomph/notebooks/lesson.1"
-    assert kernel_run.set_aside(notebook) is None
+    assert set_aside(notebook) == notebook.folder / ".oomph/notebooks/lesson.1"
+    assert set_aside(notebook) is None
 
 
 def test_no_descriptor_is_left(notebook):
@@ -81,7 +94,7 @@ def test_folder_that_cannot_be_written_is_an_error_in_one_sentence(notebook, mon
     def fail(*args, **kwargs):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(kernel_run, "make_own_parents", fail)
+    monkeypatch.setattr(run_of_notebook, "make_own_parents", fail)
     with pytest.raises(RunDirectoryError, match=f"lesson cannot be written: {os.strerror(number)}$"):
         kernel_run.begin(notebook, "")
 
@@ -90,6 +103,15 @@ def test_file_in_the_place_of_the_folder_is_an_error_in_one_sentence(notebook):
     (notebook.folder / ".oomph").write_text("")
     with pytest.raises(RunDirectoryError, match="cannot be written"):
         kernel_run.begin(notebook, "")
+
+
+def test_folder_of_notebooks_that_leads_elsewhere_is_refused(notebook):
+    (notebook.folder / "elsewhere").mkdir()
+    (notebook.folder / ".oomph").mkdir()
+    (notebook.folder / ".oomph/notebooks").symlink_to(notebook.folder / "elsewhere")
+    with pytest.raises(RunDirectoryError, match="is a link"):
+        kernel_run.begin(notebook, "")
+    assert list((notebook.folder / "elsewhere").iterdir()) == []
 
 
 def test_fit_that_was_begun_again_and_finished_is_not_left():

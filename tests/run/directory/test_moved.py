@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,9 +40,9 @@ def test_process_is_identified_by_more_than_its_pid() -> None:
     assert here.lives
     assert not here.elsewhere
     assert ProcessIdentity.from_text(here.to_text()) == here
-    assert not replace(here, began="1").lives, "its number was given to another one"
-    assert not replace(here, boot="another").lives, "the machine has started anew since"
-    other = replace(here, host="elsewhere")
+    assert not here._replace(began="1").lives, "its number was given to another one"
+    assert not here._replace(boot="another").lives, "the machine has started anew since"
+    other = here._replace(host="elsewhere")
     assert other.elsewhere
     assert not other.lives
     assert str(other) == f"process {os.getpid()} on elsewhere"
@@ -94,7 +93,7 @@ def test_second_oomph_on_a_machine_is_refused_even_without_locks(tmp_path, witho
 def test_holder_from_another_machine_or_boot_does_not_block_without_locks(tmp_path, without_locks) -> None:
     RunDirectory.create(tmp_path / "run", RECORD).close()
     mine = ProcessIdentity.here(os.getppid())
-    for stranger in (replace(mine, host="elsewhere"), replace(mine, boot="another"), replace(mine, began="1")):
+    for stranger in (mine._replace(host="elsewhere"), mine._replace(boot="another"), mine._replace(began="1")):
         (tmp_path / "run" / "lock").write_text(stranger.to_text())
         RunDirectory.reopen(tmp_path / "run").close()
 
@@ -102,8 +101,8 @@ def test_holder_from_another_machine_or_boot_does_not_block_without_locks(tmp_pa
 def test_lock_holder_is_reported_with_its_machine_and_state(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run", RECORD)
     for holder, words in (
-        (replace(ProcessIdentity.here(), host="node-7"), f"another oomph run, process {os.getpid()} on node-7;"),
-        (replace(ProcessIdentity.here(), began="1"), "has exited, but the script that it started has not$"),
+        (ProcessIdentity.here()._replace(host="node-7"), f"another oomph run, process {os.getpid()} on node-7;"),
+        (ProcessIdentity.here()._replace(began="1"), "has exited, but the script that it started has not$"),
     ):
         (tmp_path / "run" / "lock").write_text(holder.to_text())
         with pytest.raises(RunDirectoryError, match=words):

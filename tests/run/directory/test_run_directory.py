@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -128,7 +127,7 @@ def test_damaged_run_record_reads_as_none(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("entropy", [3, None, "abc", "0" * 33, "x" * 32, "0" * 32 + "\n"])
 def test_record_with_a_malformed_entropy_is_not_read(tmp_path: Path, entropy: object) -> None:
-    RunDirectory.create(tmp_path / "run", replace(RECORD, entropy="0" * 32)).close()
+    RunDirectory.create(tmp_path / "run", RECORD._replace(entropy="0" * 32)).close()
     found = read_record(tmp_path / "run")
     assert found is not None
     assert found.entropy == "0" * 32
@@ -137,7 +136,7 @@ def test_record_with_a_malformed_entropy_is_not_read(tmp_path: Path, entropy: ob
     assert read_record(tmp_path / "run") is None
 
 
-@pytest.mark.parametrize("field", [field.name for field in fields(RunRecord)])
+@pytest.mark.parametrize("field", RunRecord._fields)
 def test_record_with_a_missing_field_is_not_read(tmp_path: Path, field: str) -> None:
     RunDirectory.create(tmp_path / "run", RECORD).close()
     document = json.loads((tmp_path / "run" / "run.json").read_text())

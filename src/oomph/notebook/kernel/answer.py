@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from oomph.notebook.kernel.record import ExecuteRequest
 
 _RETRY_SECONDS = 0.05
 _LONGEST_SECONDS = 10.0
-"""How long to try to reach a client that has not connected again."""
+"""The time for which to try to reach a client that has not connected again."""
 _SUBSCRIBER_SECONDS = 1.0
-"""How long to wait for somebody to connect to the outputs. A client's sockets try at least five times a second."""
+"""The time to wait for somebody to connect to the outputs. A client's sockets try at least five times a second."""
 _SUBSCRIPTION_SECONDS = 0.1
 """The time from a connection to the outputs until its subscription has certainly arrived."""
 _BLOCKING_SECONDS = 0.2
@@ -67,14 +68,15 @@ class DeathAnswer:
         """True if a cell was running in which the user will see the answer, not only a silent request of the client."""
         return self._death.running is not None and self._death.running.count > 0
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The diagnosis."""
+        return self._death.lines
+
     def begin(self) -> None:
-        """DeathAnswer as soon as the client has connected again, in the thread that owns the shell's socket."""
+        """Answer as soon as the client has connected again, in the thread that owns the shell's socket."""
         if self._unsent:
             self._loop.add_callback(self._reply, time.monotonic() + _LONGEST_SECONDS)
-
-    def tell_under(self, message: Any) -> None:
-        """Tell the diagnosis under another cell, because the user saw none running."""
-        self._publish("stream", {"name": "stderr", "text": "\n".join(self._death.lines) + "\n"}, message)
 
     @property
     def _loop(self) -> Any:
@@ -96,12 +98,12 @@ class DeathAnswer:
         """Publish the error under the cell that died, and that nothing is busy any more."""
         running = self._death.running
         if running is not None:
-            self._publish("error", self._error, _parent(running))
+            _publish(self._kernel, "error", self._error, _parent(running))
         for each in (*([] if running is None else [running]), *self._death.queued):
-            self._publish("status", {"execution_state": "idle"}, _parent(each))
+            _publish(self._kernel, "status", {"execution_state": "idle"}, _parent(each))
         if getattr(self._kernel, "shell_channel_thread", None) is None:
             # ipykernel 6 keeps waiting requests inside its socket, where nobody can record them: drop them all.
-            self._publish("status", {"execution_state": "restarting"}, None)
+            _publish(self._kernel, "status", {"execution_state": "restarting"}, None)
 
     def _send(self, request: ExecuteRequest, content: dict[str, Any]) -> None:
         """Send a reply. Raises ConnectionError if the client is not connected."""
@@ -118,10 +120,15 @@ class DeathAnswer:
             stream.socket.router_mandatory = 0
             stream.flush()  # a raw send may have swallowed the sign that requests wait
 
-    def _publish(self, kind: str, content: dict[str, Any], parent: Any) -> None:
-        kernel = self._kernel
-        topic = f"kernel.{kernel.ident}.{kind}".encode()
-        kernel.session.send(kernel.iopub_socket, kind, content, parent=parent, ident=topic)
+
+def tell_under(kernel: Any, lines: Sequence[str], message: Any) -> None:
+    """Tell a diagnosis under the cell of a request, because the user saw no cell die."""
+    _publish(kernel, "stream", {"name": "stderr", "text": "\n".join(lines) + "\n"}, message)
+
+
+def _publish(kernel: Any, kind: str, content: dict[str, Any], parent: Any) -> None:
+    topic = f"kernel.{kernel.ident}.{kind}".encode()
+    kernel.session.send(kernel.iopub_socket, kind, content, parent=parent, ident=topic)
 
 
 def _parent(request: ExecuteRequest) -> dict[str, Any]:

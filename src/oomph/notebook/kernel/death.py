@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from oomph.terminal.endings import ProcessEnd
 DEATH = f"{CELLS}/death"
 _SCHEMA = 1
 _MOST_BYTES = 16 << 20
+_MOST_SECONDS = 300.0
+"""The age up to which a death is answered: a kernel may start slowly, but a later session has not seen it."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,9 @@ def leave_behind(root: Path, death: Death) -> None:
 
 
 def take(root: Path) -> Death | None:
-    """Return the death that this kernel has to answer for, or None. Of several kernels, only one receives it."""
+    """Return the recent death that this kernel has to answer for, or None. Of several kernels, only one receives it."""
     try:
-        found = Death.from_json(read_own(root, DEATH, _MOST_BYTES))
+        found = Death.from_json(read_own(root, DEATH, _MOST_BYTES)) if _is_recent(root / DEATH) else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError):
@@ -73,6 +76,11 @@ def take(root: Path) -> Death | None:
     finally:
         os.close(folder)
     return found
+
+
+def _is_recent(path: Path) -> bool:
+    """True if the client that waits for the answer may still be there. Raises FileNotFoundError without the file."""
+    return abs(time.time() - os.lstat(path).st_mtime) < _MOST_SECONDS
 
 
 def told(

@@ -10,7 +10,7 @@ from oomph.run.hang.watch import Watch
 from oomph.run.supervisor.stop_requests import Arrival, Forwarding, Signals
 
 STOP_SECONDS = 2.0
-"""How long a kernel may take to save after SIGTERM. jupyter_client sends SIGKILL 2.5 s after it."""
+"""The time that a kernel may take to save after SIGTERM. jupyter_client sends SIGKILL 2.5 s after it."""
 _STOPS = (signal.SIGTERM, signal.SIGHUP)
 
 

@@ -5,15 +5,18 @@ Imported while the first kernel starts, which it would delay.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from oomph.explain.reading.kernel_log import KernelLog, that_concern
-from oomph.notebook.kernel.death import told
+from oomph.journal.journal import Event
+from oomph.notebook.kernel.death import Death, leave_behind, told
 from oomph.notebook.kernel.policy import KernelEnd, after_end, deaths_without_progress
-from oomph.notebook.kernel.record import KernelRecord
+from oomph.notebook.kernel.record import KernelRecord, read_record_of
 from oomph.process.available_memory import oom_kills
+from oomph.run.directory.run_directory import RunDirectory
 from oomph.run.hang.limits import Hang
 from oomph.run.policy.decide import Finish, Restart
 from oomph.run.policy.examination import Trail, examine
@@ -25,11 +28,13 @@ from oomph.run.supervisor.settings import MachineAtStart
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What ended a kernel, and what follows."""
+    """The cause of a kernel's end, and what follows."""
 
     judged: Judged
     lines: tuple[str, ...]
     """The diagnosis, at most three lines."""
+    record: KernelRecord | None
+    """The record of what the kernel executed, or None if it was never ready."""
 
     @property
     def restart(self) -> bool:
@@ -41,37 +46,45 @@ class Inquest:
     """The journal of one notebook, and the deaths of its kernels.
 
     Args:
-        run_dir: the run directory, or None if there is none.
-        attempts: how many kernels the notebook has had before.
+        root: the folder in which the kernel and its successor find each other: the run directory, if there is one.
+        run: the run directory, or None if there is none.
+        attempts: the number of kernels that the notebook has had before.
     """
 
-    def __init__(self, run_dir: Path | None, attempts: int) -> None:
-        self._chronicle = Chronicle(run_dir, attempts)
+    def __init__(self, root: Path, run: RunDirectory | None, attempts: int) -> None:
+        self._root, self._name = root, "" if run is None else run.record.command[0]
+        self._chronicle = Chronicle(None if run is None else run.path, attempts)
         self._deaths, self._steps = 0, 0
+        if attempts:
+            self._chronicle.close_lost_attempt()
 
-    def begin(self, command: Sequence[str], python: str) -> None:
+    def begin(self) -> None:
         """Open the journal of the next kernel, and note what the Linux kernel has counted so far."""
-        self._chronicle.begin_attempt(command, python, MachineAtStart())
+        self._chronicle.begin_attempt((self._name,), sys.executable, MachineAtStart())
         self._log, self._kills = KernelLog(), oom_kills()
 
     def loops(self) -> Sequence[tuple[str, int, int]]:
         """Return the training loops that the kernel has reported."""
         return self._chronicle.loops()
 
+    def events(self) -> Sequence[Event]:
+        """Return the events of the run so far."""
+        return self._chronicle.events()
+
     def write_hang(self, hang: Hang) -> None:
         """Record a hang before the kernel is ended."""
         self._chronicle.write_hang(hang)
 
-    def conclude(self, ended: Ended, pid: int, record: KernelRecord | None, stacks: str, stopped: bool) -> Conclusion:
+    def conclude(self, ended: Ended, pid: int, stacks: str, stopped: bool) -> Conclusion:
         """Examine how a kernel ended, and decide what follows.
 
         Args:
-            ended: how its process ended.
+            ended: the end of its process.
             pid: the process.
-            record: what it executed, or None if it was never ready.
             stacks: its Python stacks at a crash.
-            stopped: whether it was asked to end.
+            stopped: True if it was asked to end.
         """
+        record = read_record_of(self._root, pid)
         now, progress = oom_kills(), self._chronicle.progress()
         kills = None if now is None or self._kills is None else now - self._kills
         lines = that_concern(self._log.read(), (pid,), ())
@@ -91,7 +104,13 @@ class Inquest:
         cause = names[0].title if names else ""
         action = self._decide(ended.returncode, stopped, record, ending.steps)
         judged = Judged(ended, names, ending, Conditions(), action, kills, lines)
-        return Conclusion(judged, told(ended.returncode, cause, progress, record, ended.hang is not None))
+        return Conclusion(judged, told(ended.returncode, cause, progress, record, ended.hang is not None), record)
+
+    def leave_behind(self, conclusion: Conclusion) -> None:
+        """Leave the death for the next kernel to say under the cell that died. Raises OSError if that fails."""
+        record = conclusion.record
+        if record is not None:
+            leave_behind(self._root, Death(conclusion.lines, record.next_count, record.running, record.queued))
 
     def _decide(self, returncode: int, stopped: bool, record: KernelRecord | None, steps: int) -> Finish | Restart:
         executed = record is not None and record.done > 0

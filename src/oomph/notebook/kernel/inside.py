@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from oomph.notebook.kernel.answer import DeathAnswer, wait_for_subscriber
+from oomph.notebook.kernel.answer import DeathAnswer, tell_under, wait_for_subscriber
 from oomph.notebook.kernel.death import take
 from oomph.notebook.kernel.launcher import VARIABLE
 from oomph.notebook.kernel.record import ExecuteRequest, KernelRecord, RecordFile
@@ -48,13 +48,25 @@ def _begin(shell: Any, root: Path) -> None:
         shell.execution_count = death.count
         wait_for_subscriber(getattr(kernel.parent, "iopub_port", 0))
     recorder, answer = Recorder(shell, RecordFile(root)), None if death is None else DeathAnswer(kernel, death)
-    recorder.attach(answer.tell_under if answer is not None and not answer.is_seen else None)
+    if answer is None:
+        recorder.attach(lambda message: _tell_of_both(kernel, root, message))
+    else:
+        recorder.attach(None if answer.is_seen else lambda message: tell_under(kernel, answer.lines, message))
     from tornado.ioloop import IOLoop
 
     # Later, once the kernel receives requests: a `starting` after the answer's `idle` would stay in the client.
     IOLoop.current().add_callback(recorder.begin)
     if answer is not None:
         IOLoop.current().add_callback(answer.begin)
+
+
+def _tell_of_both(kernel: Any, root: Path, message: Any) -> None:
+    """Tell under the first cell what is known of a kernel that was killed together with its supervisor, if one was."""
+    from oomph.notebook.evidence.last_words import told  # late: a kernel that starts would wait for it
+
+    lines = told(root)
+    if lines:
+        tell_under(kernel, lines, message)
 
 
 class Recorder:

@@ -14,7 +14,7 @@ MOST_DEATHS = 3
 
 @dataclass(frozen=True)
 class KernelEnd:
-    """How a kernel process ended, and how far it had come."""
+    """The end of a kernel process, and the progress that it had made."""
 
     returncode: int
     """The return code as in `subprocess`: −n for death by signal n."""

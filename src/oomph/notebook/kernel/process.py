@@ -4,6 +4,8 @@ import runpy
 import sys
 
 from oomph.notebook.kernel.launcher import launcher_of, leave_working_directory
+from oomph.protocol.handover import Handover
+from oomph.script.session import keep_lock_from_children
 
 _EXTENSIONS = ("oomph", "oomph.notebook.kernel.inside")
 """The IPython extensions that the kernel loads in addition to the user's: what guards training, what answers cells."""
@@ -11,6 +13,9 @@ _EXTENSIONS = ("oomph", "oomph.notebook.kernel.inside")
 
 def start_kernel() -> None:
     """Run the launcher as the main program of this process."""
+    handover = Handover.read()
+    if handover is not None:
+        keep_lock_from_children(handover.lock_fd)  # now, since cells start programs before they import Keras
     module, arguments = launcher_of(sys.argv[1:])
     loaded = [f"--InteractiveShellApp.extra_extensions={name}" for name in _EXTENSIONS]
     sys.argv = [module, *arguments, *loaded]

@@ -60,7 +60,7 @@ class KernelRecord:
     count: int = 1
     """The number of the next cell, or of the one that is running."""
     done: int = 0
-    """How many cells this process has executed."""
+    """The number of cells that this process has executed."""
     running: ExecuteRequest | None = None
     queued: tuple[ExecuteRequest, ...] = field(default=())
 

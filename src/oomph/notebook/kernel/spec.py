@@ -77,34 +77,33 @@ def install(like: str | None, *, user: bool, sys_prefix: bool) -> Kernelspec:
 
     Args:
         like: the kernelspec to copy, with its arguments, environment, metadata and icons, or None for ipykernel's own.
-        user: whether to install it in the user's folder.
-        sys_prefix: whether to install it in the environment of this Python.
+        user: True to install it in the user's folder.
+        sys_prefix: True to install it in the environment of this Python.
     """
     manager = _manager()
     model = _model(manager, like)
     name = NAME if like is None else f"{like}-{NAME}"
-    before = _read(name, Path(manager.find_kernel_specs().get(name, "")))
+    before = _found(name, manager.find_kernel_specs())
     if before is not None and not before.is_ours:
         raise UsageError(f"there is another kernelspec named {name}: remove it first with jupyter kernelspec remove")
     prefix = sys_prefix or (not user and sys.prefix != sys.base_prefix)
     document = supervised(model)
-    with tempfile.TemporaryDirectory(prefix="oomph-kernelspec-") as scratch:
-        source = Path(scratch) / "spec"
-        shutil.copytree(model.folder, source)
-        os.chmod(source, 0o755)
-        (source / "kernel.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-        try:
-            folder = manager.install_kernel_spec(
-                str(source), name, user=not prefix, prefix=sys.prefix if prefix else None
-            )
-        except OSError as error:
-            raise UsageError(f"the kernelspec cannot be installed: {error}") from error
+    try:
+        with tempfile.TemporaryDirectory(prefix="oomph-kernelspec-") as scratch:
+            source = Path(scratch) / "spec"
+            shutil.copytree(model.folder, source)
+            os.chmod(source, 0o755)
+            (source / "kernel.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+            where = sys.prefix if prefix else None
+            folder = manager.install_kernel_spec(str(source), name, user=not prefix, prefix=where)
+    except OSError as error:
+        raise UsageError(f"the kernelspec cannot be installed: {error}") from error
     return Kernelspec(name, Path(folder), document)
 
 
 def uninstall(name: str) -> Kernelspec:
     """Remove a kernelspec, and return it. Raises UsageError if it is not one of oomph's."""
-    found = _read(name, Path(_manager().find_kernel_specs().get(name, "")))
+    found = _found(name, _manager().find_kernel_specs())
     if found is None:
         raise UsageError(f"no kernelspec is named {name}; oomph kernel list shows those of oomph")
     if not found.is_ours:
@@ -145,7 +144,7 @@ def _model(manager: KernelSpecManager, like: str | None) -> Kernelspec:
     if not _VALID_NAME.fullmatch(like):
         raise UsageError(f"{like} is not the name of a kernelspec")
     folders = manager.find_kernel_specs()
-    found = _read(like, Path(folders.get(like, "")))
+    found = _found(like, folders)
     if found is None:
         raise UsageError(f"no kernelspec is named {like}: there are {', '.join(sorted(folders)) or 'none'}")
     if found.python:
@@ -172,6 +171,11 @@ def _manager() -> KernelSpecManager:
     except ImportError:
         raise UsageError(f"ipykernel is not installed: {sys.executable} -m pip install 'oomph[notebook]'") from None
     return KernelSpecManager()
+
+
+def _found(name: str, folders: Mapping[str, str]) -> Kernelspec | None:
+    """Return a kernelspec among the folders that Jupyter has found, or None if it is not there."""
+    return _read(name, Path(folders[name])) if name in folders else None
 
 
 def _read(name: str, folder: Path) -> Kernelspec | None:

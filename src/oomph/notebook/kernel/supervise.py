@@ -8,34 +8,32 @@ from __future__ import annotations
 import json
 import os
 import resource
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from oomph.errors import OomphError
-from oomph.files.opening import OwnFile, is_own_folder
-from oomph.notebook.kernel.death import Death, leave_behind
+from oomph.files.opening import OwnFile
 from oomph.notebook.kernel.forwarding import KernelForwarding, KernelSignals
-from oomph.notebook.kernel.launcher import VARIABLE, kernel_argv, launcher_of, plain_argv
-from oomph.notebook.kernel.place import folder_of_notebook, open_run
-from oomph.notebook.kernel.record import KernelRecord, read_record_of
+from oomph.notebook.kernel.launcher import VARIABLE, kernel_argv, plain_argv
+from oomph.notebook.naming import named
+from oomph.notebook.run_of_notebook import open_run
+from oomph.process import process_identity
 from oomph.process.descriptors import fill_standard
 from oomph.process.process_group import Terminal, send
-from oomph.protocol.entropy import hash_seed
+from oomph.protocol.entropy import fresh, hash_seed
+from oomph.protocol.handover import Guarding
 from oomph.protocol.ownership import VARIABLE as OWNER_VARIABLE
 from oomph.redaction.redaction import know_secrets
-from oomph.run.directory.run_directory import FAILED, FINISHED, KEPT, RUNNING, RunDirectory
+from oomph.run.directory.run_directory import FAILED, RUNNING, RunDirectory
 from oomph.run.hang.limits import Hang, Timings, floor_seconds
 from oomph.run.hang.watch import Watch
 from oomph.run.supervisor.attempt import Attempt, Ended
 from oomph.run.supervisor.effects import handover
 from oomph.run.supervisor.front import TerminalFront
-from oomph.run.supervisor.settings import Settings
 from oomph.terminal.console import Voice, say
 from oomph.terminal.endings import ProcessEnd
 
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
     from oomph.notebook.kernel.inquest import Conclusion, Inquest
 
 _ORPHAN_SECONDS = 0.3
-"""How long the kernel may take to end after SIGTERM once the process that started the supervisor is gone."""
+"""The time that the kernel may take to end after SIGTERM once the process that started the supervisor is gone."""
 
 
 def supervise(words: Sequence[str]) -> NoReturn:
@@ -69,6 +67,13 @@ def _end_as(returncode: int) -> NoReturn:
     os._exit(ProcessEnd(returncode).exit_code)
 
 
+def _temporary_folder() -> Path:
+    """Create the folder of a kernel that has no run directory."""
+    from tempfile import mkdtemp  # late: most kernels have one, and each waits for what is imported here
+
+    return Path(mkdtemp(prefix="oomph-kernel-"))
+
+
 class KernelSupervisor:
     """Supervises the kernels of one notebook, one after another, on the same connection.
 
@@ -81,7 +86,7 @@ class KernelSupervisor:
         self._voice = Voice()
         self._parent = os.getppid()
         self._run = self._open_run()
-        self._root = Path(tempfile.mkdtemp(prefix="oomph-kernel-")) if self._run is None else self._run.path
+        self._root = _temporary_folder() if self._run is None else self._run.path
         self._before = 0 if self._run is None else self._run.record.attempts
         self._timings, self._floor = Timings(), floor_seconds()
         self._inquest: Inquest | None = None
@@ -103,27 +108,21 @@ class KernelSupervisor:
     def _open_run(self) -> RunDirectory | None:
         """Open the notebook's run directory. Return None if that fails: the kernel works without checkpoints."""
         try:
-            return open_run(folder_of_notebook(os.environ, Path.cwd()), self._command, sys.executable)
+            return open_run(named({}, os.environ, Path.cwd()), fresh())
         except (OomphError, OSError) as error:
-            self._voice.say(f"{error}; this kernel's training is guarded, but not saved")
+            self._voice.say(f"{error}; fits are guarded, but neither checkpointed nor resumed")
             return None
-
-    @property
-    def _command(self) -> tuple[str, str]:
-        """The command as it is recorded: without the connection, which differs each time and holds a key."""
-        return "-m", launcher_of(self._words)[0]
 
     def _attempt(self, number: int, signals: KernelSignals, terminal: Terminal) -> int | None:
         """Run one kernel. Return its return code, or None if another one follows it."""
-        self._note(attempts=number, status=RUNNING)
+        self._note(attempts=number, status=RUNNING, host=process_identity.host(), python=sys.executable)
         watch = Watch(self._timings, self._floor, self._loops)
-        attempt, conclusion, record = self._start(number, signals, terminal, watch), None, None
+        attempt, conclusion = self._start(number, signals, terminal, watch), None
         inquest = self._begin_inquest()
         try:
             ended = attempt.wait()
             if inquest is not None:
-                record = read_record_of(self._root, attempt.pid)
-                conclusion = self._conclude(inquest, ended, attempt.pid, record, watch.crash_stacks())
+                conclusion = self._conclude(inquest, ended, attempt.pid, watch.crash_stacks())
             attempt.end_group()
         finally:
             peak_rss_bytes = attempt.close()
@@ -131,21 +130,30 @@ class KernelSupervisor:
         if inquest is not None and conclusion is not None:
             inquest.close(conclusion, peak_rss_bytes)
             if conclusion.restart:
-                self._leave_behind(conclusion, record)
+                self._leave_behind(inquest, conclusion)
                 return None
-        self._note(status=self._status(ended.returncode))
+        if inquest is None or self._orphaned_at is not None or not (ended.stopped or ended.returncode == 0):
+            self._note(status=FAILED)  # everything stays for the next kernel
+        else:
+            self._settle(inquest)
         return ended.returncode
 
-    def _status(self, returncode: int) -> str:
-        if returncode != 0:
-            return FAILED
-        return KEPT if self._run is not None and is_own_folder(self._run.path, "checkpoints") else FINISHED
+    def _settle(self, inquest: Inquest) -> None:
+        """Summarise the run of a kernel that has ended in an orderly way, and remove what no other kernel needs."""
+        if self._run is None:
+            return
+        try:
+            from oomph.notebook.kernel_run import settle
+
+            settle(self._run, inquest.events())
+        except Exception as error:
+            self._voice.say(f"the end of this run cannot be recorded: {type(error).__name__}: {error}")
 
     def _start(self, number: int, signals: KernelSignals, terminal: Terminal, watch: Watch) -> Attempt:
         run, environ = self._run, dict(os.environ)
         environ.pop(OWNER_VARIABLE, None)  # a kernel that a cell of another one has started has its own owner
         environ |= hash_seed("" if run is None else run.record.entropy, environ)
-        handover(Settings(), (), run, number, watch).write(environ)
+        handover(Guarding(), (), run, number, watch).write(environ)
         environ["JPY_PARENT_PID"] = str(os.getpid())  # ipykernel ends with its parent
         environ[VARIABLE] = json.dumps({"root": str(self._root), "supervisor": os.getpid()})
         return Attempt(
@@ -167,19 +175,17 @@ class KernelSupervisor:
             if self._inquest is None:
                 from oomph.notebook.kernel.inquest import Inquest
 
-                self._inquest = Inquest(None if self._run is None else self._run.path, self._before)
-            self._inquest.begin(self._command, sys.executable)
+                self._inquest = Inquest(self._root, self._run, self._before)
+            self._inquest.begin()
         except Exception as error:
             self._voice.say(f"{type(error).__name__}: {error}; if the kernel dies, it is not started again")
             return None
         return self._inquest
 
-    def _conclude(
-        self, inquest: Inquest, ended: Ended, pid: int, record: KernelRecord | None, stacks: str
-    ) -> Conclusion | None:
+    def _conclude(self, inquest: Inquest, ended: Ended, pid: int, stacks: str) -> Conclusion | None:
         try:
             stopped = ended.stopped or self._orphaned_at is not None
-            return inquest.conclude(ended, pid, record, stacks, stopped)
+            return inquest.conclude(ended, pid, stacks, stopped)
         except Exception as error:
             self._voice.say(f"the kernel's ending could not be examined: {type(error).__name__}: {error}")
             return None
@@ -198,13 +204,11 @@ class KernelSupervisor:
         elif now > self._orphaned_at + _ORPHAN_SECONDS:
             send(pid, signal.SIGKILL)
 
-    def _leave_behind(self, conclusion: Conclusion, record: KernelRecord | None) -> None:
+    def _leave_behind(self, inquest: Inquest, conclusion: Conclusion) -> None:
         """Say what happened, and leave it for the next kernel to say under the cell that died."""
         self._voice.say(" ".join(conclusion.lines))
-        if record is None:
-            return
         try:
-            leave_behind(self._root, Death(conclusion.lines, record.next_count, record.running, record.queued))
+            inquest.leave_behind(conclusion)
         except OSError as error:
             self._voice.say(f"the cell that died cannot be answered: {error.strerror}")
 
@@ -223,6 +227,8 @@ class KernelSupervisor:
 
     def _close(self) -> None:
         if self._run is None:
-            shutil.rmtree(self._root, ignore_errors=True)
+            from shutil import rmtree
+
+            rmtree(self._root, ignore_errors=True)
         else:
             self._run.close()

@@ -7,21 +7,19 @@ import itertools
 import json
 import os
 import re
-import tempfile
 import time
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from oomph import __version__
 from oomph.errors import RunDirectoryError, UsageError
 from oomph.files.opening import open_own, pin, read_own, replace_own, unpin
 from oomph.process.process_identity import ProcessIdentity
 from oomph.redaction.redaction import redacted_data
-from oomph.run.directory.trust import close_to_others, make_own_parents, why_not_trusted
+from oomph.run.directory.trust import NOTEBOOKS, close_to_others, make_own_parents, why_not_trusted
 from oomph.terminal.console import say
 
 SCHEMA = 1
@@ -40,8 +38,7 @@ _MOST_ATTEMPTS = 10**6
 """The highest plausible attempt number, far above the number of attempts that a run may start."""
 
 
-@dataclass(frozen=True)
-class RunRecord:
+class RunRecord(NamedTuple):
     """The contents of run.json, which are enough to find the run and start it again."""
 
     command: tuple[str, ...]
@@ -66,7 +63,7 @@ class RunRecord:
 
     def to_json(self) -> str:
         """Return the record as the text of run.json."""
-        return json.dumps(redacted_data({"schema": SCHEMA, "oomph": __version__, **asdict(self)}), indent=2) + "\n"
+        return json.dumps(redacted_data({"schema": SCHEMA, "oomph": __version__, **self._asdict()}), indent=2) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> RunRecord:
@@ -210,7 +207,7 @@ class RunDirectory:
 
     def update(self, **changes: Any) -> None:
         """Change the record and write it atomically."""
-        self.record = replace(self.record, **changes)
+        self.record = self.record._replace(**changes)
         replace_own(self.path, "run.json", self.record.to_json().encode())
 
     def set_aside(self) -> Path:
@@ -343,6 +340,8 @@ def _in_use(path: Path, holder: ProcessIdentity | None) -> str:
     gone = holder is not None and not holder.elsewhere and holder.began != "-" and not holder.lives
     if gone:
         return f"{path} is in use: {holder}, which ran it, has exited, but the script that it started has not"
+    if path.parent.name == NOTEBOOKS:
+        return f"{path} is in use by another kernel or program, {holder or 'process ?'}"
     return f"{path} is in use by another oomph run, {holder or 'process ?'}; let it finish, or give another --run-dir"
 
 
@@ -359,6 +358,8 @@ def read_summary(run_dir: Path) -> dict[str, Any]:
 def work_folder(keep: str | None, prefix: str) -> Iterator[Path]:
     """Yield the folder to work in. Raises UsageError if the user chose one that is not empty or cannot be written."""
     if keep is None:
+        import tempfile  # late: a kernel waits for this module, but not for a folder
+
         with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
             yield Path(folder)
         return

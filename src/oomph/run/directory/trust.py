@@ -13,7 +13,6 @@ import os
 import re
 import shlex
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +25,7 @@ _OWN, RUNS, NOTEBOOKS = ".oomph", "runs", "notebooks"
 """oomph's folder in a working directory, and its folders of run directories."""
 _OWN_NAMES = re.compile(
     r"(run|summary|micro_batch)\.json|lock|progress|witness|training|(created|appended|owner)-.*"
-    r"|journal|checkpoints|stderr|monitor|cells"
+    r"|journal|checkpoints|stderr|monitor|cells|kernels"
 )
 """The names of oomph's own files and folders in a run directory."""
 _DEEPEST = 20
@@ -159,8 +158,10 @@ def _entries(fd: int, under: str = "") -> Iterator[tuple[str, os.stat_result]]:
 
 def _keeps_modes(folder: Path) -> bool:
     """True if the file system stores modes. On Windows disks and some network shares, everyone has write access."""
+    from tempfile import NamedTemporaryFile  # late: hardly any folder is open to others
+
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".oomph-") as file:  # created with 0600
+        with NamedTemporaryFile(dir=folder, prefix=".oomph-") as file:  # created with 0600
             return stat.S_IMODE(os.fstat(file.fileno()).st_mode) == FILE_MODE
     except OSError:
         return True

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from oomph.protocol.progress import Phase
 
@@ -33,8 +33,7 @@ _RATIO = 1.05
 """The ratio between the bounds of neighbouring duration classes. The percentile is therefore up to 5 % too high."""
 
 
-@dataclass(frozen=True)
-class Silence:
+class Silence(NamedTuple):
     """The time without progress, and the time for which the script's process tree has been idle."""
 
     phase: Phase
@@ -46,8 +45,7 @@ class Silence:
     """True if earlier durations don't predict this one: the script's own code is running, or is supplying the input."""
 
 
-@dataclass(frozen=True)
-class Hang:
+class Hang(NamedTuple):
     """A silence diagnosed as a hang."""
 
     phase: Phase

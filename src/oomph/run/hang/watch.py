@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import oomph
 from oomph.process.child import run
@@ -33,8 +31,7 @@ _OF_PROCESS = 2
 """Selects the scheduler's clock for a process (`CPUCLOCK_SCHED` in include/linux/posix-timers_types.h)."""
 
 
-@dataclass(frozen=True)
-class ActivitySample:
+class ActivitySample(NamedTuple):
     """A process tree's counters at one moment."""
 
     at: float
@@ -272,7 +269,9 @@ def _catches(pid: int, signum: int) -> bool:
 
 def _py_spy(pid: int) -> str:
     """Return the stacks of a process that does not write its own, or nothing if py-spy is not installed."""
-    program = shutil.which("py-spy")
+    from shutil import which  # late: few processes hang
+
+    program = which("py-spy")
     if program is None:
         return ""
     try:

@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from oomph.process.child import returncode_of
 from oomph.process.descriptors import readable
@@ -25,8 +25,7 @@ _POLL_SECONDS = 0.1
 _OF_THE_FRONT = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(NamedTuple):
     """The ending of the process: the status that the kernel reports, and the last part of its stderr."""
 
     returncode: int

@@ -6,7 +6,7 @@ For a run without a directory, the supervisor's own events are kept in memory, a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -202,7 +202,7 @@ class Chronicle:
         if found is None or self._newest_checkpoint is None:
             return progress
         saved = steps_saved_after(found, self._newest_checkpoint)
-        return replace(progress, saved=saved) if progress.saved < saved <= progress.steps else progress
+        return progress._replace(saved=saved) if progress.saved < saved <= progress.steps else progress
 
     def _checkpoints(self) -> Path | None:
         """Return the folder of the run's checkpoints, or None if there is none or it is not the run's own."""

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import oomph
-from oomph.gpu.memory_in_use import Gpu, visible
 from oomph.protocol.entropy import hash_seed
-from oomph.protocol.handover import Handover
+from oomph.protocol.handover import Guarding, Handover
 from oomph.protocol.ownership import VARIABLE as OWNER_VARIABLE
 from oomph.run.hang.watch import STACKS_SIGNAL, Watch
 
 if TYPE_CHECKING:
+    from oomph.gpu.memory_in_use import Gpu
     from oomph.run.directory.run_directory import RunDirectory
     from oomph.run.policy.ladder import Change
     from oomph.run.supervisor.settings import Settings
@@ -36,6 +36,8 @@ def environ_after(changes: Iterable[Change], environ: Mapping[str, str], gpus: S
             name, value = _VARIABLES[change.name]
             changed[name] = value
         elif change.name == "exclude-gpu":
+            from oomph.gpu.memory_in_use import visible
+
             there = [gpu.uuid for gpu in visible(gpus, changed)]
             if change.value in there:  # on another machine, or without NVML, there is nothing to exclude
                 changed["CUDA_VISIBLE_DEVICES"] = ",".join(uuid for uuid in there if uuid != change.value)
@@ -98,7 +100,7 @@ def put_site_first(environ: dict[str, str]) -> None:
 
 
 def handover(
-    settings: Settings, changes: Sequence[Change], run: RunDirectory | None, attempt: int, watch: Watch
+    guarding: Guarding, changes: Sequence[Change], run: RunDirectory | None, attempt: int, watch: Watch
 ) -> Handover:
     """Build the handover that the supervisor passes to the script's process."""
     beat_inode, stacks_inode = watch.inodes
@@ -107,7 +109,7 @@ def handover(
         run_dir=None if run is None else str(run.path),
         run_dir_is=None if run is None else run.identity,
         attempt=attempt,
-        guarding=settings.guarding,
+        guarding=guarding,
         lock_fd=None if run is None else run.lock_fd,
         beat_fd=watch.beat_fd,
         beat_inode=beat_inode,

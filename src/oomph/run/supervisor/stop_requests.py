@@ -10,9 +10,8 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oomph.process.process_group import Patience, ProcessGroup
 from oomph.protocol.progress import Power
@@ -25,8 +24,7 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signa
 _WATCHED = (*FORWARDED, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 
-@dataclass(frozen=True)
-class Arrival:
+class Arrival(NamedTuple):
     """A signal, and the `time.monotonic()` at which it arrived."""
 
     signum: int

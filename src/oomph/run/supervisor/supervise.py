@@ -132,7 +132,7 @@ class Supervisor:
         changes, number = self._ledger.changes, self._chronicle.attempt
         entropy = "" if self._run is None else self._run.record.entropy
         environ = surrounding(self._settings, changes, self._machine.all_gpus if changes else (), entropy)
-        handover(self._settings, changes, self._run, number, watch).write(environ)
+        handover(self._settings.guarding, changes, self._run, number, watch).write(environ)
         log = None if self._run_dir is None else OwnFile(self._run_dir, f"stderr/{number}.log")
         return Attempt(
             self._command.argv(self._python),

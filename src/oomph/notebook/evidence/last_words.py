@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from oomph.files.opening import open_own, read_own
-from oomph.journal.events import AttemptEnded, CellStarted, FitFinished, FitStarted, Interrupted, LoopSeen
+from oomph.journal.events import AttemptEnded, CellStarted, FitFinished, FitStarted, Interrupted, LoopSeen, Preempted
 from oomph.journal.journal import Event, facts, last, read_journal
-from oomph.notebook.kernel_board import FOLDER, NO_CELL, KernelBoard, KernelState, newest_state, own_group
-from oomph.notebook.kernel_death import Cause, InferredDeath, Traces, death_of, in_lines, is_worth_telling
+from oomph.notebook.evidence.inferred_death import Cause, InferredDeath, Traces, death_of, in_lines, is_worth_telling
+from oomph.notebook.evidence.kernel_board import FOLDER, NO_CELL, KernelBoard, KernelState, newest_state, own_group
 from oomph.process import available_memory
 from oomph.process.process_identity import ProcessIdentity
 from oomph.protocol.progress import read_progress
+from oomph.script import shell
 from oomph.script.session import Session
 from oomph.terminal.message import shown_line
 
@@ -67,7 +68,7 @@ class _Recorder:
         self._session = session
         self._board = KernelBoard(run_dir, session.handover.attempt)
         self._stack = _enable_faulthandler(run_dir, session.handover.attempt)
-        self._shell = _shell()
+        self._shell = shell.running()
         if self._shell is not None:
             self._look_back()
             self._shell.events.register("pre_run_cell", self._before_cell)
@@ -144,16 +145,10 @@ def _stack_file(attempt: int) -> str:
     return f"{FOLDER}/{attempt}.stack"
 
 
-def _shell() -> Any:
-    """Return the IPython shell that runs the cells of this process, or None if there is none."""
-    ipython = sys.modules.get("IPython")
-    return None if ipython is None else ipython.get_ipython()
-
-
-def _number_of_cell(shell: Any) -> int:
+def _number_of_cell(running: Any) -> int:
     """Return the number of the cell that runs now, which newer versions of IPython count before they run it."""
     counts_first: bool = sys.modules["IPython"].version_info[:2] >= _COUNTS_FIRST
-    return int(shell.execution_count) - counts_first
+    return int(running.execution_count) - counts_first
 
 
 # -- after ------------------------------------------------------------------------------------------------------------
@@ -162,7 +157,8 @@ def _number_of_cell(shell: Any) -> int:
 def told(run_dir: Path) -> list[str]:
     """Return at most three lines about the death of the last kernel of this run directory.
 
-    There are none if it lives, is this process, ended in an orderly way, or if its exit code is in the journal.
+    There are none if it lives, is this process, ended in an orderly way or as a signal asked, or if its exit code is in
+    the journal.
     """
     try:
         state = newest_state(run_dir)
@@ -179,12 +175,12 @@ def told(run_dir: Path) -> list[str]:
 
 
 def _traces(run_dir: Path, state: KernelState) -> Traces | None:
-    """Read what the kernel left behind, or return None if its exit code is in the journal."""
+    """Read what the kernel left behind, or return None if the journal has its exit code, or the signal it obeyed."""
     from oomph.explain.reading.kernel_log import oom_killed_at
 
     events = read_journal(run_dir, state.attempt)
     ended = last(events, AttemptEnded)
-    if ended is not None and ended.returncode is not None:
+    if (ended is not None and ended.returncode is not None) or last(events, Preempted) is not None:
         return None
     progress = read_progress(run_dir)
     return Traces(

@@ -1,4 +1,4 @@
-"""Stands in for a script when `oomph run` runs a notebook: `python script.py [--out FILE] NOTEBOOK ARGUMENT…`.
+"""Stands in for a script when `oomph run` runs a notebook: `python start.py [--out FILE] NOTEBOOK ARGUMENT…`.
 
 The script's Python starts this file. oomph may not be installed there, and the notebook must find the modules that it
 would find under Jupyter, so this file loads the oomph package that it belongs to by its location.
@@ -16,7 +16,7 @@ def _load_oomph() -> None:
         return
     from importlib.util import module_from_spec, spec_from_file_location
 
-    package = os.path.dirname(_HERE)
+    package = os.path.dirname(os.path.dirname(_HERE))
     init = os.path.join(package, "__init__.py")
     spec = spec_from_file_location("oomph", init, submodule_search_locations=[package])
     assert spec is not None
@@ -31,6 +31,6 @@ if __name__ == "__main__":
     if sys.path and os.path.abspath(sys.path[0]) == _HERE:
         del sys.path[0]
     _load_oomph()
-    from oomph.notebook.execution import main
+    from oomph.notebook.as_script.execution import main
 
     main(sys.argv[1:])

@@ -24,16 +24,16 @@ from oomph.files.notebook_document import (
     read_notebook,
     text_of,
 )
-from oomph.notebook.saved_notebook import SavedNotebook
+from oomph.notebook.as_script.saved_notebook import SavedNotebook
 from oomph.script.session import current, say
 from oomph.terminal.amounts import counted
 
 if TYPE_CHECKING:
-    from oomph.notebook.shell import CellShell
+    from oomph.notebook.as_script.cell_shell import CellShell
 
 SAVE_AS = "--out"
 _LAST_ERROR = ("last_exc", "last_type", "last_value", "last_traceback")
-"""Where Python keeps the exception that ends a script, and IPython that of any cell, even if it was expected."""
+"""The attributes in which Python keeps the exception that ends a script, and IPython that of any cell."""
 INSTALL = 'pip install "oomph[notebook]"'
 
 
@@ -50,7 +50,7 @@ def main(words: Sequence[str]) -> None:
     except (NotANotebookError, OSError) as error:
         _refuse(f"{path} {error}" if isinstance(error, NotANotebookError) else f"{path}: {error.strerror}")
     try:
-        from oomph.notebook.shell import CellShell
+        from oomph.notebook.as_script.cell_shell import CellShell
     except ImportError as error:
         _refuse(f"{sys.executable} cannot run a notebook: {error}; install what is missing: {INSTALL}")
     folder = os.path.dirname(os.path.abspath(path))

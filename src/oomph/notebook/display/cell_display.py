@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
 from collections.abc import Mapping
 from typing import Any
-
-
-def kernel_shell() -> Any:
-    """Return IPython's shell if it belongs to a kernel whose front end can update displays, or None."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return shell if getattr(shell, "kernel", None) is not None else None
 
 
 def running_cell(shell: Any) -> str:

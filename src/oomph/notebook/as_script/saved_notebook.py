@@ -10,7 +10,7 @@ from typing import Any
 
 from oomph.files.notebook_document import NotANotebookError, code_cells, is_skipped, read_notebook
 from oomph.files.opening import reaching
-from oomph.notebook.outputs import CellOutputs, Output, as_file
+from oomph.notebook.as_script.outputs import CellOutputs, Output, as_file
 from oomph.script.session import say
 
 _SECONDS = 10.0
@@ -22,7 +22,7 @@ class SavedNotebook:
     Args:
         document: the notebook, whose outputs are replaced.
         path: the file to save to, or None to save nothing.
-        goes_on: whether the file may have outputs of an earlier attempt, which stay until their cell runs again.
+        goes_on: True if the file may have outputs of an earlier attempt, which stay until their cell runs again.
     """
 
     def __init__(self, document: dict[str, Any], path: Path | None, goes_on: bool = False) -> None:

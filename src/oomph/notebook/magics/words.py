@@ -5,8 +5,6 @@ A word prints its answer or returns a value for the cell to show. Whatever canno
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,18 +16,19 @@ from oomph.script import session
 _NAME, _ISOLATE = "oomph", "isolate"
 
 
-def register(shell: Any, run_dir: Path | None = None) -> Callable[[], None]:
+def register(shell: Any, run_dir: Path | None = None, fresh: Callable[[], None] | None = None) -> Callable[[], None]:
     """Make `%oomph` and `%%oomph` available in an IPython shell. Return a function that takes them away again.
 
     Args:
         run_dir: the run directory of the notebook, used until this process has joined a run.
+        fresh: does what `%oomph fresh` asks for, or None in a notebook that `oomph run` runs.
     """
     from IPython.core.magic import no_var_expand  # late: only a process with a shell has IPython
 
     @no_var_expand  # the braces of a dict in an argument are no variables to expand
     def oomph(line: str, cell: str | None = None) -> Any:
         """Ask oomph: `%oomph` lists the words, `%%oomph isolate NAME ...` runs a cell in a process of its own."""
-        asked = Asked(shell, _run_dir(run_dir), *_split(line))
+        asked = Asked(shell, _run_dir(run_dir), fresh, *_split(line))
         return _answer(asked) if cell is None else _isolate(asked, cell)
 
     shell.register_magic_function(oomph, "line_cell", _NAME)
@@ -47,6 +46,7 @@ class Asked(NamedTuple):
     shell: Any
     run_dir: Path | None
     """The run directory of this notebook, or None if it has none or is unknown."""
+    fresh: Callable[[], None] | None
     word: str
     rest: str
     """The text after the word."""
@@ -79,7 +79,7 @@ def _isolate(asked: Asked, cell: str) -> None:
 
     It is shown as one sentence or as the cell's own traceback.
     """
-    from oomph.notebook.isolated_cell import raise_shown, run_isolated
+    from oomph.notebook.magics.isolated_cell import raise_shown, run_isolated
 
     if asked.word != _ISOLATE:
         error = UsageError(f"only %%{_NAME} {_ISOLATE} takes a cell; the other words follow %{_NAME}")
@@ -90,7 +90,9 @@ def _isolate(asked: Asked, cell: str) -> None:
 def _word(word: str) -> _Word:
     if word in _WORDS:
         return _WORDS[word]
-    close = difflib.get_close_matches(word.casefold(), _WORDS, n=1)
+    from difflib import get_close_matches  # late: each kernel that starts waits for what is imported here
+
+    close = get_close_matches(word.casefold(), _WORDS, n=1)
     hint = f"did you mean {close[0]}?" if close else f"the words are {', '.join(_WORDS)}"
     raise UsageError(f"%{_NAME} has no word {word}; {hint}")
 
@@ -104,7 +106,7 @@ def _list() -> list[str]:
 
 
 def _status(asked: Asked) -> None:
-    from oomph.notebook.kernel_status import status
+    from oomph.notebook.magics.kernel_status import status
 
     joined = session.current()
     if joined is None:
@@ -121,33 +123,35 @@ def _doctor(asked: Asked) -> None:
 
 
 def _explain(asked: Asked) -> None:
-    from oomph.notebook.last_error import explained
+    from oomph.notebook.magics.last_error import explained
 
     _print([explained(getattr(sys, "last_value", None))])
 
 
 def _check(asked: Asked) -> Any:
-    from oomph.notebook.named_call import called
+    from oomph.notebook.magics.named_call import called
 
     return called("oomph.api.check_fit", "check", asked.rest, asked.shell.user_ns)
 
 
 def _plan(asked: Asked) -> Any:
-    from oomph.notebook.named_call import called
+    from oomph.notebook.magics.named_call import called
 
     return called("oomph.api.memory_plan", "plan", asked.rest, asked.shell.user_ns)
 
 
 def _fresh(asked: Asked) -> None:
-    importlib.import_module("oomph.notebook.enabling").fresh()  # by name, since it imports this module
+    if asked.fresh is None:
+        raise UsageError("this notebook runs under oomph run: to train from the beginning, start it with --start-over")
+    asked.fresh()
 
 
 def _again(asked: Asked) -> None:
-    from oomph.notebook.kernel_status import cells_of_last_kernel
+    from oomph.notebook.magics.kernel_status import cells_of_last_kernel
 
     joined = session.current()
     if asked.run_dir is None:
-        raise UsageError("this notebook has no run directory, so that no cells are recorded")
+        raise UsageError("this notebook has no run directory, so no cells are recorded")
     _print(cells_of_last_kernel(asked.run_dir, None if joined is None else joined.handover.attempt))
 
 

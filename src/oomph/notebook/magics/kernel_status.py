@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from oomph.journal.events import CellStarted, CheckpointSaved, FitFinished, FitStarted, Interrupted, Resumed
 from oomph.journal.journal import Event, by_attempt, facts, pairs, read_journal
-from oomph.notebook.kernel_board import NO_CELL, read_state
+from oomph.notebook.evidence.kernel_board import NO_CELL, read_state
 from oomph.protocol.progress import Progress, read_progress
 from oomph.script.session import Session
 from oomph.terminal.amounts import as_duration, counted
@@ -20,7 +20,7 @@ _HEAD = 15
 def status(session: Session) -> list[str]:
     """Return a few lines: run directory, attempt, fits, checkpoint."""
     if session.run_dir is None:
-        return ["trainings are guarded in this kernel, but neither checkpointed nor resumed"]
+        return ["fits are guarded, but neither checkpointed nor resumed"]
     events = read_journal(session.run_dir)
     own = [event for event in events if event.attempt == session.handover.attempt]
     progress = read_progress(session.run_dir)
@@ -86,8 +86,13 @@ def cells_of_last_kernel(run_dir: Path, attempt: int | None) -> list[str]:
     fatal = NO_CELL if state is None or state.ended else state.cell
     return [
         "the last kernel ran these cells, in this order; its variables are gone until they run again:",
-        *(_cell(cell, cell.cell == fatal) for cell in facts(last, CellStarted)),
+        *(_cell(cell, cell.cell == fatal) for cell in _each_once(facts(last, CellStarted))),
     ]
+
+
+def _each_once(cells: Sequence[CellStarted]) -> Iterable[CellStarted]:
+    """Leave out what was recorded again because oomph was turned off and on in between."""
+    return {cell.cell: cell for cell in cells}.values()
 
 
 def _cell(cell: CellStarted, is_fatal: bool) -> str:

@@ -23,7 +23,7 @@ from oomph.terminal.endings import ProcessEnd
 
 _CELL = "<isolated cell>"
 _HIDDEN = frozenset(("In", "Out", "get_ipython", "exit", "quit", "open"))
-"""What IPython puts among the user's variables, and what a new process has anyway."""
+"""The names that IPython puts among the user's variables, and that a new process has anyway."""
 
 
 # -- in the kernel ----------------------------------------------------------------------------------------------------

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from oomph.files.opening import OwnFile
-from oomph.notebook.allocator_reports import AllocatorReports
-from oomph.notebook.cell_display import CellDisplay, kernel_shell, running_cell
-from oomph.notebook.fit_story import FitStory
+from oomph.notebook.display.allocator_reports import AllocatorReports
+from oomph.notebook.display.cell_display import CellDisplay, running_cell
+from oomph.notebook.display.fit_story import FitStory
 from oomph.run.supervisor.native_reports import kept_in_words
+from oomph.script import shell
 from oomph.script.guarded_trainings import observe
 from oomph.script.session import Session, say, speak_through, warn
 
@@ -25,9 +26,8 @@ def begin(session: Session) -> None:
     """Show this process's reports in the cells that they belong to. Does nothing outside a notebook's kernel."""
     global _showing
     end()
-    shell = kernel_shell()
-    if shell is not None:
-        _showing = _Showing(shell, session)
+    if shell.is_kernel():
+        _showing = _Showing(shell.running(), session)
 
 
 def end() -> None:
@@ -41,8 +41,8 @@ def end() -> None:
 class _Showing:
     """Shows the reports of one session, from this process but not from its forks."""
 
-    def __init__(self, shell: Any, session: Session) -> None:
-        self._shell, self._pid = shell, os.getpid()
+    def __init__(self, running: Any, session: Session) -> None:
+        self._shell, self._pid = running, os.getpid()
         self._lock = threading.RLock()  # Ctrl-C may be reported while a report is being shown
         self._display: CellDisplay | None = None
         self._story = FitStory()

@@ -11,7 +11,7 @@ import signal
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from oomph.notebook.kernel_board import NO_CELL, KernelSample, KernelState
+from oomph.notebook.evidence.kernel_board import NO_CELL, KernelSample, KernelState
 from oomph.process.process_identity import ProcessIdentity
 from oomph.protocol.progress import Progress, place_in_words
 from oomph.protocol.python_stacks import parse

@@ -20,8 +20,8 @@ from traitlets import Type
 from traitlets.config import Config
 
 from oomph.files.user_code import is_users
-from oomph.notebook import magics
-from oomph.notebook.outputs import CellOutputs
+from oomph.notebook.as_script.outputs import CellOutputs
+from oomph.notebook.magics.words import register
 
 _INLINE_PLOTS = "module://matplotlib_inline.backend_inline"
 """The backend that a kernel chooses for matplotlib."""
@@ -123,7 +123,7 @@ class CellShell(InteractiveShell):
         warnings.filterwarnings("ignore", _HINT)
         builtins.input = getpass.getpass = _refuse_input
         shell = cls.instance()
-        magics.register(shell)  # the process is guarded already, so that `%load_ext oomph` has nothing to do
+        register(shell)  # the process is guarded already, so that `%load_ext oomph` has nothing to do
         sys.stdout, sys.stderr = shell.stdout, shell.stderr
         return shell
 

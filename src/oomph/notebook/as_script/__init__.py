@@ -1,0 +1,1 @@
+"""Runs a notebook as `oomph run` runs a script: its cells in one process, without a kernel."""

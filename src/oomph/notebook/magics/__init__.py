@@ -1,0 +1,1 @@
+"""Answers cells that ask oomph: the words of `%oomph`, and `%%oomph isolate`."""
