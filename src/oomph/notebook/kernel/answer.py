@@ -16,8 +16,8 @@ _LONGEST_SECONDS = 10.0
 """The time for which to try to reach a client that has not connected again."""
 _SUBSCRIBER_SECONDS = 1.0
 """The time to wait for somebody to connect to the outputs. A client's sockets try at least five times a second."""
-_SUBSCRIPTION_SECONDS = 0.1
-"""The time from a connection to the outputs until its subscription has certainly arrived."""
+_SUBSCRIPTION_SECONDS = 0.3
+"""The time from a connection to the outputs until its subscription has arrived, also on a busy machine."""
 _BLOCKING_SECONDS = 0.2
 """The time from a reply to its outputs, for clients that look for outputs, and thereby subscribe, only then."""
 _ESTABLISHED = "01"
