@@ -22,7 +22,7 @@ from oomph.journal.journal import Event, last
 from oomph.notebook.naming import Notebook
 from oomph.notebook.run_of_notebook import open_run
 from oomph.process import process_identity
-from oomph.protocol.handover import Handover
+from oomph.protocol.handover import Guarding, Handover
 from oomph.run.directory.run_directory import FINISHED, KEPT, RUNNING, RunDirectory
 from oomph.run.report.summary import summarise
 from oomph.run.supervisor.chronicle import Chronicle
@@ -35,6 +35,7 @@ class KernelRun:
 
     directory: RunDirectory
     chronicle: Chronicle
+    guarding: Guarding
     began: float
 
     def handover(self) -> Handover:
@@ -45,6 +46,7 @@ class KernelRun:
             run_dir=str(directory.path),
             run_dir_is=directory.identity,
             attempt=self.chronicle.attempt,
+            guarding=self.guarding,
             entropy=directory.record.entropy,
         )
 
@@ -82,7 +84,7 @@ def begin(notebook: Notebook, entropy: str) -> KernelRun:
     except RunDirectoryError:
         directory.close()
         raise
-    return KernelRun(directory, chronicle, time.monotonic())
+    return KernelRun(directory, chronicle, Guarding(resumes_edited=notebook.is_named), time.monotonic())
 
 
 def settle(directory: RunDirectory, events: Sequence[Event]) -> None:

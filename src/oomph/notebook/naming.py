@@ -18,6 +18,8 @@ from oomph.script import shell
 
 _IN_NAMESPACE = ("__session__", "__vsc_ipynb_file__")
 _IN_ENVIRONMENT = "JPY_SESSION_NAME"
+_ONE_NOTEBOOK = ("COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE")
+"""Variables of services that give each notebook a machine of its own, where a name would not tell any more."""
 _SUFFIX = ".ipynb"
 _UNNAMED = "notebook"
 
@@ -28,7 +30,7 @@ class Notebook(NamedTuple):
     folder: Path
     name: str
     is_named: bool = True
-    """False if nobody has told the kernel which notebook it runs."""
+    """False if the kernel cannot know which of several notebooks it runs."""
 
     @property
     def run_dir(self) -> Path:
@@ -62,4 +64,4 @@ def named(namespace: Mapping[str, Any], environ: Mapping[str, str], folder: Path
         if isinstance(told, str) and told.endswith(_SUFFIX):
             path = folder / told
             return Notebook(path.parent if path.parent.is_dir() else folder, path.stem)
-    return Notebook(folder, _UNNAMED, is_named=False)
+    return Notebook(folder, _UNNAMED, is_named=any(name in environ for name in _ONE_NOTEBOOK))

@@ -46,6 +46,8 @@ class Guarding(NamedTuple):
     """The interval, in steps, at which to compute gradients twice and compare them, or None for never."""
     skip_corrupt: bool = False
     """True to leave out elements for which a tf.data pipeline fails."""
+    resumes_edited: bool = True
+    """False to resume only fits whose code has not changed, since the run may be that of another notebook."""
 
 
 class Injection(NamedTuple):

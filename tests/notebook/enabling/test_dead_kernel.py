@@ -46,16 +46,16 @@ def kill_at(kernel, run_dir: Path, steps: int) -> None:
 
 
 def test_fits_killed_twice_end_in_the_bits_of_plain_keras(start, tmp_path):
-    run_dir = tmp_path / ".oomph/notebooks/notebook"
+    run_dir = tmp_path / ".oomph/notebooks/lesson"
     draw = random.Random(tmp_path.name)
 
-    dying = start()
+    dying = start(JPY_SESSION_NAME=str(tmp_path / "lesson.ipynb"))
     dying.good("%load_ext oomph")
     dying.good(MODEL)
     kill_at(dying, run_dir, draw.randint(20, 50))
     assert dying.run(FIRST).died
 
-    second = start()
+    second = start(JPY_SESSION_NAME=str(tmp_path / "lesson.ipynb"))
     second.good("%load_ext oomph")
     second.good(MODEL.replace("Dense(16", "Dense(12"))
     refused = second.run(FIRST)
@@ -68,7 +68,7 @@ def test_fits_killed_twice_end_in_the_bits_of_plain_keras(start, tmp_path):
     kill_at(second, run_dir, 80 + draw.randint(10, 30))
     assert second.run(SECOND).died
 
-    third = start()
+    third = start(JPY_SESSION_NAME=str(tmp_path / "lesson.ipynb"))
     third.good("%load_ext oomph")
     third.good(MODEL)
     returned = third.good(FIRST).told

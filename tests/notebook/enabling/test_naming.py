@@ -24,6 +24,8 @@ def folder(tmp_path):
         ({}, {"JPY_SESSION_NAME": "console-1-0f3a"}, ("{}", "notebook", False)),
         ({"__session__": 3}, {}, ("{}", "notebook", False)),
         ({}, {}, ("{}", "notebook", False)),
+        ({}, {"COLAB_RELEASE_TAG": "release-colab"}, ("{}", "notebook", True)),
+        ({}, {"KAGGLE_KERNEL_RUN_TYPE": "Interactive"}, ("{}", "notebook", True)),
     ],
 )
 def test_notebook_is_named_by_its_client(folder, namespace, environ, expected):

@@ -14,6 +14,7 @@ from oomph.journal.events import CheckpointRefused, CheckpointSaved
 from oomph.journal.journal import Journal, facts, read_journal
 from oomph.protocol.handover import Guarding, Handover
 from oomph.resume.training.fits import Fits
+from oomph.resume.training.identity import FitIdentity
 from oomph.script.session import Session
 
 GONE = "the checkpoints, of 7 steps, are gone from the run directory: training starts from the beginning"
@@ -26,7 +27,9 @@ def attempt(tmp_path, monkeypatch):
     run_dir.mkdir()
     store = CheckpointStore(run_dir / "checkpoints")
     store.open()
-    store.draft_step(Position(0, 0, 7, 7)).complete(Meta(site="train.py:5", taken_at=1000.0), lambda writer: None)
+    store.draft_step(Position(0, 0, 7, 7)).complete(
+        Meta(site="train.py:5", key="place-0", taken_at=1000.0), lambda writer: None
+    )
     first = Journal(run_dir, 1, "script")
     first.write(CheckpointSaved(fit=0, steps=7))
     first.close()
@@ -52,6 +55,17 @@ def test_states_that_start_over_ignores_are_not_taken_for_those_of_another_fit(a
     fits, said = attempt(ignore_before=since)
     fits.store()
     assert (fits.interrupted_sites(), said) == (sites, [])
+
+
+@pytest.mark.parametrize(
+    ("resumes_edited", "edited", "is_known"), [(True, True, True), (False, True, False), (False, False, True)]
+)
+def test_run_that_may_be_that_of_another_notebook_resumes_only_unchanged_code(
+    attempt, resumes_edited, edited, is_known
+):
+    fits, _ = attempt(resumes_edited=resumes_edited)
+    identity = FitIdentity(0, "cell [2], line 1", "model", "place", 0)
+    assert (fits.known_state(identity, lambda record: edited) is not None) == is_known
 
 
 @pytest.mark.parametrize("is_folder_left", [True, False])

@@ -153,7 +153,8 @@ class KernelSupervisor:
         run, environ = self._run, dict(os.environ)
         environ.pop(OWNER_VARIABLE, None)  # a kernel that a cell of another one has started has its own owner
         environ |= hash_seed("" if run is None else run.record.entropy, environ)
-        handover(Guarding(), (), run, number, watch).write(environ)
+        guarding = Guarding(resumes_edited=named({}, os.environ, self._root).is_named)
+        handover(guarding, (), run, number, watch).write(environ)
         environ["JPY_PARENT_PID"] = str(os.getpid())  # ipykernel ends with its parent
         environ[VARIABLE] = json.dumps({"root": str(self._root), "supervisor": os.getpid()})
         return Attempt(

@@ -202,7 +202,10 @@ class Fits:
     def known_state(self, identity: FitIdentity, was_edited: WasEdited) -> Record | None:
         """Return the latest state that an earlier attempt saved for this fit, preferably its end state."""
         self.store()
-        return state_of(identity, self._usable(), self._begun, was_edited)
+        known = self._usable()
+        if not self.session.handover.guarding.resumes_edited:
+            known = [record for record in known if not was_edited(record)]
+        return state_of(identity, known, self._begun, was_edited)
 
     def _usable(self) -> list[Record]:
         """Return the saved states, without those that `--start-over` ignores."""
