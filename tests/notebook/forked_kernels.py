@@ -5,6 +5,7 @@ Each line of the input is one kernel: {"run_dir", "attempt", "cells", "die_at", 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -48,6 +49,7 @@ def run(order: dict) -> None:
 
 def main() -> None:
     """Fork a kernel for each line of the input."""
+    gc.freeze()  # otherwise each fork examines all of TensorFlow again when it ends
     assert keras.backend.backend() == "tensorflow"
     for line in sys.stdin:
         order = json.loads(line)
