@@ -25,7 +25,7 @@ layers = [keras.layers.Dense(16, "relu"), keras.layers.Dropout(0.2), keras.layer
 model = keras.Sequential([keras.Input((6,)), *layers])
 model.compile("adam", "mse")
 """
-FIRST = "model.fit(x, y, batch_size=16, epochs=5, callbacks=[Slow()], verbose=0)"
+FIRST = "model.fit(x, y, batch_size=16, epochs=12, callbacks=[Slow()], verbose=0)"
 SECOND = "history = model.fit(x, y, batch_size=32, epochs=6, callbacks=[Slow()], verbose=0)"
 BITS = "import hashlib; print(hashlib.md5(b''.join(w.tobytes() for w in model.get_weights())).hexdigest())"
 
@@ -65,7 +65,7 @@ def test_fits_killed_twice_end_in_the_bits_of_plain_keras(start, tmp_path):
     second.good(MODEL)
     resumed = second.good(FIRST)
     assert "; resumed at epoch " in resumed.told.splitlines()[-1], resumed.told
-    kill_at(second, run_dir, 80 + draw.randint(10, 30))
+    kill_at(second, run_dir, 192 + draw.randint(10, 30))
     assert second.run(SECOND).died
 
     third = start(JPY_SESSION_NAME=str(tmp_path / "lesson.ipynb"))
