@@ -46,7 +46,7 @@ def snapshot():
 """
 DIFFERENCE = """
 after = snapshot()
-theirs = ("history.sqlite", "history.sqlite-journal")  # IPython's own
+theirs = ("history.sqlite", "history.sqlite-journal", "profile_default")  # IPython's own, and the folder it syncs
 files = [path for path in after.pop("files") if path not in before["files"] and not path.endswith(theirs)]
 print([k for k in {**before, **after} if k != "files" and before.get(k) != after.get(k)] + files)
 """
