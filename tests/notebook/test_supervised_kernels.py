@@ -17,6 +17,8 @@ from real_kernels import LIMIT, SUPERVISED, SupervisedKernel, environ, wait_unti
 
 from oomph.run.directory.run_directory import FINISHED, read_record
 
+pytestmark = pytest.mark.alone  # kernels are killed and signalled within seconds
+
 COUNTS_INTERRUPTS = """
 import time
 seen, until = 0, time.monotonic() + {seconds}

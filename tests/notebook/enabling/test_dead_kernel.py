@@ -9,9 +9,13 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from oomph.journal.events import AttemptEnded, Resumed
 from oomph.journal.journal import facts, read_journal
 from oomph.protocol.progress import read_progress
+
+pytestmark = pytest.mark.alone  # kernels are killed and signalled within seconds
 
 MODEL = """
 import time, keras, numpy as np

@@ -7,7 +7,11 @@ import signal
 import threading
 import time
 
+import pytest
+
 from oomph.protocol.progress import read_progress
+
+pytestmark = pytest.mark.alone  # kernels are killed and signalled within seconds
 
 MODEL = """
 import gc, hashlib, os, signal, sys, time, keras, numpy as np, tensorflow as tf
