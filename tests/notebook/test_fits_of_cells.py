@@ -212,3 +212,22 @@ def test_two_cells_with_the_same_statement_keep_their_fits_apart(kernels, tmp_pa
     _, output = kernels.run(copy, [*cells[:4], CELLS[2], CELLS[3], *cells[4:]], attempt=2)
     assert "guarding fit at cell [6], line 1 (exact)" in output, "the first cell runs again, and trains"
     assert "resumed fit at cell [8], line 1" in output
+
+
+def test_interrupted_fit_resumes_without_ids_of_cells_that_have_the_same_text(kernels, tmp_path):
+    other = MODEL.replace("Dense(8", "Dense(6")
+    cells = [(text, None) for text, _ in [*CELLS[:4], (other, ""), (FIT, ""), CELLS[4]]]
+    _, output = kernels.run(None, cells)
+    whole = weights(output)
+    run_dir = tmp_path / "run"
+    status, output = kernels.run(run_dir, cells, die_at=47)
+    assert status == -signal.SIGKILL, output
+    copy = Path(shutil.copytree(run_dir, tmp_path / "copy", symlinks=True))
+
+    _, output = kernels.run(run_dir, cells, attempt=2)
+    assert "resumed fit at cell [6], line 1" in output
+    assert weights(output) == whole
+
+    _, output = kernels.run(copy, [*cells[:4], *cells[3:]], attempt=2)
+    assert "guarding fit at cell [5], line 1 (exact)" in output, "the first cell runs again, with its own model"
+    assert "resumed fit at cell [7], line 1" in output

@@ -85,3 +85,17 @@ def test_cell_with_the_same_statement_as_another_does_not_run_again():
     assert run("a", left=(1,)) == Visit(2, is_anew=True), "the fit of the other cell, which may still resume"
     assert run("b", left=(1,)).is_anew is False
     assert run("b").is_anew is True
+
+
+def test_interrupted_fit_of_a_second_cell_with_the_same_text_resumes():
+    executions, left = iter(range(1, 9)), {1}
+    visits = Visits(lambda: next(executions))
+
+    def run():
+        found = visits.next(PLACE, True, lambda place, number: number in {0, 1}, "text", lambda place, n: n in left)
+        visits.finish(PLACE, found.number)
+        left.discard(found.number)
+        return found
+
+    assert [run(), run()] == [Visit(0), Visit(1)]
+    assert run() == Visit(2, is_anew=True)

@@ -158,7 +158,13 @@ class Fits:
         """Return the identity of the fit or loop that is starting at this place in the script."""
         store = self.store()
         is_recovering = bool(self._left) or not self._had_left
-        occurrence, is_anew = self._visits.next(place.key, is_recovering, self._is_taken, place.cell or place.cell_code)
+        occurrence, is_anew = self._visits.next(
+            place.key,
+            is_recovering,
+            self._is_taken,
+            place.cell or place.cell_code,
+            lambda key, number: not place.cell and self._was_interrupted(key, number, fingerprint),
+        )
         if is_anew and store is not None:
             self._forget(store, visit_key(place.key, occurrence))
         self._note_read()
@@ -170,6 +176,14 @@ class Fits:
         """True if an earlier attempt has left the result of a visit, or a fit that this process may still resume."""
         mine = [record for record in self._records if record.meta.key == visit_key(place, occurrence)]
         return any(record.finished or record.position.fit not in self._begun for record in mine)
+
+    def _was_interrupted(self, place: str, occurrence: int, fingerprint: str) -> bool:
+        """True if an earlier attempt left a visit that trained such a model unfinished, and it has yet to resume."""
+        mine = [record for record in self._records if record.meta.key == visit_key(place, occurrence)]
+        return bool(mine) and not any(
+            record.finished or record.position.fit in self._begun or record.meta.fingerprint != fingerprint
+            for record in mine
+        )
 
     def _forget(self, store: CheckpointStore, key: str) -> None:
         """Forget a fit that did not finish, since its cell runs again."""

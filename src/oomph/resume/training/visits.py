@@ -2,7 +2,8 @@
 
 A script runs once, from its first line, so the second call at a place is the second one in every attempt. A cell of a
 notebook may run again in the same kernel. The fits of that execution are new ones: they take the numbers of those that
-did not finish, and never the result that a dead kernel left for a second execution of its own.
+did not finish, and never the result that a dead kernel left for a second execution of its own. Without ids, a cell that
+runs again cannot be told from another with the same text, so its fit resumes if the dead kernel was interrupted in it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,14 @@ class Visits:
         """The latest execution that came to each place, for each cell that has the same statement."""
         self._finished: set[tuple[str, int]] = set()
 
-    def next(self, place: str, is_recovering: bool, is_taken: Callable[[str, int], bool], cell: str = "") -> Visit:
+    def next(
+        self,
+        place: str,
+        is_recovering: bool,
+        is_taken: Callable[[str, int], bool],
+        cell: str = "",
+        was_interrupted: Callable[[str, int], bool] = lambda place, number: False,
+    ) -> Visit:
         """Return the visit that begins at this place.
 
         Args:
@@ -43,6 +51,8 @@ class Visits:
             is_taken: tells whether an earlier attempt has left a fit that a visit must not displace, given its place
                 and number.
             cell: what the cell is known by when it runs again.
+            was_interrupted: tells whether the cell may be another one with the same text, whose fit an earlier attempt
+                left unfinished, given its place and number.
         """
         here = 0 if self._execution is None else self._execution()
         visit, before = self._next.get(place, Visit(0)), self._latest.get((place, cell))
@@ -53,10 +63,12 @@ class Visits:
         self._latest[place, cell] = here
         number = visit.number
         passes = self._execution is not None and (visit.is_anew or not is_recovering)
-        while (place, number) in self._finished or (passes and is_taken(place, number)):
+        while not was_interrupted(place, number) and (
+            (place, number) in self._finished or (passes and is_taken(place, number))
+        ):
             number += 1
         self._next[place] = Visit(number + 1, visit.is_anew)
-        return Visit(number, visit.is_anew)
+        return Visit(number, visit.is_anew and not was_interrupted(place, number))
 
     def finish(self, place: str, number: int) -> None:
         """Record that the fit of a visit has finished, or that its earlier result was returned."""
