@@ -1,11 +1,14 @@
-"""A training whose kernel is killed goes on exactly where it was, once its cells run again in the new kernel."""
+"""Training in a supervised kernel: killed, it goes on exactly where it was; somebody may take long to answer it."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 from real_kernels import SupervisedKernel
+
+from oomph.run.hang.limits import FLOOR_VARIABLE, UNTIMED_FACTOR
 
 pytest.importorskip("tensorflow")
 
@@ -43,3 +46,22 @@ def test_killed_training_ends_in_the_same_weights(tmp_path: Path) -> None:
     assert ends[0] == ends[1] != ""
     journal = "".join(path.read_text() for path in (tmp_path / "killed").rglob("2-0-script.jsonl"))
     assert '"resumed"' in journal
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asks", ["input('go on? ')", "breakpoint()"])
+def test_somebody_may_take_long_to_answer_a_callback(tmp_path: Path, asks: str) -> None:
+    floor = 3
+    with SupervisedKernel(tmp_path, **{FLOOR_VARIABLE: str(floor)}) as kernel:
+        for code in CELLS[:3]:
+            kernel.run(code)
+        kernel.run(
+            f"class Asks(keras.callbacks.Callback):\n    def on_epoch_begin(self, epoch, logs=None):\n        {asks}"
+        )
+        pid = kernel.pid
+        request = kernel.send("model.fit(x, y, verbose=0, callbacks=[Asks()]); print('trained')", allow_stdin=True)
+        assert kernel.client.get_stdin_msg(timeout=60)["msg_type"] == "input_request"
+        time.sleep(floor * (UNTIMED_FACTOR + 3))
+        kernel.client.input("c")
+        assert kernel.wait(request).out.endswith("trained\n")
+        assert kernel.pid == pid

@@ -76,6 +76,9 @@ _MACHINERY = (f"{os.sep}tensorflow{os.sep}python{os.sep}", f"{os.sep}keras{os.se
 _SERVES = "server_lib.py"
 """The file that contains tf.distribute.Server, whose join waits forever by design."""
 _TAKES_INPUT = "iterator_ops.py"
+_ASKS = ("cmdloop", "_input_request")
+"""The functions in which a debugger (cmd.Cmd, IPython's Pdb) and a notebook's kernel (ipykernel) await an answer."""
+_INPUT = r"(?<![\w.])input\("
 
 
 class Frame(NamedTuple):
@@ -180,6 +183,17 @@ def waits_for_the_script(threads: Sequence[Thread], ours: str) -> bool:
     frames = threads[-1].frames
     in_callback = any(frame.function.startswith("on_") and _is_own(frame, ours) for frame in frames)
     return in_callback or any(frame.file.endswith(_TAKES_INPUT) and "next" in frame.function for frame in frames)
+
+
+def waits_for_an_answer(threads: Sequence[Thread], ours: str) -> bool:
+    """True if the main thread waits for somebody to answer: in a debugger, or in a line that calls `input`."""
+    from linecache import getline  # late: few scripts wait so long
+
+    if not threads:
+        return False
+    innermost, *_ = frames = threads[-1].frames
+    asks = any(frame.function in _ASKS for frame in frames)
+    return asks or (_is_own(innermost, ours) and bool(re.search(_INPUT, getline(innermost.file, innermost.line))))
 
 
 def _is_own(frame: Frame, ours: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,7 @@ from oomph.protocol.python_stacks import (
     parse,
     stands_in,
     stands_in_machinery,
+    waits_for_an_answer,
     waits_for_the_script,
 )
 from oomph.script.loop_location import enclosing_loops
@@ -26,9 +28,15 @@ def dump_of(tmp_path: Path, text: str, *arguments: str) -> str:
     script = tmp_path / "train.py"
     head = "import faulthandler, sys\nfaulthandler.dump_traceback_later(0.3, exit=True, file=sys.stdout)\n"
     script.write_text(head + textwrap.dedent(text))
-    return subprocess.run(
-        [sys.executable, str(script), *arguments], capture_output=True, text=True, timeout=30
-    ).stdout.partition("\n")[2]
+    unanswered, kept_open = os.pipe()
+    try:
+        found = subprocess.run(
+            [sys.executable, str(script), *arguments], stdin=unanswered, capture_output=True, text=True, timeout=30
+        )
+    finally:
+        os.close(unanswered)
+        os.close(kept_open)
+    return found.stdout.partition("Timeout")[2].partition("\n")[2]
 
 
 def test_innermost_script_line_is_reported_with_the_call_it_waits_in(tmp_path: Path) -> None:
@@ -165,3 +173,23 @@ def test_py_spy_stacks_are_read_without_other_processes() -> None:
 def test_faulthandler_stacks_are_preferred_to_py_spy() -> None:
     ours = 'Current thread 0x00007f0c2c9fd6c0 (most recent call first):\n  File "/home/me/a.py", line 3 in wait\n'
     assert blocking_line(parse(ours + _SPIED), OURS) == "a.py:3 in wait"
+
+
+@pytest.mark.parametrize(
+    ("text", "waits"),
+    [
+        ("def on_epoch_end():\n    return input('go on? ')\non_epoch_end()", True),
+        ("def on_epoch_end():\n    breakpoint()\n    return 1\non_epoch_end()", True),
+        ("import queue\ndef on_epoch_end():\n    queue.Queue().get()\non_epoch_end()", False),
+        ("import time\ndef input():\n    time.sleep(9)\ninput()", False),
+    ],
+    ids=["input", "debugger", "queue", "own function"],
+)
+def test_waiting_for_an_answer_is_told_from_waiting_for_a_queue(tmp_path: Path, text: str, waits: bool) -> None:
+    threads = parse(dump_of(tmp_path, text))
+    assert threads[-1].own_frame(OURS) is not None
+    assert waits_for_an_answer(threads, OURS) is waits
+
+
+def test_no_answer_is_awaited_without_stacks() -> None:
+    assert not waits_for_an_answer((), OURS)

@@ -227,7 +227,8 @@ class Watch:
         text = self._stacks(self._last.pid, group)
         threads = python_stacks.parse(text)
         busy = not limits.is_idle(silence, self._floor)
-        if silence.phase is Phase.OWN_CODE and not python_stacks.stands_in_machinery(threads):
+        runs_freely = silence.phase is Phase.OWN_CODE and not python_stacks.stands_in_machinery(threads)
+        if runs_freely or python_stacks.waits_for_an_answer(threads, _OURS):
             self._since = time.monotonic()  # check again after the same delay
             return None
         if silence.phase is Phase.LOOP and threads and not python_stacks.stands_in(threads, self._loops()):
