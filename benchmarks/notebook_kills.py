@@ -1,31 +1,42 @@
-"""Kills supervised kernels in nbclient, and counts the cells that are answered, what is left behind, and the start.
+"""Kills kernels in nbclient, and counts the cells that are answered, what is left behind, and the fits that resume.
 
-    python benchmarks/notebook_kills.py [--kills N] [--rounds N] [--starts N]
+    python benchmarks/notebook_kills.py [--kills N] [--rounds N] [--fits N] [--starts N]
 
 Every kill is a notebook whose second cell dies: by SIGKILL, SIGSEGV, SIGABRT and, as root with control groups of
 version 1, by the OOM killer. It counts as answered if that cell holds the error KernelDied with the right cause, and
 the third cell runs with the next number. Then server, supervisor and kernel are killed, singly and in pairs, and
-whatever lives two seconds later counts as an orphan. At last, kernels start in turn with and without oomph.
+whatever lives two seconds later counts as an orphan. Then notebooks with `%load_ext oomph` and one or two fits, in
+plain kernels, are killed at random moments and run again: the weights must be those of an undisturbed kernel without
+oomph, and no step from before the last checkpoint may be repeated. At last, kernels start in turn with and without
+oomph.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
+import random
+import re
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
 import psutil
 from nbclient import NotebookClient
+from nbclient.exceptions import DeadKernelError
+
+from oomph.protocol.progress import Progress, read_progress
 
 WAYS = {
     "SIGKILL": "import os; os.kill(os.getpid(), 9)",
@@ -46,6 +57,25 @@ while True:
     time.sleep(0.05)
 """
 WAIT_SECONDS = 60.0
+FIT = "model.fit(x, y, epochs={epochs}, batch_size=8, verbose=0)"
+FITS = {1: [FIT.format(epochs=8)], 2: [FIT.format(epochs=4), FIT.format(epochs=5)]}
+BEFORE = """
+import hashlib, os, time
+os.environ.update(CUDA_VISIBLE_DEVICES="-1", TF_ENABLE_ONEDNN_OPTS="0", TF_CPP_MIN_LOG_LEVEL="3")
+import keras, numpy as np
+keras.utils.set_random_seed(1)
+x = np.linspace(0, 1, 16000).reshape(4000, 4)
+y = x[:, :2] * 3
+layers = [keras.layers.Dense(16, "tanh"), keras.layers.Dropout(0.2), keras.layers.Dense(2)]
+model = keras.Sequential([keras.Input((4,)), *layers])
+model.compile("adam", "mse", jit_compile=False)
+began = time.monotonic()
+"""
+AFTER = """
+print(time.monotonic() - began)
+state = [*model.get_weights(), *(v.numpy() for v in model.optimizer.variables)]
+hashlib.sha256(b"".join(np.asarray(each).tobytes() for each in state)).hexdigest()
+"""
 
 
 def main() -> None:
@@ -53,6 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=100, help="in all, over the ways to die (default: 100)")
     parser.add_argument("--rounds", type=int, default=20, help="of killing each one and each pair (default: 20)")
+    parser.add_argument("--fits", type=int, default=20, help="of killing notebooks with one or two fits (default: 20)")
     parser.add_argument("--starts", type=int, default=20, help="of each kernel (default: 20)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="oomph-kills-", ignore_cleanup_errors=True) as name:
@@ -62,6 +93,7 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "oomph", "kernel", "install", "--user"], check=True)
         count_answers(folder, args.kills)
         count_orphans(folder, args.rounds)
+        count_resumed(folder, args.fits)
         compare_starts(folder, args.starts)
 
 
@@ -153,6 +185,82 @@ def wait_for(path: Path) -> None:
         if time.monotonic() > until:
             raise TimeoutError(f"no {path.name}")
         time.sleep(0.002)
+
+
+def count_resumed(folder: Path, kills: int) -> None:
+    """Kill kernels at random moments of their training, run the cells again, and compare the weights."""
+    chance = random.Random()
+    right, repeated, verified = 0, [], 0
+    undisturbed = {fits: trained(folder, fits, "") for fits in FITS}
+    for number, fits in zip(range(kills), itertools.cycle(FITS)):
+        here = folder / f"fits-{number}"
+        here.mkdir()
+        killer = Killer(here / ".oomph" / "notebooks" / "notebook", chance.uniform(0, undisturbed[fits].seconds))
+        killer.start()
+        trained(here, fits, "%load_ext oomph")
+        killer.join()
+        weights, _, said = trained(here, fits, "%load_ext oomph")
+        again = sum(int(figure) for figure in re.findall(r"(\d+) repeated steps compared equal", said))
+        since = 0 if killer.stood is None else killer.stood.steps - killer.stood.saved
+        is_right = weights == undisturbed[fits].weights and again <= since and killer.stood is not None
+        if not is_right:
+            print(f"wrong: {fits} fits, killed at {killer.stood}, {again} steps repeated: {said}", flush=True)
+        right += is_right
+        repeated.append(again)
+        verified += "verified: " in said
+    print(
+        f"in the same bits after a kill {right:>4} of {kills}, {verified} verified, "
+        f"{min(repeated, default=0)} to {max(repeated, default=0)} steps repeated",
+        flush=True,
+    )
+
+
+class Trained(NamedTuple):
+    """A notebook that has run."""
+
+    weights: str
+    """A digest of the model's and the optimizer's variables, or an empty string if the kernel died."""
+    seconds: float
+    """The time from the first fit to the last cell."""
+    said: str
+    """What oomph said in the cells before."""
+
+
+def trained(folder: Path, fits: int, first: str) -> Trained:
+    """Run a notebook in a plain kernel."""
+    sources = [first, BEFORE, *FITS[fits], AFTER]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    with contextlib.suppress(DeadKernelError):
+        NotebookClient(notebook, kernel_name="python3", timeout=WAIT_SECONDS * 4).execute(cwd=str(folder))
+    *before, last = [cell.outputs for cell in notebook.cells]
+    said = [output.get("data", {}).get("text/plain", "") for outputs in before for output in outputs]
+    if not last:
+        return Trained("", 0.0, "\n".join(said))
+    return Trained(last[1].data["text/plain"], float(last[0].text), "\n".join(said))
+
+
+class Killer(threading.Thread):
+    """Kills the kernel that trains in a run directory, some time after its first step.
+
+    Attributes:
+        stood: how far the training was, or None if it ended before.
+    """
+
+    def __init__(self, run_dir: Path, delay: float) -> None:
+        super().__init__(daemon=True)
+        self._run_dir, self._delay = run_dir, delay
+        self.stood: Progress | None = None
+
+    def run(self) -> None:
+        """Wait for the first step, and for the delay, and kill."""
+        until = time.monotonic() + WAIT_SECONDS
+        while (read_progress(self._run_dir) if self._run_dir.exists() else None) is None and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(self._delay)
+        (owner,) = self._run_dir.glob("owner-*")
+        os.kill(int(owner.read_text().split()[0]), signal.SIGKILL)
+        time.sleep(0.1)
+        self.stood = read_progress(self._run_dir)
 
 
 def compare_starts(folder: Path, starts: int) -> None:
