@@ -49,7 +49,7 @@ def test_killed_training_ends_in_the_same_weights(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asks", ["input('go on? ')", "breakpoint()"])
+@pytest.mark.parametrize("asks", ["input('go on? ')", "import pdb; pdb.set_trace()"])
 def test_somebody_may_take_long_to_answer_a_callback(tmp_path: Path, asks: str) -> None:
     floor = 3
     with SupervisedKernel(tmp_path, **{FLOOR_VARIABLE: str(floor)}) as kernel:

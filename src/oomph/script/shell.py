@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+_NO_PYTHON = ("#", "%pip", "!pip", "%conda", "%cd")
+"""How the lines begin that install oomph and choose its folder."""
+
 
 def running() -> Any:
     """Return IPython's shell, or None in a process without one."""
@@ -46,9 +49,9 @@ def _arguments_of_kernel() -> list[str]:
 
 
 def is_untouched() -> bool:
-    """True if no code of the user's has run in this shell yet, or only the line that enables oomph."""
-    shell = running()
-    cells = getattr(getattr(shell, "history_manager", None), "input_hist_raw", None)
-    if not isinstance(cells, list) or len(cells) > 2:
+    """True if no Python code of the user's has run in this shell before the line that enables oomph."""
+    cells = getattr(getattr(running(), "history_manager", None), "input_hist_raw", None)
+    if not isinstance(cells, list):
         return False
-    return len(cells) < 2 or str(cells[1]).lstrip().startswith("%load_ext oomph")
+    before, _, _ = "\n".join(map(str, cells)).partition("%load_ext oomph")
+    return all(line.strip() == "" or line.lstrip().startswith(_NO_PYTHON) for line in before.splitlines())

@@ -1,4 +1,4 @@
-"""A kernel killed in a fit: the same cells, run in the next kernel, end in the bits of plain Keras."""
+"""A fit that ends with its kernel, or by an interrupt: the same cells, run in the next kernel, go on with it."""
 
 from __future__ import annotations
 
@@ -34,16 +34,21 @@ SECOND = "history = model.fit(x, y, batch_size=32, epochs=6, callbacks=[Slow()],
 BITS = "import hashlib; print(hashlib.md5(b''.join(w.tobytes() for w in model.get_weights())).hexdigest())"
 
 
+def wait_for(run_dir: Path, steps: int) -> None:
+    """Wait until a run has trained this many steps and has a checkpoint, at most 100 s."""
+    until = time.monotonic() + 100
+    while time.monotonic() < until:
+        progress = read_progress(run_dir) if run_dir.exists() else None
+        if progress is not None and progress.saved and progress.steps >= steps:
+            return
+        time.sleep(0.01)
+
+
 def kill_at(kernel, run_dir: Path, steps: int) -> None:
     """Kill the kernel once its run has trained this many steps and has a checkpoint."""
 
     def watch() -> None:
-        until = time.monotonic() + 100
-        while time.monotonic() < until:
-            progress = read_progress(run_dir) if run_dir.exists() else None
-            if progress is not None and progress.saved and progress.steps >= steps:
-                break
-            time.sleep(0.01)
+        wait_for(run_dir, steps)
         os.kill(kernel.pid, signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -91,3 +96,24 @@ def test_fits_killed_twice_end_in_the_bits_of_plain_keras(start, tmp_path):
     for cell in (MODEL, FIRST, SECOND):
         third.good(cell)
     assert third.good(BITS).out == ours
+
+
+@pytest.mark.slow
+def test_interrupted_fit_resumes_in_the_next_kernel_as_its_line_says(start, tmp_path):
+    run_dir = tmp_path / ".oomph/notebooks/lesson"
+    first = start(JPY_SESSION_NAME=str(tmp_path / "lesson.ipynb"))
+    first.good("%load_ext oomph")
+    first.good(MODEL)
+    request = first.send(FIRST)
+    wait_for(run_dir, 20)
+    first.manager.interrupt_kernel()
+    stopped = first.wait(request)
+    assert stopped.error == "KeyboardInterrupt"
+    assert "steps are saved; to resume, restart the kernel: " in stopped.told, stopped.told
+    first.shut_down()
+
+    second = start(JPY_SESSION_NAME=str(tmp_path / "lesson.ipynb"))
+    second.good("%load_ext oomph")
+    second.good(MODEL)
+    resumed = second.good(FIRST)
+    assert "; resumed at epoch " in resumed.told.splitlines()[-1], resumed.told

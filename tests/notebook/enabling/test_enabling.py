@@ -97,6 +97,8 @@ def test_autoreload_passes_over_our_modules(tmp_path, first):
         (["%load_ext oomph\nimport numpy"], True),
         (["import random; random.seed(1)\n%load_ext oomph"], False),
         (["1", "%load_ext oomph"], False),
+        (["# first\n%pip install oomph", "\n%cd work\n%load_ext oomph\nimport numpy"], True),
+        (["import oomph; oomph.enable()"], False),
     ],
 )
 def test_generators_are_left_alone_once_a_cell_may_have_seeded_them(tmp_path, cells, expected):

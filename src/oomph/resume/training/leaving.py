@@ -158,4 +158,6 @@ def tell_interrupted(fits: Fits, note_here: Callable[[AtStep], None]) -> None:
     """Report how many steps of an interrupted fit or loop are saved; the script may continue."""
     if fits.steps and fits.can_save:
         note_here(Interrupted(steps=fits.steps, saved=fits.saved))
-        fits.say(f"interrupted: {fits.saved} of {fits.steps} steps are saved")
+        in_cell = fits.session.ending is not None and fits.saved
+        how = "; to resume, restart the kernel: running the cell again trains from the beginning" if in_cell else ""
+        fits.say(f"interrupted: {fits.saved} of {fits.steps} steps are saved{how}")
