@@ -1,4 +1,4 @@
-"""The child processes that query drivers: their output is kept however they exit, and snapshots survive the journal."""
+"""Child processes that query drivers: their output is kept however they exit. Snapshots survive a JSON round trip."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _lines(fault: Fault) -> Iterator[str]:
 
 
 def _matches(signature: Signature, line: str) -> Iterator[re.Match[str]]:
-    """Yield the line as it is, after a number, and with extra digits in front of each of its numbers."""
+    """Yield the matches in the line as it is, after a number, and with extra digits in front of each of its numbers."""
     if not signature.pattern:
         return
     pattern = re.compile(signature.pattern)

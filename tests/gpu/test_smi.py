@@ -98,8 +98,8 @@ def test_lost_gpu_is_reported(says):
     [
         ("NVIDIA-SMI has failed.\nMake sure.", 9, "nvidia-smi says: NVIDIA-SMI has failed."),
         ("Something new", 0, "nvidia-smi says: Something new"),
-        ("", 3, "nvidia-smi says: it exited with code 3"),
-        ("", 0, "nvidia-smi says: it exited with code 0"),
+        ("", 3, "nvidia-smi exited with code 3"),
+        ("", 0, "nvidia-smi exited with code 0"),
         ('Field "colour" is not a valid field to query.', 2, 'Field "colour" is not a valid field to query.'),
         ([], 0, "the NVIDIA driver sees no GPU"),
         ([ONE], 0, ""),  # a comma in a name: that row is left out

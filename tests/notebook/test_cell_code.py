@@ -96,7 +96,7 @@ def test_statements_after_the_call_do_not_count():
     assert changed(before, code_behind(*NOTEBOOK)) == set()
 
 
-def test_values_computed_from_their_old_value_remember_what_they_were_computed_from():
+def test_edit_of_a_value_is_seen_through_its_reassignment():
     scaled = (IMPORTS, DATA, "x = x / 255", MODEL, COMPILE, FIT)
     other = (IMPORTS, DATA.replace("8", "9"), "x = x / 255", MODEL, COMPILE, FIT)
     assert "x" in changed(code_behind(*scaled), code_behind(*other))

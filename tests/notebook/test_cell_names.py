@@ -49,7 +49,7 @@ def test_names_of_scripts_and_generated_code_are_not_those_of_cells(path):
         ("/named/by/IPYKERNEL_CELL_NAME", 2, "cell [2], line 1"),
     ],
 )
-def test_line_of_a_cell_is_named_by_its_execution_count(path, count, site):
+def test_line_of_a_cell_is_shown_with_the_execution_count(path, count, site):
     assert site_of(path, 1, count) == site
 
 

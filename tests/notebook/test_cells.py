@@ -121,7 +121,7 @@ def test_cell_is_the_users_own_code(look, text):
 
 
 @pytest.mark.parametrize("text", BELOW_MAGICS)
-def test_line_of_a_cell_is_the_same_in_every_kernel(shell, text):
+def test_place_of_a_line_does_not_depend_on_the_execution_count(shell, text):
     seen = []
     shell.user_ns.update(seen=seen, calling=calling)
     for _ in range(2):

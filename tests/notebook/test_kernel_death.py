@@ -99,8 +99,8 @@ def test_a_death_in_training_takes_three_lines():
     assert lines(training, "host-oom, oomph explain OOM110") == [
         "the last kernel (process 4711, last seen 12 s ago, in cell [4]) was killed because memory ran out, as the "
         "kernel log says (15.0 GiB of 16.0 GiB in use, 1.0 GiB by the kernel): host-oom, oomph explain OOM110",
-        "its training stood at fit 1, epoch 3, step 41 (90 steps done, 80 saved)",
-        "run the cells again: the training resumes from its last checkpoint; %oomph again lists them",
+        "its training was at fit 1, epoch 3, step 41 (90 steps done, 80 saved)",
+        "run the cells again: the training resumes from its last checkpoint; to list the cells, use %oomph again",
     ]
 
 
@@ -111,7 +111,7 @@ def test_only_proof_is_worded_as_certain():
     assert "was killed because memory ran out" in proven
     assert "was probably killed because memory ran out" in counted
     assert "may have been killed because memory ran out" in perhaps
-    assert "an OOM kill was counted, of it or of another process" in perhaps
+    assert "the OOM kill counter went up, for it or another process" in perhaps
 
 
 def test_an_unexplained_death_says_that_nothing_shows_it():
@@ -137,11 +137,11 @@ def test_every_cause_has_one_to_three_lines(cause, progress, in_training):
     assert all(line and "None" not in line and "\n" not in line for line in told)
 
 
-def test_without_a_checkpoint_the_training_starts_from_the_beginning():
+def test_advice_without_a_checkpoint_says_that_the_training_starts_over():
     *_, last = lines(replace(QUIET, progress=STOOD._replace(saved=0), in_training=True))
     assert last == (
         "run the cells again: the training starts from the beginning, as no checkpoint was taken; "
-        "%oomph again lists them"
+        "to list the cells, use %oomph again"
     )
 
 

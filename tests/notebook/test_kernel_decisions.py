@@ -35,7 +35,7 @@ def end(returncode: int = -9, stopped: bool = False, ready: bool = True, progres
         (end(-11), 3, 139),
     ],
 )
-def test_kernel_is_not_replaced_after_a_request_or_without_progress(ended: KernelEnd, deaths: int, code: int) -> None:
+def test_kernel_is_not_replaced_if_stopped_or_without_progress(ended: KernelEnd, deaths: int, code: int) -> None:
     assert after_end(ended, deaths) == Finish(code)
 
 
@@ -55,7 +55,7 @@ def test_diagnosis_has_at_most_three_lines() -> None:
     progress = Progress(attempt=1, fit=0, epoch=2, step=5, steps=205, saved=200)
     assert told(-9, "Memory ran out.", progress, RECORD) == (
         "The kernel was killed by SIGKILL. Memory ran out.",
-        "The training stood at fit 1, epoch 3, step 6, after 205 steps; the newest checkpoint has 200.",
+        "The training was at fit 1, epoch 3, step 6, after 205 steps; the newest checkpoint was taken after 200.",
         "Its variables are gone: run cells [2] to [4] again; the training goes on from its checkpoint.",
     )
     idle = KernelRecord(pid=7, first=2, count=3, done=1)
@@ -89,7 +89,7 @@ def test_damaged_files_are_as_good_as_none(tmp_path: Path, text: str) -> None:
     assert not (tmp_path / "cells" / "death").exists()
 
 
-def test_death_is_taken_once(tmp_path: Path) -> None:
+def test_recorded_death_is_returned_only_once(tmp_path: Path) -> None:
     assert take(tmp_path) is None
     death = Death(("it died",), 5, REQUEST, RECORD.queued)
     leave_behind(tmp_path, death)

@@ -40,7 +40,7 @@ def test_the_next_kernel_says_what_killed_the_last_one_and_which_cells_ran(start
     second = start()
     cause, position, advice = second.good(recording(tmp_path, 2)).out.splitlines()
     assert "in cell [3]) crashed with SIGSEGV at __init__.py:" in cause
-    assert position == "its training stood at fit 1, epoch 2, step 4 (13 steps done, 10 saved)"
+    assert position == "its training was at fit 1, epoch 2, step 4 (13 steps done, 10 saved)"
     assert advice.startswith("run the cells again")
     _, *cells = second.good("%oomph again").out.splitlines()
     assert cells == [

@@ -89,7 +89,7 @@ def test_kernel_that_oomph_cannot_start_is_refused(argv: list[str], said: str) -
 def test_another_kernel_of_the_same_name_stays(kernels: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made(kernels, "oomph")
     assert cli.main(["kernel", "install", "--user"]) == 2
-    assert "there is another kernelspec named oomph" in capsys.readouterr().err
+    assert "kernelspec oomph is not oomph's: to replace it, first run" in capsys.readouterr().err
     assert cli.main(["kernel", "uninstall"]) == 2
     assert "is not one of oomph's" in capsys.readouterr().err
     assert (kernels / "oomph").exists()

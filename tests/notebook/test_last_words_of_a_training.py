@@ -80,5 +80,5 @@ def test_a_killed_training_is_placed_and_its_model_can_be_asked_about_first(tmp_
     assert "Traceback" not in done.stdout + done.stderr
     cause, position, advice = told(tmp_path / "run")
     assert cause.startswith("nothing shows what killed the program (process ")
-    assert re.fullmatch(r"its training stood at fit 1, epoch 2, step [23] \([67] steps done, [36] saved\)", position)
+    assert re.fullmatch(r"its training was at fit 1, epoch 2, step [23] \([67] steps done, [36] saved\)", position)
     assert advice.startswith("start the program again: the training resumes from its last checkpoint")

@@ -70,7 +70,7 @@ def test_without_a_word_all_words_are_listed(shell, capsys):
         ("%oomph statsu", "oomph: %oomph has no word statsu; did you mean status?\n"),
         ("%oomph xyz", "oomph: %oomph has no word xyz; the words are status, doctor, "),
         ("%oomph isolate", "oomph: isolate takes a cell: put %%oomph isolate, with two percent signs, into its first"),
-        ("%oomph check", "oomph: name a model and its data, as for fit: %oomph check model, x, y\n"),
+        ("%oomph check", "oomph: pass a model and its data, as you would to fit: %oomph check model, x, y\n"),
         ("%oomph plan model", "oomph: %oomph plan: NameError: name 'model' is not defined\n"),
         ("%oomph plan (", "oomph: the arguments are not valid Python: write %oomph plan model, x, y\n"),
         ("%oomph status", "oomph: oomph has not guarded any training in this kernel yet\n"),
@@ -203,13 +203,13 @@ def test_again_lists_the_cells_of_the_last_kernel_that_ran_any(tmp_path):
     board.end()
     assert cells_of_last_kernel(tmp_path, 4)[-1] == "    [3]  model.fit(x, y)"
     assert cells_of_last_kernel(tmp_path, 2)[-1] == "    [1]  old = 1"
-    assert cells_of_last_kernel(tmp_path, 1) == ["no earlier kernel has run cells in this run"]
+    assert cells_of_last_kernel(tmp_path, 1) == ["no earlier kernel of this run has run any cells"]
 
 
 def test_again_uses_the_directory_it_was_given_until_a_run_is_joined(shell, tmp_path, capsys):
     magics.register(shell, tmp_path)
     ask(shell, "%oomph again")
-    assert capsys.readouterr().out == "no earlier kernel has run cells in this run\n"
+    assert capsys.readouterr().out == "no earlier kernel of this run has run any cells\n"
 
 
 # -- isolate ----------------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def test_a_death_is_a_diagnosis_and_the_kernel_lives_on(shell, capsys):
     assert "1. segmentation-fault (CRS202), cause" in capsys.readouterr().out
 
 
-def test_an_error_in_the_cell_is_shown_as_its_own_and_fails_the_cell(shell, capsys):
+def test_an_error_in_an_isolated_cell_shows_its_own_traceback_and_fails_the_cell(shell, capsys):
     ask(shell, "def half(n):\n    return n / 2")
     text = shown(shell, capsys, "%%oomph isolate\ndef f():\n    return 1 / 0\n\nf()")
     assert 'File "<isolated cell>", line 4, in <module>' in text
@@ -306,7 +306,7 @@ def test_a_cell_that_cannot_run_fails_with_one_sentence(shell, capsys, cell, exp
     assert "oomph/notebook" not in captured.out + captured.err
 
 
-def test_what_the_notebook_defines_needs_cloudpickle(shell, capsys, monkeypatch):
+def test_objects_defined_in_the_notebook_need_cloudpickle(shell, capsys, monkeypatch):
     ask(shell, "class Own: pass\nown = Own()")
     monkeypatch.setattr("oomph.notebook.magics.isolated_cell.find_spec", lambda name: None)
     text = shown(shell, capsys, "%%oomph isolate\nown")

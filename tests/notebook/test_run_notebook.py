@@ -100,7 +100,7 @@ def test_output_is_shown_as_a_scripts_is(done):
     assert "None" not in done.stdout
     assert "expected" not in done.stderr
     lines = done.stderr.splitlines()
-    assert lines[1] == "oomph: the outputs of 17 cells are saved to nb.oomph.ipynb, as they come"
+    assert lines[1] == "oomph: the outputs of 17 cells are saved to nb.oomph.ipynb as they arrive"
     assert lines[-1].startswith("oomph: finished without a fault")
 
 
@@ -252,7 +252,7 @@ def test_python_without_ipython_is_named_with_the_command_that_installs_it(tmp_p
     )
 
 
-def test_out_without_a_notebook_or_a_folder_is_rejected(tmp_path):
+def test_out_with_a_script_or_a_missing_folder_is_rejected(tmp_path):
     (tmp_path / "train.py").write_text("")
     done = run(tmp_path, "--out=x.ipynb", "train.py")
     assert (done.returncode, done.stderr) == (2, "oomph: --out is for the outputs of a notebook: leave it out\n")

@@ -175,7 +175,7 @@ print(sum(name.startswith("pipe:") or name.endswith("memory.log") for name in na
 """
 
 
-def test_end_gives_stderr_back_and_leaves_no_thread_and_no_descriptor(tmp_path: Path) -> None:
+def test_end_restores_stderr_and_leaks_no_thread_or_descriptor(tmp_path: Path) -> None:
     with Kernel(tmp_path) as kernel:
         kernel.good(SESSION.format(run=str(tmp_path / "run")) + DUMP)
         seen = []

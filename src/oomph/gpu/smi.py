@@ -136,8 +136,8 @@ def _run(command: list[str]) -> tuple[str, str]:
         return "", f"nvidia-smi cannot be started: {error.strerror}"
     said = done.output.decode(errors="replace").strip()
     if done.returncode or not said:
-        first = said.partition("\n")[0].strip() or f"it exited with code {done.returncode}"
-        return said, f"nvidia-smi says: {first}"
+        first = said.partition("\n")[0].strip()
+        return said, f"nvidia-smi says: {first}" if first else f"nvidia-smi exited with code {done.returncode}"
     return said, ""
 
 

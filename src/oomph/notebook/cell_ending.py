@@ -1,4 +1,4 @@
-"""Ends a training in a notebook with an exception in its cell, since the kernel holds all the user's variables."""
+"""Ends a training in a notebook by raising in its cell: exiting would lose the variables that the kernel holds."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class CellEnding:
 
     def refuse(self, what: str, site: str, reason: str, by_itself: bool) -> NoReturn:
         """Raise an exception before the first step; the checkpoints stay, and the cell can be run again."""
-        seed = ", or call keras.utils.set_random_seed(1) first if nothing sets a seed" if by_itself else ""
+        seed = "; if nothing sets a seed, call keras.utils.set_random_seed(1) in the first cell" if by_itself else ""
         raise TrainingStoppedError(
             f"{what} at {site} cannot be resumed: {reason}",
-            f"Undo the change to resume from the checkpoint, which is kept{seed}, or start anew with %oomph fresh",
+            f"Undo the change to resume from the checkpoint, which is kept, or start anew with %oomph fresh{seed}",
         )
 
     def postpone(self, what: str, site: str, reason: str) -> NoReturn:

@@ -220,7 +220,7 @@ class NotebookGuard:
 
     def _tell_name(self, notebook: Notebook) -> None:
         if not notebook.is_named:
-            session.say(f"the notebook's name is unknown here: its checkpoints are in {notebook.run_dir}")
+            session.say(f"the notebook's name cannot be determined; its checkpoints are in {notebook.run_dir}")
 
 
 _guard: NotebookGuard | None = None
@@ -255,7 +255,7 @@ def _entropy(notebook: Notebook | None) -> str:
 
 
 def _keep_from_children() -> None:
-    """Keep programs that the notebook starts out of this process's run: each is on its own, or under `oomph run`."""
+    """Hide this process's run from programs that the notebook starts: each is on its own, or under `oomph run`."""
     from oomph.protocol import handover, ownership
 
     taken = {name: os.environ.pop(name) for name in (handover.VARIABLE, ownership.VARIABLE) if name in os.environ}

@@ -1,6 +1,6 @@
 """Opens the run directory of a notebook, for a kernel or for the supervisor of one.
 
-A kernel continues the run of the kernels before it. Once that is finished, it is renamed, unless it never trained.
+A kernel continues the run of the kernels before it. A finished run is renamed first, unless it trained nothing.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ TABLE = {
     "value-changed": ReasonRow("{name}: {was} → {now}", _SAME_VALUES),
     "all-epochs-trained": ReasonRow(
         "all epochs that the script asks for have already been trained: the saved state is returned",
-        "ask for as many epochs as in the first start, and resume the run once more",
+        "ask for as many epochs as the first attempt did, and resume the run once more",
     ),
     # Objects in the script that oomph cannot restore.
     "object": ReasonRow("{where} ({what})", _mend_object),

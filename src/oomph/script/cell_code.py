@@ -47,8 +47,8 @@ class CellCode(NamedTuple):
 def built_on(executed: Executed) -> dict[str, CellCode]:
     """Return the code that a call builds on.
 
-    Keys are the names that the code assigns, such as "x_train"; the methods with which it changes objects, such as
-    "model.compile()"; and THE_CALL.
+    Keys are the names that the code assigns, such as "x_train"; what it changes in place, such as "model.compile()" or
+    "x[…]"; and THE_CALL.
     """
     made = _Made()
     for cell, text in enumerate(executed.cells):

@@ -73,7 +73,7 @@ def site_in(frame: FrameType, line: int) -> str:
 def source_file(frame: FrameType) -> str:
     """Return the name under which `linecache` has the text of a frame's code.
 
-    If IPython does not keep the text, or gives several cells one name, it is stored there under a name of its own.
+    If IPython does not keep the text, or gives all cells the same name, it is stored there under its own name.
     """
     path = frame.f_code.co_filename
     if path in UNSOURCED:
@@ -210,7 +210,7 @@ def _lasting(found: Any) -> str | None:
 
 
 def _text_below_magic(frame: FrameType) -> str:
-    """Return the text of code that `%%time` or `%%timeit` runs or, for a function, has run before."""
+    """Return the text below a magic, such as `%%time`, that holds a frame's code; empty if there is none."""
     name, line = frame.f_code.co_name, frame.f_code.co_firstlineno
     is_level = function_in(frame.f_code) == MODULE
     return next((text for text in _texts_below_magics(frame) if is_level or _defines(text, name, line)), "")

@@ -16,7 +16,7 @@ def running() -> Any:
 
 
 def is_kernel() -> bool:
-    """True in a Jupyter kernel, but not in IPython on a terminal."""
+    """True if this process is a Jupyter kernel, rather than IPython in a terminal."""
     return getattr(running(), "kernel", None) is not None
 
 

@@ -53,5 +53,5 @@ def test_other_fits_do_not_change_the_label():
     assert line([*other, *elsewhere, STARTED, FINISHED]).endswith("4 s; exact")
 
 
-def test_fit_without_an_end_has_no_line():
+def test_unfinished_fit_has_no_closing_line():
     assert line([STARTED]) == ""

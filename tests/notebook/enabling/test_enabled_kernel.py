@@ -92,7 +92,7 @@ def signal_in_fit(kernel, run_dir, signum: int, after: int = 20) -> None:
     threading.Thread(target=send, daemon=True).start()
 
 
-def test_kernel_is_guarded_late_and_left_as_it_was(start, tmp_path):
+def test_enabling_late_guards_the_kernel_and_unloading_restores_it(start, tmp_path):
     run_dir = tmp_path / ".oomph/notebooks/notebook"
     kernel = start()
     kernel.good(MODEL)

@@ -27,7 +27,7 @@ def run(folder, words: str, **environ: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_missing_tensorflow_is_one_sentence(tmp_path):
+def test_missing_tensorflow_is_reported_in_one_sentence(tmp_path):
     words = (
         "import importlib.util as util; found = util.find_spec\n"
         "util.find_spec = lambda name, *rest: None if name == 'tensorflow' else found(name, *rest)\n"

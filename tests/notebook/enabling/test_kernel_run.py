@@ -99,7 +99,7 @@ def test_folder_that_cannot_be_written_is_an_error_in_one_sentence(notebook, mon
         kernel_run.begin(notebook, "")
 
 
-def test_file_in_the_place_of_the_folder_is_an_error_in_one_sentence(notebook):
+def test_file_in_place_of_the_folder_is_an_error(notebook):
     (notebook.folder / ".oomph").write_text("")
     with pytest.raises(RunDirectoryError, match="cannot be written"):
         kernel_run.begin(notebook, "")

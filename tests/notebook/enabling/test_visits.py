@@ -28,7 +28,7 @@ class Notebook:
         return found
 
 
-def test_calls_of_a_script_are_counted():
+def test_calls_in_a_script_are_numbered():
     visits = Visits(None)
     numbers = [visits.next(PLACE, True, lambda place, number: True).number for _ in range(3)]
     assert numbers == [0, 1, 2]

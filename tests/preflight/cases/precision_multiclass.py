@@ -1,4 +1,4 @@
-"""Precision and Recall compare 0/1 labels of the same shape as the output; with integer class labels and a softmax over three classes the shapes do not fit."""
+"""Precision and Recall compare 0/1 labels of the same shape as the output; with integer class labels and a softmax over three classes, the shapes do not match."""
 
 # finds: step-fails
 

@@ -208,7 +208,7 @@ REASONS = [
     (
         because("all-epochs-trained"),
         "all epochs that the script asks for have already been trained: the saved state is returned",
-        "as many epochs as in the first start",
+        "as many epochs as the first attempt did",
     ),
     (because("precision"), "in mixed_bfloat16", "--allow-bfloat16"),
     (because("skip-batch", place="fit 1, step 3"), "leaving out the batch at fit 1, step 3", "--skip-poison"),

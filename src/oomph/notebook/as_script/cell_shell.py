@@ -47,7 +47,7 @@ class CellStream:
         return getattr(self._original, name)
 
     def write(self, text: str) -> int:
-        """Write text, as a file does."""
+        """Write text to the original stream and to the outputs of the running cell."""
         written = self._original.write(text)
         if self.outputs is not None and os.getpid() == self._pid:  # the outputs of a fork are not saved
             self.outputs.write(self._name, text)
@@ -78,7 +78,7 @@ class _CellDisplayHook(DisplayHook):
         shell.stdout.echo(format_dict)
 
     def finish_displayhook(self) -> None:
-        """Write no separator."""
+        """Skip the separator that IPython writes after an output."""
         self._is_active = False
 
 
@@ -184,5 +184,5 @@ def is_success(error: BaseException) -> bool:
 
 
 def _refuse_input(*prompt: object, **options: object) -> NoReturn:
-    """Stand in for `input` and `getpass`, with the exception that both raise if standard input is closed."""
+    """Stand in for `input` and `getpass`: raise EOFError, as both do at the end of standard input."""
     raise EOFError(_UNATTENDED)

@@ -61,7 +61,7 @@ def main(words: Sequence[str]) -> None:
     saved = SavedNotebook(document, out, goes_on=session is not None and session.handover.attempt > 1)
     if out is not None:
         cells = counted(sum(not is_skipped(cell) for cell in code_cells(document)), "cell")
-        say(f"the outputs of {cells} are saved to {words[1]}, as they come")
+        say(f"the outputs of {cells} are saved to {words[1]} as they arrive")
     _end(_run(document, saved, CellShell.start()))
 
 

@@ -49,7 +49,7 @@ class AllocatorReports:
         """A duplicate of ipykernel's end of stderr, for what is passed on."""
 
     def begin(self) -> None:
-        """Put the pipe before ipykernel's, if stderr is a pipe."""
+        """Put our pipe in front of ipykernel's, if stderr is a pipe."""
         with self._lock:
             self._is_told = False
             if not stat.S_ISFIFO(os.fstat(_STDERR).st_mode) or (self._pipe is not None and self._pipe.is_stderr()):

@@ -1,4 +1,4 @@
-"""CellDisplay: one output of a notebook cell that is updated in place, also from threads and after the cell's end."""
+"""CellDisplay: one output of a notebook cell, updated in place, even from threads and after the cell has ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def running_cell(shell: Any) -> str:
 
 
 class CellDisplay:
-    """A display of the cell that is running now, even if it is only shown or updated after the cell's end.
+    """A display of the cell running when it is created, even if it is shown or updated after that cell has ended.
 
     ipykernel sends a thread's output to whichever cell is running at that time. Messages from here carry the header of
     their own cell instead, so they never appear below another one.

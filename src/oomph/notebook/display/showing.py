@@ -89,7 +89,7 @@ class _Showing:
             display.show(self._story.bundle())
 
     def _is_of_another_cell(self, display: CellDisplay) -> bool:
-        """True if a later cell reports something itself. oomph's threads only report what concerns the last fit."""
+        """True if the report comes from a later cell. Reports from oomph's threads always belong to the last fit."""
         is_cell = threading.current_thread() is threading.main_thread()
         return is_cell and not self._is_training and running_cell(self._shell) != display.cell
 

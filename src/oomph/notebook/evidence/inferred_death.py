@@ -114,7 +114,7 @@ def _is_short(sample: KernelSample) -> bool:
 
 
 def is_worth_telling(traces: Traces, death: InferredDeath) -> bool:
-    """True unless nothing was interrupted and nothing shows a fault: most often, its server was shut down then."""
+    """True if something was interrupted or points to a fault. Otherwise, Jupyter was most likely just shut down."""
     is_busy = traces.in_training or traces.state.cell != NO_CELL
     return is_busy or death.cause not in (Cause.UNKNOWN, Cause.OTHER_MACHINE, Cause.RESTARTED_MACHINE)
 
@@ -151,10 +151,10 @@ def _cause(traces: Traces, death: InferredDeath, fault: str, seconds_ago: float)
         case Cause.CRASHED:
             return f"{kernel} crashed with {signal.Signals(death.signal).name}{_place(traces.stack)}{named}"
         case Cause.PROBABLY_OOM_KILLED:
-            return f"{kernel} was probably killed because memory ran out: an OOM kill was counted{memory}{named}"
+            return f"{kernel} was probably killed because memory ran out: the OOM kill counter went up{memory}{named}"
         case Cause.PERHAPS_OOM_KILLED:
             return (
-                f"{kernel} may have been killed because memory ran out: an OOM kill was counted, of it or of another"
+                f"{kernel} may have been killed because memory ran out: the OOM kill counter went up, for it or another"
                 f" process{memory}{named}"
             )
         case Cause.MEMORY_WAS_SHORT:
@@ -185,12 +185,12 @@ def _position(progress: Progress | None) -> str:
         return "its training had not finished a step"
     at = place_in_words(progress.fit, progress.epoch, progress.step, progress.is_epoch_over)
     place = at if progress.fit >= 0 else "a step of a training loop"
-    return f"its training stood at {place} ({counted(progress.steps, 'step')} done, {progress.saved} saved)"
+    return f"its training was at {place} ({counted(progress.steps, 'step')} done, {progress.saved} saved)"
 
 
 def _advice(traces: Traces) -> str:
     again = "run the cells again" if traces.has_cells else "start the program again"
-    which = "; %oomph again lists them" if traces.has_cells else ""
+    which = "; to list the cells, use %oomph again" if traces.has_cells else ""
     if not traces.in_training:
         return f"no training was interrupted; to get the variables back, {again}{which}"
     if traces.progress is None or not traces.progress.saved:

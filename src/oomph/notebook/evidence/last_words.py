@@ -157,8 +157,8 @@ def _number_of_cell(running: Any) -> int:
 def told(run_dir: Path) -> list[str]:
     """Return at most three lines about the death of the last kernel of this run directory.
 
-    There are none if it lives, is this process, ended in an orderly way or as a signal asked, or if its exit code is in
-    the journal.
+    The list is empty if that kernel is still running, ended cleanly, obeyed a signal to stop, has its exit code in the
+    journal, or left nothing worth telling.
     """
     try:
         state = newest_state(run_dir)

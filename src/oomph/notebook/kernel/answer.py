@@ -46,11 +46,11 @@ def _is_connected(port: int) -> bool:
 
 
 class DeathAnswer:
-    """Gives the cell that died an error with the diagnosis, and aborts those that waited behind it.
+    """Fails the cell in which the kernel died, with the diagnosis, and aborts the cells that waited behind it.
 
     Args:
         kernel: ipykernel's kernel.
-        death: the death to answer for.
+        death: the death to report.
     """
 
     def __init__(self, kernel: Any, death: Death) -> None:

@@ -61,7 +61,7 @@ def leave_behind(root: Path, death: Death) -> None:
 
 
 def take(root: Path) -> Death | None:
-    """Return the recent death that this kernel has to answer for, or None. Of several kernels, only one receives it."""
+    """Return the recent death that this kernel has to report, or None. Of several kernels, only one receives it."""
     try:
         found = Death.from_json(read_own(root, DEATH, _MOST_BYTES)) if _is_recent(root / DEATH) else None
     except FileNotFoundError:
@@ -86,7 +86,7 @@ def _is_recent(path: Path) -> bool:
 def told(
     returncode: int, cause: str, progress: Progress | None, record: KernelRecord | None, hung: bool = False
 ) -> tuple[str, ...]:
-    """Return the diagnosis in at most three lines: what ended the kernel, where the training stood, what to do.
+    """Return the diagnosis in at most three lines: what ended the kernel, where the training was, what to do.
 
     `cause` is a sentence about the fault, or an empty string if nothing is known.
     """
@@ -99,8 +99,8 @@ def told(
 def _training(progress: Progress) -> str:
     at = place_in_words(progress.fit, progress.epoch, progress.step, progress.is_epoch_over)
     place = f"at {at}" if progress.fit >= 0 else "in a training loop"
-    saved = f"the newest checkpoint has {progress.saved}" if progress.saved else "nothing was saved"
-    return f"The training stood {place}, after {counted(progress.steps, 'step')}; {saved}."
+    saved = f"the newest checkpoint was taken after {progress.saved}" if progress.saved else "nothing was saved"
+    return f"The training was {place}, after {counted(progress.steps, 'step')}; {saved}."
 
 
 def _again(record: KernelRecord | None, progress: Progress | None) -> str:

@@ -1,4 +1,4 @@
-"""Parses how a kernelspec starts its kernel, for the supervisor and the kernel alike. Standard library only.
+"""Reads and builds a kernel's command line, for both the supervisor and the kernel. Standard library only.
 
 VS Code rewrites the arguments of Python kernels: it drops `-f {connection_file}` and appends the ports, the key and
 `--f=FILE`. All arguments are therefore passed on as they are, and the launcher, if it is named, comes first.

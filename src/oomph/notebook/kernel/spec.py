@@ -85,7 +85,7 @@ def install(like: str | None, *, user: bool, sys_prefix: bool) -> Kernelspec:
     name = NAME if like is None else f"{like}-{NAME}"
     before = _found(name, manager.find_kernel_specs())
     if before is not None and not before.is_ours:
-        raise UsageError(f"there is another kernelspec named {name}: remove it first with jupyter kernelspec remove")
+        raise UsageError(f"kernelspec {name} is not oomph's: to replace it, first run jupyter kernelspec remove {name}")
     prefix = sys_prefix or (not user and sys.prefix != sys.base_prefix)
     document = supervised(model)
     try:
@@ -107,7 +107,7 @@ def uninstall(name: str) -> Kernelspec:
     if found is None:
         raise UsageError(f"no kernelspec is named {name}; oomph kernel list shows those of oomph")
     if not found.is_ours:
-        raise UsageError(f"the kernelspec {name} is not one of oomph's: to remove it, jupyter kernelspec remove {name}")
+        raise UsageError(f"kernelspec {name} is not one of oomph's: to remove it, run jupyter kernelspec remove {name}")
     try:
         shutil.rmtree(found.folder)
     except OSError as error:

@@ -45,7 +45,7 @@ _ORPHAN_SECONDS = 0.3
 
 
 def supervise(words: Sequence[str]) -> NoReturn:
-    """Run the kernel until it is over, and end as it ended. If that fails at the start, run it without oomph."""
+    """Run the kernel until it ends, and end the same way. If oomph fails at the start, run the kernel without it."""
     try:
         fill_standard()
         know_secrets(words, os.environ)
@@ -171,7 +171,7 @@ class KernelSupervisor:
         )
 
     def _begin_inquest(self) -> Inquest | None:
-        """Open the journal while the kernel starts. Return None if that fails: the kernel then dies for good."""
+        """Open the journal while the kernel starts. Return None if that fails: a dead kernel is then not restarted."""
         try:
             if self._inquest is None:
                 from oomph.notebook.kernel.inquest import Inquest

@@ -21,7 +21,7 @@ def called(module: str, name: str, text: str, namespace: Mapping[str, Any]) -> A
     """
     args, kwargs = arguments(name, text, namespace)
     if len(args) + ("x" in kwargs) + ("model" in kwargs) < 2:
-        raise UsageError(f"name a model and its data, as for fit: %oomph {name} model, x, y")
+        raise UsageError(f"pass a model and its data, as you would to fit: %oomph {name} model, x, y")
     function = getattr(importlib.import_module(module), name)
     try:
         return function(*args, **kwargs)

@@ -17,7 +17,7 @@ _NAME, _ISOLATE = "oomph", "isolate"
 
 
 def register(shell: Any, run_dir: Path | None = None, fresh: Callable[[], None] | None = None) -> Callable[[], None]:
-    """Make `%oomph` and `%%oomph` available in an IPython shell. Return a function that takes them away again.
+    """Make `%oomph` and `%%oomph` available in an IPython shell. Return a function that removes them.
 
     Args:
         run_dir: the run directory of the notebook, used until this process has joined a run.
@@ -164,7 +164,7 @@ def _print(lines: list[str]) -> None:
 
 
 class _Word(NamedTuple):
-    """A word after `%oomph`: what it shows, and the function that shows or returns it."""
+    """A word after `%oomph`: its line in the list of words, and the function that answers it."""
 
     summary: str
     answer: Callable[[Asked], Any]

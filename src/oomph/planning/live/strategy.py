@@ -102,7 +102,7 @@ def note(strategy: Any, batch: int) -> str:
         return ""
     return (
         f"{_name(strategy)} has one replica here, so the estimates are for one GPU with the whole batch. With N GPUs "
-        f"each gets 1/N of it: --batch {-(-batch // 4)} plans the share of each of 4 GPUs, excluding the memory to sum "
+        f"each gets 1/N of it: --batch {-(-batch // 4)} plans each of 4 GPUs' share, without the memory needed to sum "
         "their gradients."
     )
 
