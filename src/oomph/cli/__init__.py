@@ -28,7 +28,7 @@ COMMANDS = {
     "check": ("oomph.cli.check", "find mistakes in the data or the model before spending GPU hours"),
     "watch": ("oomph.cli.watch", "show the GPUs, the runs in this folder and their problems, live"),
     "explain": ("oomph.cli.explain", "name the fault in a log, an exception or a run, and say what to do"),
-    "kernel": ("oomph.cli.kernel", "install a Jupyter kernel that survives its own death, and says why it died"),
+    "kernel": ("oomph.cli.kernel", "install a Jupyter kernel that restarts when it dies, and says why it died"),
     "rehearse": (
         "oomph.cli.rehearse",
         "inject faults into a script on this machine, and see whether it would survive them on the cluster",

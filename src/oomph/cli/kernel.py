@@ -11,7 +11,7 @@ from oomph.errors import UsageError
 if TYPE_CHECKING:
     from oomph.notebook.kernel.spec import Kernelspec
 
-SUMMARY = "install a Jupyter kernel that survives its own death, and says why it died"
+SUMMARY = "install a Jupyter kernel that restarts when it dies, and says why it died"
 
 _USAGE = """oomph kernel install [--user | --sys-prefix] [--like NAME]
        oomph kernel list [--json]

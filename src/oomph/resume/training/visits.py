@@ -63,8 +63,8 @@ class Visits:
         self._latest[place, cell] = here
         number = visit.number
         passes = self._execution is not None and (visit.is_anew or not is_recovering)
-        while not was_interrupted(place, number) and (
-            (place, number) in self._finished or (passes and is_taken(place, number))
+        while ((place, number) in self._finished or (passes and is_taken(place, number))) and not was_interrupted(
+            place, number
         ):
             number += 1
         self._next[place] = Visit(number + 1, visit.is_anew)
