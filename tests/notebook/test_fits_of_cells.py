@@ -231,3 +231,21 @@ def test_interrupted_fit_resumes_without_ids_of_cells_that_have_the_same_text(ke
     _, output = kernels.run(copy, [*cells[:4], *cells[3:]], attempt=2)
     assert "guarding fit at cell [5], line 1 (exact)" in output, "the first cell runs again, with its own model"
     assert "resumed fit at cell [7], line 1" in output
+
+
+def test_finished_fits_return_although_an_earlier_end_state_was_not_kept(kernels, tmp_path):
+    """The fit that the kernel died in left no checkpoint, and the first one left those from before its end."""
+    dear = (
+        "from oomph.resume.fit.checkpoints import FitCheckpoints as its; affords = its._can_afford_end\n"
+        "def dear(self, named): self.end_state_was_too_dear = True\n"
+        "its._can_afford_end = dear"
+    )
+    texts = [*(text for text, _ in CELLS[:3]), dear, FIT, "its._can_afford_end = affords", MORE, "model.fit(x, y)"]
+    cells = [(text, None) for text in texts]
+    run_dir = tmp_path / "run"
+    status, output = kernels.run(run_dir, cells, die_at=42)
+    assert status == -signal.SIGKILL, output
+
+    _, output = kernels.run(run_dir, cells, attempt=2)
+    assert "fit at cell [5], line 1 trains again from its last checkpoint" in output
+    assert "fit at cell [7], line 1 was finished by an earlier attempt: result restored" in output

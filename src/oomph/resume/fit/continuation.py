@@ -6,9 +6,7 @@ process, at the start of `fit`.
 
 from __future__ import annotations
 
-import functools
 import time
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -21,13 +19,11 @@ from oomph.journal.events import (
     AnotherWay,
     CheckpointRefused,
     CheckpointSkipped,
-    FitFinished,
     RepeatCompared,
     Resumed,
     TrainsAgain,
     TrustedResult,
 )
-from oomph.journal.journal import pairs, read_journal
 from oomph.keras_bridge import models
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
@@ -63,7 +59,7 @@ def settle(fits: Fits, fit: Fit) -> None:
             if checkpoint is not None:
                 fit.resume_from(checkpoint)
                 _tell_skipped(fits, fit)
-                if _was_finished(fits, fit):
+                if fit.identity.key in fits.not_kept:
                     _tell_again(fits, fit, "its last checkpoint")
         case Verdict.TRAIN:
             _tell_difference(fits, fit, found, record)
@@ -102,7 +98,7 @@ def _known(fit: Fit, record: Record) -> KnownState:
 def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | None) -> None:
     site = fit.identity.site
     if not found.reason:
-        if _was_finished(fits, fit):
+        if fit.identity.key in fits.not_kept:
             _tell_again(fits, fit, "its beginning")
             return
         others = fits.interrupted_sites()
@@ -122,27 +118,11 @@ def _tell_difference(fits: Fits, fit: Fit, found: Recognised, record: Record | N
         fits.say(f"fit at {site} trains again, since it differs from the trained one: {found.reason}")
 
 
-def _was_finished(fits: Fits, fit: Fit) -> bool:
-    """True if an earlier attempt finished the fit but did not keep its end state."""
-    session = fits.own_session()
-    run_dir, attempt = session.run_dir, session.handover.attempt
-    if run_dir is None or attempt == 1 or not session.is_owner_now():
-        return False
-    return fit.identity.key in _not_kept(run_dir, attempt)
-
-
 def _tell_again(fits: Fits, fit: Fit, origin: str) -> None:
     fits.say_once(
         f"fit at {fit.identity.site} trains again from {origin}: an earlier attempt finished it, but its end state was"
         " too expensive to keep"
     )
-
-
-@functools.cache
-def _not_kept(run_dir: Path, attempt: int) -> frozenset[str | None]:
-    """Return the keys of fits that earlier attempts finished, but whose end states were too expensive to keep."""
-    finished = pairs(read_journal(run_dir), FitFinished)
-    return frozenset(fit.key for event, fit in finished if event.attempt < attempt and fit.too_dear)
 
 
 def finished_history(fits: Fits, fit: Fit) -> Any:

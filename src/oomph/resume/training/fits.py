@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import threading
@@ -26,12 +27,13 @@ from oomph.journal.events import (
     CheckpointFailed,
     CheckpointRefused,
     CheckpointSaved,
+    FitFinished,
     MicroBatchesProbed,
     NoWitnesses,
     VariablesRead,
 )
 from oomph.journal.fact import Fact
-from oomph.journal.journal import facts, read_journal
+from oomph.journal.journal import facts, pairs, read_journal
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.row import Feature
 from oomph.monitor.board import TrainingBoard
@@ -185,6 +187,16 @@ class Fits:
             for record in mine
         )
 
+    @functools.cached_property
+    def not_kept(self) -> frozenset[str | None]:
+        """The keys of the fits that earlier attempts finished, but whose end states were too expensive to keep."""
+        session = self.own_session()
+        run_dir, attempt = session.run_dir, session.handover.attempt
+        if run_dir is None or attempt == 1 or not session.is_owner_now():
+            return frozenset()
+        finished = pairs(read_journal(run_dir), FitFinished)
+        return frozenset(fit.key for event, fit in finished if event.attempt < attempt and fit.too_dear)
+
     def _forget(self, store: CheckpointStore, key: str) -> None:
         """Forget a fit that did not finish, since its cell runs again."""
         store.drop_unfinished(key)
@@ -270,7 +282,10 @@ class Fits:
                 self._store, self._records = store, store.records()
                 if store.is_empty:
                     self._tell_gone(session.run_dir)
-                finished = {r.position.fit for r in self._records if r.finished}
+                is_notebook = session.execution is not None
+                finished = {
+                    r.position.fit for r in self._records if r.finished or (is_notebook and r.meta.key in self.not_kept)
+                }
                 self._left = {r.position.fit for r in self._records} - finished
                 self._had_left = bool(self._left)
                 seconds = [r.meta.seconds for r in self._records]
