@@ -260,3 +260,14 @@ def test_out_with_a_script_or_a_missing_folder_is_rejected(tmp_path):
     done = run(tmp_path, "--out=absent/x.ipynb", "nb.ipynb")
     assert done.returncode == 2
     assert "the folder absent does not exist, or cannot be written to" in done.stderr
+
+
+def test_rich_displays_as_in_jupyter(tmp_path):
+    write(tmp_path, "from rich.console import Console\nConsole().print('a table')")
+    done = run(tmp_path, "nb.ipynb")
+    assert done.returncode == 0, done.stderr
+    ((shown,),) = done.outputs
+    assert shown["output_type"] == "display_data"
+    assert shown["data"]["text/plain"] == "a table\n"
+    assert "a table" in shown["data"]["text/html"]
+    assert done.stdout == "a table\n"

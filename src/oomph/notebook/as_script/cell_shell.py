@@ -178,6 +178,9 @@ class CellShell(InteractiveShell):
         raise SystemExit(0)
 
 
+CellShell.__name__ = "ZMQInteractiveShell"  # by which rich, and so `model.summary()`, tells a notebook from a terminal
+
+
 def is_success(error: BaseException) -> bool:
     """True for a SystemExit that ends the notebook without an error."""
     return isinstance(error, SystemExit) and error.code in (None, 0)
