@@ -1,14 +1,14 @@
-"""Kills kernels in nbclient, and counts the cells that are answered, what is left behind, and the fits that resume.
+"""Kills kernels under nbclient, and counts the deaths that are reported, the orphans, and the fits that resume.
 
     python benchmarks/notebook_kills.py [--kills N] [--rounds N] [--fits N] [--starts N]
 
-Every kill is a notebook whose second cell dies: by SIGKILL, SIGSEGV, SIGABRT and, as root with control groups of
-version 1, by the OOM killer. It counts as answered if that cell holds the error KernelDied with the right cause, and
-the third cell runs with the next number. Then server, supervisor and kernel are killed, singly and in pairs, and
-whatever lives two seconds later counts as an orphan. Then notebooks with `%load_ext oomph` and one or two fits, in
-plain kernels, are killed at random moments and run again: the weights must be those of an undisturbed kernel without
-oomph, and no step from before the last checkpoint may be repeated. At last, kernels start in turn with and without
-oomph.
+Each kill is a notebook whose second cell kills its kernel: by SIGKILL, SIGSEGV, SIGABRT or, as root with control groups
+of version 1, by the OOM killer. It counts as answered if that cell holds the error KernelDied with the right cause, and
+the third cell runs with the next number. Then the server, the supervisor, and each pair of server, supervisor and
+kernel are killed, and each supervisor or kernel that is alive two seconds later counts as an orphan. Then notebooks
+with `%load_ext oomph` and one or two fits, in plain kernels, are killed at random moments and run again: the weights
+must be those of an undisturbed kernel without oomph, and no step from before the last checkpoint may be repeated.
+Finally, kernels start in turn with and without oomph.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def count_answers(folder: Path, kills: int) -> None:
-    """Kill kernels in nbclient, each way in turn."""
+    """Kill kernels under nbclient, each way in turn."""
     group = GROUPS / f"oomph-kills-{os.getpid()}"
     ways = dict(WAYS)
     if os.access(GROUPS, os.W_OK) and (GROUPS / "memory.limit_in_bytes").exists():
@@ -136,7 +136,7 @@ def is_answered(folder: Path, way: str, dies: str) -> bool:
 
 
 def count_orphans(folder: Path, rounds: int) -> None:
-    """Kill each of server, supervisor and kernel, and each pair."""
+    """Kill the server, the supervisor, and each pair of server, supervisor and kernel."""
     roles = ("server", "supervisor", "kernel")
     for victims in [pair for count in (1, 2) for pair in itertools.combinations(roles, count) if pair != ("kernel",)]:
         left = sum(left_after(folder / f"{'-'.join(victims)}-{number}", victims) for number in range(rounds))
@@ -144,7 +144,7 @@ def count_orphans(folder: Path, rounds: int) -> None:
 
 
 def left_after(folder: Path, victims: tuple[str, ...]) -> int:
-    """Return how many of supervisor and kernel live two seconds after a kill."""
+    """Return how many of supervisor and kernel are alive two seconds after a kill."""
     folder.mkdir()
     words = [sys.executable, "-c", SERVER, *SUPERVISED, str(folder / "connection.json")]
     with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
@@ -162,7 +162,7 @@ def left_after(folder: Path, victims: tuple[str, ...]) -> int:
 
 
 def end(pids: Mapping[str, int]) -> None:
-    """Kill what is still there."""
+    """Kill whatever is still alive."""
     for pid in pids.values():
         try:
             os.kill(pid, signal.SIGKILL)
@@ -223,7 +223,7 @@ class Trained(NamedTuple):
     seconds: float
     """The time from the first fit to the last cell."""
     said: str
-    """What oomph said in the cells before."""
+    """What oomph said in the earlier cells."""
 
 
 def trained(folder: Path, fits: int, first: str) -> Trained:
@@ -243,7 +243,7 @@ class Killer(threading.Thread):
     """Kills the kernel that trains in a run directory, some time after its first step.
 
     Attributes:
-        stood: how far the training was, or None if it ended before.
+        stood: how far the training was when killed, or None if it had ended.
     """
 
     def __init__(self, run_dir: Path, delay: float) -> None:
@@ -252,7 +252,7 @@ class Killer(threading.Thread):
         self.stood: Progress | None = None
 
     def run(self) -> None:
-        """Wait for the first step, and for the delay, and kill."""
+        """Wait for the first step and then for the delay, and kill the kernel."""
         until = time.monotonic() + WAIT_SECONDS
         while (read_progress(self._run_dir) if self._run_dir.exists() else None) is None and time.monotonic() < until:
             time.sleep(0.01)
@@ -264,7 +264,7 @@ class Killer(threading.Thread):
 
 
 def compare_starts(folder: Path, starts: int) -> None:
-    """Measure, in turn, the time and the CPU time from the start of a kernel to its first line of code."""
+    """Measure the time and CPU time from a kernel's start to its first line of code, plain and supervised in turn."""
     seconds: dict[str, list[float]] = {"plain": [], "supervised": []}
     cpu: dict[str, list[float]] = {"plain": [], "supervised": []}
     quiet = subprocess.DEVNULL

@@ -1,4 +1,4 @@
-"""Real kernels for the tests, which leave the settings and the history of whoever runs them alone."""
+"""Starts real kernels without touching the Jupyter settings and history of whoever runs the tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _own_jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Kernel]]:
-    """Return a function that starts a kernel in the test's folder, with additions to its environment."""
+    """Return a function that starts a kernel in the test's folder, with additional environment variables."""
     from real_kernels import Kernel
 
     with contextlib.ExitStack() as ends:

@@ -1,6 +1,6 @@
-"""Runs kernels as forks of one process that has imported Keras, so that a kernel takes seconds, and dies for real.
+"""Runs kernels as forks of one process that has imported Keras, so that a kernel takes only seconds and really dies.
 
-Each line of the input is one kernel: {"run_dir", "attempt", "cells", "die_at", "output"}. Its exit status is answered.
+Each line of the input is one kernel: {"run_dir", "attempt", "cells", "die_at", "output"}. The reply is its exit status.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from oomph.script.session import join
 
 
 class Dies(testing.Injector):
-    """Kills the kernel after so many steps."""
+    """Kills the kernel after this many steps."""
 
     def __init__(self, at: int | None) -> None:
         self._at = at
@@ -34,7 +34,7 @@ class Dies(testing.Injector):
 
 
 def run(order: dict) -> None:
-    """Run the cells of one kernel, as far as it lives."""
+    """Run the cells of one kernel until one of them fails, or kills it."""
     guarding = Guarding(checkpoint_steps=5)
     if order["run_dir"] is not None:
         handover = Handover(package="", run_dir=order["run_dir"], attempt=order["attempt"], guarding=guarding)
@@ -49,7 +49,7 @@ def run(order: dict) -> None:
 
 def main() -> None:
     """Fork a kernel for each line of the input."""
-    gc.freeze()  # otherwise each fork examines all of TensorFlow again when it ends
+    gc.freeze()  # otherwise, garbage collection goes through all of TensorFlow when a fork ends
     assert keras.backend.backend() == "tensorflow"
     for line in sys.stdin:
         order = json.loads(line)

@@ -1,4 +1,4 @@
-"""An IPython shell in the test's own process, which runs cells as a kernel does, without its sockets."""
+"""An IPython shell in the test's own process, which runs cells as a kernel does, but without sockets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from traitlets.config import Config
 
 @contextlib.contextmanager
 def shell_in_process():
-    """Yield a new shell, and leave the process as it was before."""
+    """Yield a new shell, and restore the process afterwards."""
     main, names = sys.modules["__main__"], {**vars(builtins)}
     hooks = {
         name: getattr(sys, name) for name in ("excepthook", "displayhook", "ps1", "ps2", "ps3") if hasattr(sys, name)

@@ -1,4 +1,4 @@
-"""Writes notebooks, and runs them with `oomph run` as a user does. Nothing that was started outlives a test."""
+"""Writes notebooks, and runs them with `oomph run` as a user does. Nothing that it starts outlives a test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from oomph.protocol.progress import read_progress
 
 SECONDS = 150
 ABSENT = Path(__file__).parents[1] / "end_to_end/absent"
-"""The packages that Keras imports if they are installed, which only cost time."""
+"""Stubs that hide the packages that Keras imports if they are installed, which only takes time."""
 
 Cell = str | tuple[str, str]
 """The source of a code cell, or its tag and its source."""
@@ -51,7 +51,7 @@ def printed(cell: list[dict[str, Any]], stream: str = "stdout") -> str:
 
 @dataclass(frozen=True)
 class NotebookRun:
-    """A run of a notebook that has ended."""
+    """A finished run of a notebook."""
 
     returncode: int
     stdout: str
@@ -80,7 +80,7 @@ def environ(**variables: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def started(folder: Path, *words: str, verb: str = "run", **variables: str) -> Iterator[subprocess.Popen[str]]:
-    """Start `oomph run --run-dir=run WORD…` in a folder, and end whatever is left of it afterwards."""
+    """Start `oomph run --run-dir=run WORD…` in a folder, and kill whatever is left of it afterwards."""
     options = ["--run-dir=run"] if verb == "run" else []
     command = [sys.executable, "-m", "oomph", verb, *options, *words]
     pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

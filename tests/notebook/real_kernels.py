@@ -22,7 +22,7 @@ PLAIN = (sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}")
 SUPERVISED = (sys.executable, "-m", "oomph.notebook.kernel", "-f", "{connection_file}")
 PACKAGES = str(Path(oomph.__file__).parents[1])
 _THEIRS = ("OOMPH_", "JPY_", "PYTHON", "PYTEST_")
-"""The settings of whoever runs the tests. Below pytest, ipykernel does not capture what other processes print."""
+"""Settings of whoever runs the tests. Under pytest, ipykernel would not capture what other processes print."""
 _OURS = {
     "PYTHONPATH": PACKAGES,
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
@@ -44,9 +44,9 @@ class Ran:
     """A cell that has run, or died with its kernel."""
 
     request: str
-    """The id of the message with which the client asked for it."""
+    """The id of the client's execute request."""
     messages: tuple[dict[str, Any], ...]
-    """All messages of the kernel since then, whichever cell they address."""
+    """All messages from the kernel since then, whichever cell they belong to."""
     died: bool = False
 
     def of(self, *kinds: str) -> list[dict[str, Any]]:
@@ -54,12 +54,12 @@ class Ran:
         return [each for each in self.messages if each["msg_type"] in kinds]
 
     def own(self, *kinds: str) -> list[dict[str, Any]]:
-        """Return the contents of the messages of these types that address this cell."""
+        """Return the contents of the messages of these types that belong to this cell."""
         return [each["content"] for each in self.of(*kinds) if each["parent_header"].get("msg_id") == self.request]
 
     @property
     def is_over(self) -> bool:
-        """True if the cell was answered, and the kernel is idle."""
+        """True if the cell has its reply, and the kernel is idle."""
         states = [each["execution_state"] for each in self.own("status")]
         return bool(self.own("execute_reply")) and "idle" in states
 
@@ -107,9 +107,9 @@ class Kernel:
 
     Args:
         folder: its working directory.
-        argv: how its kernelspec starts it.
-        manager: what starts it, if it matters.
-        variables: additions to its environment.
+        argv: the command line in its kernelspec.
+        manager: the manager that starts it; by default, a new one.
+        variables: additional environment variables.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Kernel:
         return self.started
 
     def send(self, code: str, cell_id: str | None = None, **options: Any) -> str:
-        """Ask for a cell to be run, and return the id of the message."""
+        """Ask the kernel to run a cell, and return the id of the request."""
         if cell_id is None:
             request = str(self.client.execute(code, **options))
         else:
@@ -151,7 +151,7 @@ class Kernel:
         return request
 
     def wait(self, request: str, seconds: float = LIMIT) -> Ran:
-        """Wait until a cell is over, or its kernel dead. Raises AssertionError if that takes too long."""
+        """Wait until a cell has finished, or its kernel is dead. Raises AssertionError if that takes too long."""
         until = time.monotonic() + seconds
         while not (ran := self.so_far(request)).is_over:
             if not self.manager.is_alive():
@@ -169,7 +169,7 @@ class Kernel:
         return Ran(request, tuple(self._messages[self._sent[request] :]))
 
     def run(self, code: str, seconds: float = LIMIT, after: float = 0.0, **options: Any) -> Ran:
-        """Run a cell to its end, and listen for some more seconds."""
+        """Run a cell to its end, and keep listening for `after` seconds."""
         ran = self.wait(self.send(code, **options), seconds)
         if after:
             time.sleep(after)
@@ -183,7 +183,7 @@ class Kernel:
         return ran
 
     def shut_down(self) -> None:
-        """End the kernel as Jupyter does."""
+        """Shut the kernel down as Jupyter does."""
         self.manager.shutdown_kernel()
 
     def end(self) -> None:
@@ -215,14 +215,14 @@ class SupervisedKernel(Kernel):
         return int(self.manager.provisioner.process.wait(seconds))
 
     def kill(self) -> None:
-        """Kill the idle kernel. What is sent before its connections are closed is lost with it."""
+        """Kill the idle kernel. Messages sent to it before its connections close are lost."""
         pid = self.pid
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not lives(pid), LIMIT, "the kernel survives SIGKILL")
         time.sleep(0.1)
 
     def interrupt_one_pid(self) -> None:
-        """Interrupt as VS Code does."""
+        """Interrupt only the process that was started, as VS Code does."""
         os.kill(self.started, signal.SIGINT)
 
     def __enter__(self) -> SupervisedKernel:

@@ -1,4 +1,4 @@
-"""stderr is only led through another pipe where that cannot do harm, and comes back whatever happens to the reader."""
+"""stderr goes through another pipe only where that does no harm, and is restored whatever happens to the reader."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_stderr_that_is_not_a_pipe_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [4096, 65536])
 def test_pipe_that_would_be_smaller_than_ipykernels_is_not_used(tmp_path: Path, size: int) -> None:
-    """A user whose pipes take up too much memory gets no more than two pages for each new one (pipe(7))."""
+    """A user whose pipes take up too much memory gets at most two pages for each new one (pipe(7))."""
     code = f"""
 allocator_reports._LARGE = {size}
 reports.begin(); print(is_as_before()); reports.end(); print(is_as_before()); reports.close()
@@ -44,7 +44,7 @@ reports.begin(); print(is_as_before()); reports.end(); print(is_as_before()); re
     assert _run(tmp_path, code).stdout == (b"True\nTrue\n" if size < 65536 else b"False\nTrue\n")
 
 
-def test_reader_that_fails_gives_stderr_back_and_can_start_again(tmp_path: Path) -> None:
+def test_failing_reader_restores_stderr_and_can_start_again(tmp_path: Path) -> None:
     code = f"""
 threading.excepthook = lambda args: print(args.exc_type.__name__, flush=True)
 reports._tell = lambda lines: 1 / 0
@@ -59,7 +59,7 @@ print(is_as_before(), told)
     assert ended.stderr == b"one\ntwo\n"
 
 
-def test_report_after_the_end_is_passed_on(tmp_path: Path) -> None:
+def test_report_written_after_the_end_is_passed_on(tmp_path: Path) -> None:
     late = f"import os, time; time.sleep(0.5); os.write(2, {_LINE!r})"
     code = f"""
 import subprocess
@@ -71,7 +71,7 @@ while any(thread.name == "oomph-stderr" for thread in threading.enumerate()): ti
     assert _run(tmp_path, code).stderr == _LINE
 
 
-def test_many_fits_tell_of_their_first_report_once_each(tmp_path: Path) -> None:
+def test_only_the_first_report_of_each_fit_is_announced(tmp_path: Path) -> None:
     code = f"""
 for fit in range(3):
     reports.begin()

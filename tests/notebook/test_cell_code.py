@@ -1,4 +1,4 @@
-"""The code in executed cells that a fit builds on: edits of it show, and nothing else does."""
+"""The code in executed cells that a fit builds on: edits to it are found, and nothing else counts as an edit."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _NONE = compile("", "<cell>", "exec")
 
 
 def code_behind(*cells: str, line: int = 1):
-    """Return the code behind the line of the last of these cells, by name."""
+    """Return the code that a line of the last cell builds on, by name."""
     return built_on(Executed(("", *cells[:-1]), cells[-1], (line,), _NONE))
 
 
 def changed(before, after) -> set[str]:
-    """Return the names whose code differs in a later kernel; code that only one of them ran does not count."""
+    """Return the names whose code differs in a later kernel; code that only one kernel ran does not count."""
     return {name for name in before.keys() & after.keys() if before[name].digest != after[name].digest}
 
 
@@ -47,7 +47,7 @@ def test_fit_builds_on_the_code_that_made_its_model_and_data():
         (("import numpy as np\nimport tf_keras as keras", DATA, MODEL, COMPILE, FIT), {"keras"}),
     ],
 )
-def test_edit_is_found_under_the_name_that_it_concerns(cells, names):
+def test_edit_is_attributed_to_the_names_that_it_affects(cells, names):
     assert edited(*cells) == names
 
 
@@ -80,11 +80,11 @@ def test_edit_is_found_under_the_name_that_it_concerns(cells, names):
         ),
     ],
 )
-def test_what_does_not_change_the_training_is_not_an_edit(cells):
+def test_change_without_effect_on_the_training_is_not_an_edit(cells):
     assert edited(*cells, *([FIT] if "run_cell_magic" in cells[-1] else [])) == set()
 
 
-def test_time_magic_on_the_cell_of_the_call_is_not_an_edit():
+def test_time_magic_on_the_cell_with_the_call_is_not_an_edit():
     timed = f"get_ipython().run_cell_magic('time', '', {'a = 1' + chr(10) + FIT + chr(10)!r})"
     found = built_on(Executed(("", *NOTEBOOK[:-1]), timed, (1, 2), _NONE))
     assert changed(code_behind(*NOTEBOOK), found) == set()
@@ -106,7 +106,7 @@ FUNCTIONS = "def build():\n    return keras.Sequential([layer()])\ndef layer():\
 
 
 @pytest.mark.parametrize("late", [True, False])
-def test_what_functions_read_counts_wherever_it_is_assigned(late):
+def test_globals_read_by_functions_count_wherever_they_are_assigned(late):
     def cells(width, function=FUNCTIONS):
         setting = f"WIDTH = {width}"
         return (IMPORTS, DATA, *((function, setting) if late else (setting, function)), "model = build()", COMPILE, FIT)
@@ -115,13 +115,13 @@ def test_what_functions_read_counts_wherever_it_is_assigned(late):
     assert changed(code_behind(*cells(2)), code_behind(*cells(2, FUNCTIONS.replace("Dense", "Embed")))) == {"layer"}
 
 
-def test_local_variables_of_functions_are_not_those_of_cells():
+def test_local_variables_are_not_confused_with_those_of_cells():
     cells = "import keras", "def train():\n    z = 1\n    model.fit(z)", "z = {}", "model = 3", "train()"
     one, other = ([each.format(n) for each in cells] for n in (1, 2))
     assert changed(code_behind(*one), code_behind(*other)) == set()
 
 
-def test_call_from_a_thread_builds_on_what_its_function_reads():
+def test_call_in_a_thread_builds_on_the_globals_that_its_function_reads():
     scope: dict = {}
     exec("def train():\n    model.fit(x)", scope)
     cells = ("", "x = {}", "model = 1", "y = 2")
@@ -142,7 +142,7 @@ def test_call_from_a_thread_builds_on_what_its_function_reads():
         *(f"z = {'+'.join(['z'] * n)}" for n in (500, 5000)),
     ],
 )
-def test_cells_that_cannot_be_understood_are_passed_over(text):
+def test_cells_that_cannot_be_analysed_are_skipped(text):
     assert edited(IMPORTS, text, DATA, MODEL, COMPILE, FIT) == set()
 
 
@@ -155,6 +155,6 @@ def test_keys_and_passwords_are_neither_digested_nor_named():
     assert set(first) == {"data", "data[…].append()", "PASSWORD", THE_CALL}
 
 
-def test_long_chains_of_cells_are_followed_to_their_beginning():
+def test_long_chain_of_cells_is_followed_to_its_beginning():
     cells = [f"a{n} = a{n - 1} + 1 if {n} else 0\nb{n} = [a{n}]\nb{n}.append(a{n})" for n in range(300)]
     assert "a0" in code_behind(*cells, "fit(a299)")

@@ -1,4 +1,4 @@
-"""The identity of a call in real kernels: the same in another process, whatever was edited that does not matter."""
+"""The identity of a call in real kernels: the same in another process, despite edits that do not matter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIT = "h = keras.fit(1, epochs=5)"
 
 @pytest.fixture
 def begin(start, tmp_path):
-    """Return a function that starts a kernel with a `keras` whose `fit` shows where it is called."""
+    """Return a function that starts a kernel with a `keras` whose `fit` prints where it is called."""
     (tmp_path / "keras").mkdir()
     (tmp_path / "keras" / "__init__.py").write_text(KERAS)
 
@@ -36,12 +36,12 @@ def begin(start, tmp_path):
 
 
 def calls(kernel, code, cell_id=None):
-    """Run a cell; return key, outline, cell id and site of the calls in it."""
+    """Run a cell; return the key, outline, cell id and site of each call in it."""
     written = kernel.good(code, cell_id=cell_id).out
     return [tuple(line.split("|")[1:]) for line in written.splitlines() if line.startswith("PLACE")]
 
 
-def test_call_is_the_same_in_another_kernel_after_edits_that_do_not_matter(begin):
+def test_call_keeps_its_identity_in_another_kernel_despite_harmless_edits(begin):
     first, second = begin(), begin()
     ((key, outline, cell, site),) = calls(first, FIT, "1f2e3d4c")
     assert (cell, site) == ("1f2e3d4c", "cell [2], line 1")
@@ -68,7 +68,7 @@ def test_call_is_the_same_in_another_kernel_after_edits_that_do_not_matter(begin
     assert (other, unlike) != (key, outline)
 
 
-def test_functions_and_coroutines_of_cells_are_part_of_the_call(begin):
+def test_functions_and_coroutines_are_part_of_the_calls_identity(begin):
     first, second = begin(), begin()
     calls(second, "an_extra_cell = 1")
 

@@ -1,4 +1,4 @@
-"""The file names that IPython gives to cells, as recorded from its versions, and how a line is named in messages."""
+"""The file names that versions of IPython give to cells, and how messages refer to a line of a cell."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KERNEL = "/tmp/ipykernel_4711/1376910752.py"
         ("<magic-timeit>", None),
     ],
 )
-def test_names_of_cells_are_recognised_with_their_counts(path, count):
+def test_file_names_of_cells_are_recognised_with_their_execution_counts(path, count):
     assert names_cell(path)
     assert count_in(path) == count
 
@@ -34,7 +34,7 @@ def test_names_of_cells_are_recognised_with_their_counts(path, count):
     "path",
     ["train.py", "/home/ada/ipykernel_notes/train.py", "/home/ada/ipython-input.py", "<string>", "<stdin>", "", "?"],
 )
-def test_names_of_scripts_and_generated_code_are_not_those_of_cells(path):
+def test_file_names_of_scripts_and_generated_code_are_not_taken_for_cells(path):
     assert not names_cell(path)
     assert count_in(path) is None
 
@@ -53,7 +53,7 @@ def test_line_of_a_cell_is_shown_with_the_execution_count(path, count, site):
     assert site_of(path, 1, count) == site
 
 
-def test_line_that_blocks_a_kernel_is_named_as_a_cell():
+def test_line_that_blocks_a_kernel_is_shown_as_a_line_of_a_cell():
     dump = f"""Current thread 0x00007f0c2c9fd6c0 (most recent call first):
   File "/env/lib/python3.11/site-packages/keras/src/trainers/trainer.py", line 371 in fit
   File "{KERNEL}", line 3 in <module>
@@ -71,7 +71,7 @@ def test_line_that_blocks_a_kernel_is_named_as_a_cell():
         ("File <timed exec>:2", "<timed exec>:2"),
     ],
 )
-def test_explain_still_finds_the_users_own_frame_in_a_notebook(frame, where):
+def test_explain_finds_the_users_frame_in_a_notebook_traceback(frame, where):
     seen = Tracebacks()
     lines = ["ValueError                                Traceback (most recent call last)", frame]
     lines += ["File ~/env/lib/python3.11/site-packages/keras/src/trainers/trainer.py:371, in fit(self)"]

@@ -21,7 +21,7 @@ from oomph.notebook.as_script.outputs import CellOutputs, StreamText, as_file
         (["a\n\rb"], "a\nb"),
     ],
 )
-def test_progress_bar_is_kept_as_the_terminal_shows_it(written: list[str], shown: str) -> None:
+def test_progress_bar_is_stored_as_a_terminal_shows_it(written: list[str], shown: str) -> None:
     text = StreamText()
     for each in written:
         text.write(each)
@@ -32,7 +32,7 @@ def stored(outputs: CellOutputs) -> list[dict]:
     return json.loads(as_file({"outputs": outputs.as_list()}))["outputs"]
 
 
-def test_each_change_of_stream_begins_an_output() -> None:
+def test_each_change_of_stream_starts_a_new_output() -> None:
     outputs = CellOutputs({})
     for stream, text in (("stdout", "a"), ("stdout", "b"), ("stderr", "c"), ("stdout", "d")):
         outputs.write(stream, text)
@@ -64,7 +64,7 @@ def test_clearing_can_wait_for_the_next_output() -> None:
     assert stored(outputs) == []
 
 
-def test_values_that_json_does_not_know_are_stored_as_jupyter_stores_them() -> None:
+def test_values_unknown_to_json_are_stored_as_in_jupyter() -> None:
     outputs = CellOutputs({})
     outputs.display({"image/png": b"\x89PNG", "text/plain": "lone \udc80 surrogate"}, {("a", 1): 2})
     (display,) = stored(outputs)
@@ -72,7 +72,7 @@ def test_values_that_json_does_not_know_are_stored_as_jupyter_stores_them() -> N
     assert display["metadata"] == {}
 
 
-def test_widget_is_kept_as_its_text() -> None:
+def test_widget_is_stored_as_its_text() -> None:
     outputs = CellOutputs({})
     outputs.result(1, {"text/plain": "IntSlider(value=1)", "application/vnd.jupyter.widget-view+json": {}}, {})
     assert [each["data"] for each in stored(outputs)] == [{"text/plain": "IntSlider(value=1)"}]

@@ -1,4 +1,4 @@
-"""Cells that run in an IPython shell of the test's process: their names, text, ids, and what counts as the user's."""
+"""Cells run by an IPython shell in this process: their names, text and ids, and what counts as the user's code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shell():
 
 @pytest.fixture
 def look(shell):
-    """Return a function that runs cells, and returns what `see` sees in the frame that calls `look` in the last one."""
+    """Return a function that runs cells, and returns `see` of the frame in which the last cell calls `look`."""
 
     def looking(*texts, see, cell_id=None):
         seen = []
@@ -74,12 +74,12 @@ def test_line_is_counted_from_the_top_of_the_cell(look, text, line):
     assert look("first = 1", text, see=lambda frame: site_in(frame, frame.f_lineno)) == f"cell [2], line {line}"
 
 
-def test_function_defined_below_a_magic_is_found_in_a_later_cell(look):
+def test_text_of_a_function_below_a_magic_is_found_from_a_later_cell(look):
     defines = "%%time\nx = 1\ndef f():\n    look()"
     assert "look()" in look(defines, "%%time\ny = 2\nf()", see=lambda frame: text_of(source_file(frame)))
 
 
-def test_cell_has_its_count_and_the_id_that_the_front_end_sent(look):
+def test_cell_has_its_execution_count_and_the_id_from_the_front_end(look):
     text = "x = 1\nlook()"
     cell, name = look("first = 1", text, see=lambda f: (cell_of(f.f_code.co_filename), running_id(f)), cell_id="1f2e")
     assert cell == NotebookCell(2, None, text + "\n")
@@ -88,11 +88,11 @@ def test_cell_has_its_count_and_the_id_that_the_front_end_sent(look):
 
 
 @pytest.mark.parametrize("cell_id", [None, "vscode-notebook-cell:/home/ada/a.ipynb#W2sZmlsZQ%3D%3D", ""])
-def test_front_end_without_lasting_ids_gives_none(look, cell_id):
+def test_missing_or_temporary_cell_id_counts_as_none(look, cell_id):
     assert look("look()", see=running_id, cell_id=cell_id) is None
 
 
-def test_name_that_the_environment_gives_to_all_cells_is_a_cells(look, shell, monkeypatch, tmp_path):
+def test_file_name_shared_by_all_cells_is_recognised_as_a_cell(look, shell, monkeypatch, tmp_path):
     name = str(tmp_path / "all.py")
     monkeypatch.setattr(shell.compile, "get_code_name", lambda *_: name)
     own = look("x = 1\nlook()", see=lambda f: (is_cell(f.f_code.co_filename), site_in(f, 2), source_file(f)))
@@ -132,13 +132,13 @@ def test_place_of_a_line_does_not_depend_on_the_execution_count(shell, text):
     assert second.site.startswith("cell [2], line ")
 
 
-def test_line_that_raised_is_named_as_a_cell(shell):
+def test_line_that_raised_is_located_in_its_cell(shell):
     result = shell.run_cell("x = 1\n\n1 / 0", store_history=True)
     assert raising(result.error_in_exec).site == "cell [1], line 3"
 
 
 @pytest.mark.parametrize(("module", "site"), [("IPython.core.history", None), ("matplotlib.figure", "figure.py:2")])
-def test_what_ipython_does_by_itself_is_not_done_by_the_script(module, site):
+def test_call_that_ipython_makes_itself_has_no_line(module, site):
     installed = "/env/lib/site-packages"
     inner, outer = {"__name__": module, "seen": [], "calling": calling}, {"__name__": "tornado.ioloop"}
     saves = f"{installed}/{'/'.join(module.split('.'))}.py"
@@ -151,13 +151,13 @@ def test_what_ipython_does_by_itself_is_not_done_by_the_script(module, site):
     assert (line and line.site) == site
 
 
-def test_loop_of_a_cell_is_found(look):
+def test_loop_in_a_cell_is_found(look):
     (path, first, last), *_ = look("x = 1\nfor n in range(1):\n    look()", see=enclosing_loops)
     assert is_cell(path)
     assert (first, last) == (2, 3)
 
 
-def test_environment_variable_that_a_cell_reads_counts(look, monkeypatch):
+def test_environment_variable_read_by_a_cell_is_recorded(look, monkeypatch):
     monkeypatch.setattr(os.environ, "encodekey", os.environ.encodekey)
     monkeypatch.setenv("OOMPHS_EPOCHS", "3")
     watched = EnvironmentRead(os.environ)
@@ -165,7 +165,7 @@ def test_environment_variable_that_a_cell_reads_counts(look, monkeypatch):
     assert "OOMPHS_EPOCHS" in watched.values()
 
 
-def test_run_magic_does_not_change_the_folder_that_files_are_named_from(look, shell, monkeypatch, tmp_path):
+def test_run_magic_does_not_change_the_names_of_script_files(look, shell, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(shell, "starting_dir", str(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
@@ -185,7 +185,7 @@ OF_VS_CODE = ["--ip=127.0.0.1", "--stdin=9003", "--Session.key=b'3c'", "--shell=
 
 
 @pytest.mark.parametrize("words", [["-f", "/run/user/1/kernel-a.json"], OF_VS_CODE])
-def test_arguments_of_a_kernel_are_not_those_of_the_script(shell, monkeypatch, words):
+def test_kernel_arguments_are_not_taken_for_the_scripts(shell, monkeypatch, words):
     monkeypatch.setattr(sys, "argv", ["ipykernel_launcher.py", *words])
     monkeypatch.setattr(sys, "orig_argv", ["python", "-Xdev", "-m", "ipykernel_launcher", *words])
     assert arguments() == words, "a script may have such arguments as well"

@@ -1,4 +1,4 @@
-"""Fits in cells, in kernels that are killed: what happens when the cells are run again, as they were or edited."""
+"""Fits in cells of kernels that are killed: what happens when the cells are run again, unchanged or edited."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def kernels(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def undisturbed(kernels):
-    """Return the weights of a kernel without oomph that lives."""
+    """Return the weights from a kernel that runs without oomph and is not killed."""
     status, output = kernels.run(None, CELLS)
     assert status == 0, output
     return weights(output)
@@ -86,7 +86,7 @@ def undisturbed(kernels):
 
 @pytest.fixture(scope="module")
 def killed(kernels, tmp_path_factory):
-    """Return a function that copies the run directory of a kernel that was killed in the fit."""
+    """Return a function that copies the run directory of a kernel that was killed during the fit."""
     run_dir = tmp_path_factory.mktemp("killed") / "run"
     status, output = kernels.run(run_dir, CELLS, die_at=DIES_AT)
     assert status == -signal.SIGKILL, output
@@ -95,19 +95,19 @@ def killed(kernels, tmp_path_factory):
 
 
 def weights(output: str) -> str:
-    """Return the weights that a kernel has shown."""
+    """Return the weights that a kernel has printed."""
     (shown,) = [line for line in output.splitlines() if line.startswith("WEIGHTS")]
     return shown
 
 
 def edited(number: int, old: str, new: str, ids: bool = True) -> list:
-    """Return the cells with one of them edited; a front end without ids sends none."""
+    """Return the cells with one of them edited; without their ids, as from a front end that sends none."""
     texts = [(text.replace(old, new) if n == number else text, name) for n, (text, name) in enumerate(CELLS, 1)]
     return [(text, name if ids else None) for text, name in texts]
 
 
 def meant(run_dir: Path) -> list[str]:
-    """Return what a resumed fit says has changed on purpose."""
+    """Return the intended changes that a resumed fit reports."""
     (resumed,) = facts(read_journal(run_dir), Resumed)
     return [str(reason) for reason in reasons_from(resumed.meant)]
 
@@ -124,7 +124,7 @@ def meant(run_dir: Path) -> list[str]:
         ),
     ],
 )
-def test_cells_run_again_end_in_the_same_bits(kernels, killed, undisturbed, tmp_path, cells):
+def test_rerun_cells_give_bit_identical_weights(kernels, killed, undisturbed, tmp_path, cells):
     run_dir = killed(tmp_path)
     status, output = kernels.run(run_dir, cells, attempt=2)
     assert status == 0, output
@@ -134,7 +134,7 @@ def test_cells_run_again_end_in_the_same_bits(kernels, killed, undisturbed, tmp_
 
 
 @pytest.mark.parametrize("ids", [True, False])
-def test_fit_with_more_epochs_goes_on_and_says_so(kernels, killed, tmp_path, ids):
+def test_fit_with_more_epochs_resumes_and_says_so(kernels, killed, tmp_path, ids):
     run_dir = killed(tmp_path)
     status, output = kernels.run(run_dir, edited(4, "epochs=3", "epochs=5", ids), attempt=2)
     assert status == 0, output
@@ -149,7 +149,7 @@ def test_fit_with_more_epochs_goes_on_and_says_so(kernels, killed, tmp_path, ids
         (2, "* 3", "* 4", "the code of cell [2] changed (y)"),
     ],
 )
-def test_edited_model_and_data_are_named(kernels, killed, undisturbed, tmp_path, number, old, new, named):
+def test_resumed_fit_names_edits_to_the_model_and_data(kernels, killed, undisturbed, tmp_path, number, old, new, named):
     run_dir = killed(tmp_path)
     status, output = kernels.run(run_dir, edited(number, old, new), attempt=2)
     assert status == 0, output
@@ -158,7 +158,7 @@ def test_edited_model_and_data_are_named(kernels, killed, undisturbed, tmp_path,
     assert weights(output) != undisturbed
 
 
-def test_fit_of_a_new_cell_trains_and_keeps_the_checkpoint(kernels, killed, tmp_path):
+def test_fit_in_a_new_cell_trains_and_keeps_the_other_fits_checkpoint(kernels, killed, tmp_path):
     run_dir = killed(tmp_path)
     status, output = kernels.run(run_dir, [*CELLS[:3], ("model.fit(x, y, epochs=1, verbose=0)", "new")], attempt=2)
     assert status == 0, output
@@ -166,7 +166,7 @@ def test_fit_of_a_new_cell_trains_and_keeps_the_checkpoint(kernels, killed, tmp_
     assert "resumed fit at cell [4], line 1" in kernels.run(run_dir, CELLS, attempt=3)[1]
 
 
-def test_finished_fit_returns_once_and_trains_when_its_cell_runs_again(kernels, tmp_path):
+def test_finished_fit_is_restored_once_and_trains_when_its_cell_runs_again(kernels, tmp_path):
     cells = [*CELLS[:4], (MORE, "ff"), CELLS[4]]
     _, output = kernels.run(None, cells)
     whole = weights(output)
@@ -194,7 +194,7 @@ def test_finished_fit_returns_once_and_trains_when_its_cell_runs_again(kernels, 
 
 
 def test_two_cells_with_the_same_statement_keep_their_fits_apart(kernels, tmp_path):
-    """A cell that ran before is not run again when another cell has its statement, so nothing is dropped."""
+    """A cell with the same statement as an earlier one is not taken for a rerun of it, so no fit is dropped."""
     other = MODEL.replace("Dense(8", "Dense(6")
     cells = [*CELLS[:4], (other, "gg"), (FIT, "hh"), CELLS[4]]
     _, output = kernels.run(None, cells)
@@ -214,7 +214,7 @@ def test_two_cells_with_the_same_statement_keep_their_fits_apart(kernels, tmp_pa
     assert "resumed fit at cell [8], line 1" in output
 
 
-def test_interrupted_fit_resumes_without_ids_of_cells_that_have_the_same_text(kernels, tmp_path):
+def test_interrupted_fit_resumes_among_cells_with_the_same_text_and_no_ids(kernels, tmp_path):
     other = MODEL.replace("Dense(8", "Dense(6")
     cells = [(text, None) for text, _ in [*CELLS[:4], (other, ""), (FIT, ""), CELLS[4]]]
     _, output = kernels.run(None, cells)

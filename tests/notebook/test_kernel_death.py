@@ -1,4 +1,4 @@
-"""From what a dead kernel left behind to its cause, and to the lines about it: pure, over made-up traces."""
+"""The cause of a kernel's death, inferred from made-up traces, and the lines that report it: pure functions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def with_sample(sample: KernelSample, **others: object) -> Traces:
         pytest.param(replace(QUIET, here=QUIET.here._replace(host="b"), oom_kills=9), Cause.OTHER_MACHINE, id="moved"),
     ],
 )
-def test_the_cause_follows_from_the_evidence(traces, expected):
+def test_the_cause_is_inferred_from_the_evidence(traces, expected):
     assert death_of(traces).cause is expected
 
 
@@ -83,7 +83,7 @@ def test_the_cause_follows_from_the_evidence(traces, expected):
         ("something new", 0),
     ],
 )
-def test_the_signal_is_read_from_the_words_of_faulthandler(words, expected):
+def test_the_signal_is_read_from_faulthandlers_message(words, expected):
     assert fatal_signal(f"Fatal Python error: {words}\n\nThread 0x1 (most recent call first):\n") == expected
 
 
@@ -94,7 +94,7 @@ def lines(traces: Traces, fault: str = "") -> list[str]:
     return in_lines(traces, death_of(traces), fault, 12.0)
 
 
-def test_a_death_in_training_takes_three_lines():
+def test_a_death_in_training_is_reported_in_three_lines():
     training = with_sample(FULL, killed_at_ns=(500 * SECOND,), progress=STOOD, in_training=True)
     assert lines(training, "host-oom, oomph explain OOM110") == [
         "the last kernel (process 4711, last seen 12 s ago, in cell [4]) was killed because memory ran out, as the "
@@ -114,13 +114,13 @@ def test_only_proof_is_worded_as_certain():
     assert "the OOM kill counter went up, for it or another process" in perhaps
 
 
-def test_an_unexplained_death_says_that_nothing_shows_it():
+def test_an_unexplained_death_is_reported_without_a_cause():
     first, *_ = lines(QUIET)
     assert first.startswith("nothing shows what killed the last kernel (process 4711")
     assert "no crash, and no lack of memory (2.0 GiB of 16.0 GiB in use, 1.0 GiB by the kernel)" in first
 
 
-def test_a_crash_names_its_signal_and_the_innermost_call_of_the_thread_that_crashed():
+def test_report_of_a_crash_names_the_signal_and_the_crashed_threads_innermost_call():
     first, *_ = lines(replace(QUIET, stack=STACK), "segmentation-fault, oomph explain CRS202")
     assert first.endswith(
         "crashed with SIGSEGV at __init__.py:519 in string_at: segmentation-fault, oomph explain CRS202"
@@ -130,7 +130,7 @@ def test_a_crash_names_its_signal_and_the_innermost_call_of_the_thread_that_cras
 @pytest.mark.parametrize("cause", Cause)
 @pytest.mark.parametrize("progress", [None, STOOD, STOOD._replace(saved=0), STOOD._replace(fit=-1)])
 @pytest.mark.parametrize("in_training", [True, False])
-def test_every_cause_has_one_to_three_lines(cause, progress, in_training):
+def test_every_cause_is_reported_in_one_to_three_lines(cause, progress, in_training):
     traces = replace(QUIET, progress=progress, in_training=in_training)
     told = in_lines(traces, InferredDeath(cause, signal.SIGSEGV), "", 5.0)
     assert 1 <= len(told) <= 3
@@ -145,13 +145,13 @@ def test_advice_without_a_checkpoint_says_that_the_training_starts_over():
     )
 
 
-def test_a_program_without_cells_is_not_told_to_run_cells():
+def test_advice_for_a_program_without_cells_is_to_start_it_again():
     told = lines(replace(QUIET, has_cells=False, progress=STOOD, in_training=True))
     assert told[0].startswith("nothing shows what killed the program (process 4711")
     assert told[2] == "start the program again: the training resumes from its last checkpoint"
 
 
-def test_an_idle_kernel_that_vanished_without_a_fault_is_not_worth_a_word():
+def test_a_death_outside_cells_and_training_without_a_fault_is_not_reported():
     idle = replace(QUIET, state=QUIET.state._replace(cell=NO_CELL))
     assert not is_worth_telling(idle, death_of(idle))
     assert is_worth_telling(QUIET, death_of(QUIET))

@@ -1,4 +1,4 @@
-"""What follows a kernel's death, what it says, and what is read back: pure."""
+"""What follows a kernel's death, how it is reported, and what is read back: without a kernel."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def end(returncode: int = -9, stopped: bool = False, ready: bool = True, progres
         (end(-11), 3, 139),
     ],
 )
-def test_kernel_is_not_replaced_if_stopped_or_without_progress(ended: KernelEnd, deaths: int, code: int) -> None:
+def test_kernel_is_not_replaced_after_an_exit_a_stop_or_too_many_deaths(
+    ended: KernelEnd, deaths: int, code: int
+) -> None:
     assert after_end(ended, deaths) == Finish(code)
 
 
@@ -44,14 +46,14 @@ def test_kernel_is_replaced_after_a_death(returncode: int, deaths: int) -> None:
     assert isinstance(after_end(end(returncode), deaths), Restart)
 
 
-def test_only_deaths_in_a_row_without_progress_count() -> None:
+def test_deaths_are_counted_since_the_last_progress() -> None:
     deaths = 0
     for progress, expected in ((True, 1), (False, 2), (True, 1), (False, 2), (False, 3)):
         deaths = deaths_without_progress(end(progress=progress), deaths)
         assert deaths == expected
 
 
-def test_diagnosis_has_at_most_three_lines() -> None:
+def test_diagnosis_gives_the_cause_the_position_and_the_cells_to_run_again() -> None:
     progress = Progress(attempt=1, fit=0, epoch=2, step=5, steps=205, saved=200)
     assert told(-9, "Memory ran out.", progress, RECORD) == (
         "The kernel was killed by SIGKILL. Memory ran out.",
@@ -68,7 +70,7 @@ def test_diagnosis_has_at_most_three_lines() -> None:
     assert told(-15, "", None, None, hung=True) == ("The kernel made no progress and was stopped.",)
 
 
-def test_record_is_read_back_for_its_own_process_only(tmp_path: Path) -> None:
+def test_record_is_read_only_for_its_own_process(tmp_path: Path) -> None:
     RecordFile(tmp_path).write(RECORD)
     assert read_record_of(tmp_path, 7) == RECORD
     assert read_record_of(tmp_path, 8) is None
@@ -80,7 +82,7 @@ NO_REQUEST = '{"pid": 7, "first": 1, "count": 1, "done": 1, "running": [], "queu
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "7", '{"pid": "x"}', "[" * 100_000, NO_REQUEST])
-def test_damaged_files_are_as_good_as_none(tmp_path: Path, text: str) -> None:
+def test_damaged_files_count_as_missing(tmp_path: Path, text: str) -> None:
     RecordFile(tmp_path)
     for name in ("current", "death"):
         (tmp_path / "cells" / name).write_text(text)
@@ -101,14 +103,14 @@ def test_recorded_death_is_returned_only_once(tmp_path: Path) -> None:
     assert not (tmp_path / "cells" / "death").exists()
 
 
-def test_identities_that_are_not_bytes_are_refused() -> None:
+def test_identities_that_are_not_hexadecimal_are_rejected() -> None:
     data = json.loads(RECORD.to_json())
     data["running"]["identities"] = ["../x"]
     with pytest.raises(ValueError, match="fromhex"):
         KernelRecord.from_data(data)
 
 
-def test_launcher_is_named_or_ipykernels() -> None:
+def test_launcher_is_ipykernels_unless_another_is_named() -> None:
     assert launcher_of(["-f", "file"]) == ("ipykernel_launcher", ("-f", "file"))
     assert launcher_of(["--ip=127.0.0.1", "--f=file"]) == ("ipykernel_launcher", ("--ip=127.0.0.1", "--f=file"))
     assert launcher_of(["-m", "colab_kernel_launcher", "-f", "file"]) == ("colab_kernel_launcher", ("-f", "file"))
@@ -118,7 +120,7 @@ def test_launcher_is_named_or_ipykernels() -> None:
     )
 
 
-def test_files_beside_the_notebook_shadow_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_working_directory_is_removed_from_the_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for first in ("", str(tmp_path)):
         path = [first, "/lib"]

@@ -1,4 +1,4 @@
-"""In JupyterLab, Run All with a death ends with the diagnosis under the cell that died, and nothing stays busy.
+"""In JupyterLab, if the kernel dies during Run All, its cell shows the diagnosis, and nothing stays busy.
 
 Needs Chromium (`apt install chromium`), and JupyterLab and playwright, which oomph's environment does not contain:
 `pip install jupyterlab playwright`.
@@ -99,7 +99,7 @@ def _wait_for(address: str) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_death_in_run_all_is_told_and_nothing_stays_busy(address: str, tmp_path: Path) -> None:
+def test_death_during_run_all_is_reported_and_nothing_stays_busy(address: str, tmp_path: Path) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1200, "height": 900})
@@ -118,7 +118,7 @@ def test_death_in_run_all_is_told_and_nothing_stays_busy(address: str, tmp_path:
 
 
 def _run_all(page: Any) -> Seen:
-    """Run all cells, and return what is seen once that is over, or after half a minute."""
+    """Run all cells, and return what is seen once they have finished, or after half a minute."""
     page.click("text=Run >> nth=0")
     page.click("text=Run All Cells >> nth=0")
     time.sleep(1.5)

@@ -15,7 +15,7 @@ from oomph.notebook.kernel.record import KernelRecord, RecordFile, read_record_o
 
 
 class Shell:
-    """A shell whose kernel executes a request by calling a function with what is on record."""
+    """A shell whose kernel executes a request by noting what is on record meanwhile."""
 
     def __init__(self, root: Path) -> None:
         self.execution_count, self.seen = 3, list[KernelRecord | None]()
@@ -40,7 +40,7 @@ def shell(tmp_path: Path) -> Shell:
     return made
 
 
-def test_running_cell_is_on_record_until_it_is_over(shell: Shell, tmp_path: Path) -> None:
+def test_cell_is_on_record_while_it_runs(shell: Shell, tmp_path: Path) -> None:
     before = read_record_of(tmp_path, os.getpid())
     assert before is not None
     assert (before.first, before.count, before.done, before.running) == (3, 3, 0, None)
@@ -54,7 +54,7 @@ def test_running_cell_is_on_record_until_it_is_over(shell: Shell, tmp_path: Path
     assert (after.running, after.done, after.count, after.next_count) == (None, 1, 4, 4)
 
 
-def test_silent_request_has_no_number(shell: Shell) -> None:
+def test_silent_request_gets_no_execution_count(shell: Shell) -> None:
     shell.request(code="x", silent=True)
     (during,) = shell.seen
     assert during is not None
@@ -64,7 +64,7 @@ def test_silent_request_has_no_number(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("content", [{"code": "'\ud800'"}, {}, {"code": None}])
-def test_cell_runs_whatever_cannot_be_recorded(shell: Shell, content: dict[str, Any]) -> None:
+def test_cell_runs_even_if_it_cannot_be_recorded(shell: Shell, content: dict[str, Any]) -> None:
     shell.request(**content)
     assert len(shell.seen) == 1
 

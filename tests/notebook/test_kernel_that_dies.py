@@ -1,4 +1,4 @@
-"""A real kernel: what it says after the one before it has died, and an isolated cell that dies in it."""
+"""Real kernels: what the next one says about a death, and isolated cells that crash or are interrupted."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_next_kernel_says_what_killed_the_last_one_and_which_cells_ran(start
     ]
 
 
-def test_a_kernel_that_is_shut_down_is_not_dead(start, tmp_path):
+def test_a_kernel_that_was_shut_down_is_not_reported_as_dead(start, tmp_path):
     kernel = start()
     kernel.good(recording(tmp_path, 1) + "\njoined.journal.write(FitStarted(fit=0))")
     kernel.shut_down()
@@ -58,7 +58,7 @@ def test_a_kernel_that_is_shut_down_is_not_dead(start, tmp_path):
     assert told(tmp_path) == []
 
 
-def test_an_isolated_cell_that_crashes_leaves_the_kernel_and_its_variables(start, tmp_path):
+def test_a_crash_in_an_isolated_cell_spares_the_kernel_and_its_variables(start, tmp_path):
     kernel = start()
     kernel.good(recording(tmp_path, 1) + "\nkept = 5")
     ran = kernel.run("%%oomph isolate\nprint('so far', kept, flush=True)\nimport ctypes\nctypes.string_at(0)")

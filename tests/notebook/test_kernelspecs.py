@@ -56,7 +56,7 @@ def test_installed_kernel_is_listed_and_uninstalled(kernels: Path, capsys: pytes
     assert cli.main(["kernel", "uninstall"]) == 2
 
 
-def test_kernel_like_another_keeps_all_but_its_parent(kernels: Path) -> None:
+def test_kernel_like_another_differs_only_in_its_command_and_name(kernels: Path) -> None:
     argv = [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel", "-f", "{connection_file}", "--quiet"]
     model = made(
         kernels, "lab", argv=argv, env={"DATA": "/data"}, metadata={"debugger": True}, interrupt_mode="message", own=1
@@ -81,12 +81,12 @@ def test_kernel_like_another_keeps_all_but_its_parent(kernels: Path) -> None:
         ([], "oomph supervises Python kernels only"),
     ],
 )
-def test_kernel_that_oomph_cannot_start_is_refused(argv: list[str], said: str) -> None:
+def test_kernel_that_oomph_cannot_supervise_is_refused(argv: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         supervised(Kernelspec("it", Path("it"), {"argv": argv}))
 
 
-def test_another_kernel_of_the_same_name_stays(kernels: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_kernelspec_of_the_same_name_is_kept(kernels: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made(kernels, "oomph")
     assert cli.main(["kernel", "install", "--user"]) == 2
     assert "kernelspec oomph is not oomph's: to replace it, first run" in capsys.readouterr().err
@@ -95,7 +95,7 @@ def test_another_kernel_of_the_same_name_stays(kernels: Path, capsys: pytest.Cap
     assert (kernels / "oomph").exists()
 
 
-def test_kernelspec_in_the_working_directory_is_not_taken_for_an_unknown_one(
+def test_unknown_kernel_is_not_looked_up_in_the_working_directory(
     kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     argv = [sys.executable, "-m", "oomph.notebook.kernel", "-f", "{connection_file}"]
@@ -105,9 +105,7 @@ def test_kernelspec_in_the_working_directory_is_not_taken_for_an_unknown_one(
     assert (here / "kernel.json").exists()
 
 
-def test_unknown_model_and_deleted_environment_are_one_sentence(
-    kernels: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_model_and_deleted_environment_are_reported(kernels: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["kernel", "install", "--like", "nosuch"]) == 2
     assert "no kernelspec is named nosuch" in capsys.readouterr().err
     made(kernels, "gone", argv=["/no/such/env/bin/python", "-m", "oomph.notebook.kernel", "-f", "{connection_file}"])
@@ -118,7 +116,7 @@ def test_unknown_model_and_deleted_environment_are_one_sentence(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_oomph_missing_in_the_kernels_environment_is_one_sentence(
+def test_oomph_missing_from_the_kernels_environment_is_reported_in_one_sentence(
     kernels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "python3"
@@ -137,7 +135,7 @@ def test_options_of_another_action_are_refused(capsys: pytest.CaptureFixture[str
         assert "takes no" in capsys.readouterr().err
 
 
-def test_nbclient_shows_the_diagnosis_in_the_cell_that_died(kernels: Path, tmp_path: Path) -> None:
+def test_nbclient_shows_the_death_in_the_cell_that_caused_it(kernels: Path, tmp_path: Path) -> None:
     assert cli.main(["kernel", "install", "--user"]) == 0
     execute = """
 import sys, nbformat, nbclient
@@ -163,7 +161,7 @@ for cell in notebook.cells:
 
 
 @pytest.mark.slow
-def test_papermill_marks_the_cell_that_died_as_failed(kernels: Path, tmp_path: Path) -> None:
+def test_papermill_marks_the_cell_that_killed_the_kernel_as_failed(kernels: Path, tmp_path: Path) -> None:
     pytest.importorskip("papermill")
     assert cli.main(["kernel", "install", "--user"]) == 0
     sources = ["print('one')", "import os; os.kill(os.getpid(), 9)", "print('three')"]

@@ -1,4 +1,4 @@
-"""Which saved state belongs to the fit of a cell that is about to run, in kernels whose cells ran in any order."""
+"""Which saved state belongs to a fit that is about to start, in kernels whose cells ran in any order."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_fit_of_an_unchanged_cell_continues():
     assert of(Fit("fit5", cell="a"), Fit("fit5", cell="a").saved()) == 0
 
 
-def test_fits_of_a_loop_in_one_cell_are_told_apart_by_their_turn():
+def test_fits_in_a_loop_are_distinguished_by_their_turn():
     folds = [Fit("fit5", n, n, "a").saved(finished=n < 2) for n in range(3)]
     begun: list[int] = []
     for turn in range(3):
@@ -61,7 +61,7 @@ def test_fits_of_a_loop_in_one_cell_are_told_apart_by_their_turn():
 
 
 @pytest.mark.parametrize("cell", ["", "a"])
-def test_cell_run_again_in_the_same_kernel_is_a_new_fit(cell):
+def test_cell_run_again_in_the_same_kernel_starts_a_new_fit(cell):
     first = Fit("fit5", cell=cell)
     assert of(Fit("fit5", 1, 1, cell), first.saved(finished=True), begun=[0]) is None
 
@@ -73,12 +73,12 @@ def test_cell_run_again_does_not_take_the_state_of_another_cell_with_the_same_st
     assert of(Fit("fit5", 1, 1, "b"), first, second, begun=[0]) == 1
 
 
-def test_cell_that_runs_before_another_with_the_same_statement_gets_its_own_state():
+def test_second_of_two_equal_cells_gets_its_own_state_when_run_first():
     first, second = Fit("fit5", 0, 0, "a").saved(finished=True), Fit("fit5", 1, 1, "b").saved()
     assert of(Fit("fit5", 0, 0, "b"), first, second) == 1
 
 
-def test_ids_that_are_all_new_do_not_count():
+def test_cell_ids_are_ignored_if_none_matches():
     assert of(Fit("fit5", cell="renewed"), Fit("fit5", cell="a").saved()) == 0
     assert of(Fit("fit5", cell=""), Fit("fit5", cell="a").saved()) == 0
     assert of(Fit("fit5", cell="a"), Fit("fit5", cell="").saved()) == 0
@@ -88,12 +88,12 @@ def test_ids_that_are_all_new_do_not_count():
 
 
 @pytest.mark.parametrize("cell", ["", "a"])
-def test_fit_with_another_constant_continues(cell):
+def test_fit_with_a_changed_constant_continues(cell):
     assert of(Fit("fit7", cell=cell), Fit("fit5", cell=cell).saved()) == 0
     assert of(Fit("fit7", 3, cell=cell), Fit("fit5", cell=cell).saved()) == 0
 
 
-def test_statement_rewritten_in_its_own_cell_continues():
+def test_only_an_interrupted_fit_rewritten_in_its_own_cell_continues():
     assert of(Fit("history = fit7", cell="a"), Fit("fit5", cell="a").saved()) == 0
     assert of(Fit("history = fit7", cell="a"), Fit("fit5", cell="a").saved(finished=True)) is None
     assert of(Fit("history = fit7", cell="b"), Fit("fit5", cell="a").saved()) is None
@@ -104,17 +104,17 @@ def test_new_cell_does_not_take_the_state_of_a_cell_that_differs_in_a_constant()
     assert of(Fit("fit7", cell="b"), Fit("fit5", cell="a").saved()) is None
 
 
-def test_edited_fit_of_another_model_trains():
+def test_edited_fit_of_another_model_starts_over():
     assert of(Fit("fit7", fingerprint=OTHER_MODEL), Fit("fit5").saved()) is None
 
 
-def test_edited_fits_of_several_models_continue_each_by_its_model():
+def test_edited_fits_of_several_models_are_matched_by_model():
     saved = [Fit("fit5", 0, fingerprint=MODEL).saved(), Fit("fit5", 1, 1, fingerprint=OTHER_MODEL).saved()]
     assert of(Fit("fit7", 0, fingerprint=OTHER_MODEL), *saved) == 1
     assert of(Fit("fit7", 1, fingerprint=MODEL), *saved) == 0
 
 
-def test_of_two_edited_fits_alike_the_turn_decides_or_none_continues():
+def test_edited_fits_of_the_same_model_are_matched_by_turn_or_not_at_all():
     saved = [Fit("fit5", 0).saved(), Fit("fit6", 1).saved()]
     assert of(Fit("fit7", 0), *saved) == 0
     assert of(Fit("fit7", 1), *saved, begun=[5]) == 1
@@ -127,10 +127,10 @@ def test_unedited_fit_does_not_take_the_state_of_one_that_differs_in_a_constant(
     assert of(Fit("fit9", 1), first, second, begun=[0]) == 1
 
 
-# -- a state that lies behind -----------------------------------------------------------------------------------------
+# -- states from before later training --------------------------------------------------------------------------------
 
 
-def test_finished_fit_does_not_return_once_its_model_has_trained_further():
+def test_finished_fit_is_not_returned_once_its_model_has_trained_further():
     first, again, last = (
         Fit("fit5", 0).saved(finished=True),
         Fit("fit5", 1, 1).saved(finished=True),
@@ -141,12 +141,12 @@ def test_finished_fit_does_not_return_once_its_model_has_trained_further():
     assert of(Fit("fit5", 1, 0), first, begun=[7]) is None, "a new fit has trained a model like it"
 
 
-def test_fit_of_another_model_returns_in_any_order():
+def test_finished_fits_of_different_models_are_returned_in_any_order():
     first, second = Fit("a", 0).saved(finished=True), Fit("b", 1, fingerprint=OTHER_MODEL).saved()
     assert of(Fit("a", 1), first, second, begun=[1]) == 0
 
 
-def test_interrupted_fit_resumes_after_a_new_one_but_not_after_a_later_one():
+def test_interrupted_fit_resumes_after_a_new_fit_but_not_after_a_later_saved_one():
     first, second = Fit("a", 0).saved(), Fit("b", 1).saved()
     assert of(Fit("a", 1), first, second, begun=[7]) == 0
     assert of(Fit("a", 1), first, second, begun=[1]) is None
@@ -155,7 +155,7 @@ def test_interrupted_fit_resumes_after_a_new_one_but_not_after_a_later_one():
 # -- scripts ----------------------------------------------------------------------------------------------------------
 
 
-def test_scripts_are_known_by_key_and_otherwise_by_outline_and_turn():
+def test_script_fits_are_matched_by_key_or_after_an_edit_by_outline_and_turn():
     known = Fit("fit5", cell=None).saved()
     assert of(Fit("fit5", cell=None), known, begun=[0]) == 0
     assert of(Fit("fit7", cell=None), known, edited=[known]) == 0

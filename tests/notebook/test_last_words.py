@@ -1,4 +1,4 @@
-"""What a process that really died left behind, read by the next one."""
+"""What a process that really died has left behind, as the next one reads it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ stop = record(session)
 
 @pytest.fixture
 def live(tmp_path):
-    """Run code in a kernel-like process that records its evidence in `tmp_path`, and return its exit status."""
+    """Return a function to run code in a process that records evidence like a kernel, and return its exit status."""
 
     def live(code: str, attempt: int = 1, **options: object) -> int:
         start = LIVES.format(package=str(PACKAGE), run=str(tmp_path), attempt=attempt)
@@ -57,7 +57,7 @@ IN_TRAINING = "session.journal.write(FitStarted(fit=0)); session.board.write(0, 
 KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 
 
-def test_sigkill_in_training_says_that_nothing_shows_the_killer_and_where_training_stood(live, tmp_path):
+def test_a_sigkill_in_training_is_reported_with_the_position_but_no_cause(live, tmp_path):
     assert live(IN_TRAINING + KILLED) == -signal.SIGKILL
     cause, position, advice = told(tmp_path)
     assert re.fullmatch(r"nothing shows what killed the program \(process \d+, last seen \d+ s ago\): .*", cause)
@@ -73,15 +73,15 @@ def test_sigkill_in_training_says_that_nothing_shows_the_killer_and_where_traini
         ("os.kill(os.getpid(), signal.SIGBUS)", signal.SIGBUS, "crashed with SIGBUS at <string>:"),
     ],
 )
-def test_a_crash_is_certain_and_has_its_fault(live, tmp_path, code, signum, expected):
+def test_a_crash_is_reported_with_its_signal_and_fault(live, tmp_path, code, signum, expected):
     assert live(code) == -signum
     cause, *_ = told(tmp_path)
     assert expected in cause
     assert re.search(r": (segmentation-fault|abort|fatal-signal), oomph explain CRS20\d$", cause)
 
 
-def test_a_crash_is_not_explained_by_a_faulthandler_of_the_users(live, tmp_path):
-    """The user's own faulthandler keeps its file: nothing is taken away, and nothing is claimed."""
+def test_a_crash_is_unexplained_if_the_user_enabled_faulthandler(live, tmp_path):
+    """The user's faulthandler keeps its file; oomph does not take it over, and claims nothing."""
     own = f"open({str(tmp_path / 'own.txt')!r}, 'w')"
     code = f"stop(); import faulthandler; faulthandler.enable({own}); record(session); {IN_TRAINING}ctypes.string_at(0)"
     assert live(code) == -signal.SIGSEGV
@@ -90,7 +90,7 @@ def test_a_crash_is_not_explained_by_a_faulthandler_of_the_users(live, tmp_path)
 
 
 @pytest.mark.parametrize("end", ["pass", "sys.exit(3)", "raise KeyboardInterrupt", f"stop(); {KILLED}"])
-def test_an_orderly_end_leaves_nothing_to_tell(live, tmp_path, end):
+def test_an_orderly_end_is_not_reported(live, tmp_path, end):
     live(IN_TRAINING + end)
     assert newest_state(tmp_path).ended
     assert told(tmp_path) == []
@@ -102,13 +102,13 @@ def test_a_fork_that_ends_first_does_not_mark_the_kernel_as_ended(live, tmp_path
     assert len(told(tmp_path)) == 3
 
 
-def test_a_fork_that_crashes_is_not_taken_for_the_kernel(live, tmp_path):
+def test_a_crash_of_a_fork_is_not_taken_for_the_kernels(live, tmp_path):
     fork = "pid = os.fork()\nif pid == 0: ctypes.string_at(0)\nassert os.waitpid(pid, 0)[1] == 11\n"
     live(IN_TRAINING + fork + KILLED)
     assert told(tmp_path)[0].startswith("nothing shows what killed the program")
 
 
-def test_only_the_newest_kernel_counts(live, tmp_path):
+def test_only_the_newest_kernel_is_reported(live, tmp_path):
     live(IN_TRAINING + KILLED)
     live("pass", attempt=2)
     assert told(tmp_path) == []
@@ -124,7 +124,7 @@ def test_a_finished_training_is_not_called_interrupted(live, tmp_path):
 
 
 @pytest.mark.parametrize(("returncode", "lines"), [(-9, 0), (0, 0), (None, 3)])
-def test_an_end_that_somebody_saw_is_left_to_the_journal(live, tmp_path, returncode, lines):
+def test_a_death_whose_exit_code_is_in_the_journal_is_not_reported(live, tmp_path, returncode, lines):
     live(IN_TRAINING + KILLED)
     journal = Journal(tmp_path, 1, "supervisor")
     journal.write(AttemptEnded(returncode=returncode))
@@ -132,12 +132,12 @@ def test_an_end_that_somebody_saw_is_left_to_the_journal(live, tmp_path, returnc
     assert len(told(tmp_path)) == lines
 
 
-def test_a_kernel_that_obeyed_a_signal_was_not_killed(live, tmp_path):
+def test_a_kernel_that_obeyed_sigterm_is_not_reported(live, tmp_path):
     live(IN_TRAINING + "session.journal.write(Preempted(signal='SIGTERM')); os.kill(os.getpid(), 15)")
     assert told(tmp_path) == []
 
 
-def test_a_living_kernel_is_not_dead(tmp_path):
+def test_a_running_kernel_is_sampled_and_not_reported_as_dead(tmp_path):
     start = LIVES.format(package=str(PACKAGE), run=str(tmp_path), attempt=1)
     environ = {name: value for name, value in os.environ.items() if not name.startswith("OOMPH_")}
     process = subprocess.Popen(
@@ -162,7 +162,7 @@ def test_a_living_kernel_is_not_dead(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 592, b"\0" * 592, b"9" * 4400 + b"\n", b"1 h b t\n" * 99])
-def test_damaged_traces_are_no_traces(live, tmp_path, content):
+def test_damaged_traces_are_ignored(live, tmp_path, content):
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "7.board").write_bytes(content)
     assert told(tmp_path) == []
@@ -170,7 +170,7 @@ def test_damaged_traces_are_no_traces(live, tmp_path, content):
     assert "crashed" in told(tmp_path)[0]
 
 
-def test_nothing_is_recorded_without_a_run_directory_or_on_a_read_only_one(live, tmp_path):
+def test_missing_or_unusable_folder_leaves_nothing_to_report(live, tmp_path):
     (tmp_path / FOLDER).write_text("in the way")
     assert live("stop()") == 0
     assert told(tmp_path) == []
@@ -224,7 +224,7 @@ print("\\n".join(told(Path(sys.argv[1]))))
 
 @pytest.fixture
 def limited(live, tmp_path):
-    """Let code live in a control group of 100 MB, and return what another process of that group tells afterwards."""
+    """Yield two functions: one runs code in a control group of 100 MB, one returns what is then reported there."""
     group = own_group() / f"oomph-test-{os.getpid()}"
     group.mkdir()
     (group / "memory.limit_in_bytes").write_text(str(100 << 20))
@@ -264,7 +264,7 @@ def test_a_real_oom_kill_is_certain_with_the_kernel_log_and_probable_without(lim
 @pytest.mark.slow
 @pytest.mark.skipif(not MAY_LIMIT, reason="a limit that the kernel keeps is a control group of version 1: takes root")
 def test_an_oom_kill_of_a_child_does_not_explain_a_later_death(limited, tmp_path):
-    """The counter rises while the kernel lives, so that its last sample has seen the rise."""
+    """The counter goes up while the kernel lives, so its last sample already includes that."""
     live, tell = limited
     child = f"import subprocess; subprocess.run([sys.executable, '-c', {('import os, time' + FILLS)!r}])\n"
     assert live(IN_TRAINING + child + "time.sleep(2.5)\n" + KILLED) == -signal.SIGKILL

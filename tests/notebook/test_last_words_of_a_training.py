@@ -1,4 +1,4 @@
-"""The last words of a process that really trained, and the questions about its model."""
+"""The last words of a process that really trained, after `%oomph check` and `%oomph plan` of its model."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ shell.run_cell("%oomph plan bare, x, y")
 """
 
 
-def test_a_killed_training_is_placed_and_its_model_can_be_asked_about_first(tmp_path):
+def test_check_and_plan_answer_and_the_killed_training_is_reported_with_its_position(tmp_path):
     environ = {name: value for name, value in os.environ.items() if not name.startswith("OOMPH_")}
     environ |= {"PYTHONPATH": str(PACKAGE.parent), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
     code = TRAINS.format(package=str(PACKAGE), run=str(tmp_path / "run")) + ASKS

@@ -1,4 +1,4 @@
-"""`%oomph` and `%%oomph isolate` in IPython's shell, in this process."""
+"""`%oomph` and `%%oomph isolate` in an IPython shell in this process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def shell(tmp_path, monkeypatch):
 
 @pytest.fixture
 def joined(tmp_path, monkeypatch):
-    """Let this process be the second attempt of a run, without joining it for real."""
+    """Make this process the second attempt of a run, without really joining it."""
     handover = Handover(package="", run_dir=str(tmp_path), attempt=2)
     board, journal = ProgressBoard(tmp_path, 2), Journal(tmp_path, 2, "script")
     made = Session(handover, journal, owner=True, role="script", pid=os.getpid(), board=board, run_dir=tmp_path)
@@ -78,7 +78,7 @@ def test_without_a_word_all_words_are_listed(shell, capsys):
         ("%oomph fresh", "oomph: this notebook runs under oomph run: to train from the beginning, start it with --st"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(shell, capsys, line, expected):
+def test_request_that_cannot_be_met_is_answered_in_one_sentence(shell, capsys, line, expected):
     assert ask(shell, line) is None
     captured = capsys.readouterr()
     assert captured.err.startswith(expected)
@@ -86,32 +86,32 @@ def test_what_cannot_be_done_is_one_sentence(shell, capsys, line, expected):
     assert "Traceback" not in captured.out + captured.err
 
 
-def test_an_error_of_oomphs_own_is_one_sentence(shell, capsys, monkeypatch):
+def test_an_internal_error_is_reported_in_one_sentence(shell, capsys, monkeypatch):
     monkeypatch.setattr("oomph.doctor.observe.observe", lambda *_, **__: 1 / 0)
     ask(shell, "%oomph doctor")
     assert capsys.readouterr().err == "oomph: %oomph doctor failed: ZeroDivisionError: division by zero\n"
 
 
-def test_unregistering_takes_both_magics_away(shell):
+def test_unregistering_removes_both_magics(shell):
     assert "oomph" in shell.magics_manager.magics["line"]
     magics.register(shell)()
     assert "oomph" not in shell.magics_manager.magics["line"]
     assert "oomph" not in shell.magics_manager.magics["cell"]
 
 
-def test_registering_takes_little_time(shell):
+def test_registering_takes_less_than_ten_milliseconds(shell):
     started = time.process_time()
     for _ in range(20):
         magics.register(shell)
     assert time.process_time() - started < 0.2
 
 
-def test_doctor_prints_its_verdict(shell, capsys):
+def test_doctor_prints_how_many_checks_passed(shell, capsys):
     ask(shell, "%oomph doctor")
     assert re.search(r"\d+ checks: \d+ passed", capsys.readouterr().out)
 
 
-def test_explain_is_about_the_last_error_of_the_kernel(shell, capsys, monkeypatch):
+def test_explain_explains_the_kernels_last_error(shell, capsys, monkeypatch):
     monkeypatch.delattr("sys.last_value", raising=False)
     ask(shell, "%oomph explain")
     assert capsys.readouterr().out == "no cell of this kernel has raised an error yet\n"
@@ -139,12 +139,12 @@ def test_explain_is_about_the_last_error_of_the_kernel(shell, capsys, monkeypatc
         ("", ((), {})),
     ],
 )
-def test_arguments_are_written_as_for_fit(text, expected):
+def test_arguments_are_evaluated_with_or_without_commas(text, expected):
     assert arguments("check", text, {"model": "M", "x": [1], "y": [2], "both": ("M", [1])}) == expected
 
 
 @pytest.mark.parametrize("text", ["model,, x", "model)", "nothing", "1 / 0, 2", "x for x in", "a b=", "yield"])
-def test_arguments_that_cannot_be_evaluated_are_one_sentence(text):
+def test_arguments_that_cannot_be_evaluated_raise_usage_error(text):
     with pytest.raises(UsageError):
         arguments("check", text, {"model": "M"})
 
@@ -171,7 +171,7 @@ def test_fits_are_described_by_their_last_event(joined):
     ]
 
 
-def test_status_names_directory_attempt_fits_and_checkpoint(shell, joined, capsys):
+def test_status_shows_directory_attempt_fits_and_checkpoint(shell, joined, capsys):
     joined.journal.write(FitStarted(fit=0))
     joined.journal.write(CheckpointSaved(name="step-00000080", steps=80))
     joined.board.write(0, 2, 40, 90, 80)
@@ -183,7 +183,7 @@ def test_status_names_directory_attempt_fits_and_checkpoint(shell, joined, capsy
     assert checkpoint == "checkpoint     step-00000080, 0 s ago: 80 of 90 steps saved"
 
 
-def test_status_before_the_first_fit_and_without_a_run_directory(joined):
+def test_status_works_before_the_first_fit_and_without_a_run_directory(joined):
     assert [line.split("  ")[-1].strip() for line in status(joined)[2:]] == ["none yet", "none yet"]
     (line,) = status(Session(joined.handover, joined.journal, True, "script", os.getpid(), None, None))
     assert line == "fits are guarded, but neither checkpointed nor resumed"
@@ -206,7 +206,7 @@ def test_again_lists_the_cells_of_the_last_kernel_that_ran_any(tmp_path):
     assert cells_of_last_kernel(tmp_path, 1) == ["no earlier kernel of this run has run any cells"]
 
 
-def test_again_uses_the_directory_it_was_given_until_a_run_is_joined(shell, tmp_path, capsys):
+def test_again_uses_the_given_directory_if_no_run_is_joined(shell, tmp_path, capsys):
     magics.register(shell, tmp_path)
     ask(shell, "%oomph again")
     assert capsys.readouterr().out == "no earlier kernel of this run has run any cells\n"
@@ -231,7 +231,7 @@ def test_again_uses_the_directory_it_was_given_until_a_run_is_joined(shell, tmp_
         ("del x", set()),
     ],
 )
-def test_only_variables_that_the_cell_reads_first_travel(source, expected):
+def test_names_that_may_be_read_before_assignment_are_found(source, expected):
     assert set(names_read(ast.parse(source))) - {"f", "A"} == expected
 
 
@@ -239,7 +239,7 @@ def isolate(shell, cell: str, names: str = "") -> None:
     shell.run_cell_magic("oomph", f"isolate {names}", cell)
 
 
-def test_variables_travel_there_and_named_results_back(shell, capfd):
+def test_variables_are_sent_and_named_results_returned(shell, capfd):
     ask(shell, "import math\nx, kept = 3, [1]")
     isolate(shell, "kept.append(2)\ny = math.sqrt(x + 1)\npid = __import__('os').getpid()\n(y, kept)", "y pid")
     assert shell.user_ns["y"] == 2.0
@@ -248,13 +248,13 @@ def test_variables_travel_there_and_named_results_back(shell, capfd):
     assert capfd.readouterr().out == "(2.0, [1, 2])\n"
 
 
-def test_only_a_last_expression_is_shown(capsys):
+def test_expression_that_is_not_last_is_not_shown(capsys):
     run_cell("1\nfor i in range(3): i", {}, {}, ())
     run_cell("", {}, {}, ())
     assert capsys.readouterr().out == ""
 
 
-def test_the_cell_is_compiled_as_in_the_notebook():
+def test_an_isolated_cell_does_not_inherit_oomphs_future_imports():
     cell = "def f(a: int): pass\nfound = f.__annotations__\n"
     assert run_cell(cell, {}, {}, ("found",)) == {"found": {"a": int}}
 
@@ -265,7 +265,7 @@ def shown(shell, capsys, cell: str) -> str:
     return captured.out + captured.err
 
 
-def test_a_death_is_a_diagnosis_and_the_kernel_lives_on(shell, capsys):
+def test_a_crash_of_an_isolated_cell_is_diagnosed_and_can_be_explained(shell, capsys):
     text = shown(shell, capsys, "%%oomph isolate\nimport ctypes; ctypes.string_at(0)")
     assert "oomph: the isolated cell's process ended by signal 11 (SIGSEGV); this kernel is unharmed" in text
     assert "segmentation-fault (CRS202): " in text
@@ -297,7 +297,7 @@ def test_an_error_in_an_isolated_cell_shows_its_own_traceback_and_fails_the_cell
         ("%%oomph isolate y\nx = 1", "NameError: the isolated cell has not assigned y, which it was to bring back"),
     ],
 )
-def test_a_cell_that_cannot_run_fails_with_one_sentence(shell, capsys, cell, expected):
+def test_a_cell_that_cannot_be_isolated_fails_with_the_reason(shell, capsys, cell, expected):
     ask(shell, "import threading\nlock = threading.Lock()")
     result = shell.run_cell(cell)
     assert not result.success

@@ -103,7 +103,7 @@ def test_panel_escapes_everything_and_loads_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PANELS.keys() - {"no diagnosis"}))
-def test_panel_inherits_ink_and_background_so_that_it_can_be_read_in_light_and_dark(name: str) -> None:
+def test_panel_inherits_its_colours_to_suit_light_and_dark_themes(name: str) -> None:
     styles = [value or "" for attribute, value in _parsed(PANELS[name]).attributes if attribute == "style"]
     assert not any("background" in style or re.search(r"(?<![-\w])color:", style) for style in styles)
     borders = [style for style in styles if "border" in style]
@@ -128,7 +128,7 @@ def test_repr_is_one_short_line_and_str_at_most_a_screen(name: str) -> None:
         assert "\x1b" not in shown
 
 
-def test_results_say_what_matters() -> None:
+def test_results_state_their_main_facts() -> None:
     assert repr(_checked(2)).endswith("2 errors)")
     assert str(Checked("train.py:1", (), "640 samples")) == "train.py:1: nothing found; examined 640 samples"
     assert "nothing found" in PANELS["nothing found"]
@@ -155,5 +155,5 @@ def test_long_story_keeps_its_beginning_and_its_end() -> None:
     assert len(lines) == 26
 
 
-def test_report_of_a_story_stays_on_its_line() -> None:
+def test_report_in_a_story_stays_on_one_line() -> None:
     assert FitStory().with_report("one\noomph: two").as_text() == "oomph: one\\x0aoomph: two"

@@ -40,14 +40,14 @@ CELLS = (
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """A run of a notebook in a sub-folder, with everything that IPython offers."""
+    """Return a finished run of a notebook in a subfolder, which uses many features of IPython."""
     folder = tmp_path_factory.mktemp("shell")
     (folder / "sub").mkdir()
     write(folder / "sub", *CELLS)
     return run(folder, "--out=nb.oomph.ipynb", "sub/nb.ipynb", "--epochs", "3")
 
 
-def test_everything_that_ipython_offers_works(done):
+def test_ipython_features_work(done):
     assert done.returncode == 0, done.stderr[-3000:]
     cells = done.outputs
     assert printed(cells[0]) == "one\ntwo\n['three'] 0\n"
@@ -68,7 +68,7 @@ def test_notebook_runs_in_its_own_folder_as_in_jupyter(done):
     assert printed(done.outputs[16]).splitlines()[-1] == str(done.folder)
 
 
-def test_tags_are_obeyed_as_nbclient_obeys_them(done):
+def test_cell_tags_have_the_same_effect_as_in_nbclient(done):
     cells = done.outputs
     assert (cells[6][0]["output_type"], cells[6][0]["ename"]) == ("error", "KeyError")
     assert cells[7] == cells[8] == []
@@ -76,7 +76,7 @@ def test_tags_are_obeyed_as_nbclient_obeys_them(done):
     assert counts[:10] == [1, 2, 3, 4, 5, 6, 7, None, None, 8]
 
 
-def test_expected_error_is_not_recorded_as_what_ended_the_notebook(done):
+def test_expected_error_is_not_recorded_as_uncaught(done):
     assert done.events("uncaught-exception") == []
 
 
@@ -84,17 +84,17 @@ def test_background_command_is_refused_as_in_a_kernel(done):
     assert (done.outputs[18][0]["ename"], done.outputs[17]) == ("OSError", [])
 
 
-def test_input_is_refused_in_one_sentence(done):
+def test_input_is_refused_with_the_reason(done):
     (error,) = done.outputs[11]
     assert error["ename"] == "EOFError"
     assert "nobody can answer input() in a notebook under `oomph run`" in error["evalue"]
 
 
-def test_error_that_ipython_only_prints_is_still_an_error(done):
+def test_error_that_ipython_only_prints_becomes_an_error_output(done):
     assert [each["output_type"] for each in done.outputs[12]] == ["stream", "error"]
 
 
-def test_output_is_shown_as_a_scripts_is(done):
+def test_cell_output_is_shown_like_a_scripts(done):
     assert "one\ntwo\n['three'] 0\nfrom bash\n" in done.stdout
     assert "\n4\n" in done.stdout
     assert "None" not in done.stdout
@@ -137,7 +137,7 @@ def test_system_exit_ends_the_notebook_with_its_code(tmp_path, cell, code, is_er
     assert second == []
 
 
-def test_interrupt_ends_the_notebook_by_the_signal(tmp_path):
+def test_interrupt_ends_the_notebook_with_exit_code_130(tmp_path):
     write(tmp_path, "import time\nprint('ready', flush=True)\ntime.sleep(60)", "print('never')")
     with started(tmp_path, "nb.ipynb") as process:
         assert process.stdout is not None
@@ -148,7 +148,7 @@ def test_interrupt_ends_the_notebook_by_the_signal(tmp_path):
     assert done.outputs[0][-1]["ename"] == "KeyboardInterrupt"
 
 
-def test_outputs_survive_a_kill_and_stay_until_their_cell_runs_again(tmp_path):
+def test_outputs_are_saved_before_a_kill_and_replaced_by_the_next_attempt(tmp_path):
     marks = "import os, time\nfirst = not os.path.exists('mark')\nopen('mark', 'w').close()\nprint(first)"
     long = "print('so far')\nopen('long', 'w').close()\nif first:\n    time.sleep(60)\nprint('on')"
     write(tmp_path, marks, long, "print('last')")
@@ -164,7 +164,7 @@ def test_outputs_survive_a_kill_and_stay_until_their_cell_runs_again(tmp_path):
     assert [path.name for path in tmp_path.glob(".*.partial")] == []
 
 
-def test_unknown_fields_and_skipped_outputs_are_kept(tmp_path):
+def test_unknown_fields_and_outputs_of_skipped_cells_are_kept(tmp_path):
     path = write(tmp_path, ("skip-execution", "1"), "2")
     document = json.loads(path.read_text())
     document["metadata"]["own"] = {"x": 1}
@@ -181,7 +181,7 @@ def test_unknown_fields_and_skipped_outputs_are_kept(tmp_path):
     assert json.loads(path.read_text()) == document
 
 
-def test_oomphs_own_magics_work_and_loading_them_guards_nothing_twice(tmp_path):
+def test_oomphs_magics_work_and_loading_them_starts_no_second_run(tmp_path):
     write(tmp_path, "%load_ext oomph", "%oomph status", "import oomph\noomph.disable()\noomph.enable()")
     done = run(tmp_path, "nb.ipynb")
     assert done.returncode == 0, done.stderr
@@ -201,7 +201,7 @@ def test_forked_process_leaves_the_notebooks_file_alone(tmp_path):
     assert printed(done.outputs[0]) == "parent\n"
 
 
-def test_full_disk_does_not_stop_the_notebook(tmp_path):
+def test_notebook_runs_on_if_its_outputs_cannot_be_saved(tmp_path):
     write(tmp_path, "import os\nos.rename('nb.oomph.ipynb', 'gone')\nos.mkdir('nb.oomph.ipynb')", "print('on')")
     done = run(tmp_path, "nb.ipynb")
     assert (done.returncode, done.stdout) == (0, "on\n"), done.stderr
@@ -231,7 +231,7 @@ def test_full_disk_does_not_stop_the_notebook(tmp_path):
         ),
     ],
 )
-def test_unusable_notebook_is_rejected_in_one_sentence(tmp_path, monkeypatch, content, said):
+def test_unusable_notebook_is_rejected_with_the_reason(tmp_path, monkeypatch, content, said):
     monkeypatch.chdir(tmp_path)
     Path("nb.ipynb").write_text(content)
     with pytest.raises(UsageError) as raised:
@@ -239,7 +239,7 @@ def test_unusable_notebook_is_rejected_in_one_sentence(tmp_path, monkeypatch, co
     assert str(raised.value).startswith(said)
 
 
-def test_python_without_ipython_is_named_with_the_command_that_installs_it(tmp_path):
+def test_python_without_ipython_is_reported_with_the_command_that_installs_it(tmp_path):
     bare = tmp_path / "python3"
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
     bare.chmod(0o755)

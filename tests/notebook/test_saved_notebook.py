@@ -1,4 +1,4 @@
-"""The file that a running notebook is saved to: complete at any moment, oomph's own, and kept over a restart."""
+"""The file that a running notebook is saved to: always complete, not taken for the script's, kept across restarts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_outputs_of_a_long_cell_are_saved_while_it_runs(tmp_path: Path, monkeypa
         saved.end()
 
 
-def test_file_is_not_taken_for_one_that_the_script_writes(tmp_path: Path) -> None:
+def test_saved_notebook_is_not_counted_among_the_scripts_files(tmp_path: Path) -> None:
     cells = document("one")
     saved = SavedNotebook(cells, tmp_path / "out.ipynb")
     files = OpenedFiles()
@@ -74,7 +74,7 @@ def test_file_is_not_taken_for_one_that_the_script_writes(tmp_path: Path) -> Non
         saved.end()
 
 
-def test_remains_of_a_killed_attempt_are_removed(tmp_path: Path) -> None:
+def test_partial_file_of_a_killed_attempt_is_removed(tmp_path: Path) -> None:
     dead = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, timeout=20
     ).stdout

@@ -1,4 +1,4 @@
-"""What oomph reports during a fit appears in the fit's cell of a real kernel, and nothing else changes there."""
+"""What oomph reports during a fit appears under the fit's cell in a real kernel, and nothing else changes there."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
 
 
 def _shown(cell: Ran) -> list[tuple[str, str, str]]:
-    """Return the kind, the addressed cell and the display of each display message."""
+    """Return the type, the cell and the display id of each display message."""
     return [
         (each["msg_type"], each["parent_header"]["msg_id"], each["content"]["transient"]["display_id"])
         for each in cell.of("display_data", "update_display_data")
     ]
 
 
-def test_story_of_a_fit_is_one_display_that_is_updated(kernel: Kernel) -> None:
+def test_story_of_a_fit_is_a_single_updated_display(kernel: Kernel) -> None:
     cell = kernel.good(
         "guarded_trainings.begins(); session.say('guarding fit (exact)'); print('1/1')\n"
         "session.say('recovered in 11.0 s: <b>'); guarded_trainings.ends(); session.say('closing line')",
@@ -77,13 +77,13 @@ def test_each_fit_has_its_own_display(kernel: Kernel) -> None:
     assert len({name for _, _, name in shown}) == 2
 
 
-def test_warning_is_on_stderr(kernel: Kernel) -> None:
+def test_warning_goes_to_stderr(kernel: Kernel) -> None:
     cell = kernel.good("session.warn('no checkpoints: the disk is full')", after=0.3)
     assert cell.err == "oomph: no checkpoints: the disk is full\n"
     assert _shown(cell) == []
 
 
-def test_words_of_a_thread_stay_with_the_cell_of_their_fit(kernel: Kernel) -> None:
+def test_report_from_a_thread_appears_in_the_cell_of_its_fit(kernel: Kernel) -> None:
     first = kernel.good(
         "guarded_trainings.begins(); session.say('guarding fit'); guarded_trainings.ends()\n"
         "threading.Thread(target=lambda: (time.sleep(1), session.say('a late checkpoint'))).start()"
@@ -93,14 +93,14 @@ def test_words_of_a_thread_stay_with_the_cell_of_their_fit(kernel: Kernel) -> No
     assert "oomph: a late checkpoint" in second.of("update_display_data")[0]["content"]["data"]["text/plain"]
 
 
-def test_later_cell_reports_for_itself(kernel: Kernel) -> None:
+def test_report_from_a_later_cell_appears_in_that_cell(kernel: Kernel) -> None:
     first = kernel.good("guarded_trainings.begins(); session.say('guarding fit'); guarded_trainings.ends()")
     second = kernel.good("session.say('evaluate now splits its batch')")
     assert _shown(second)[0][:2] == ("display_data", second.request)
     assert _shown(second)[0][2] != _shown(first)[0][2]
 
 
-def test_captured_cell_captures_the_story(kernel: Kernel) -> None:
+def test_capture_magic_captures_the_story(kernel: Kernel) -> None:
     cell = kernel.good(
         "%%capture caught\nguarded_trainings.begins(); session.say('guarding fit'); guarded_trainings.ends()", after=0.3
     )
@@ -131,7 +131,7 @@ def test_allocator_report_goes_to_a_file_and_everything_else_to_the_cell_in_orde
     assert kept.out == "True\n"
 
 
-def test_line_that_may_become_native_is_passed_on_while_the_fit_runs(kernel: Kernel) -> None:
+def test_start_of_a_possible_log_line_is_not_held_until_the_fit_ends(kernel: Kernel) -> None:
     cell = kernel.good(
         "guarded_trainings.begins(); write('2026-11-29'); time.sleep(1); write(' is a date\\n'); print('end')",
         after=0.5,
@@ -143,7 +143,7 @@ def test_line_that_may_become_native_is_passed_on_while_the_fit_runs(kernel: Ker
 
 @pytest.mark.timeout(90)
 def test_native_code_that_holds_the_gil_can_write_200_kib(kernel: Kernel) -> None:
-    """ipykernel alone hangs for ever beyond 64 KiB: its reader needs the GIL."""
+    """ipykernel alone hangs forever beyond 64 KiB: its reader needs the GIL."""
     cell = kernel.good(
         "guarded_trainings.begins()\n"
         "data = b''.join(b'%d\\n' % n for n in range(40_000))[:200 << 10]\n"
@@ -158,7 +158,7 @@ def test_native_code_that_holds_the_gil_can_write_200_kib(kernel: Kernel) -> Non
     assert cell.err == data
 
 
-def test_process_started_in_a_fit_can_write_after_it(kernel: Kernel) -> None:
+def test_process_started_during_a_fit_can_write_afterwards(kernel: Kernel) -> None:
     cell = kernel.good(
         "guarded_trainings.begins()\n"
         "child = subprocess.Popen(['sh', '-c', 'sleep 1; echo late >&2'])\n"
@@ -188,7 +188,7 @@ def test_end_restores_stderr_and_leaks_no_thread_or_descriptor(tmp_path: Path) -
         assert len(set(seen)) == 1
 
 
-def test_report_is_shown_in_the_cell_if_it_cannot_be_kept(tmp_path: Path) -> None:
+def test_report_is_shown_in_the_cell_if_it_cannot_be_saved(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "stderr").touch()  # in the way of the folder
     with Kernel(tmp_path) as kernel:
@@ -211,7 +211,7 @@ def test_saved_notebook_has_the_whole_story_once(tmp_path: Path, monkeypatch: py
     assert [(each.name, each.text) for each in streams] == [("stdout", "1/1\n")]
 
 
-def test_outside_a_kernel_nothing_changes(tmp_path: Path) -> None:
+def test_nothing_changes_outside_a_kernel(tmp_path: Path) -> None:
     from oomph.notebook.display import showing
     from oomph.script import session
 

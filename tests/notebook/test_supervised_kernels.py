@@ -1,4 +1,4 @@
-"""A supervised kernel answers the cell that died, survives, and otherwise behaves as ipykernel does."""
+"""A supervised kernel reports its death in the cell, is replaced, and otherwise behaves as ipykernel does."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SupervisedKerne
         ("os._exit(1)", "exit code 1"),
     ],
 )
-def test_death_is_answered_under_its_cell(kernel: SupervisedKernel, dies: str, named: str) -> None:
+def test_death_fails_its_cell_and_aborts_those_behind_it(kernel: SupervisedKernel, dies: str, named: str) -> None:
     count = kernel.run("import os, time").reply["execution_count"]
     dying = kernel.send(f"print('before', flush=True); time.sleep(0.5); {dies}")
     waiting = [kernel.send("print('never')") for _ in range(2)]
@@ -65,7 +65,7 @@ def test_death_is_answered_under_its_cell(kernel: SupervisedKernel, dies: str, n
     assert after.err == ""
 
 
-def test_death_of_an_idle_kernel_is_told_once_under_the_next_cell(kernel: SupervisedKernel) -> None:
+def test_death_of_an_idle_kernel_is_reported_once_under_the_next_cell(kernel: SupervisedKernel) -> None:
     kernel.kill()
     kernel.run("1", silent=True)
     first, second = kernel.run("print('first')"), kernel.run("print('second')")
@@ -75,7 +75,7 @@ def test_death_of_an_idle_kernel_is_told_once_under_the_next_cell(kernel: Superv
     assert second.reply["execution_count"] == first.reply["execution_count"] + 1
 
 
-def test_death_in_a_silent_request_is_answered_and_told_under_the_next_cell(kernel: SupervisedKernel) -> None:
+def test_death_in_a_silent_request_is_reported_in_its_reply_and_under_the_next_cell(kernel: SupervisedKernel) -> None:
     assert kernel.run("import os; os.abort()", silent=True).reply["ename"] == "KernelDied"
     assert "SIGABRT" in kernel.run("1").err
 
@@ -127,7 +127,7 @@ def test_stdin_and_display_updates_work_after_a_restart(kernel: SupervisedKernel
     assert kinds == ["display_data", "update_display_data"]
 
 
-def test_user_errors_are_those_of_ipykernel(kernel: SupervisedKernel) -> None:
+def test_user_error_fails_its_cell_as_in_ipykernel(kernel: SupervisedKernel) -> None:
     failing = kernel.send("import time; time.sleep(0.3); 1 / 0")
     waiting = kernel.send("print('never')")
     assert kernel.wait(failing).reply["ename"] == "ZeroDivisionError"
@@ -136,7 +136,7 @@ def test_user_errors_are_those_of_ipykernel(kernel: SupervisedKernel) -> None:
     assert kernel.run("print('alive')").out == "alive\n"
 
 
-def test_neither_source_nor_key_is_written(kernel: SupervisedKernel) -> None:
+def test_neither_source_code_nor_the_connection_key_is_stored(kernel: SupervisedKernel) -> None:
     kernel.run("import time; not_to_be_stored = 'a sentence of the cell'")
     key = kernel.manager.session.key
     written = [path.read_bytes() for path in kernel.folder.rglob("*") if path.is_file()]
@@ -165,7 +165,7 @@ def test_only_a_kernel_that_dies_leaves_finished_fits_to_the_next(tmp_path: Path
     assert read_record(end_state.parents[1]).status == FINISHED
 
 
-def test_kernel_that_died_with_its_supervisor_is_told_under_the_first_cell(tmp_path: Path) -> None:
+def test_death_of_kernel_and_supervisor_is_reported_under_the_next_kernels_first_cell(tmp_path: Path) -> None:
     with SupervisedKernel(tmp_path) as first:
         first.good("from oomph.notebook import enabling; enabling._guard.session()")
         cell = first.send("import time; print('runs'); time.sleep(60)")
@@ -178,13 +178,13 @@ def test_kernel_that_died_with_its_supervisor_is_told_under_the_first_cell(tmp_p
         assert second.good("1").err == ""
 
 
-def test_programs_that_a_cell_starts_do_not_keep_the_run_in_use(kernel: SupervisedKernel) -> None:
+def test_programs_started_by_a_cell_do_not_inherit_the_lock(kernel: SupervisedKernel) -> None:
     shown = kernel.good("import os; os.system('readlink /proc/self/fd/* > fds'); print(open('fds').read())").out
     assert "/fds" in shown
     assert "/lock" not in shown
 
 
-def test_fresh_sets_checkpoints_aside_in_the_run_that_the_supervisor_keeps(kernel: SupervisedKernel) -> None:
+def test_fresh_sets_checkpoints_aside_within_the_supervisors_run(kernel: SupervisedKernel) -> None:
     run_dir = kernel.folder / ".oomph/notebooks/notebook"
     assert kernel.run("%oomph fresh").err == "oomph: there was nothing to resume\n"
     (run_dir / "checkpoints").mkdir()
@@ -198,13 +198,13 @@ def test_fresh_sets_checkpoints_aside_in_the_run_that_the_supervisor_keeps(kerne
 # -- endings ----------------------------------------------------------------------------------------------------------
 
 
-def test_exit_ends_the_supervisor_with_0(tmp_path: Path) -> None:
+def test_exit_ends_the_supervisor_with_code_0(tmp_path: Path) -> None:
     with SupervisedKernel(tmp_path) as kernel:
         kernel.run("exit")
         assert kernel.ended() == 0
 
 
-def test_termination_ends_the_kernel_in_two_seconds(tmp_path: Path) -> None:
+def test_sigterm_ends_a_kernel_that_ignores_it_within_three_seconds(tmp_path: Path) -> None:
     with SupervisedKernel(tmp_path) as kernel:
         kernel.send("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(30)")
         time.sleep(0.7)
@@ -237,7 +237,7 @@ def test_death_while_starting_is_left_to_jupyter(tmp_path: Path, source: str, st
     assert len(list(tmp_path.glob(".oomph/notebooks/*/journal/*-supervisor.jsonl"))) == 1
 
 
-def test_kernel_works_without_a_run_directory(tmp_path: Path) -> None:
+def test_death_is_reported_without_a_run_directory(tmp_path: Path) -> None:
     (tmp_path / ".oomph").write_text("in the way")
     with SupervisedKernel(tmp_path) as kernel:
         answered = kernel.run("import os, time; time.sleep(0.2); os.kill(os.getpid(), 9)")
@@ -252,7 +252,7 @@ enabling._guard.session()  # which writes a journal
 print(shell.arguments())"""
 
 
-def test_arguments_of_vs_code_are_passed_on_and_the_key_is_hidden(tmp_path: Path) -> None:
+def test_arguments_of_vs_code_are_passed_on_and_the_key_is_not_stored(tmp_path: Path) -> None:
     manager = KernelManager(cache_ports=False)
     manager.write_connection_file()
     info, key = manager.get_connection_info(), manager.session.key.decode()

@@ -1,4 +1,4 @@
-"""Training in a supervised kernel: killed, it goes on exactly where it was; somebody may take long to answer it."""
+"""Training in a supervised kernel: after a kill, it resumes exactly; a slow answer to a prompt does not end it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_killed_training_ends_in_the_same_weights(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asks", ["input('go on? ')", "import pdb; pdb.set_trace()"])
-def test_somebody_may_take_long_to_answer_a_callback(tmp_path: Path, asks: str) -> None:
+def test_slow_answer_to_a_callback_is_not_taken_for_a_hang(tmp_path: Path, asks: str) -> None:
     floor = 3
     with SupervisedKernel(tmp_path, **{FLOOR_VARIABLE: str(floor)}) as kernel:
         for code in CELLS[:3]:

@@ -41,7 +41,7 @@ def undisturbed(folder: Path) -> str:
     return bits(folder / "plain.npz")
 
 
-def test_killed_notebook_is_resumed_and_ends_in_the_same_bits(tmp_path: Path) -> None:
+def test_killed_notebook_resumes_bit_identically(tmp_path: Path) -> None:
     wanted = undisturbed(tmp_path)
     training(tmp_path, "ours")
     with started(tmp_path, "--checkpoint-every=10", "nb.ipynb") as process:
@@ -76,7 +76,7 @@ def train_in(folder: Path, name: str, megabytes: int) -> NotebookRun:
     return run(folder, "nb.ipynb", **pool)
 
 
-def test_out_of_memory_in_a_cell_is_recovered_and_kept_out_of_the_notebook(tmp_path: Path) -> None:
+def test_out_of_memory_in_a_cell_is_recovered_without_a_long_report_in_the_notebook(tmp_path: Path) -> None:
     import numpy as np
 
     enough = train_in(tmp_path / "enough", "weights", 1000)
@@ -102,7 +102,7 @@ def test_out_of_memory_in_a_cell_is_recovered_and_kept_out_of_the_notebook(tmp_p
         pytest.param("plan", ["--batch=8,64", "--gpu=16GiB"], "oomph run nb.ipynb", marks=pytest.mark.slow),
     ],
 )
-def test_check_and_plan_take_a_notebook(tmp_path: Path, verb: str, words: list[str], shown: str) -> None:
+def test_check_and_plan_accept_a_notebook(tmp_path: Path, verb: str, words: list[str], shown: str) -> None:
     training(tmp_path, "never", epochs=1)
     with started(tmp_path, *words, "nb.ipynb", verb=verb) as process:
         done = finish(process, tmp_path)
@@ -112,7 +112,7 @@ def test_check_and_plan_take_a_notebook(tmp_path: Path, verb: str, words: list[s
 
 
 @pytest.mark.slow
-def test_rehearsal_takes_a_notebook(tmp_path: Path) -> None:
+def test_rehearse_accepts_a_notebook(tmp_path: Path) -> None:
     training(tmp_path, "rehearsed", epochs=4)
     with started(tmp_path, "--faults=kill", "--steps=20", "nb.ipynb", verb="rehearse") as process:
         rehearsed = finish(process, tmp_path)
@@ -120,7 +120,7 @@ def test_rehearsal_takes_a_notebook(tmp_path: Path) -> None:
     assert not (tmp_path / "nb.oomph.ipynb").exists()
 
 
-def test_training_in_a_kernel_of_a_supervised_program_is_called_unguarded(tmp_path: Path) -> None:
+def test_training_in_a_kernel_of_a_supervised_program_is_labelled_unguarded(tmp_path: Path) -> None:
     training(tmp_path, "executed", epochs=1)
     done = run(tmp_path, "--", sys.executable, "-m", "jupyter", "execute", "--kernel_name=python3", "nb.ipynb")
     assert done.returncode == 0, done.stderr[-3000:]

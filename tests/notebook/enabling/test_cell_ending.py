@@ -1,4 +1,4 @@
-"""The end of a training in a cell: an exception with the reason and the next thing to do, or the signal's own end."""
+"""How a training ends in a cell: with an exception that says why and what to do next, or by the signal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from oomph.script import shell
         (40, False, "Start the program again: training goes on from step 40"),
     ],
 )
-def test_restart_says_what_to_do_in_the_cell(monkeypatch, saved, is_kernel, remedy):
+def test_restart_raises_an_error_that_says_what_to_do(monkeypatch, saved, is_kernel, remedy):
     monkeypatch.setattr(shell, "is_kernel", lambda: is_kernel)
     with pytest.raises(TrainingStoppedError) as caught:
         CellEnding().restart("no room for the update", saved)
@@ -30,7 +30,7 @@ def test_restart_says_what_to_do_in_the_cell(monkeypatch, saved, is_kernel, reme
 
 
 @pytest.mark.parametrize("by_itself", [False, True])
-def test_refused_fit_names_both_ways_on(by_itself):
+def test_refusal_suggests_a_seed_only_if_the_fit_changed_by_itself(by_itself):
     with pytest.raises(TrainingStoppedError, match="fit at x cannot be resumed: another layer") as caught:
         CellEnding().refuse("fit", "x", "another layer", by_itself)
     assert "%oomph fresh" in caught.value.remedy
@@ -43,7 +43,7 @@ def test_signal_ends_the_process_as_without_oomph(signum):
     assert subprocess.run([sys.executable, "-c", words], timeout=60).returncode == -signum
 
 
-def test_interrupt_stays_in_this_process():
+def test_interrupt_is_sent_to_the_group_only_if_the_process_owns_it():
     words = (
         "import os, signal; from oomph.script.preemption import Preemption; from oomph.script.pulse import Pulse\n"
         "os.killpg = lambda *_: print('group')\n"

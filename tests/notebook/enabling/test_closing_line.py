@@ -1,4 +1,4 @@
-"""The line that closes a fit of a notebook, from the events of its run."""
+"""The closing line of a fit in a notebook, derived from the events of its run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def line(*attempts: list[Fact]) -> str:
     return closing_line(events, "f-0", 0)
 
 
-def test_undisturbed_fit():
+def test_undisturbed_fit_is_summarised_in_one_line():
     assert line([STARTED, FINISHED]) == "fit 1 (cell [4], line 1): 3 epochs, 96 steps, 4 s; exact"
 
 

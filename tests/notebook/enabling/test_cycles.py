@@ -1,4 +1,4 @@
-"""enable, fit and disable, over and over in one process: nothing is left behind."""
+"""Enabling, fitting and disabling over and over in one process leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fit that ends with its kernel, or by an interrupt: the same cells, run in the next kernel, go on with it."""
+"""A fit cut short by its kernel's death or an interrupt resumes when the next kernel runs the same cells."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BITS = "import hashlib; print(hashlib.md5(b''.join(w.tobytes() for w in model.ge
 
 
 def wait_for(run_dir: Path, steps: int) -> None:
-    """Wait until a run has trained this many steps and has a checkpoint, at most 100 s."""
+    """Wait until a run has trained this many steps and has a checkpoint, for at most 100 s."""
     until = time.monotonic() + 100
     while time.monotonic() < until:
         progress = read_progress(run_dir) if run_dir.exists() else None
@@ -54,7 +54,7 @@ def kill_at(kernel, run_dir: Path, steps: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def test_fits_killed_twice_end_in_the_bits_of_plain_keras(start, tmp_path):
+def test_fits_killed_twice_end_bit_identical_to_plain_keras(start, tmp_path):
     run_dir = tmp_path / ".oomph/notebooks/lesson"
     draw = random.Random(tmp_path.name)
 

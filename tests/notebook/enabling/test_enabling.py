@@ -1,4 +1,4 @@
-"""What enabling says and does before TensorFlow is there, in processes of their own."""
+"""What enabling says and does before TensorFlow is imported, in separate processes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_missing_tensorflow_is_reported_in_one_sentence(tmp_path):
     assert ended.stderr == f"oomph: TensorFlow is not installed for {sys.executable}: there is nothing to guard\n"
 
 
-def test_handover_of_a_guarded_parent_does_not_reach_children_and_comes_back(tmp_path):
+def test_handover_of_a_guarded_parent_is_hidden_while_enabled(tmp_path):
     """A program that the notebook starts must not become a worker in the notebook's run."""
     words = (
         "import os, oomph; oomph.enable(); print('OOMPH_HANDOVER' in os.environ)\n"
@@ -67,7 +67,7 @@ def test_kernel_that_is_shut_down_finishes_its_run(start, tmp_path):
     assert read_record(tmp_path / ".oomph/notebooks/lesson").status == FINISHED
 
 
-def test_process_that_oomph_run_guards_stays_as_it_is(tmp_path):
+def test_enabling_and_disabling_under_oomph_run_keeps_the_environment(tmp_path):
     words = (
         "import os, oomph; from oomph.protocol.handover import Handover; from oomph.script.session import join\n"
         "join(Handover(package='', run_dir=None)); environ = dict(os.environ)\n"
@@ -77,7 +77,7 @@ def test_process_that_oomph_run_guards_stays_as_it_is(tmp_path):
 
 
 @pytest.mark.parametrize("first", ["oomph", "IPython.extensions.autoreload"])
-def test_autoreload_passes_over_our_modules(tmp_path, first):
+def test_autoreload_skips_oomphs_modules(tmp_path, first):
     (tmp_path / "theirs.py").write_text("")
     words = (
         f"import {first}\nimport oomph, sys; oomph.enable()\n"
@@ -101,7 +101,7 @@ def test_autoreload_passes_over_our_modules(tmp_path, first):
         (["import oomph; oomph.enable()"], False),
     ],
 )
-def test_generators_are_left_alone_once_a_cell_may_have_seeded_them(tmp_path, cells, expected):
+def test_shell_counts_as_touched_once_a_cell_may_have_seeded_generators(tmp_path, cells, expected):
     words = (
         "from IPython.core.interactiveshell import InteractiveShell; from oomph.script import shell\n"
         "its = InteractiveShell.instance()\n"
@@ -111,8 +111,8 @@ def test_generators_are_left_alone_once_a_cell_may_have_seeded_them(tmp_path, ce
     assert run(tmp_path, words).stdout == f"{expected} False []\n"
 
 
-def test_what_is_examined_is_not_guarded_as_well(tmp_path):
-    """A second hook would come before that of `oomph check`, and the notebook would be trained instead of examined."""
+def test_process_under_examination_is_not_guarded(tmp_path):
+    """A second hook would come before `oomph check`'s, and the notebook would train instead of being examined."""
     words = "import sys, oomph; before = list(sys.meta_path); oomph.enable(); print(sys.meta_path == before)"
     assert run(tmp_path, words, OOMPH_REACH="{}").stdout == "True\n"
     assert not (tmp_path / ".oomph").exists()

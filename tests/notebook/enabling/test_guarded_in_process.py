@@ -1,4 +1,4 @@
-"""Kernels that cannot have their notebook's run directory: fits are guarded in the process, and one line says why."""
+"""Kernels that cannot use their notebook's run directory guard fits within the process, and say why in one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIT = "model.fit(x, y, verbose=0); print(type(model.train_function).__name__)"
 ALONE = "fits are guarded, but neither checkpointed nor resumed"
 
 
-def test_kernels_without_a_run_directory_guard_in_process(start, tmp_path):
+def test_kernels_without_a_run_directory_guard_fits_and_say_why(start, tmp_path):
     first = kernel_run.begin(Notebook(tmp_path, "notebook"), "")
     (tmp_path / "file").mkdir()
     (tmp_path / "file/.oomph").write_text("")

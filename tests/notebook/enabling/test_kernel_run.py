@@ -29,7 +29,7 @@ def die(run: kernel_run.KernelRun) -> None:
     run.directory.close()
 
 
-def test_next_kernel_records_the_death_and_goes_on(notebook):
+def test_next_kernel_records_the_death_and_continues_the_run(notebook):
     run = kernel_run.begin(notebook, "ab" * 16)
     board = ProgressBoard(notebook.run_dir, 1)
     board.write(0, 1, 2, 34, 30)
@@ -46,7 +46,7 @@ def test_next_kernel_records_the_death_and_goes_on(notebook):
     assert not (notebook.folder / ".oomph/notebooks/lesson.1").exists()
 
 
-def test_kernel_that_has_nothing_left_to_resume_finishes_the_run(notebook):
+def test_kernel_with_nothing_left_to_resume_finishes_the_run(notebook):
     run = kernel_run.begin(notebook, "ab" * 16)
     board = ProgressBoard(notebook.run_dir, 1)
     board.write(0, 1, 2, 34, 30)
@@ -69,7 +69,7 @@ def test_kernels_that_never_train_share_a_folder_but_no_seed(notebook):
     assert os.listdir(notebook.folder / ".oomph/notebooks") == ["lesson"]
 
 
-def test_second_kernel_cannot_have_the_same_run(notebook):
+def test_second_kernel_cannot_use_the_same_run(notebook):
     run = kernel_run.begin(notebook, "")
     with pytest.raises(RunDirectoryError, match=f"is in use by another kernel or program, process {os.getpid()}"):
         kernel_run.begin(notebook, "")
@@ -80,7 +80,7 @@ def test_second_kernel_cannot_have_the_same_run(notebook):
     assert set_aside(notebook) is None
 
 
-def test_no_descriptor_is_left(notebook):
+def test_no_descriptor_is_leaked(notebook):
     before = os.listdir("/proc/self/fd")
     for _ in range(3):
         kernel_run.begin(notebook, "").end()
@@ -90,7 +90,7 @@ def test_no_descriptor_is_left(notebook):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
-def test_folder_that_cannot_be_written_is_an_error_in_one_sentence(notebook, monkeypatch, number):
+def test_unwritable_folder_is_an_error_with_the_reason(notebook, monkeypatch, number):
     def fail(*args, **kwargs):
         raise OSError(number, os.strerror(number))
 
@@ -105,7 +105,7 @@ def test_file_in_place_of_the_folder_is_an_error(notebook):
         kernel_run.begin(notebook, "")
 
 
-def test_folder_of_notebooks_that_leads_elsewhere_is_refused(notebook):
+def test_link_in_place_of_the_notebooks_folder_is_refused(notebook):
     (notebook.folder / "elsewhere").mkdir()
     (notebook.folder / ".oomph").mkdir()
     (notebook.folder / ".oomph/notebooks").symlink_to(notebook.folder / "elsewhere")
@@ -114,7 +114,7 @@ def test_folder_of_notebooks_that_leads_elsewhere_is_refused(notebook):
     assert list((notebook.folder / "elsewhere").iterdir()) == []
 
 
-def test_fit_that_was_begun_again_and_finished_is_not_left():
+def test_fit_that_was_resumed_but_not_finished_counts_as_unfinished():
     begun = [FitStarted(key="f-0"), FitStarted(key="g-0"), FitStarted(key="h-0"), Resumed(key="h-0", kind="exact")]
     over = [FitStarted(key="f-0"), FitFinished(key="f-0"), Resumed(key="g-0", kind="finished")]
     assert kernel_run.unfinished([Event(fact) for fact in begun + over]) == {"h-0"}

@@ -30,7 +30,7 @@ def test_extension_loads_in_50_ms_without_tensorflow(tmp_path):
     assert not (tmp_path / ".oomph").exists(), "nothing is written before Keras is imported"
 
 
-def test_kernel_does_not_wait_for_imports_that_only_its_death_needs(tmp_path):
+def test_supervisor_does_not_import_what_only_a_death_needs(tmp_path):
     late = ["ctypes.util", "dataclasses", "hashlib", "platform", "psutil", "shutil", "tempfile"]
     words = f"import sys, oomph.notebook.kernel.supervise; print([name for name in {late} if name in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", words], cwd=tmp_path, capture_output=True, text=True, timeout=60)

@@ -1,4 +1,4 @@
-"""A cell that runs out of memory for real goes on: the weights of enough memory, one display that tells it, no dump."""
+"""A cell that really runs out of memory recovers: the same weights, one display that says so, no memory dump."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ except BaseException as caught:
 """
 
 
-def test_out_of_memory_in_a_cell_gives_the_weights_of_enough_memory_and_one_display(start, tmp_path):
+def test_out_of_memory_in_a_cell_gives_the_same_weights_and_a_single_display(start, tmp_path):
     plain = start()
     for cell in CELLS:
         plain.good(cell.format("plain.npz"))

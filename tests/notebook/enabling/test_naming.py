@@ -37,5 +37,5 @@ def test_notebook_is_named_by_its_client(folder, namespace, environ, expected):
     assert (str(found.folder), found.name, found.is_named) == (expected[0].format(folder), *expected[1:])
 
 
-def test_run_directory_lies_beside_the_notebook_under_a_valid_name(folder):
+def test_run_directory_is_beside_the_notebook_under_a_valid_name(folder):
     assert Notebook(folder, "Übung 3/4?").run_dir == folder / ".oomph/notebooks/Übung-3-4"

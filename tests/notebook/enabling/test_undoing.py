@@ -1,4 +1,4 @@
-"""Changes of a process that are remembered, and taken back in reverse."""
+"""Changes to a process are remembered, and undone in reverse order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _nothing_is_left():
     undoing.take_back()
 
 
-def test_patches_are_taken_back_even_if_one_fails(owner):
+def test_patches_are_undone_even_if_one_undo_fails(owner):
     undoing.begin()
     patch(owner.kind, "method", "first")
     undoing.remember(lambda: 1 // 0)
@@ -34,14 +34,14 @@ def test_patches_are_taken_back_even_if_one_fails(owner):
     assert undoing.take_back() == []
 
 
-def test_replacement_of_a_moment_is_not_remembered(owner):
+def test_temporary_replacement_is_not_remembered(owner):
     undoing.begin()
     with replaced(owner, "method", "for a trace"):
         pass
     assert undoing.take_back() == []
 
 
-def test_patch_of_somebody_else_on_top_stays(owner):
+def test_later_patch_by_other_code_is_kept(owner):
     undoing.begin()
     patch(owner.kind, "method", "ours")
     owner.kind.method = "theirs"
@@ -49,7 +49,7 @@ def test_patch_of_somebody_else_on_top_stays(owner):
     assert owner.kind.method == "theirs"
 
 
-def test_script_remembers_nothing(owner):
+def test_patch_before_begin_is_not_remembered(owner):
     patch(owner.kind, "method", "ours")
     assert undoing.take_back() == []
     assert owner.kind.method == "ours"

@@ -1,4 +1,4 @@
-"""The numbers of fits at one place: a script counts calls, a notebook tells a cell that runs again from a loop."""
+"""The numbers of fits at one place: a script counts calls, a notebook tells a rerun cell from a loop."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ def test_loop_in_a_dead_kernels_cell_returns_all_its_results_once():
     assert notebook.run(fits=2) == [Visit(3, is_anew=True), Visit(4, is_anew=True)]
 
 
-def test_second_run_in_a_kernel_never_returns_what_the_dead_kernel_left_for_its_own():
+def test_second_run_of_a_cell_does_not_return_a_result_of_the_dead_kernel():
     notebook = Notebook(left=(0, 1))
     assert [notebook.run(), notebook.run()] == [[Visit(0)], [Visit(2, is_anew=True)]]
 
 
-def test_second_run_takes_the_place_of_an_unfinished_one():
+def test_second_run_replaces_an_unfinished_one():
     notebook = Notebook()
     assert [notebook.run(finishes=False), notebook.run()] == [[Visit(0)], [Visit(0, is_anew=True)]]
     assert notebook.run() == [Visit(1, is_anew=True)]
 
 
-def test_nothing_is_returned_once_the_interrupted_fit_has_finished():
+def test_no_earlier_result_is_returned_after_the_recovery():
     notebook = Notebook(left=(0,))
     notebook.is_recovering = False
     assert notebook.run() == [Visit(1)]
@@ -72,7 +72,7 @@ def test_refused_fit_may_be_tried_again(runs):
     assert notebook.run() == [Visit(0)]
 
 
-def test_cell_with_the_same_statement_as_another_does_not_run_again():
+def test_cell_with_the_same_statement_is_not_taken_for_a_rerun():
     executions = iter(range(1, 9))
     visits = Visits(lambda: next(executions))
 
