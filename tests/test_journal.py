@@ -207,7 +207,7 @@ def test_events_planted_before_an_attempt_are_ignored(tmp_path):
 
 
 @pytest.mark.parametrize("name", [f"2-{'x' * 240}.jsonl", "2-0-script.jsonl"])
-def test_planted_journal_that_cannot_be_renamed_is_rejected_with_a_one_line_error(tmp_path, name):
+def test_planted_journal_that_cannot_be_renamed_is_rejected(tmp_path, name):
     write_lines(tmp_path, name, line("planted", 2.0, attempt=2))
     if len(name) < 100:
         (tmp_path / "journal" / f"{name}.refused").mkdir()

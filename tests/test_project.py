@@ -44,7 +44,7 @@ def test_help_lists_every_target_and_is_the_default():
     assert make().stdout == make("help").stdout
 
 
-def test_an_old_python_is_rejected_with_a_one_line_error(tmp_path):
+def test_an_old_python_is_rejected_with_the_reason(tmp_path):
     old = tmp_path / "python2.7"
     old.write_text("#!/bin/sh\nexit 1\n")
     old.chmod(0o755)

@@ -82,7 +82,9 @@ def test_text_shows_numbered_evidence_remedies_and_the_next_command(
     assert places == sorted(places)
 
 
-def test_text_lists_alternative_faults_on_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_text_lists_alternative_faults_only_if_the_fault_is_doubtful(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     log = tmp_path / "train.log"
     log.write_text("E cuda_driver.cc:300] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device\n")
     assert run(str(log)) == 0
@@ -662,7 +664,7 @@ def test_run_in_another_format_among_several_targets_keeps_its_exit_code(
     assert "in format 7" in one_line(capsys.readouterr().err)
 
 
-def test_emptied_attempt_journal_is_reported_on_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_emptied_attempt_journal_is_reported_by_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     make_record(make_run(tmp_path), status="finished")
     (tmp_path / "journal/1-0-supervisor.jsonl").write_bytes(b"")
     assert run(str(tmp_path)) == 0

@@ -76,7 +76,7 @@ def _folder(tmp_path, monkeypatch):
         (["--", sys.executable, "-I", "train.py"], "Python's option -I keeps oomph out of the script"),
     ],
 )
-def test_impossible_plan_is_rejected_with_a_one_line_error(words, said, capsys):
+def test_impossible_plan_is_rejected_with_the_reason(words, said, capsys):
     assert cli.main(["plan", *words]) == 2
     captured = capsys.readouterr()
     assert said in " ".join(captured.err.split())

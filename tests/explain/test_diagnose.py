@@ -413,7 +413,7 @@ def test_diagnose_never_raises(evidence: list[Evidence]) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["a log's text", b"bytes", None, 5, ["a line"], KeyError, Evidence("log", "Killed")])
-def test_invalid_evidence_is_rejected_with_a_one_line_error(wrong: Any) -> None:
+def test_invalid_evidence_raises_type_error(wrong: Any) -> None:
     with pytest.raises(
         TypeError,
         match=r"expects an exception, or a list of oomph.Evidence, not (str|bytes|NoneType|int|type|Evidence);",

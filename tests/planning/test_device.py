@@ -150,7 +150,7 @@ def test_loosely_written_gpu_name_is_recognised(text, name, gib):
         ("RTX 4090 48GB", "GeForce RTX 4090 has 24 GiB, not 48"),
     ],
 )
-def test_unknown_or_ambiguous_gpu_name_is_rejected_with_a_one_line_error(text, said):
+def test_unknown_or_ambiguous_gpu_name_is_rejected_with_the_reason(text, said):
     with pytest.raises(UsageError, match=said):
         find_gpu(text)
 

@@ -84,7 +84,7 @@ def test_reason_for_an_open_verdict_is_stated_once_in_the_first_sentence():
         ((Fitting.YES, Fitting.UNKNOWN), "A batch of 64 should fit on {on}. The largest is unknown. {XLA}."),
     ],
 )
-def test_first_sentence_agrees_with_the_table_if_only_other_batches_than_the_scripts_are_known(fits, said):
+def test_verdict_follows_the_estimates_if_none_is_for_the_scripts_batch(fits, said):
     estimates = tuple(Estimate(batch, around(GIB), each) for batch, each in zip((64, 128), fits, strict=True))
     made = plan(max_batch=None, batch=25, estimates=estimates, why_open=XLA)
     on = "GeForce RTX 4090, where TensorFlow can use 22 GiB of 24 GiB"

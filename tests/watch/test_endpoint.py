@@ -65,7 +65,7 @@ def test_a_scrape_returns_the_metrics(server):
     assert get(server, "/other") == (404, "", "the metrics are at /metrics\n")
 
 
-def test_a_port_in_use_is_reported_in_one_sentence(server):
+def test_a_port_in_use_is_reported_with_its_address(server):
     with pytest.raises(UsageError, match=r"cannot serve at 127\.0\.0\.1:\d+: Address already in use"):
         Server(server.address, str)
 
@@ -79,13 +79,13 @@ def test_a_port_reserved_for_root_is_reported_with_a_remedy(monkeypatch):
         Server(Address("127.0.0.1", 80), str)
 
 
-def test_an_unknown_host_is_reported_in_one_sentence():
+def test_an_unknown_host_is_reported_by_name():
     with pytest.raises(UsageError, match=r"cannot serve at no\.such\.host\.invalid:9400: "):
         Server(Address("no.such.host.invalid", 9400), str)
 
 
 @pytest.mark.parametrize("host", ["a" * 70, "a..b", "é" * 70])
-def test_an_invalid_host_name_is_reported_in_one_sentence(host):
+def test_an_invalid_host_name_is_reported_as_such(host):
     with pytest.raises(UsageError, match=r"cannot serve at .*: that is not a valid host name$"):
         Server(Address(host, 9400), str)
 

@@ -125,13 +125,13 @@ def test_epochs_and_micro_batch_are_read_from_the_journal_without_samples():
     assert job_of(run(events=(*events, Event.named("fit-started", {})))).micro_batch is None
 
 
-def test_run_is_shown_at_an_epoch_beyond_those_that_the_script_now_asks_for():
+def test_epoch_beyond_the_requested_ones_is_shown_without_a_total():
     events = (Event.named("fit-started", {"epochs": 1}),)
     job = job_of(run(going_on=False, events=events, progress=Progress(fit=0, epoch=2, step=0, steps=362)))
     assert progress(job) == "epoch 3  step 0"
 
 
-def test_run_without_training_is_only_expected_to_train_while_it_goes_on():
+def test_finished_run_without_training_is_not_expected_to_train():
     assert progress(job_of(run())) == "training has not started"
     assert progress(job_of(run(record=RunRecord(("x",), "", "", "", FINISHED)))) == "no training was seen"
 

@@ -62,12 +62,12 @@ def test_expected_error_is_not_a_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cells", [[], [{}], [{"cell_type": "markdown"}], [{"outputs": [{"output_type": "error"}]}]])
-def test_notebook_without_outputs_is_told_apart_from_one_without_faults(tmp_path: Path, cells: list[Any]) -> None:
+def test_notebook_without_outputs_is_rejected_with_a_hint_to_run_it(tmp_path: Path, cells: list[Any]) -> None:
     with pytest.raises(Unreadable, match="has no outputs: run it first"):
         faults(notebook(tmp_path, *cells))
 
 
-def test_damaged_notebook_is_reported_in_one_sentence(tmp_path: Path) -> None:
+def test_damaged_notebook_is_rejected_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "nb.ipynb"
     path.write_text("{")
     with pytest.raises(Unreadable, match=r"nb.ipynb is damaged: it is not a JSON document"):

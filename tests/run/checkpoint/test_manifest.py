@@ -51,7 +51,7 @@ def test_metadata_field_of_the_wrong_type_is_rejected_by_name(name):
     assert meta_trouble({**META, name: object()}, 47).startswith(f"its {name} is invalid: ")
 
 
-def test_manifest_problem_is_described_on_one_short_line():
+def test_manifest_problem_is_described_in_at_most_200_characters():
     assert len(meta_trouble({"callbacks": "x" * 10**6}, 0)) == 200
     assert len(position_trouble({"fit": "x" * 10**6})) == 200
 

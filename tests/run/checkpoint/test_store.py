@@ -409,7 +409,7 @@ def test_older_end_state_is_kept_if_a_new_one_cannot_be_written(store):
     assert store.finished(0).position.steps == 10
 
 
-def test_unusable_checkpoint_folder_is_reported_in_one_sentence(tmp_path):
+def test_unusable_checkpoint_folder_is_rejected_with_the_reason(tmp_path):
     (tmp_path / "checkpoints").write_text("a file")
     with pytest.raises(CheckpointError, match="checkpoints is a link, or not a folder"):
         CheckpointStore(tmp_path / "checkpoints").open()

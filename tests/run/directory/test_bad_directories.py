@@ -29,7 +29,7 @@ RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")
 LIMIT = 60
 
 
-def test_run_in_another_format_is_rejected_with_a_one_line_error(tmp_path: Path) -> None:
+def test_run_in_another_format_or_with_a_damaged_record_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"schema": 7, "oomph": "9.0"}))
     with pytest.raises(RunDirectoryError, match=r"another version of oomph, in format 7; this one, .* reads format 1"):
         RunDirectory.reopen(tmp_path)

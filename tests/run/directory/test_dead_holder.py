@@ -8,7 +8,7 @@ import subprocess
 from oomph.process.process_identity import ProcessIdentity
 
 
-def test_zombie_does_not_live():
+def test_zombie_does_not_count_as_alive():
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
         child = ProcessIdentity.here(process.pid)
         assert child.lives

@@ -145,7 +145,7 @@ def test_record_with_a_missing_field_is_not_read(tmp_path: Path, field: str) -> 
     assert read_record(tmp_path / "run") is None
 
 
-def test_uncreatable_directory_is_rejected_with_a_one_line_error(tmp_path: Path) -> None:
+def test_uncreatable_directory_is_rejected_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunDirectoryError, match="cannot be written: Not a directory"):
         RunDirectory.create(tmp_path / "file" / "run", RECORD)

@@ -167,7 +167,7 @@ def planted_folder(cwd: Path, kind: str, owner: int) -> None:
 @needs_root
 @pytest.mark.parametrize("user", ["root", "nobody"])
 @pytest.mark.parametrize("kind", ["0777", "1777", "a link", "unreadable"])
-def test_foreign_folder_is_reported_on_one_line_and_the_script_runs(tmp_path, kind, user):
+def test_foreign_folder_is_reported_and_the_script_runs(tmp_path, kind, user):
     if user == "nobody" and not _may_be_run_by_all(sys.executable):
         pytest.skip(reason="needs a Python in a folder that other users may read")
     cwd = Path("/tmp") / f"oomph-test-{os.getpid()}-{tmp_path.name[:40]}"

@@ -131,7 +131,7 @@ def test_folder_the_script_failed_to_create_is_not_considered_its_own(first):
         make(again(), "no/out")
 
 
-def test_creation_note_survives_an_immediate_kill(first):
+def test_creation_is_noted_even_if_no_event_follows(first):
     make(first)  # and no later event
     make(again())
 

@@ -185,7 +185,7 @@ def test_faulthandler_stacks_are_preferred_to_py_spy() -> None:
     ],
     ids=["input", "debugger", "queue", "own function"],
 )
-def test_waiting_for_an_answer_is_told_from_waiting_for_a_queue(tmp_path: Path, text: str, waits: bool) -> None:
+def test_waiting_for_an_answer_differs_from_waiting_for_a_queue(tmp_path: Path, text: str, waits: bool) -> None:
     threads = parse(dump_of(tmp_path, text))
     assert threads[-1].own_frame(OURS) is not None
     assert waits_for_an_answer(threads, OURS) is waits

@@ -176,7 +176,7 @@ IN_WORKER = by_worker("fit-started", fit=0, guard="exact", site="cell [3], line 
 PAPERMILL = event("attempt-started", command=["--", "python", "-m", "papermill", "nb.ipynb", "out.ipynb"])
 
 
-def test_notebook_that_trained_in_a_kernel_is_unguarded_and_the_right_command_is_named() -> None:
+def test_notebook_that_trained_in_a_kernel_is_unguarded_and_gets_the_right_command() -> None:
     events = [PAPERMILL, STARTED, KERNEL, IN_WORKER, event("attempt-ended", seconds=9.0)]
     reason = "cell [3], line 1 trains in a Jupyter kernel, which oomph cannot restart"
     assert worded(label_of(events, 0)) == (UNGUARDED, (reason,))
@@ -194,7 +194,7 @@ def test_training_in_child_processes_alone_is_unguarded() -> None:
     assert unguarded(events, guard=True, loaded=True).startswith(f"unguarded: {reason}: {RECOVERED}")
 
 
-def test_training_in_a_child_process_does_not_change_the_label_of_the_scripts_own() -> None:
+def test_training_in_a_child_process_does_not_affect_the_scripts_label() -> None:
     events = [STARTED, CHILD, IN_WORKER, FIT, event("attempt-ended", seconds=9.0)]
     assert worded(label_of(events, 0)) == ("exact", ())
     assert unguarded(events, guard=True, loaded=True) == ""

@@ -128,12 +128,12 @@ def test_folder_with_a_main_module_is_run_as_a_script(tmp_path: Path) -> None:
         (["python3", "train.py", "a b"], r"no such script: python3; .*: oomph run -- python3 train.py 'a b'$"),
     ],
 )
-def test_command_that_cannot_be_run_is_rejected_with_a_one_line_error(words: list[str], message: str) -> None:
+def test_command_that_cannot_be_run_is_rejected_with_the_reason(words: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_command(words)
 
 
-def test_notebook_is_run_by_a_script_of_oomphs_own(tmp_path: Path, monkeypatch) -> None:
+def test_notebook_is_run_by_oomphs_own_script(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("my notebook.ipynb").write_text('{"nbformat": 4, "cells": []}')
     command = parse_command(["my notebook.ipynb", "--epochs", "3"])

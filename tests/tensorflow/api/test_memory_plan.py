@@ -64,7 +64,7 @@ def test_plan_without_xla_is_certain_and_offers_xla_as_a_saver(model) -> None:
         ({"batches": (0,)}, ValueError, "at least 1"),
     ],
 )
-def test_unplannable_arguments_raise_a_one_sentence_error(model, given, error, words) -> None:
+def test_unplannable_arguments_are_rejected_with_the_reason(model, given, error, words) -> None:
     with pytest.raises(error, match=words):
         oomph.plan(model, X, Y, **given)
 

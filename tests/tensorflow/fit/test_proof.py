@@ -91,7 +91,7 @@ def test_proof_without_a_witness_reports_nothing(attempt):
     assert (fit.notes, fit.said) == ([], [])
 
 
-def test_fit_that_is_over_is_not_said_to_repeat_the_steps_of_an_earlier_attempt(attempt):
+def test_finished_fit_is_not_announced_as_repeating_steps(attempt):
     first_fit, first = attempt()
     first._is_affordable = lambda: True
     first.end(2, 0)

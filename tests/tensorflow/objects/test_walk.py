@@ -133,7 +133,7 @@ def test_user_modules_are_distinguished_from_installed_ones():
         assert not code.is_users(module)
 
 
-def test_keras_attributes_of_a_callback_are_told_apart_from_custom_ones():
+def test_keras_attributes_of_a_callback_are_distinguished_from_custom_ones():
     class Own(keras.callbacks.EarlyStopping):
         def __init__(self):
             super().__init__()

@@ -136,7 +136,7 @@ def test_plan_in_half_precision_needs_less_and_the_model_is_restored() -> None:
     assert {layer.dtype_policy.name for layer in model.layers} == {"float32"}
 
 
-def test_unknown_names_are_rejected_with_a_one_line_error() -> None:
+def test_unknown_policy_or_optimizer_is_rejected_by_name() -> None:
     model, _ = dense()
     with pytest.raises(ExamineError, match="--policy float12"):
         set_policy(model, "float12")

@@ -51,7 +51,7 @@ def attempt(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("since", "sites"), [(None, ["train.py:5"]), (999.0, ["train.py:5"]), (2000.0, [])])
-def test_states_that_start_over_ignores_are_not_taken_for_those_of_another_fit(attempt, since, sites):
+def test_states_ignored_by_start_over_are_not_listed_as_interrupted(attempt, since, sites):
     fits, said = attempt(ignore_before=since)
     fits.store()
     assert (fits.interrupted_sites(), said) == (sites, [])
@@ -60,16 +60,14 @@ def test_states_that_start_over_ignores_are_not_taken_for_those_of_another_fit(a
 @pytest.mark.parametrize(
     ("resumes_edited", "edited", "is_known"), [(True, True, True), (False, True, False), (False, False, True)]
 )
-def test_run_that_may_be_that_of_another_notebook_resumes_only_unchanged_code(
-    attempt, resumes_edited, edited, is_known
-):
+def test_edited_fit_resumes_only_if_the_run_allows_edits(attempt, resumes_edited, edited, is_known):
     fits, _ = attempt(resumes_edited=resumes_edited)
     identity = FitIdentity(0, "cell [2], line 1", "model", "place", 0)
     assert (fits.known_state(identity, lambda record: edited) is not None) == is_known
 
 
 @pytest.mark.parametrize("is_folder_left", [True, False])
-def test_missing_checkpoints_are_named_with_their_steps(attempt, tmp_path, is_folder_left):
+def test_missing_checkpoints_are_reported_once_with_their_steps(attempt, tmp_path, is_folder_left):
     shutil.rmtree(tmp_path / "run/checkpoints")
     if is_folder_left:
         (tmp_path / "run/checkpoints").mkdir()
@@ -81,7 +79,7 @@ def test_missing_checkpoints_are_named_with_their_steps(attempt, tmp_path, is_fo
     assert (noted.name, noted.why) == ("", {"code": "checkpoints-gone", "steps": 7})
 
 
-def test_checkpoints_are_not_missed_by_a_first_attempt_or_after_cells_that_ran_again(attempt, tmp_path):
+def test_missing_checkpoints_are_not_reported_at_a_first_attempt_or_in_a_notebook(attempt, tmp_path):
     shutil.rmtree(tmp_path / "run/checkpoints")
     for number, execution in ((1, None), (2, lambda: 3)):
         fits, said = attempt(number, execution)
