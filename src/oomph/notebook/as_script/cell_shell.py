@@ -61,7 +61,8 @@ class CellStream:
     def echo(self, data: Mapping[str, Any]) -> None:
         """Write the text of a display to the original stream alone."""
         if "text/plain" in data:
-            self._original.write(f"{data['text/plain']}\n")
+            text = str(data["text/plain"])
+            self._original.write(text if text.endswith("\n") else f"{text}\n")
             self._original.flush()
 
 
