@@ -172,7 +172,7 @@ def test_damaged_traces_are_ignored(live, tmp_path, content):
 
 def test_missing_or_unusable_folder_leaves_nothing_to_report(live, tmp_path):
     (tmp_path / FOLDER).write_text("in the way")
-    assert live("stop()") == 0
+    assert live(KILLED) == -signal.SIGKILL
     assert told(tmp_path) == []
     assert told(tmp_path / "missing") == []
 

@@ -132,8 +132,9 @@ def test_user_error_fails_its_cell_as_in_ipykernel(kernel: SupervisedKernel) -> 
     waiting = kernel.send("print('never')")
     assert kernel.wait(failing).reply["ename"] == "ZeroDivisionError"
     assert kernel.wait(waiting).reply["status"] == "aborted"
-    kernel.kill()  # what was aborted is not answered again
+    kernel.kill()
     assert kernel.run("print('alive')").out == "alive\n"
+    assert len(kernel.so_far(waiting).own("execute_reply")) == 1, "what was aborted is not answered again"
 
 
 def test_neither_source_code_nor_the_connection_key_is_stored(kernel: SupervisedKernel) -> None:

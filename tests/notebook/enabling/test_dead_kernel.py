@@ -42,6 +42,7 @@ def wait_for(run_dir: Path, steps: int) -> None:
         if progress is not None and progress.saved and progress.steps >= steps:
             return
         time.sleep(0.01)
+    raise TimeoutError(f"no checkpoint after {steps} steps")
 
 
 def kill_at(kernel, run_dir: Path, steps: int) -> None:

@@ -69,11 +69,12 @@ def test_kernel_that_is_shut_down_finishes_its_run(start, tmp_path):
 
 def test_enabling_and_disabling_under_oomph_run_keeps_the_environment(tmp_path):
     words = (
-        "import os, oomph; from oomph.protocol.handover import Handover; from oomph.script.session import join\n"
-        "join(Handover(package='', run_dir=None)); environ = dict(os.environ)\n"
-        "oomph.enable(); oomph.disable(); print(environ == dict(os.environ))"
+        "import os, sys, oomph; from oomph.protocol.handover import Handover; from oomph.script.session import join\n"
+        "join(Handover(package='', run_dir=None)); before = dict(os.environ), list(sys.meta_path)\n"
+        "oomph.enable(); print(before == (dict(os.environ), sys.meta_path))\n"
+        "oomph.disable(); print(before == (dict(os.environ), sys.meta_path))"
     )
-    assert run(tmp_path, words).stdout == "True\n"
+    assert run(tmp_path, words).stdout == "True\nTrue\n"
 
 
 @pytest.mark.parametrize("first", ["oomph", "IPython.extensions.autoreload"])
