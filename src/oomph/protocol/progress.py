@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from oomph.files.opening import open_own
+from oomph.terminal.amounts import counted
 
 RECORD = struct.Struct("<BBxxiixxxxqq")
 """The layout of a heartbeat: phase, powers, PID, fit, time in ns, longest silence in ns. It is short enough to be
@@ -141,6 +142,13 @@ class Progress(NamedTuple):
     """The `time.monotonic_ns()` of the last write, comparable across processes until the next boot."""
     is_epoch_over: bool = False
     """True if all steps of the epoch are done, and validation and callbacks follow."""
+
+    @property
+    def in_words(self) -> str:
+        """Where the training is, and how many of its steps are saved."""
+        at = place_in_words(self.fit, self.epoch, self.step, self.is_epoch_over)
+        place = f"at {at}" if self.fit >= 0 else "in a training loop"
+        return f"{place} ({counted(self.steps, 'step')} done, {self.saved} saved)"
 
 
 def place_in_words(fit: int, epoch: int, step: int, is_epoch_over: bool = False) -> str:

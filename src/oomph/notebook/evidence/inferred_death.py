@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from oomph.notebook.evidence.kernel_board import NO_CELL, KernelSample, KernelState
 from oomph.process.process_identity import ProcessIdentity
-from oomph.protocol.progress import Progress, place_in_words
+from oomph.protocol.progress import Progress
 from oomph.protocol.python_stacks import parse
-from oomph.terminal.amounts import as_duration, as_size, counted
+from oomph.terminal.amounts import as_duration, as_size
 
 _NEAR_LIMIT = 0.9
 """The share of the memory that counts as nearly all. Samples are up to a second old, and memory may fill faster."""
@@ -183,9 +183,7 @@ def _place(stack: str) -> str:
 def _position(progress: Progress | None) -> str:
     if progress is None or not progress.steps:
         return "its training had not finished a step"
-    at = place_in_words(progress.fit, progress.epoch, progress.step, progress.is_epoch_over)
-    place = at if progress.fit >= 0 else "a step of a training loop"
-    return f"its training was at {place} ({counted(progress.steps, 'step')} done, {progress.saved} saved)"
+    return f"its training was {progress.in_words}"
 
 
 def _advice(traces: Traces) -> str:

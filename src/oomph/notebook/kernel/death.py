@@ -13,8 +13,7 @@ from pathlib import Path
 
 from oomph.files.opening import open_folder, read_own, replace_own
 from oomph.notebook.kernel.record import CELLS, ExecuteRequest, KernelRecord
-from oomph.protocol.progress import Progress, place_in_words
-from oomph.terminal.amounts import counted
+from oomph.protocol.progress import Progress
 from oomph.terminal.endings import ProcessEnd
 
 DEATH = f"{CELLS}/death"
@@ -92,15 +91,8 @@ def told(
     """
     how = "made no progress and was stopped" if hung else ProcessEnd(returncode).predicate
     first = f"The kernel {how}. {cause}".rstrip()
-    training = "" if progress is None else _training(progress)
+    training = "" if progress is None else f"The training was {progress.in_words}."
     return tuple(line for line in (first, training, _again(record, progress)) if line)
-
-
-def _training(progress: Progress) -> str:
-    at = place_in_words(progress.fit, progress.epoch, progress.step, progress.is_epoch_over)
-    place = f"at {at}" if progress.fit >= 0 else "in a training loop"
-    saved = f"the newest checkpoint was taken after {progress.saved}" if progress.saved else "nothing was saved"
-    return f"The training was {place}, after {counted(progress.steps, 'step')}; {saved}."
 
 
 def _again(record: KernelRecord | None, progress: Progress | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
-from oomph.protocol.progress import Progress, place_in_words
+from oomph.protocol.progress import Progress
 from oomph.run.policy.decide import Ending
 from oomph.run.policy.ladder import Change
 from oomph.run.report.causes import NONE_SEEN, UNKNOWN
@@ -74,11 +74,8 @@ def restart_line(ending: Ending, progress: Progress | None, attempt: int, change
         changed += f", with micro-batches of {ending.micro_batch} at first"
     if progress is None:
         return f"the script {how}; starting attempt {attempt}{changed}"
-    at = place_in_words(progress.fit, progress.epoch, progress.step, progress.is_epoch_over)
-    place = f"at {at}" if progress.fit >= 0 else "in a training loop"
-    steps = f"({counted(progress.steps, 'step')} done, {progress.saved} saved)"
     origin = "from the last checkpoint" if progress.saved else "from the beginning"
-    return f"the script {how} {place} {steps}; starting attempt {attempt} {origin}{changed}"
+    return f"the script {how} {progress.in_words}; starting attempt {attempt} {origin}{changed}"
 
 
 def _how(ending: Ending) -> str:
