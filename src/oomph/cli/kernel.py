@@ -1,4 +1,4 @@
-"""oomph kernel: installs the kernelspecs with which Jupyter starts kernels under oomph's supervision."""
+"""oomph kernel: installs, lists and removes the kernelspecs of kernels that oomph supervises."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise UsageError for an option that the action has no use for."""
+    """Raise UsageError for an argument that the action does not take."""
     given = {"NAME": args.name, "--user": args.user, "--sys-prefix": args.sys_prefix, "--like": args.like}
     given["--json"] = args.json
     takes = {"install": ("--user", "--sys-prefix", "--like"), "list": ("--json",), "uninstall": ("NAME",)}

@@ -1,4 +1,4 @@
-"""Recognises cells of a notebook by the file names that IPython gives to their code, and names lines for messages.
+"""Recognises notebook cells by the file names that IPython gives their code, and describes places in code for messages.
 
 Used in both processes; standard library only.
 """
@@ -14,9 +14,9 @@ _FORMS = (
     r".*[/\\]ipython-input-(?:(?P<number>\d+)-)?\d+\.py",
     r"<timed (?:exec|eval)>|<magic-timeit>",
 )
-"""The names of cells in ipykernel, in IPython in a terminal, in Colab, and below `%%time` and `%%timeit`."""
+"""The file names of cells, as patterns: in ipykernel, a terminal's IPython, Colab, and below `%%time` or `%%timeit`."""
 UNSOURCED = ("<timed exec>", "<timed eval>", "<magic-timeit>")
-"""The names of code whose text IPython does not keep in `linecache`, and which many cells share."""
+"""The file names that code below `%%time` or `%%timeit` gets in every cell; `linecache` does not have its text."""
 
 
 def names_cell(path: str) -> bool:
@@ -25,7 +25,7 @@ def names_cell(path: str) -> bool:
 
 
 def count_in(path: str) -> int | None:
-    """Return the execution count in the file name of a cell, or None if it has none."""
+    """Return the execution count in a cell's file name, or None if the name has none."""
     found = _match(path)
     count = found and (found.groupdict().get("count") or found.groupdict().get("number"))
     return int(count) if count else None
@@ -49,6 +49,6 @@ def shown_cell(count: int) -> str:
 
 
 def _match(path: str) -> re.Match[str] | None:
-    if "ipy" not in path and path not in UNSOURCED:  # scripts ask this of every frame
+    if "ipy" not in path and path not in UNSOURCED:  # quick, since scripts ask this about every frame
         return None
     return next((found for form in _FORMS if (found := re.fullmatch(form, path))), None)

@@ -1,7 +1,7 @@
-"""Reads notebooks, that is, JSON documents in Jupyter's format 4. Used in both processes; standard library only.
+"""Reads notebooks: JSON documents in Jupyter's format 4. Used in both processes; standard library only.
 
-nbformat is not needed for this, and the script's Python may not have it. Fields that oomph does not know stay as they
-are when a notebook is saved again.
+It does without nbformat, which the script's Python may not have. Fields that oomph does not know are kept, so they
+survive when the notebook is saved again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_BYTES = 1 << 30
 
 
 class NotANotebookError(ValueError):
-    """The file is not a notebook, or not one that can be used. The message is one clause, without the file's name."""
+    """Raised if a file is not a notebook that oomph can use. The message is meant to follow the file's name."""
 
     def __init__(self, reason: str, is_old: bool = False) -> None:
         super().__init__(reason)
@@ -72,7 +72,7 @@ def code_cells(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def text_of(value: object) -> str:
-    """Return a text, which the format stores as one string or as a list of lines; "" for anything else."""
+    """Return a text that the format stores as a string or as a list of lines, or "" for any other value."""
     if isinstance(value, list):
         return "".join(line for line in value if isinstance(line, str))
     return value if isinstance(value, str) else ""
@@ -95,7 +95,7 @@ def is_expected_to_raise(cell: dict[str, Any]) -> bool:
 
 
 def is_skipped(cell: dict[str, Any]) -> bool:
-    """True for a code cell that does not run and keeps its outputs: it is empty or has the tag `skip-execution`."""
+    """True if a code cell is empty or has the tag `skip-execution`. It does not run, and keeps its outputs."""
     return _has_tag(cell, "skip-execution") or not text_of(cell["source"]).strip()
 
 

@@ -1,4 +1,4 @@
 """Guards training in notebooks: in a running kernel, in a kernel that oomph supervises, or without any kernel.
 
-Nothing here imports TensorFlow, and only what runs in a kernel imports IPython.
+Only `live` imports TensorFlow, and only code in the process that runs the cells imports IPython.
 """

@@ -12,17 +12,17 @@ from oomph.terminal.amounts import counted
 
 
 class CellEnding:
-    """Ends a training without ending the process, unless a signal asks for that."""
+    """Ends a training but not the process, unless a signal asks the process to end."""
 
     owns_the_group = False
 
     def restart(self, reason: str, saved: int) -> NoReturn:
-        """Raise an exception, since only a new kernel can go on; this one saves nothing more."""
+        """Raise an exception: only a new process can continue the training, and this one saves nothing more."""
         where = f"training goes on from step {saved}" if saved else "training starts from the beginning"
         raise TrainingStoppedError(f"{reason}: training cannot go on in this process", f"{_anew()}: {where}")
 
     def refuse(self, what: str, site: str, reason: str, by_itself: bool) -> NoReturn:
-        """Raise an exception before the first step; the checkpoints stay, and the cell can be run again."""
+        """Raise an exception before the first step; the checkpoints are kept, and the cell can be run again."""
         seed = "; if nothing sets a seed, call keras.utils.set_random_seed(1) in the first cell" if by_itself else ""
         raise TrainingStoppedError(
             f"{what} at {site} cannot be resumed: {reason}",
@@ -30,14 +30,14 @@ class CellEnding:
         )
 
     def postpone(self, what: str, site: str, reason: str) -> NoReturn:
-        """Raise an exception before the first step; the cell can be run again once the cause has gone."""
+        """Raise an exception before the first step; the cell can be run again once the cause is gone."""
         raise TrainingStoppedError(
             f"{what} at {site} cannot be resumed now: {reason}",
             "The checkpoint is kept: run the cell again to resume from it, or start anew with %oomph fresh",
         )
 
     def obey(self, signal_name: str, steps: int, saved: int) -> NoReturn:
-        """End the process by the signal, as without oomph; whoever sent it need not learn how much is saved."""
+        """End the process by the signal, as without oomph; its sender need not learn how much is saved."""
         signum = signal.Signals[signal_name]
         signal.signal(signum, signal.SIG_DFL)
         os.kill(os.getpid(), signum)

@@ -1,4 +1,4 @@
-"""Closes a fit of a notebook with one line: what was trained, what happened, and what the result is worth. Pure."""
+"""Sums up a finished fit in a cell in one line: what was trained, what happened, and what the result is worth. Pure."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from oomph.terminal.amounts import counted
 _OF_THE_RUN = (
     RunStarted, AttemptStarted, AttemptEnded, RestartRequested, NoWitnesses, Resumed, TrainsAgain, AnotherWay,
 )  # fmt: skip
-"""The events that concern every fit: what was restored or trained anew before it is what it starts from."""
+"""The events that count for every fit, since it starts from what was restored or trained again before it."""
 _MOST_REASONS = 3
 
 
 def closing_line(events: Sequence[Event], key: str, number: int) -> str:
-    """Return the line for a fit that has just finished.
+    """Return the line for a fit that has just finished, or "" if the events do not show that.
 
     Args:
         events: the events of the run so far.

@@ -1,8 +1,8 @@
-"""Guards the fits of a running kernel or program, and puts everything back again.
+"""Guards the fits of a running kernel or program, until `disable` puts everything back.
 
-`enable` only waits for Keras. Once the notebook has imported it, this process claims the notebook's run directory,
-guards Keras, and checkpoints its fits; a kernel that cannot have the directory guards its fits in the process alone.
-Everything fails open: an error prints one sentence, and the cells run as in plain Keras.
+`enable` itself only waits for Keras. Once the notebook has imported it, this process claims the notebook's run
+directory, guards Keras, and checkpoints the fits. Without the directory, fits are guarded, but neither checkpointed nor
+resumed. Everything fails open: an error prints one sentence, and the cells run as in plain Keras.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _AUTORELOAD = "IPython.extensions.autoreload"
 _GLOBAL_GENERATORS = ("random", "numpy.random")
-"""The modules whose state a cell may have seeded already."""
+"""The modules whose global generators a cell may have seeded already."""
 
 
 def load_ipython_extension(ipython: Any) -> None:
@@ -43,7 +43,7 @@ def unload_ipython_extension(ipython: Any) -> None:
 
 
 def enable() -> None:
-    """Guard the fits of this process from now on; does nothing if they are guarded or examined already."""
+    """Guard the fits of this process from now on. Does nothing if they are already guarded or being examined."""
     global _guard
     if _guard is not None or session.current() is not None or os.environ.get("OOMPH_REACH"):
         return
@@ -77,7 +77,7 @@ def disable() -> None:
 
 
 def fresh() -> None:
-    """Set aside what earlier kernels of this notebook have left, so that every fit trains from its beginning."""
+    """Set aside what earlier kernels of this notebook left, so that every fit trains from the beginning."""
     from oomph.errors import RunDirectoryError
     from oomph.notebook.naming import notebook_here
     from oomph.notebook.run_of_notebook import set_aside, set_checkpoints_aside
@@ -118,7 +118,7 @@ class NotebookGuard:
                 session.say(line)
 
     def answer_in_cells(self) -> None:
-        """Make `%oomph` available, in a shell."""
+        """Make `%oomph` available if this process has an IPython shell."""
         running = shell.running()
         if running is not None:
             from oomph.notebook.magics.words import register
@@ -155,7 +155,7 @@ class NotebookGuard:
         return None if self._notebook is None else self._notebook.run_dir
 
     def session(self) -> Session:
-        """Return the session of this process, which joins the notebook's run when it is first needed."""
+        """Return this process's session. The first call joins the notebook's run."""
         if self._session is None:
             self._session = self._joined()
         return self._session
@@ -201,7 +201,7 @@ class NotebookGuard:
         return joined
 
     def _begun(self) -> Handover:
-        """Claim the notebook's run directory; without it, fits are guarded in the process alone."""
+        """Claim the notebook's run directory and return the handover, which has no run directory if that fails."""
         from oomph.errors import RunDirectoryError
         from oomph.files.user_code import PACKAGE
         from oomph.notebook.kernel_run import begin
@@ -227,7 +227,7 @@ _guard: NotebookGuard | None = None
 
 
 def _given() -> Handover | None:
-    """Return the handover of a supervising parent, or None in a process that a guarded one has started."""
+    """Return the supervisor's handover, or None if there is none or a guarded process started this one."""
     from oomph.protocol.handover import Handover
     from oomph.protocol.ownership import below_owner
 
@@ -235,7 +235,7 @@ def _given() -> Handover | None:
 
 
 def _notebook() -> Notebook | None:
-    """Return the notebook whose run this process may claim: none for a worker, or in a deleted working directory."""
+    """Return the notebook whose run this process may claim, or None in a worker or a deleted working directory."""
     from oomph.notebook.naming import notebook_here
 
     multiprocessing = sys.modules.get("multiprocessing.process")
@@ -263,7 +263,7 @@ def _keep_from_children() -> None:
 
 
 def _keep_from_autoreload(autoreload: ModuleType) -> None:
-    """Make `%autoreload` pass over oomph's modules: a reload would leave a running guard with two of each class."""
+    """Make `%autoreload` skip oomph's modules: a reload would leave a running guard with two versions of each class."""
     reloader = autoreload.ModuleReloader
     original = reloader.filename_and_mtime
 

@@ -1,7 +1,7 @@
 """The run of a notebook, in which each kernel process is one attempt.
 
-A kernel that nobody supervises writes what the supervisor writes for a script. Of a kernel that died, the next one
-records the end. A run is finished when its kernel has ended, or oomph was disabled, with no fit left to resume.
+A kernel that nobody supervises writes the journal that a supervisor would write. If it dies, the next kernel records
+its end. A run is finished once its kernel has ended, or oomph was disabled, and no fit is left to resume.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class KernelRun:
 
 
 def begin(notebook: Notebook, entropy: str) -> KernelRun:
-    """Continue the run of a notebook, or start a new one. Raises RunDirectoryError if that is not possible.
+    """Begin an attempt in a notebook's unfinished run, or in a new run. Raises RunDirectoryError if that is impossible.
 
     Args:
         entropy: the seed of a new run's unseeded generators.
@@ -101,7 +101,7 @@ def settle(directory: RunDirectory, events: Sequence[Event]) -> None:
 
 
 def _to_resume(run_dir: Path, events: Iterable[Event]) -> bool:
-    """True if a checkpoint of a fit that has not finished is left."""
+    """True if a checkpoint of an unfinished fit is left."""
     if not is_own_folder(run_dir, "checkpoints"):
         return False
     left = unfinished(events)
@@ -110,7 +110,7 @@ def _to_resume(run_dir: Path, events: Iterable[Event]) -> bool:
 
 
 def unfinished(events: Iterable[Event]) -> set[str]:
-    """Return the keys of the fits and loops that have started, but not finished since."""
+    """Return the keys of the fits and loops that have started but not finished since."""
     left: set[str] = set()
     for event in events:
         match event.fact:
@@ -122,7 +122,7 @@ def unfinished(events: Iterable[Event]) -> set[str]:
 
 
 def _clear(run_dir: Path, keeps_step: bool) -> None:
-    """Remove the checkpoints; after NaN, keep the last finite one."""
+    """Remove the checkpoints and the witness; after NaN, only end states, which leaves the last finite checkpoint."""
     if is_own_folder(run_dir, "checkpoints"):
         for path in run_dir.glob("checkpoints/finished-*" if keeps_step else "checkpoints"):
             shutil.rmtree(path, ignore_errors=True)

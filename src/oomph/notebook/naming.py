@@ -19,7 +19,7 @@ from oomph.script import shell
 _IN_NAMESPACE = ("__session__", "__vsc_ipynb_file__")
 _IN_ENVIRONMENT = "JPY_SESSION_NAME"
 _ONE_NOTEBOOK = ("COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE")
-"""Variables of services that give each notebook a machine of its own, where a name would not tell any more."""
+"""Environment variables of services that give each notebook its own machine, so that no name is needed."""
 _SUFFIX = ".ipynb"
 _UNNAMED = "notebook"
 
@@ -34,7 +34,7 @@ class Notebook(NamedTuple):
 
     @property
     def run_dir(self) -> Path:
-        """The path of its run directory."""
+        """The path of the notebook's run directory."""
         return self.folder / ".oomph" / NOTEBOOKS / file_name(self.name)
 
     @property

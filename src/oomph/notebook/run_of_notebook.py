@@ -1,4 +1,4 @@
-"""Opens the run directory of a notebook, for a kernel or for the supervisor of one.
+"""Opens the run directory of a notebook, for a kernel or its supervisor.
 
 A kernel continues the run of the kernels before it. A finished run is renamed first, unless it trained nothing.
 """
@@ -45,9 +45,9 @@ def open_run(notebook: Notebook, entropy: str) -> RunDirectory:
 
 
 def set_aside(notebook: Notebook) -> Path | None:
-    """Rename the run of a notebook, so that the next one starts anew; return its new path, or None if there is none.
+    """Rename the run of a notebook, so that the next one starts afresh. Return its new path, or None if there is none.
 
-    Raises RunDirectoryError if a kernel is using it.
+    Raises RunDirectoryError if a kernel is using the run, or if it cannot be renamed.
     """
     path = notebook.run_dir
     if read_record(path) is None:
@@ -62,7 +62,7 @@ def set_aside(notebook: Notebook) -> Path | None:
 
 
 def set_checkpoints_aside(run_dir: Path) -> Path | None:
-    """Rename the checkpoints of a run that goes on, because its supervisor keeps it; return their new path, if any.
+    """Rename the checkpoints of a run that a supervisor keeps open. Return their new path, or None if there are none.
 
     Raises OSError if they cannot be renamed.
     """
@@ -70,7 +70,7 @@ def set_checkpoints_aside(run_dir: Path) -> Path | None:
         return None
     aside = next(path for n in itertools.count(1) if not (path := run_dir / f"{CHECKPOINTS}.{n}").exists())
     (run_dir / CHECKPOINTS).rename(aside)
-    (run_dir / "witness").unlink(missing_ok=True)  # what is trained anew is not compared with it
+    (run_dir / "witness").unlink(missing_ok=True)  # new training must not be compared with it
     return aside
 
 

@@ -1,7 +1,7 @@
-"""Remembers how to take back what oomph has changed in this process: patches, handlers, hooks, the environment.
+"""Remembers how to undo what oomph has changed in this process: patches, handlers, hooks, the environment.
 
-A script ends together with its process, so nothing is remembered there. In a notebook, `oomph.disable()` takes
-everything back. Standard library only.
+A script ends together with its process, so nothing is remembered there. In a notebook, `oomph.disable()` undoes
+everything. Standard library only.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ _remembered: list[Undo] | None = None
 
 
 def begin() -> None:
-    """Remember changes from now on."""
+    """Start remembering changes."""
     global _remembered
     _remembered = []
 
 
 def remember(undo: Undo) -> None:
-    """Remember how to take back a change that has just been made; does nothing before `begin`."""
+    """Remember how to undo a change that has just been made. Does nothing before `begin`."""
     if _remembered is not None:
         _remembered.append(undo)
 
 
 def take_back() -> list[Exception]:
-    """Take back all remembered changes, the latest first, and return the errors of those where that failed."""
+    """Undo all remembered changes, the latest first, and return the errors of those that could not be undone."""
     global _remembered
     undo, _remembered = _remembered or [], None
     errors = []

@@ -1,8 +1,8 @@
-"""Finds the code in executed cells that a statement builds on, so that an edit of it is noticed in a later kernel.
+"""Finds the code in executed cells that a statement builds on, so that a later kernel notices an edit of it.
 
-Cells may run in any order, several times, and beside others that have nothing to do with a training. So it is not the
-cells that are compared but their statements: each name that the statement reads stands for the statements that made
-the object, and for those that they read in turn. Standard library only.
+Cells may run in any order and several times, and some have nothing to do with a training. So statements are
+compared, rather than cells: each name that a statement reads stands for the statements that made the object, and for
+what those read in turn. Standard library only.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from oomph.script.cells import Executed, as_python, below_magic, statements_of
 THE_CALL = "the call"
 """Stands for the statement that makes the call itself."""
 _TRANSPARENT = ("time", "capture", "timeit", "prun")
-"""Magics that run the text below them as if it stood there without them."""
+"""Magics that run the text below them just as it would run without them."""
 _CHANGING = frozenset((
     "add", "adapt", "append", "build", "clear", "compile", "extend", "fill", "fit", "insert", "load_weights", "pop",
     "remove", "seed", "set_dtype_policy", "set_floatx", "set_global_policy", "set_random_seed", "set_seed",
     "set_weights", "shuffle", "sort", "update",
 ))  # fmt: skip
-"""Methods that change the object that they are called on. Most others, such as `summary`, only look at it."""
+"""Methods that change the object that they are called on. Most others, such as `summary`, only read it."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _MOST_STATEMENTS = 5000
@@ -68,10 +68,10 @@ class _Statement:
     digest: str
     assigned: frozenset[str]
     changed: tuple[tuple[str, str], ...]
-    """The objects that it changes in place: what it does, such as "model.compile()", and the object's name."""
+    """What it changes in place: the change, such as "model.compile()", and the object's name."""
     read: frozenset[str]
     read_later: frozenset[str]
-    """The names that its functions read whenever they are called."""
+    """The names that the functions in it read whenever they are called."""
     is_definition: bool
 
 
@@ -146,7 +146,7 @@ def _statements(text: str) -> tuple[_Statement, ...]:
 
 
 def _statements_up_to(text: str, lines: tuple[int, ...]) -> list[_Statement]:
-    """Return the statements of a running cell, up to the one that runs."""
+    """Return the statements of a running cell, up to the one that is running."""
     return [] if not lines else [_understood(node) for node in _flat_up_to(statements_of(text), lines)]
 
 
@@ -179,7 +179,7 @@ def _understood(node: ast.stmt) -> _Statement:
     try:
         digest, changed = _digest(redacted(ast.unparse(ast.fix_missing_locations(node)))), tuple(_changed(node))
     except RecursionError:
-        digest, changed = "", ()  # deeply nested; no one has written this by hand
+        digest, changed = "", ()  # deeply nested, so not written by hand
     return _Statement(digest, names.assigned, changed, names.read, names.read_later, isinstance(node, _DEFINITIONS))
 
 
@@ -210,7 +210,7 @@ def _names(code: CodeType) -> _Names:
 
 
 def _changed(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield what a statement does to objects in place, and the name of each object; functions in it do not run."""
+    """Yield each in-place change that a statement makes, with the object's name. Functions in it do not run yet."""
     if isinstance(node, _FUNCTIONS):
         return
     targets: list[ast.expr] = []
@@ -229,9 +229,9 @@ def _changed(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _path_of(node: ast.AST) -> list[str]:
-    """Return the name of the object that an expression takes a part of, and the way to the part, without any values.
+    """Return the name of the object that an expression takes a part of, and the path to the part, without any values.
 
-    For `model.layers[0].units`, this is "model", ".layers", "[…]", ".units". The name of any other object is empty.
+    For `model.layers[0].units`, this is "model", ".layers", "[…]", ".units". The name is empty if the object has none.
     """
     if isinstance(node, ast.Attribute):
         return [*_path_of(node.value), f".{node.attr}"]

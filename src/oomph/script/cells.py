@@ -1,8 +1,8 @@
-"""Recognises the cells of a notebook in the process that runs them, with their text, number and id.
+"""Recognises the cells of a notebook in the process that runs them, and finds their text, number and id.
 
 A cell is code that IPython runs: in a Jupyter kernel, in Colab, in a terminal, or in a shell within a script. IPython's
-own frames around it differ from version to version, so whatever identifies a call stops at the first of them. Standard
-library only.
+own frames around it differ from version to version, so a call is identified only by the frames up to the first of them.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INTERPRETERS = ("IPython", "ipykernel")
 _MOST_FRAMES = 200
 _MAGICS = ("run_cell_magic", "run_line_magic")
 _TEXTS = ("expr", "cell", "stmt")
-"""The local variables in which the functions of `%time` and `%timeit` hold the text that they run, the best first."""
+"""The local variables in which the functions of `%time` and `%timeit` hold the text that they run, preferred first."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class NotebookCell:
     count: int | None
     """Its execution count, or None if unknown."""
     id: str | None
-    """Its id in the notebook, or None unless the cell is running and the front end has sent the id."""
+    """Its id in the notebook, or None if the cell is not running or the front end has not sent the id."""
     source: str
     """Its text, with magics as calls; empty if unknown."""
 
@@ -107,7 +107,7 @@ def is_cell_level(frame: FrameType) -> bool:
 
 
 def function_in(code: CodeType) -> str:
-    """Return the qualified name of the function that code belongs to, and "<module>" for a cell in any IPython."""
+    """Return the qualified name of the function that code belongs to, or "<module>" for a cell in any IPython."""
     name = str(getattr(code, "co_qualname", code.co_name))
     return MODULE if name.startswith("<cell line") or code.co_filename == "<magic-timeit>" else name
 
@@ -136,9 +136,9 @@ class Executed(NamedTuple):
     running: str
     """The text of the cell that makes the call; empty for a call from another thread."""
     lines: tuple[int, ...]
-    """The line that runs in that cell and, below a magic, in the text that the magic runs."""
+    """The running line of that cell and, below a magic, of the text that the magic runs."""
     outermost: CodeType
-    """The code of the outermost function of the user's own."""
+    """The code of the user's outermost frame: the cell or, in another thread, a function."""
 
 
 def executed_before(frame: FrameType | None) -> Executed | None:
@@ -156,7 +156,7 @@ def executed_before(frame: FrameType | None) -> Executed | None:
 
 
 class BelowMagic(NamedTuple):
-    """A statement that runs a magic on text."""
+    """A magic, and the text that it runs on."""
 
     magic: str
     text: str
@@ -172,7 +172,7 @@ def below_magic(statement: ast.stmt) -> BelowMagic | None:
 
 
 def as_python(text: str) -> str:
-    """Return the text of a cell with its magics as calls."""
+    """Return the text of a cell with its magics as function calls."""
     running = shell.running()
     try:
         return text if running is None else str(running.transform_cell(text))
@@ -205,7 +205,10 @@ def _id_in_request() -> str | None:
 
 
 def _lasting(found: Any) -> str | None:
-    """Return an id if it has the form of those in a notebook's file. VS Code's own change when the file is opened."""
+    """Return an id if it has the form of those in a notebook's file, or None.
+
+    VS Code's own ids change whenever the file is opened.
+    """
     return found if isinstance(found, str) and re.fullmatch(r"[\w-]{1,64}", found, re.ASCII) else None
 
 
@@ -238,7 +241,7 @@ def statements_of(text: str) -> tuple[ast.stmt, ...]:
 
 
 def _defines(text: str, function: str, line: int) -> bool:
-    """True if a text has a function of this name whose code starts at this line."""
+    """True if a text defines a function of this name whose code starts at this line."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = (node for statement in statements_of(text) for node in ast.walk(statement) if isinstance(node, functions))
     return any(
@@ -248,7 +251,7 @@ def _defines(text: str, function: str, line: int) -> bool:
 
 
 def _magic_of(frame: FrameType) -> str:
-    """Return the name of IPython's function that runs the nearest magic around a frame."""
+    """Return the name of IPython's function that runs the nearest magic around a frame, or "" if there is none."""
     names = (each.f_code.co_name for each in _outwards(frame) if is_of_interpreter(each))
     return next((name for name in names if name in _MAGICS), "")
 

@@ -9,7 +9,7 @@ class TrainingEnding(Protocol):
     """Ends a training of this process, once its last checkpoint is written."""
 
     owns_the_group: bool
-    """True if all of the process group belongs to the script, and Ctrl-C must be passed on to it."""
+    """True if the whole process group belongs to the script, so that Ctrl-C must be passed on to it."""
 
     def restart(self, reason: str, saved: int) -> NoReturn:
         """End a training whose process is no longer usable, but which a new process can resume.
@@ -27,7 +27,7 @@ class TrainingEnding(Protocol):
         """
 
     def postpone(self, what: str, site: str, reason: str) -> NoReturn:
-        """End a training before its first step, since its checkpoints, which are valid, cannot be used now."""
+        """End a training before its first step, since its checkpoints are valid but cannot be used now."""
 
     def obey(self, signal_name: str, steps: int, saved: int) -> NoReturn:
         """End a training as a signal asks, once everything that can be saved has been saved."""

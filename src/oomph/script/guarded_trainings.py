@@ -15,14 +15,14 @@ class TrainingObserver(Protocol):
         """React to a guarded fit or loop that begins in this process."""
 
     def training_ends(self) -> None:
-        """React to its end, however it ends."""
+        """React to the end of a guarded fit or loop, however it ends."""
 
 
 _observers: tuple[TrainingObserver, ...] = ()
 
 
 def observe(observer: TrainingObserver) -> Callable[[], None]:
-    """Notify an observer from now on. Return the function that ends this."""
+    """Notify an observer from now on. Return a function that stops this."""
     global _observers
     _observers = (*_observers, observer)
 
@@ -34,13 +34,13 @@ def observe(observer: TrainingObserver) -> Callable[[], None]:
 
 
 def begins() -> None:
-    """Notify the observers that a training begins. Never raises an error of theirs."""
+    """Notify the observers that a training begins. Their errors are reported, not raised."""
     for observer in _observers:
         _notify(observer.training_begins)
 
 
 def ends() -> None:
-    """Notify the observers, the last one first, that the training has ended. Never raises an error of theirs."""
+    """Notify the observers, the last one first, that the training has ended. Their errors are reported, not raised."""
     for observer in reversed(_observers):
         _notify(observer.training_ends)
 

@@ -49,7 +49,7 @@ class Session:
 
     @property
     def owns_the_group(self) -> bool:
-        """True if all of the process group belongs to the script, and Ctrl-C must be passed on to it."""
+        """True if the whole process group belongs to the script, so that Ctrl-C must be passed on to it."""
         return self.ending is None or self.ending.owns_the_group
 
     def say(self, text: str) -> None:
@@ -102,7 +102,7 @@ def speak_through(write: Callable[[str], None] | None) -> None:
 
 
 def say(text: str) -> None:
-    """Report an event, on stderr unless `speak_through` was called, or if its function fails. Never raises."""
+    """Report an event through the function set by `speak_through`, if any, or on stderr if that fails. Never raises."""
     if _write is not None:
         try:
             _write(text)
@@ -189,7 +189,7 @@ def _reached(handover: Handover) -> Path | None:
 
 
 def _pulse(handover: Handover) -> Pulse:
-    """Set up heartbeats and on-request stack traces, which stop if the pipe is lost and their descriptor closed."""
+    """Set up heartbeats and on-request stack traces. A lost pipe ends the traces if their descriptor is closed too."""
     beats, fd = inherited(handover.beat_fd, handover.beat_inode), inherited(handover.stacks_fd, handover.stacks_inode)
     if fd is None or handover.stacks_signal is None:
         return Pulse(beats)

@@ -1,4 +1,4 @@
-"""Looks at the IPython shell that runs in this process, if any, without importing IPython. Standard library only."""
+"""Inspects the IPython shell that runs in this process, if any, without importing IPython. Standard library only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 _NO_PYTHON = ("#", "%pip", "!pip", "%conda", "%cd")
-"""How the lines begin that install oomph and choose its folder."""
+"""The beginnings of lines that run no Python: comments, and commands that install packages or change the folder."""
 
 
 def running() -> Any:
@@ -21,12 +21,12 @@ def is_kernel() -> bool:
 
 
 def execution() -> int:
-    """Return the number of the execution that is running, or 0 without a shell."""
+    """Return the number of the running cell execution, or 0 without a shell."""
     return int(getattr(running(), "execution_count", 0))
 
 
 def arguments() -> list[str]:
-    """Return the arguments of the script; those of a kernel are its client's, and may contain the key of its sockets.
+    """Return the script's arguments: none in a kernel, whose own are for its client and may contain the sockets' key.
 
     `%run` gives a script its own arguments even in a kernel.
     """
@@ -35,7 +35,7 @@ def arguments() -> list[str]:
 
 
 def command_line() -> list[str]:
-    """Return how this process was started: of a kernel, only Python and the module, without its client's arguments."""
+    """Return this process's command line; for a kernel, only Python and the module, without the client's arguments."""
     words = sys.orig_argv
     if not is_kernel():
         return list(words)
@@ -43,13 +43,13 @@ def command_line() -> list[str]:
 
 
 def _arguments_of_kernel() -> list[str]:
-    """Return the arguments that the kernel has parsed, which a supervisor may have added to."""
+    """Return the arguments that the kernel has parsed, including any that a supervisor added."""
     found = getattr(getattr(running().kernel, "parent", None), "argv", None)
     return list(found) if isinstance(found, (list, tuple)) else []
 
 
 def is_untouched() -> bool:
-    """True if no Python code of the user's has run in this shell before the line that enables oomph."""
+    """True if the user has run no Python in this shell before the line that enables oomph."""
     cells = getattr(getattr(running(), "history_manager", None), "input_hist_raw", None)
     if not isinstance(cells, list):
         return False

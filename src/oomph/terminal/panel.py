@@ -1,8 +1,8 @@
-"""Renders results as small HTML panels for notebooks, which cut long lists to a screen. Pure.
+"""Renders results as small HTML panels for notebooks, and cuts long lists to a screen. Pure.
 
-All text is redacted and escaped here. A panel runs no scripts and loads nothing. It inherits the page's ink and
-background, so that it is readable in light and dark themes; the few colours are those of JupyterLab's theme, or mid
-tones elsewhere.
+All text is redacted and escaped here. A panel runs no scripts and loads nothing. It inherits the page's text and
+background colours, so that it is readable in light and dark themes; its few own colours are those of JupyterLab's
+theme, or mid-tones elsewhere.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def panel(title: str, parts: Iterable[str], tone: Tone = Tone.NEWS) -> str:
 
 
 def paragraph(text: str, quiet: bool = False) -> str:
-    """Return a paragraph, in fainter ink if it is `quiet`."""
+    """Return a paragraph, in fainter text if it is `quiet`."""
     style = ' style="opacity: .75"' if quiet else ""
     return f"<div{style}>{safe(text)}</div>"
 
@@ -52,7 +52,7 @@ def code(text: str) -> str:
 
 
 def items(texts: Sequence[str], numbered: bool = False) -> str:
-    """Return a list of texts, or nothing if there are none."""
+    """Return a list of texts, or an empty string if there are none."""
     if not texts:
         return ""
     kept, more = cut(texts, MOST_ROWS)
@@ -84,7 +84,7 @@ def screenful(paragraphs: Iterable[str]) -> str:
 
 
 def cut(things: Sequence[T], most: int) -> tuple[Sequence[T], int]:
-    """Return the things to show, at most `most` including the mention of others, and the number of others."""
+    """Return the things to show, and the number of those left out, whose mention counts towards `most`."""
     if len(things) <= most:
         return things, 0
     return things[: most - 1], len(things) - most + 1

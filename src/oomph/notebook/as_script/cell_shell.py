@@ -1,4 +1,4 @@
-"""IPython's shell for a notebook that runs without a kernel: outputs go into its cells, and to the terminal as text."""
+"""IPython's shell for a notebook without a kernel: outputs go into the cells and, as text, to the terminal."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from oomph.notebook.as_script.outputs import CellOutputs
 from oomph.notebook.magics.words import register
 
 _INLINE_PLOTS = "module://matplotlib_inline.backend_inline"
-"""The backend that a kernel chooses for matplotlib."""
+"""The matplotlib backend that a kernel chooses."""
 _HINT = "To exit: use"
-"""The start of the warning with which IPython follows a SystemExit."""
+"""The beginning of the warning that IPython gives after a SystemExit."""
 _UNATTENDED = (
     "nobody can answer input() in a notebook under `oomph run`: pass the answer as an argument (sys.argv[1:]) or in an"
     " environment variable"
@@ -34,9 +34,9 @@ _UNATTENDED = (
 
 
 class CellStream:
-    """A standard stream of the notebook: what is written goes to the original stream and into the cell that runs.
+    """A standard stream of the notebook. Text goes to the original stream and into the outputs of the running cell.
 
-    Everything else, such as `fileno` and `isatty`, is the original stream's.
+    All other attributes, such as `fileno` and `isatty`, are those of the original stream.
     """
 
     def __init__(self, name: str, original: TextIO) -> None:
@@ -49,17 +49,17 @@ class CellStream:
     def write(self, text: str) -> int:
         """Write text to the original stream and to the outputs of the running cell."""
         written = self._original.write(text)
-        if self.outputs is not None and os.getpid() == self._pid:  # the outputs of a fork are not saved
+        if self.outputs is not None and os.getpid() == self._pid:  # a fork's outputs are not saved
             self.outputs.write(self._name, text)
         return written
 
     def writelines(self, lines: list[str]) -> None:
-        """Write several texts."""
+        """Write each of the texts."""
         for line in lines:
             self.write(line)
 
     def echo(self, data: Mapping[str, Any]) -> None:
-        """Write the text of a display to the original stream alone."""
+        """Write the plain text of a display to the original stream only."""
         if "text/plain" in data:
             text = str(data["text/plain"])
             self._original.write(text if text.endswith("\n") else f"{text}\n")
@@ -70,10 +70,10 @@ class _CellDisplayHook(DisplayHook):
     """Adds the value of a cell's last expression to its outputs."""
 
     def write_output_prompt(self) -> None:
-        """Write no prompt: the output has a number."""
+        """Skip the prompt, since the output itself has the execution count."""
 
     def write_format_data(self, format_dict: dict[str, Any], md_dict: dict[str, Any] | None = None) -> None:
-        """Add the representations of the value to the cell's outputs."""
+        """Add the value's representations to the cell's outputs, and echo its text."""
         shell = cast(CellShell, self.shell)
         shell.outputs.result(self.prompt_count, format_dict, md_dict or {})
         shell.stdout.echo(format_dict)
@@ -95,7 +95,7 @@ class _CellDisplayPublisher(DisplayPublisher):
         update: bool = False,
         **other: Any,
     ) -> None:
-        """Add a display, or update an earlier one."""
+        """Add a display or update an earlier one, and echo its text."""
         add = self.shell.outputs.update if update else self.shell.outputs.display
         add(data, metadata or {}, (transient or {}).get("display_id"))
         self.shell.stdout.echo(data)
@@ -106,7 +106,7 @@ class _CellDisplayPublisher(DisplayPublisher):
 
 
 class CellShell(InteractiveShell):
-    """The shell that runs the notebook's cells in this process. Its user module is this process's `__main__`."""
+    """The shell that runs the notebook's cells in this process. Its user module becomes this process's `__main__`."""
 
     displayhook_class = Type(_CellDisplayHook)
     display_pub_class = Type(_CellDisplayPublisher)
@@ -114,35 +114,35 @@ class CellShell(InteractiveShell):
     def __init__(self, **options: Any) -> None:
         self.outputs = CellOutputs({})
         self.stdout, self.stderr = CellStream("stdout", sys.stdout), CellStream("stderr", sys.stderr)
-        history = Config({"HistoryManager": {"enabled": False}})  # the user's history is of what a person has typed
+        history = Config({"HistoryManager": {"enabled": False}})  # the user's history is for what a person types
         super().__init__(config=history, **options)  # type: ignore[no-untyped-call]
 
     @classmethod
     def start(cls) -> CellShell:
-        """Make this process behave as a kernel does, except that nobody can answer questions."""
+        """Create the shell, and make this process behave like a kernel in which nobody can answer `input()`."""
         os.environ.setdefault("MPLBACKEND", _INLINE_PLOTS)
         warnings.filterwarnings("ignore", _HINT)
         builtins.input = getpass.getpass = _refuse_input
         shell = cls.instance()
-        register(shell)  # the process is guarded already, so that `%load_ext oomph` has nothing to do
+        register(shell)  # `%load_ext oomph` does nothing in this process, which is already guarded
         sys.stdout, sys.stderr = shell.stdout, shell.stderr
         return shell
 
     @contextmanager
     def filling(self, outputs: CellOutputs) -> Iterator[None]:
-        """Collect the outputs of a cell, and of threads that outlive it until the next cell begins."""
+        """Collect the outputs of a cell and, until the next cell begins, of threads that outlive it."""
         self.outputs = self.stdout.outputs = self.stderr.outputs = outputs
         yield
         self.stdout.flush()
         self.stderr.flush()
 
     def run(self, source: str, cell_id: str | None) -> BaseException | None:
-        """Run a cell, and return the exception that ended it, with a traceback that starts in the user's code."""
+        """Run a cell. Return the exception that ended it, with a traceback that starts in the user's code, or None."""
         done = self.run_cell(source, store_history=True, cell_id=cell_id)  # type: ignore[no-untyped-call]
         error: BaseException | None = done.error_before_exec or done.error_in_exec
         if error is None:
             return None
-        if not self.outputs.has_error and not is_success(error):  # IPython writes some errors to stderr alone
+        if not self.outputs.has_error and not is_success(error):  # IPython only prints some errors to stderr
             self.outputs.error(type(error).__name__, str(error), [f"{type(error).__name__}: {error}"])
         traceback = error.__traceback__
         while traceback is not None and not is_users(traceback.tb_frame.f_code.co_filename):
@@ -150,14 +150,14 @@ class CellShell(InteractiveShell):
         return error.with_traceback(traceback)
 
     def _showtraceback(self, etype: type[BaseException], evalue: BaseException, stb: list[str]) -> None:
-        """Add an exception to the cell's outputs."""
+        """Add an exception to the cell's outputs, unless it ends the notebook without an error."""
         if not is_success(evalue):
             self.outputs.error(etype.__name__, str(evalue), stb)
 
     def system(self, cmd: str) -> None:
-        """Run `!cmd`, and write its output as it comes: through a pipe, because on a terminal lines end in \\r\\n."""
+        """Run `!cmd`, and write its output as it arrives: through a pipe, since lines on a terminal end in \\r\\n."""
         if cmd.rstrip().endswith("&"):
-            raise OSError("Background processes not supported.")  # as in a kernel: their output has no end
+            raise OSError("Background processes not supported.")  # as in a kernel; their output would never end
         words = self.var_expand(cmd, depth=1)  # type: ignore[no-untyped-call]
         decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
         options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -183,7 +183,7 @@ CellShell.__name__ = "ZMQInteractiveShell"  # by which rich, and so `model.summa
 
 
 def is_success(error: BaseException) -> bool:
-    """True for a SystemExit that ends the notebook without an error."""
+    """True if the error is a SystemExit that reports success."""
     return isinstance(error, SystemExit) and error.code in (None, 0)
 
 

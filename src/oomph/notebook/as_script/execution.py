@@ -1,4 +1,4 @@
-"""Runs a notebook's code cells one after another in the script's own process, as a script's statements run.
+"""Runs a notebook's code cells one after another in the script's own process, like the statements of a script.
 
 To everything else in oomph, the notebook is the script: the process owns the attempt, an exception ends it with exit
 code 1 and a traceback on stderr, and a restart runs it again from its first cell.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SAVE_AS = "--out"
 _LAST_ERROR = ("last_exc", "last_type", "last_value", "last_traceback")
-"""The attributes in which Python keeps the exception that ends a script, and IPython that of any cell."""
+"""The attributes of `sys` for the exception that ended a script. IPython sets them for an exception in any cell."""
 INSTALL = 'pip install "oomph[notebook]"'
 
 
@@ -41,7 +41,7 @@ def main(words: Sequence[str]) -> None:
     """Run a notebook. Like a script, it ends by returning or with an exception.
 
     Args:
-        words: the file to save to after `--out`, unless nothing is to be saved; the notebook; and its arguments.
+        words: `--out` and the file to save to, if any; the notebook; its arguments.
     """
     out = Path(words[1]).absolute() if words[0] == SAVE_AS else None
     path, *arguments = words[2:] if out is not None else words
@@ -83,12 +83,12 @@ def _run(document: dict[str, Any], saved: SavedNotebook, shell: CellShell) -> Ba
 
 
 def _is_ordinary(error: BaseException) -> bool:
-    """True for an error that a cell may be expected to raise, unlike an interrupt."""
+    """True if a cell may be expected to raise the error, which rules out an interrupt."""
     return isinstance(error, (Exception, SystemExit))
 
 
 def _end(error: BaseException | None) -> None:
-    """End as a script that raises this exception. The traceback on stderr starts in the cell, and shows its lines."""
+    """End like a script that raises this exception, if any. The traceback on stderr starts in the cell."""
     for name in _LAST_ERROR:
         vars(sys).pop(name, None)
     if error is None:

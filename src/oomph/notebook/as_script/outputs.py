@@ -1,4 +1,4 @@
-"""Collects the outputs of a notebook's cells, as a front end such as JupyterLab would. Pure; standard library only."""
+"""Collects the outputs of a notebook's cells, as a front end such as JupyterLab does. Pure; standard library only."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Output = dict[str, Any]
 
 
 class StreamText:
-    """The text of a stream as a terminal shows it: a carriage return or backspace moves back, and text overwrites.
+    """The text of a stream as a terminal shows it: after a carriage return or backspace, new text replaces the old.
 
-    A progress bar that is redrawn for hours leaves one line.
+    A progress bar that is redrawn for hours leaves a single line.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class CellOutputs:
     """The outputs of one cell while it runs.
 
     Args:
-        displays: the notebook's displays by their id, which any cell can update.
+        displays: the displays of the whole notebook by id; any cell can update them.
     """
 
     def __init__(self, displays: dict[str, list[Output]]) -> None:
@@ -90,7 +90,7 @@ class CellOutputs:
         self.has_error = True
 
     def clear(self, wait: bool = False) -> None:
-        """Remove all outputs: now, or as soon as there is another output."""
+        """Remove all outputs: now or, if `wait` is True, when the next output arrives."""
         self._clear_first = wait
         if not wait:
             self._outputs.clear()
@@ -101,21 +101,21 @@ class CellOutputs:
         self._outputs.append(output)
 
     def as_list(self) -> list[Output]:
-        """Return the outputs as they are now, for the notebook's file."""
+        """Return the outputs so far, for the notebook's file."""
         return list(self._outputs)
 
 
 def _without_widgets(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out references to widgets, which live in a kernel: their text remains."""
+    """Leave out references to widgets, which need a kernel; their text remains."""
     return {kind: value for kind, value in data.items() if kind != _WIDGET}
 
 
 def as_file(document: Mapping[str, Any]) -> bytes:
-    """Return a notebook as the content of a file."""
+    """Return a notebook as the contents of its file."""
     text = json.dumps(document, indent=1, ensure_ascii=False, skipkeys=True, default=_storable)
-    return f"{text}\n".encode(errors="backslashreplace")  # a lone surrogate, as JSON writes it
+    return f"{text}\n".encode(errors="backslashreplace")  # turns a lone surrogate into a JSON escape
 
 
 def _storable(value: object) -> str:
-    """Return text for a value that JSON cannot represent: bytes, such as images, in base64."""
+    """Return a value that JSON cannot represent as text: bytes, such as images, in base64."""
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

@@ -1,4 +1,4 @@
-"""Saves a running notebook with its outputs: after each cell and every few seconds, by renaming a complete file."""
+"""Saves a running notebook with its outputs, after each cell and every few seconds, replacing the file atomically."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SavedNotebook:
     Args:
         document: the notebook, whose outputs are replaced.
         path: the file to save to, or None to save nothing.
-        goes_on: True if the file may have outputs of an earlier attempt, which stay until their cell runs again.
+        goes_on: True if the file may have outputs of an earlier attempt, each of which stays until its cell runs again.
     """
 
     def __init__(self, document: dict[str, Any], path: Path | None, goes_on: bool = False) -> None:
@@ -50,7 +50,7 @@ class SavedNotebook:
         self._over.set()
 
     def save(self) -> None:
-        """Save the notebook if it has changed. If that fails, the notebook runs on, and one line says so."""
+        """Save the notebook if it has changed. The notebook runs on if that fails, which is reported once."""
         if self._path is None or os.getpid() != self._pid:  # a fork of the notebook has its own outputs
             return
         with self._lock:
@@ -79,7 +79,7 @@ class SavedNotebook:
                 self._complain(f"saving the notebook failed: {type(error).__name__}: {error}; it runs on")
 
     def _forget(self, goes_on: bool) -> None:
-        """Remove the outputs of all code cells, except those that an earlier attempt has saved."""
+        """Remove the outputs of cells that will run, except those that an earlier attempt saved for the same source."""
         earlier = _outputs_in(self._path) if goes_on and self._path is not None else []
         for number, cell in enumerate(code_cells(self._document)):
             if is_skipped(cell):
@@ -90,7 +90,7 @@ class SavedNotebook:
 
 
 def _outputs_in(path: Path) -> list[tuple[Any, Any, list[Output]]]:
-    """Return source, count and outputs of each code cell in a file; an empty list if it is not a notebook."""
+    """Return the source, count and outputs of each code cell in a file, or an empty list if it cannot be read."""
     try:
         cells = code_cells(read_notebook(path))
         return [(cell["source"], cell.get("execution_count"), cell.get("outputs", [])) for cell in cells]
@@ -103,7 +103,7 @@ def _partial(path: Path, pid: int | str) -> str:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Replace the file at once: readers see either the old notebook or the new one."""
+    """Replace the file atomically: readers see either the old notebook or the new one."""
     partial = path.with_name(_partial(path, os.getpid()))
     with reaching():
         with partial.open("wb") as file:
@@ -112,7 +112,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def _remove_partial(path: Path) -> None:
-    """Remove what killed attempts left when they were saving."""
+    """Remove the partial files of attempts that were killed while they were saving."""
     for left in path.parent.glob(_partial(path.with_name(glob.escape(path.name)), "*")):
         try:
             os.kill(int(left.suffixes[-2][1:]), 0)

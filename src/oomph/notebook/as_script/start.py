@@ -1,7 +1,7 @@
 """Stands in for a script when `oomph run` runs a notebook: `python start.py [--out FILE] NOTEBOOK ARGUMENT…`.
 
-The script's Python starts this file. oomph may not be installed there, and the notebook must find the modules that it
-would find under Jupyter, so this file loads the oomph package that it belongs to by its location.
+The script's Python runs this file. oomph may not be installed there, and the notebook must find the same modules as
+under Jupyter, so this file loads the oomph package that it belongs to from its location, without sys.path.
 """
 
 import os

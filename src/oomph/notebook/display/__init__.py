@@ -1,1 +1,1 @@
-"""Shows in a notebook's cells what oomph reports there, and keeps TensorFlow's reports of failed allocations out."""
+"""Shows oomph's reports in a notebook's cells, and keeps TensorFlow's reports of failed allocations out of them."""

@@ -1,12 +1,12 @@
-"""Keeps TensorFlow's reports of failed allocations out of the cell, in a file of the run directory.
+"""Diverts TensorFlow's reports of failed allocations from the cell to a file in the run directory.
 
-ipykernel reads what native code writes to stderr from a pipe, and shows it in the cell. While a guarded fit runs,
-another pipe comes before it, whose reader takes out the reports, hundreds of lines for each failed allocation. It
-passes on everything else at once and in order.
+ipykernel reads from a pipe what native code writes to stderr, and shows it in the cell. While a guarded fit runs,
+another pipe is in front of that one. Its reader takes out the reports, hundreds of lines for each failed allocation,
+and passes on everything else at once and in order.
 
 The reader is a thread, so it waits while native code holds the GIL, as ipykernel's own reader does. A writer blocks
-only once the pipe is full. This pipe is therefore as large as the kernel allows, 16 times the usual size, and it is not
-used where it would be smaller than ipykernel's.
+only once the pipe is full. This pipe is therefore as large as Linux allows, 16 times the usual size, and is not used if
+it would be smaller than ipykernel's.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from oomph.run.supervisor.native_reports import KEPT_BYTES
 
 _STDERR = 2
 _LARGE, _USUAL = 1 << 20, 1 << 16
-"""The size, in bytes, of a pipe without privileges at most, and of a pipe by default (pipe(7))."""
+"""The largest size of a pipe without privileges, and the default size, in bytes (pipe(7))."""
 _CHUNK = 1 << 16
 _QUIET_SECONDS = 0.2
-"""The time without output after which a report is complete, and the rest of a line no longer waited for."""
+"""The time without output after which a report counts as complete, and a partial line is passed on."""
 
 
 class AllocatorReports:
-    """Takes the reports out of stderr between `begin` and `end`, which may alternate. `close` is final.
+    """Takes the reports out of stderr between `begin` and `end`, which may be called repeatedly. `close` is final.
 
     Args:
         file: the file for the reports.
-        tell: called with the number of lines after the first report since `begin`.
+        tell: called after the first report since `begin`, with its number of lines.
     """
 
     def __init__(self, file: OwnFile, tell: Callable[[int], None]) -> None:
@@ -46,7 +46,7 @@ class AllocatorReports:
         self._file: KeptFile | None = None
         self._pipe: _Pipe | None = None
         self._cell_fd: int | None = None
-        """A duplicate of ipykernel's end of stderr, for what is passed on."""
+        """A duplicate of stderr as ipykernel set it up, to which everything but the reports goes."""
 
     def begin(self) -> None:
         """Put our pipe in front of ipykernel's, if stderr is a pipe."""
@@ -66,7 +66,7 @@ class AllocatorReports:
             os.dup2(self._pipe.writer, _STDERR)
 
     def end(self) -> None:
-        """Give stderr back to ipykernel, after everything that was written before."""
+        """Give stderr back to ipykernel, and pass on everything written until then."""
         with self._lock:
             if self._pipe is None or self._cell_fd is None:
                 return
@@ -78,7 +78,7 @@ class AllocatorReports:
         self._report(lines)
 
     def close(self) -> None:
-        """Give stderr back for good. The thread ends once no process that was started meanwhile can write to it."""
+        """Give stderr back for good. The thread ends once no process started in the meantime can write to the pipe."""
         self.end()
         with self._lock:
             pipe, self._pipe = self._pipe, None
@@ -106,7 +106,7 @@ class AllocatorReports:
             self._release(pipe)
 
     def _release(self, pipe: _Pipe) -> None:
-        """Close what is still open once nothing reads the pipe any more, even if the thread has failed."""
+        """Close what is still open when the thread stops reading the pipe, even if it failed."""
         with self._lock:
             fd, self._cell_fd = self._cell_fd, None
             if fd is not None:
@@ -119,19 +119,19 @@ class AllocatorReports:
             os.close(pipe.reader)
 
     def _carry(self, pipe: _Pipe) -> bool:
-        """Pass on one chunk without its reports. Return False if there is none."""
+        """Pass on one chunk without its reports. Return False if there was nothing to read."""
         data = pipe.read()
         self._pass_on(*self._held.take(data))
         return bool(data)
 
     def _settle(self) -> int:
-        """Complete the report, if there is one, and return its number of lines."""
+        """Complete the report, if there is one. Return its number of lines, or 0 if it is not in the file."""
         self._pass_on(*self._held.stop_waiting())
         lines = self._held.lines
         if lines and self._file is not None and self._file.is_written:
             self._held.drop()
             return lines
-        self._pass_on(self._held.release(), b"")  # if there is no file, as on a full disk, the cell shows the report
+        self._pass_on(self._held.release(), b"")  # without a file, as on a full disk, the cell shows the report
         return 0
 
     def _pass_on(self, data: bytes, report: bytes) -> None:
@@ -157,7 +157,7 @@ class _Pipe:
 
     @classmethod
     def open(cls) -> _Pipe | None:
-        """Open a pipe, or return None if the system only grants one that is smaller than usual."""
+        """Open a pipe, or return None if the system grants only one that is smaller than usual."""
         reader, writer = os.pipe()
         try:
             fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _LARGE)
@@ -170,14 +170,14 @@ class _Pipe:
         return None
 
     def is_stderr(self) -> bool:
-        """True if stderr is this pipe now."""
+        """True if stderr is currently this pipe."""
         try:
             return os.path.sameopenfile(self.reader, _STDERR)
         except OSError:
             return False  # the script has closed stderr
 
     def read(self) -> bytes:
-        """Return what there is to read, at most one chunk."""
+        """Return what can be read now, at most one chunk."""
         try:
             data = os.read(self.reader, _CHUNK)
         except BlockingIOError:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def running_cell(shell: Any) -> str:
-    """Return the identifier of the request that the kernel is executing for this thread."""
+    """Return the id of the request that the kernel is executing in this thread, or "" if there is none."""
     return str((shell.kernel.get_parent("shell") or {}).get("header", {}).get("msg_id", ""))
 
 
@@ -22,13 +22,13 @@ class CellDisplay:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self.cell = running_cell(shell)
-        self._publisher = shell.display_pub  # replaced while a cell is captured, as by %%capture
+        self._publisher = shell.display_pub  # replaced while output is captured, as by %%capture
         self._parent = dict(getattr(self._publisher, "parent_header", None) or {})
-        self._name = f"oomph-{uuid.uuid4().hex}"  # never that of a display from before a restart, which is out of reach
+        self._name = f"oomph-{uuid.uuid4().hex}"  # unique: a display from before a restart is out of reach
         self._shown = False
 
     def show(self, bundle: Mapping[str, str]) -> None:
-        """Show the data by MIME type, in place of what is shown."""
+        """Show the data by MIME type, in place of what this display showed before."""
         update, self._shown = self._shown, True
         transient = {"display_id": self._name}
         if self._is_of_running_cell():
@@ -40,5 +40,5 @@ class CellDisplay:
         session.send(self._publisher.pub_socket, message, ident=self._publisher.topic)
 
     def _is_of_running_cell(self) -> bool:
-        """True if the publisher would address this display's cell by itself, or knows no cells."""
+        """True if the publisher addresses this display's cell anyway, or does not distinguish cells."""
         return not self._parent or getattr(self._publisher, "parent_header", {}).get("msg_id") == self.cell

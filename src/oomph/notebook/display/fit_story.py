@@ -18,10 +18,10 @@ class FitStory:
     first: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
     left_out: int = 0
-    """The number of reports left out between the two."""
+    """The number of reports left out between `first` and `last`."""
 
     def with_report(self, text: str) -> FitStory:
-        """Return the story continued by one report."""
+        """Return the story with one more report."""
         if len(self.first) < _FIRST:
             return replace(self, first=(*self.first, text))
         last = (*self.last, text)

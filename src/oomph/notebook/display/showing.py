@@ -1,4 +1,4 @@
-"""Shows what oomph reports in the cells of a notebook: the story of each fit in one output that is updated in place.
+"""Shows oomph's reports in the cells of a notebook: the story of each fit is one output, updated in place.
 
 stderr, which JupyterLab paints red, is left to warnings, and TensorFlow's reports of failed allocations go to a file.
 """
@@ -23,7 +23,7 @@ _showing: _Showing | None = None
 
 
 def begin(session: Session) -> None:
-    """Show this process's reports in the cells that they belong to. Does nothing outside a notebook's kernel."""
+    """Show this process's reports in the cells that they belong to. Does nothing outside a Jupyter kernel."""
     global _showing
     end()
     if shell.is_kernel():
@@ -52,7 +52,7 @@ class _Showing:
         speak_through(self._write)
 
     def training_begins(self) -> None:
-        """Begin the story of a fit in the cell that runs it, although nothing is shown before its first report."""
+        """Begin the story of a fit in the cell that runs it. Nothing is shown before the first report."""
         if os.getpid() != self._pid:
             return
         with self._lock:
@@ -62,7 +62,7 @@ class _Showing:
             self._reports.begin()
 
     def training_ends(self) -> None:
-        """Leave the story open for what may still be reported about the fit."""
+        """Give stderr back, but leave the story open for later reports about the fit."""
         if os.getpid() != self._pid:
             return
         if self._reports is not None:

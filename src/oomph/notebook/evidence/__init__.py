@@ -1,1 +1,1 @@
-"""Keeps evidence while a kernel lives, from which the next kernel tells what killed it if nobody supervised it."""
+"""Records evidence while a kernel lives, so that the next kernel can tell what killed it if nobody supervised it."""

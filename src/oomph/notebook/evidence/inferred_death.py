@@ -1,7 +1,7 @@
 """Infers how a kernel died from what it left behind, and says so in at most three lines. Pure.
 
-Nobody waited for the kernel, so its exit status is unknown. Only a stack that it wrote while crashing, and a line of
-the kernel log that names it, are proof; a counter of OOM kills may count another process.
+Nobody waited for the kernel, so its exit status is unknown. Only a stack that it wrote while crashing and a line of
+Linux's kernel log that names it are proof; the OOM kill counter may have counted another process.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from oomph.protocol.python_stacks import parse
 from oomph.terminal.amounts import as_duration, as_size
 
 _NEAR_LIMIT = 0.9
-"""The share of the memory that counts as nearly all. Samples are up to a second old, and memory may fill faster."""
+"""The share of memory in use that counts as nearly full. Samples are up to a second old, and memory may fill faster."""
 _APART_NS = 120 * 10**9
 """The longest time between the last sample and the kernel log's line about the same death. A machine that runs out of
-memory may stand still for a minute or two. Later, the PID may be another process's."""
+memory may stall for a minute or two. After that, the PID may be another process's."""
 _FATAL = "Fatal Python error: "
 _CURRENT = "Current thread "
 # The words of CPython's faulthandler, Modules/faulthandler.c.
@@ -49,13 +49,13 @@ class Traces:
     stack: str = ""
     """The stack that the kernel wrote when it crashed, if it did."""
     killed_at_ns: tuple[int, ...] = ()
-    """The monotonic times at which, according to the kernel log, the OOM killer killed a process with its PID."""
+    """The monotonic times, from the kernel log, at which the OOM killer killed a process with the dead kernel's PID."""
     progress: Progress | None = None
-    """The progress of its training, or None if it did not train."""
+    """The progress of the kernel's training, or None if it did not train."""
     has_cells: bool = True
-    """False if it was no kernel, but a program that had turned oomph on itself."""
+    """False if it was not a kernel but a program that had enabled oomph itself."""
     in_training: bool = False
-    """True if a fit or loop had started and not finished."""
+    """True if a fit or loop had started but not finished."""
 
 
 class Cause(enum.Enum):
@@ -72,11 +72,11 @@ class Cause(enum.Enum):
 
 
 class InferredDeath(NamedTuple):
-    """The death of a kernel."""
+    """The way in which a kernel died, with its signal if known."""
 
     cause: Cause
     signal: int = 0
-    """The signal that ended it, where that is certain, or 0."""
+    """The signal that ended the kernel, or 0 if that is not certain."""
 
 
 def death_of(traces: Traces) -> InferredDeath:
@@ -98,13 +98,13 @@ def death_of(traces: Traces) -> InferredDeath:
 
 
 def fatal_signal(stack: str) -> int:
-    """Return the signal at which faulthandler wrote this stack, or 0 if it is empty or something else."""
+    """Return the signal at which faulthandler wrote this stack, or 0 if the stack is empty or has another origin."""
     first = stack.lstrip().partition("\n")[0]
     return _SIGNALS.get(first.removeprefix(_FATAL), 0) if first.startswith(_FATAL) else 0
 
 
 def _new_kills(traces: Traces) -> bool:
-    """True if the counter has risen since the last sample, at which the kernel was still alive."""
+    """True if OOM kills were counted in the same control group after the last sample, which shows the kernel alive."""
     before, now = traces.state.sample.oom_kills, traces.oom_kills
     return traces.group == traces.state.sample.group and before is not None and now is not None and now > before
 
@@ -126,9 +126,9 @@ def in_lines(traces: Traces, death: InferredDeath, fault: str, seconds_ago: floa
     """Describe a death in at most three lines: the cause, the position of the training, and what to do.
 
     Args:
-        traces: what is known of the kernel.
+        traces: what is known about the kernel.
         death: what follows from that.
-        fault: the fault that the death shows, as its name and code, or an empty string.
+        fault: the name of the fault that the death shows, and the command that explains it, or an empty string.
         seconds_ago: the time since the last sample.
     """
     lines = [_cause(traces, death, fault, seconds_ago)]

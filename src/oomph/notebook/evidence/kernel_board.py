@@ -1,4 +1,4 @@
-"""The board of a kernel: what can still be read of it once it has died, in a small memory-mapped file.
+"""The board of a kernel: a small memory-mapped file with the kernel's last state, which outlives it.
 
 The kernel updates it once a second and at each cell. An update survives `kill -9` of the kernel. Each attempt has its
 own board in the folder `kernels` of the run directory.
@@ -23,7 +23,7 @@ FOLDER = "kernels"
 NO_CELL = 0
 _IDENTITY_BYTES = 512
 _LAYOUT = struct.Struct("<10q")
-_MAGIC = 0x6F6F6D7068_03  # "oomph", the third kind of board
+_MAGIC = 0x6F6F6D7068_03  # "oomph", and the version of the layout
 _UNKNOWN = -1
 _BYTES = _IDENTITY_BYTES + _LAYOUT.size
 _NAME = re.compile(r"([0-9]{1,9})\.board")
@@ -31,7 +31,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def own_group() -> int:
-    """Return a checksum of the name of this process's control group, since counters of two groups say nothing."""
+    """Return a checksum of this process's control group's name. Counters of different groups cannot be compared."""
     return zlib.crc32(_read(Path("/proc/self/cgroup")))
 
 
@@ -68,7 +68,7 @@ class KernelSample(NamedTuple):
 
 
 class KernelState(NamedTuple):
-    """The last state that a kernel left behind."""
+    """The last state that a kernel recorded."""
 
     attempt: int
     kernel: ProcessIdentity
@@ -76,11 +76,11 @@ class KernelState(NamedTuple):
     cell: int
     """The number of the cell that was running, or NO_CELL."""
     ended: bool
-    """True if the kernel ended in an orderly way, or oomph was turned off in it."""
+    """True if the kernel ended cleanly, or oomph was disabled in it."""
 
 
 class KernelBoard:
-    """The writable side of the board. Raises OSError if the file cannot be written."""
+    """The kernel's own, writable side of the board. Raises OSError if the file cannot be written."""
 
     def __init__(self, run_dir: Path, attempt: int) -> None:
         fd = open_own(run_dir, f"{FOLDER}/{attempt}.board", os.O_RDWR | os.O_CREAT)
@@ -101,12 +101,12 @@ class KernelBoard:
         self._write()
 
     def enter(self, cell: int) -> None:
-        """Record the cell that starts now, or with NO_CELL that none is running."""
+        """Record the number of the cell that starts, or NO_CELL once none is running."""
         self._cell = cell
         self._write()
 
     def end(self) -> None:
-        """Record that the kernel ends in an orderly way, and close the board."""
+        """Record that the kernel ends cleanly, and close the board."""
         self._ended = True
         self._write()
         self._map.close()
@@ -131,7 +131,7 @@ def newest_state(run_dir: Path) -> KernelState | None:
 
 
 def read_state(run_dir: Path, attempt: int) -> KernelState | None:
-    """Return the last state of the kernel of an attempt, or None if there is no readable board."""
+    """Return the last state of an attempt's kernel, or None if there is no readable board."""
     try:
         raw = read_own(run_dir, f"{FOLDER}/{attempt}.board", _BYTES)
     except OSError:

@@ -1,4 +1,4 @@
-"""Records evidence while a kernel lives, because it cannot when it is killed, and tells the next kernel of its death.
+"""Records evidence while a kernel lives, since a killed one can record nothing, and tells the next kernel how it died.
 
 The next kernel of the same run directory calls `told` before its own `record`.
 """
@@ -33,16 +33,16 @@ _EVERY_SECONDS = 1.0
 _MOST_OF_A_STACK = 1 << 20
 _LONGEST_LINE, _MOST_CELLS = 200, 500
 _COUNTS_FIRST = (9, 8)
-"""The version of IPython that began to increase `execution_count` before it runs a cell (its pull request 15088)."""
+"""The first version of IPython that increases `execution_count` before it runs a cell (IPython pull request 15088)."""
 
 
 # -- before -----------------------------------------------------------------------------------------------------------
 
 
 def record(session: Session) -> Callable[[], None]:
-    """Start to record evidence. Return a function that stops it and marks that the kernel did not die.
+    """Start recording evidence. Return a function that stops the recording and notes that the kernel did not die.
 
-    Does nothing outside the owner process, without a run directory, or if that cannot be written.
+    Does nothing outside the owner process, without a run directory, or if the directory cannot be written to.
     """
     if session.run_dir is None or not session.owner:
         return lambda: None
@@ -51,7 +51,7 @@ def record(session: Session) -> Callable[[], None]:
     except OSError:
         return lambda: None
     atexit.register(recorder.stop)
-    os.register_at_fork(after_in_child=functools.partial(_in_fork, weakref.ref(recorder)))  # cannot be taken back
+    os.register_at_fork(after_in_child=functools.partial(_in_fork, weakref.ref(recorder)))  # cannot be unregistered
     return recorder.stop
 
 
@@ -62,7 +62,7 @@ def _in_fork(recorder: weakref.ref[_Recorder]) -> None:
 
 
 class _Recorder:
-    """Updates the board, once a second and at each cell, and keeps a file for the stack of a crash."""
+    """Updates the board once a second and at each cell, and keeps a file open for the stack of a crash."""
 
     def __init__(self, session: Session, run_dir: Path) -> None:
         self._session = session
@@ -78,7 +78,7 @@ class _Recorder:
         self._sampler.start()
 
     def stop(self) -> None:
-        """Stop recording, in this process only and once: a fork may call this at its exit."""
+        """Stop recording. Does nothing the second time, or in a fork, which may call this at its exit."""
         if self._stopped.is_set() or not self._is_here():
             return
         self._stopped.set()
@@ -93,7 +93,7 @@ class _Recorder:
         self._board.end()
 
     def leave_crashes_alone(self) -> None:
-        """Keep the stack of a fork's crash out of the file, where it would pass for that of the kernel."""
+        """Keep the stack of a fork's crash out of the file, where it would pass for the kernel's."""
         if self._stack is not None and not self._stopped.is_set():
             faulthandler.disable()
 
@@ -105,17 +105,17 @@ class _Recorder:
             while not self._stopped.wait(_EVERY_SECONDS):
                 self._board.sample()
         except ValueError:
-            pass  # the board was closed while a sample took long
+            pass  # the board was closed during a slow sample
 
     def _look_back(self) -> None:
-        """Record the cells that ran before, up to the one that turns oomph on."""
+        """Record the cells so far, up to the one that enables oomph."""
         number, cells = _number_of_cell(self._shell), self._shell.history_manager.input_hist_raw
         for back, text in reversed(list(enumerate(reversed(cells[1:][-_MOST_CELLS:])))):
             self._note(number - back, text)
-        self._board.enter(number if cells[1:] else NO_CELL)  # IPython's own settings turn it on before any cell
+        self._board.enter(number if cells[1:] else NO_CELL)  # IPython's configuration may enable oomph before any cell
 
     def _before_cell(self, info: Any) -> None:
-        if self._is_here() and info.store_history:  # without, a front end asks something of its own
+        if self._is_here() and info.store_history:  # without it, the request is the front end's own
             number = _number_of_cell(self._shell)
             self._board.enter(number)
             self._note(number, info.raw_cell)
@@ -130,7 +130,7 @@ class _Recorder:
 
 
 def _enable_faulthandler(run_dir: Path, attempt: int) -> int | None:
-    """Write the stack of a crash to a file and return its descriptor, or None if the user has enabled it already."""
+    """Have faulthandler write to a file. Return its descriptor, or None if that fails or faulthandler is in use."""
     if faulthandler.is_enabled():
         return None
     try:
@@ -146,7 +146,7 @@ def _stack_file(attempt: int) -> str:
 
 
 def _number_of_cell(running: Any) -> int:
-    """Return the number of the cell that runs now, which newer versions of IPython count before they run it."""
+    """Return the number of the running cell, which newer versions of IPython count before they run it."""
     counts_first: bool = sys.modules["IPython"].version_info[:2] >= _COUNTS_FIRST
     return int(running.execution_count) - counts_first
 
@@ -175,7 +175,7 @@ def told(run_dir: Path) -> list[str]:
 
 
 def _traces(run_dir: Path, state: KernelState) -> Traces | None:
-    """Read what the kernel left behind, or return None if the journal has its exit code, or the signal it obeyed."""
+    """Read what the kernel left behind, or return None if the journal has its exit code or the signal it obeyed."""
     from oomph.explain.reading.kernel_log import oom_killed_at
 
     events = read_journal(run_dir, state.attempt)
@@ -197,7 +197,7 @@ def _traces(run_dir: Path, state: KernelState) -> Traces | None:
 
 
 def _is_unfinished(events: Sequence[Event]) -> bool:
-    """True if a fit neither finished nor was interrupted by the user."""
+    """True if any fit neither finished nor was interrupted by the user."""
     started = {fit.fit for fit in facts(events, FitStarted)}
     over = {fit.fit for fit in facts(events, FitFinished)} | {fit.fit for fit in facts(events, Interrupted)}
     return bool(started - over)
@@ -214,7 +214,7 @@ _OF_MEMORY = (Cause.OOM_KILLED, Cause.PROBABLY_OOM_KILLED, Cause.PERHAPS_OOM_KIL
 
 
 def _fault(traces: Traces, death: InferredDeath) -> str:
-    """Return the name and code of the fault that the death shows, with its page, or an empty string."""
+    """Return the name of the fault that the death shows and the command that explains it, or an empty string."""
     from oomph.explain.diagnose import diagnose_log
     from oomph.explain.evidence.evidence import Evidence
 

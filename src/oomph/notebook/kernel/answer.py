@@ -1,4 +1,4 @@
-"""Answers, in a new kernel, the requests that the death of the kernel before it left open."""
+"""Answers, in a new kernel, the requests that the kernel before it left open when it died."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from oomph.notebook.kernel.record import ExecuteRequest
 
 _RETRY_SECONDS = 0.05
 _LONGEST_SECONDS = 10.0
-"""The time for which to try to reach a client that has not connected again."""
+"""The longest time to keep trying to reach a client that has not reconnected."""
 _SUBSCRIBER_SECONDS = 1.0
-"""The time to wait for somebody to connect to the outputs. A client's sockets try at least five times a second."""
+"""The longest time to wait for a client to connect to the outputs. Its sockets try at least five times a second."""
 _SUBSCRIPTION_SECONDS = 0.3
-"""The time from a connection to the outputs until its subscription has arrived, also on a busy machine."""
+"""The time from a connection to the outputs until its subscription arrives, even on a busy machine."""
 _BLOCKING_SECONDS = 0.2
-"""The time from a reply to its outputs, for clients that look for outputs, and thereby subscribe, only then."""
+"""The time from a reply to its outputs, for clients that look for outputs, and thereby subscribe, only after it."""
 _ESTABLISHED = "01"
 
 
 def wait_for_subscriber(port: int) -> None:
-    """Wait until a client has connected to the port of the outputs again, or for a second.
+    """Wait up to a second for a client to reconnect to the port of the outputs, and briefly for its subscription.
 
-    Outputs that are published before the client has subscribed to them are lost, and with them the sign that a cell is
-    over. A kernel that replaces a dead one therefore takes no requests before.
+    Outputs published before the client has subscribed to them are lost, and so is the sign that a cell is over. So a
+    kernel that replaces a dead one takes no requests until then.
     """
     until = time.monotonic() + _SUBSCRIBER_SECONDS
     while time.monotonic() < until and not _is_connected(port):
@@ -65,7 +65,7 @@ class DeathAnswer:
 
     @property
     def is_seen(self) -> bool:
-        """True if a cell was running in which the user will see the answer, not only a silent request of the client."""
+        """True if the user will see the answer: a cell was running, rather than just a silent request of the client."""
         return self._death.running is not None and self._death.running.count > 0
 
     @property
@@ -74,7 +74,7 @@ class DeathAnswer:
         return self._death.lines
 
     def begin(self) -> None:
-        """Answer as soon as the client has connected again, in the thread that owns the shell's socket."""
+        """Answer as soon as the client has reconnected, in the thread that owns the shell's socket."""
         if self._unsent:
             self._loop.add_callback(self._reply, time.monotonic() + _LONGEST_SECONDS)
 
@@ -95,14 +95,14 @@ class DeathAnswer:
         self._loop.call_later(_BLOCKING_SECONDS, self._show)
 
     def _show(self) -> None:
-        """Publish the error under the cell that died, and that nothing is busy any more."""
+        """Publish the error under the cell in which the kernel died, and mark all open requests as idle."""
         running = self._death.running
         if running is not None:
             _publish(self._kernel, "error", self._error, _parent(running))
         for each in (*([] if running is None else [running]), *self._death.queued):
             _publish(self._kernel, "status", {"execution_state": "idle"}, _parent(each))
         if getattr(self._kernel, "shell_channel_thread", None) is None:
-            # ipykernel 6 keeps waiting requests inside its socket, where nobody can record them: drop them all.
+            # ipykernel 6 keeps waiting requests inside its socket, where nobody can record them. The client drops them.
             _publish(self._kernel, "status", {"execution_state": "restarting"}, None)
 
     def _send(self, request: ExecuteRequest, content: dict[str, Any]) -> None:
@@ -118,11 +118,11 @@ class DeathAnswer:
             raise ConnectionError(str(error)) from error
         finally:
             stream.socket.router_mandatory = 0
-            stream.flush()  # a raw send may have swallowed the sign that requests wait
+            stream.flush()  # a raw send may have swallowed the event that announces waiting requests
 
 
 def tell_under(kernel: Any, lines: Sequence[str], message: Any) -> None:
-    """Tell a diagnosis under the cell of a request, because the user saw no cell die."""
+    """Show a diagnosis under the cell of a request, since no cell could show it when the kernel died."""
     _publish(kernel, "stream", {"name": "stderr", "text": "\n".join(lines) + "\n"}, message)
 
 

@@ -1,4 +1,4 @@
-"""A kernel's death: what the supervisor leaves for the next kernel to say, in `cells/death` of the run directory.
+"""A kernel's death, which the supervisor leaves in `cells/death` of the run directory for the next kernel to report.
 
 Standard library only.
 """
@@ -20,17 +20,17 @@ DEATH = f"{CELLS}/death"
 _SCHEMA = 1
 _MOST_BYTES = 16 << 20
 _MOST_SECONDS = 300.0
-"""The age up to which a death is answered: a kernel may start slowly, but a later session has not seen it."""
+"""The age up to which a death is reported: a kernel may start slowly, but a later session did not see it."""
 
 
 @dataclass(frozen=True)
 class Death:
-    """The end of a kernel process that nobody asked for, and the requests that it left unanswered."""
+    """The unrequested end of a kernel process, and the requests that it left unanswered."""
 
     lines: tuple[str, ...]
     """The diagnosis, at most three lines."""
     count: int
-    """The number of the next cell."""
+    """The number that the next cell gets."""
     running: ExecuteRequest | None
     queued: tuple[ExecuteRequest, ...]
 
@@ -66,7 +66,7 @@ def take(root: Path) -> Death | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError):
-        found = None  # damaged: it is not read again
+        found = None  # unreadable: removed below without a report
     folder = open_folder(root / CELLS)
     try:
         os.unlink("death", dir_fd=folder)
@@ -78,7 +78,7 @@ def take(root: Path) -> Death | None:
 
 
 def _is_recent(path: Path) -> bool:
-    """True if the client that waits for the answer may still be there. Raises FileNotFoundError without the file."""
+    """True if the client that waits for the answer may still be there. Raises FileNotFoundError if there is no file."""
     return abs(time.time() - os.lstat(path).st_mtime) < _MOST_SECONDS
 
 
@@ -96,7 +96,7 @@ def told(
 
 
 def _again(record: KernelRecord | None, progress: Progress | None) -> str:
-    """Say which cells have to run again, since their variables died with the kernel."""
+    """Say which cells to run again, since their variables died with the kernel."""
     if record is None:
         return ""
     last = record.next_count - 1

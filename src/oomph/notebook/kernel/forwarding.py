@@ -1,4 +1,4 @@
-"""Passes the signals of a Jupyter server or of VS Code on to the kernel."""
+"""Forwards the signals of a Jupyter server or VS Code to the kernel."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from oomph.run.hang.watch import Watch
 from oomph.run.supervisor.stop_requests import Arrival, Forwarding, Signals
 
 STOP_SECONDS = 2.0
-"""The time that a kernel may take to save after SIGTERM. jupyter_client sends SIGKILL 2.5 s after it."""
+"""The time that a kernel may take to save after SIGTERM. jupyter_client sends SIGKILL 2.5 s after SIGTERM."""
 _STOPS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class KernelSignals(Signals):
-    """The supervisor's signals. The kernel starts with SIGINT ignored, as ipykernel itself does between two cells.
+    """The supervisor's signals. The kernel starts with SIGINT ignored, as ipykernel itself ignores it between cells.
 
-    An interrupt that arrives while the kernel starts, when nothing is left to interrupt, must not end it.
+    An interrupt that arrives while the kernel starts, when there is nothing to interrupt, must not end it.
     """
 
     def restore_in_child(self) -> None:
-        """Prepare the kernel's signals between fork and exec."""
+        """Restore the signals between fork and exec, but ignore SIGINT."""
         super().restore_in_child()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class KernelForwarding(Forwarding):
-    """Forwards each interrupt once, as an interrupt, to the kernel's process; any other signal as to a script.
+    """Forwards each SIGINT to the kernel's process, once and as it is, and other signals as to a script.
 
-    It makes no difference whether the server signals the group of the supervisor or VS Code its PID, since the kernel
+    Jupyter's server signals the supervisor's group, and VS Code its PID. This makes no difference to the kernel, which
     is in another group.
     """
 
@@ -40,7 +40,7 @@ class KernelForwarding(Forwarding):
         super().__init__(signals, group, patience, watch, since)
 
     def obey(self, arrival: Arrival) -> None:
-        """Schedule the kernel to be killed if it does not end in time after a request to stop."""
+        """After a request to stop, schedule the kernel to be killed unless it ends in time. Pass SIGCONT on."""
         if arrival.signum in _STOPS:
             self._group.kill_by(arrival.at + STOP_SECONDS)
         elif arrival.signum == signal.SIGCONT:
@@ -48,7 +48,7 @@ class KernelForwarding(Forwarding):
 
     @property
     def was_stopped(self) -> bool:
-        """True if Jupyter asked the kernel to end. An interrupt does not."""
+        """True if Jupyter asked the kernel to end. An interrupt does not count."""
         return self._asked
 
     def _forward(self, signum: int) -> None:

@@ -1,6 +1,6 @@
 """Finds out what ended a kernel, decides what follows, and keeps the journal of the notebook.
 
-Imported while the first kernel starts, which it would delay.
+Imported only while the first kernel is already starting, so as not to delay it.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Conclusion:
 
 
 class Inquest:
-    """The journal of one notebook, and the deaths of its kernels.
+    """Keeps the journal of one notebook, and examines how its kernels end.
 
     Args:
-        root: the folder in which the kernel and its successor find each other: the run directory, if there is one.
+        root: the folder through which a dead kernel's requests reach the next one: the run directory, if there is one.
         run: the run directory, or None if there is none.
-        attempts: the number of kernels that the notebook has had before.
+        attempts: the number of kernels that the notebook has had so far.
     """
 
     def __init__(self, root: Path, run: RunDirectory | None, attempts: int) -> None:
@@ -59,7 +59,7 @@ class Inquest:
             self._chronicle.close_lost_attempt()
 
     def begin(self) -> None:
-        """Open the journal of the next kernel, and note what the Linux kernel has counted so far."""
+        """Open the next kernel's journal, and note where Linux's kernel log and OOM kill counter are now."""
         self._chronicle.begin_attempt((self._name,), sys.executable, MachineAtStart())
         self._log, self._kills = KernelLog(), oom_kills()
 
@@ -79,10 +79,10 @@ class Inquest:
         """Examine how a kernel ended, and decide what follows.
 
         Args:
-            ended: the end of its process.
-            pid: the process.
-            stacks: its Python stacks at a crash.
-            stopped: True if it was asked to end.
+            ended: the end of the kernel's process.
+            pid: the PID of that process.
+            stacks: the Python stacks that it wrote if it crashed.
+            stopped: True if the kernel was asked to end.
         """
         record = read_record_of(self._root, pid)
         now, progress = oom_kills(), self._chronicle.progress()
@@ -107,7 +107,7 @@ class Inquest:
         return Conclusion(judged, told(ended.returncode, cause, progress, record, ended.hang is not None), record)
 
     def leave_behind(self, conclusion: Conclusion) -> None:
-        """Leave the death for the next kernel to say under the cell that died. Raises OSError if that fails."""
+        """Leave the death for the next kernel to report under the interrupted cell. Raises OSError if that fails."""
         record = conclusion.record
         if record is not None:
             leave_behind(self._root, Death(conclusion.lines, record.next_count, record.running, record.queued))
@@ -120,7 +120,7 @@ class Inquest:
         return after_end(end, self._deaths)
 
     def close(self, conclusion: Conclusion, peak_rss_bytes: int) -> None:
-        """Write the end of the kernel into its journal. The decision follows from it (`policy`)."""
+        """Write the kernel's end to its journal. The decision is left out, as it follows from the end (`policy`)."""
         self._chronicle.write_ending(conclusion.judged, peak_rss_bytes)
         action = conclusion.judged.action
         self._chronicle.close_attempt(action.exit_code if isinstance(action, Finish) else None)

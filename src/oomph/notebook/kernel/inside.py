@@ -1,4 +1,4 @@
-"""The IPython extension of a supervised kernel: records which cell runs, and answers for the kernel before this one."""
+"""The IPython extension of a supervised kernel: records which cell runs, and answers what a dead kernel left open."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HASH_BYTES = 8
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Begin in a kernel that oomph supervises. An error here must not reach the user's cells."""
+    """Start recording in a supervised kernel. An error here must not reach the user's cells."""
     root = _root()
     if root is None:
         return
@@ -33,7 +33,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def _root() -> Path | None:
-    """Return the folder of the supervisor, or None in a process that another kernel started."""
+    """Return the supervisor's folder, or None if the supervisor did not start this process itself."""
     text = os.environ.get(VARIABLE)
     try:
         found = json.loads(text) if text else {}
@@ -54,15 +54,15 @@ def _begin(shell: Any, root: Path) -> None:
         recorder.attach(None if answer.is_seen else lambda message: tell_under(kernel, answer.lines, message))
     from tornado.ioloop import IOLoop
 
-    # Later, once the kernel receives requests: a `starting` after the answer's `idle` would stay in the client.
+    # Only once the kernel receives requests: a `starting` after the answer's `idle` would stick in the client.
     IOLoop.current().add_callback(recorder.begin)
     if answer is not None:
         IOLoop.current().add_callback(answer.begin)
 
 
 def _tell_of_both(kernel: Any, root: Path, message: Any) -> None:
-    """Tell under the first cell what is known of a kernel that was killed together with its supervisor, if one was."""
-    from oomph.notebook.evidence.last_words import told  # late: a kernel that starts would wait for it
+    """Say under the first cell how the last kernel died, if it was killed together with its supervisor."""
+    from oomph.notebook.evidence.last_words import told  # late: it would delay the kernel's start
 
     lines = told(root)
     if lines:
@@ -108,7 +108,7 @@ class Recorder:
             self._end_cell()
 
     def _begin_cell(self, identities: Any, message: Any) -> None:
-        with contextlib.suppress(Exception, KeyboardInterrupt):  # the cell runs, and is answered, in any case
+        with contextlib.suppress(Exception, KeyboardInterrupt):  # the cell must run and be answered in any case
             content = message["content"]
             visible = not content.get("silent", False)
             if visible and self._before_first is not None:
@@ -123,7 +123,7 @@ class Recorder:
             self._change(running=None, count=self._shell.execution_count, done=self._record.done + 1)
 
     async def _received(self, message: Any) -> None:
-        """Record a request that arrives, in the thread that receives it."""
+        """Record a request on arrival, in the thread that receives it."""
         with contextlib.suppress(Exception):  # the kernel itself will complain about a damaged message
             session = self._kernel.session
             identities, frames = session.feed_identities(message, copy=False)
@@ -133,7 +133,7 @@ class Recorder:
         await self._receive(message)
 
     def _taken(self, identities: Any, parent: Any, channel: str = "shell") -> Any:
-        """Forget a request that waited: the kernel executes or aborts it now."""
+        """Take a request off the queue: the kernel now executes or aborts it."""
         taken = parent.get("header", {}).get("msg_id") if channel == "shell" else None
         queued = self._record.queued
         if any(each.header.get("msg_id") == taken for each in queued):
@@ -143,7 +143,7 @@ class Recorder:
         return self._set_parent(identities, parent, channel)
 
     def _change(self, arrived: ExecuteRequest | None = None, **changes: Any) -> None:
-        """Change the record. A full disk must not disturb the cell."""
+        """Change the record and write it. A full disk must not disturb the cell."""
         with self._lock:
             queued = self._record.queued if arrived is None else (*self._record.queued, arrived)
             self._record = replace(self._record, queued=queued, **changes)

@@ -1,7 +1,7 @@
 """Reads and builds a kernel's command line, for both the supervisor and the kernel. Standard library only.
 
 VS Code rewrites the arguments of Python kernels: it drops `-f {connection_file}` and appends the ports, the key and
-`--f=FILE`. All arguments are therefore passed on as they are, and the launcher, if it is named, comes first.
+`--f=FILE`. All arguments are therefore passed on unchanged, and the launcher comes first if it is named.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def launcher_of(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def python_options(argv: Sequence[str]) -> tuple[str, ...]:
-    """Return the options of Python in a command line that runs a module, such as `-Xfrozen_modules=off`."""
+    """Return Python's own options in a command line that runs a module, such as `-Xfrozen_modules=off`."""
     return tuple(argv[1 : argv.index("-m")]) if "-m" in argv else ()
 
 
@@ -37,7 +37,7 @@ def kernel_argv(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def plain_argv(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the command line of the kernel without oomph."""
+    """Return the command line that starts the kernel without oomph."""
     module, arguments = launcher_of(words)
     return (sys.executable, *python_options(sys.orig_argv), "-m", module, *arguments)
 
@@ -45,7 +45,7 @@ def plain_argv(words: Sequence[str]) -> tuple[str, ...]:
 def leave_working_directory(path: MutableSequence[str]) -> None:
     """Remove the working directory, which `-m` puts first, from sys.path, as ipykernel does.
 
-    A file beside the notebook must not replace a module of the standard library.
+    A file beside the notebook must not shadow a module of the standard library.
     """
     if path and path[0] in ("", os.getcwd()):
         del path[0]

@@ -1,4 +1,4 @@
-"""Decides whether a kernel starts again after its death. Pure."""
+"""Decides whether a dead kernel is started again. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oomph.terminal.amounts import times
 from oomph.terminal.endings import ProcessEnd
 
 MOST_DEATHS = 3
-"""The number of deaths in a row without progress after which Jupyter takes over, with its own restarts and dialogs."""
+"""The number of deaths since the last progress after which Jupyter takes over, with its own restarts and dialogs."""
 
 
 @dataclass(frozen=True)
@@ -21,18 +21,18 @@ class KernelEnd:
     stopped: bool
     """True if Jupyter asked the kernel to end."""
     ready: bool
-    """True if the kernel received requests."""
+    """True if the kernel became ready for requests."""
     progress: bool
     """True if this process executed a cell to its end, or committed a step."""
 
 
 def deaths_without_progress(end: KernelEnd, before: int) -> int:
-    """Return the number of deaths in a row without progress, including this one."""
+    """Return the number of deaths since the last progress, including this one."""
     return 1 if end.progress else before + 1
 
 
 def after_end(end: KernelEnd, deaths: int) -> Finish | Restart:
-    """Decide what follows the end of a kernel process. `deaths` counts those in a row without progress."""
+    """Decide what follows the end of a kernel process. `deaths` is the number of deaths since the last progress."""
     if end.stopped or end.returncode in (0, REQUEUE_EXIT_CODE):
         return Finish(ProcessEnd(end.returncode).exit_code)
     if not end.ready or deaths >= MOST_DEATHS:

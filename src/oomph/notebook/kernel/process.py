@@ -1,4 +1,4 @@
-"""Starts in the kernel's process: `python -m oomph.notebook.kernel.process [-m MODULE] ARGUMENTS`."""
+"""The supervised kernel's own process: `python -m oomph.notebook.kernel.process [-m MODULE] ARGUMENTS`."""
 
 import runpy
 import sys
@@ -8,14 +8,14 @@ from oomph.protocol.handover import Handover
 from oomph.script.session import keep_lock_from_children
 
 _EXTENSIONS = ("oomph", "oomph.notebook.kernel.inside")
-"""The IPython extensions that the kernel loads in addition to the user's: what guards training, what answers cells."""
+"""The IPython extensions that the kernel loads in addition to the user's: one guards training, one answers cells."""
 
 
 def start_kernel() -> None:
-    """Run the launcher as the main program of this process."""
+    """Run the kernel's launcher as this process's main program, with oomph's extensions."""
     handover = Handover.read()
     if handover is not None:
-        keep_lock_from_children(handover.lock_fd)  # now, since cells start programs before they import Keras
+        keep_lock_from_children(handover.lock_fd)  # now, since cells may start programs before they import Keras
     module, arguments = launcher_of(sys.argv[1:])
     loaded = [f"--InteractiveShellApp.extra_extensions={name}" for name in _EXTENSIONS]
     sys.argv = [module, *arguments, *loaded]

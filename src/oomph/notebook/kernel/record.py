@@ -1,7 +1,7 @@
-"""The record of what a kernel executes, which survives its death: `cells/current` in the run directory.
+"""The record of what a kernel executes, which survives the kernel: `cells/current` in the run directory.
 
-The kernel replaces the file before each execution and after each reply. It holds neither the cell's source nor the key
-of the connection. Standard library only.
+The kernel replaces the file when a request arrives, before each execution, and after it. The file holds neither the
+cell's source nor the key of the connection. Standard library only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ExecuteRequest:
     """The cell's id in the notebook, or an empty string if the client doesn't send it."""
     code_hash: str = ""
     count: int = 0
-    """The number of the cell, or 0 if it was not executed yet."""
+    """The number of the cell, or 0 if it is still waiting or gets none, like a silent request."""
 
     @classmethod
     def from_data(cls, data: Any) -> ExecuteRequest:
@@ -52,7 +52,7 @@ class ExecuteRequest:
 
 @dataclass(frozen=True)
 class KernelRecord:
-    """The cells of one kernel process."""
+    """What one kernel process has executed, is executing, and has yet to execute."""
 
     pid: int
     first: int = 1
@@ -60,7 +60,7 @@ class KernelRecord:
     count: int = 1
     """The number of the next cell, or of the one that is running."""
     done: int = 0
-    """The number of cells that this process has executed."""
+    """The number of requests that this process has executed."""
     running: ExecuteRequest | None = None
     queued: tuple[ExecuteRequest, ...] = field(default=())
 
@@ -102,7 +102,7 @@ class KernelRecord:
 
 
 def read_record_of(root: Path, pid: int) -> KernelRecord | None:
-    """Return the record of this kernel process, or None if it has written none: it never became ready."""
+    """Return the record of this kernel process, or None if it never wrote one, that is, never became ready."""
     try:
         found = KernelRecord.from_json(read_own(root, CURRENT, _MOST_BYTES))
     except (OSError, ValueError):
@@ -111,7 +111,7 @@ def read_record_of(root: Path, pid: int) -> KernelRecord | None:
 
 
 class RecordFile:
-    """Replaces the record atomically. It does not wait for the disk, since only the process is expected to die."""
+    """Replaces the record atomically. It need not wait for the disk, since only the process is expected to die."""
 
     def __init__(self, root: Path) -> None:
         make_own_folder(root, CELLS)
@@ -129,5 +129,5 @@ class RecordFile:
 
 
 def _as_text(value: object) -> str:
-    """Return the date in a header as in the message."""
+    """Return the date in a header in the format of the message."""
     return value.isoformat() if hasattr(value, "isoformat") else str(value)

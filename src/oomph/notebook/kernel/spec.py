@@ -30,7 +30,7 @@ _VALID_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 @dataclass(frozen=True)
 class Kernelspec:
-    """A kernelspec as it is installed."""
+    """A kernelspec: its name, its folder, and what kernel.json says."""
 
     name: str
     folder: Path
@@ -54,7 +54,7 @@ class Kernelspec:
         program = self.argv[0] if self.argv else ""
         if not IS_PYTHON.match(program):
             return ""
-        return program if os.path.isabs(program) else sys.executable  # as jupyter_client understands it
+        return program if os.path.isabs(program) else sys.executable  # as jupyter_client resolves it
 
     @property
     def trouble(self) -> str:
@@ -65,7 +65,7 @@ class Kernelspec:
 
 
 def installed() -> list[Kernelspec]:
-    """Return the installed kernelspecs whose kernels oomph supervises. Raises UsageError without Jupyter."""
+    """Return the installed kernelspecs whose kernels oomph supervises. Raises UsageError without jupyter_client."""
     found = (_read(name, Path(folder)) for name, folder in sorted(_manager().find_kernel_specs().items()))
     return [spec for spec in found if spec is not None and spec.is_ours]
 
@@ -116,9 +116,9 @@ def uninstall(name: str) -> Kernelspec:
 
 
 def supervised(model: Kernelspec) -> dict[str, Any]:
-    """Return a kernel.json like the model's, with oomph as the parent of its launcher. Raises UsageError if it can't.
+    """Return the model's kernel.json with oomph as the launcher's parent. Raises UsageError if that is impossible.
 
-    The command line stays that of Python running a module, which is what VS Code expects.
+    The command line still has Python run a module, which is what VS Code expects.
     """
     python, words = model.python, model.argv[1:]
     if not python:
@@ -174,12 +174,12 @@ def _manager() -> KernelSpecManager:
 
 
 def _found(name: str, folders: Mapping[str, str]) -> Kernelspec | None:
-    """Return a kernelspec among the folders that Jupyter has found, or None if it is not there."""
+    """Return the kernelspec of this name, or None if it is not among the folders that Jupyter found."""
     return _read(name, Path(folders[name])) if name in folders else None
 
 
 def _read(name: str, folder: Path) -> Kernelspec | None:
-    """Return the kernelspec in a folder, or None if there is none that can be read."""
+    """Return the kernelspec in a folder, or None if it cannot be read."""
     try:
         document: Any = json.loads((folder / "kernel.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -190,7 +190,7 @@ def _read(name: str, folder: Path) -> Kernelspec | None:
 
 
 def _native(folder: Path) -> Any:
-    """Return the kernel.json that jupyter_client makes up for ipykernel's own folder, or None for another folder."""
+    """Return the kernel.json that jupyter_client makes up for ipykernel's own folder, or None for any other folder."""
     try:
         from ipykernel.kernelspec import RESOURCES, get_kernel_dict
     except ImportError:

@@ -58,7 +58,7 @@ def supervise(words: Sequence[str]) -> NoReturn:
 
 
 def _end_as(returncode: int) -> NoReturn:
-    """End this process as the kernel ended, so that Jupyter sees the same status."""
+    """End this process the way the kernel ended, so that Jupyter sees the same status."""
     if returncode < 0 and -returncode not in (signal.SIGKILL, signal.SIGSTOP):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the kernel's core is the one to look at
         signal.signal(-returncode, signal.SIG_DFL)
@@ -68,8 +68,8 @@ def _end_as(returncode: int) -> NoReturn:
 
 
 def _temporary_folder() -> Path:
-    """Create the folder of a kernel that has no run directory."""
-    from tempfile import mkdtemp  # late: most kernels have one, and each waits for what is imported here
+    """Create a folder for kernels without a run directory."""
+    from tempfile import mkdtemp  # late: most kernels don't need it, and an import here delays them all
 
     return Path(mkdtemp(prefix="oomph-kernel-"))
 
@@ -78,7 +78,7 @@ class KernelSupervisor:
     """Supervises the kernels of one notebook, one after another, on the same connection.
 
     Args:
-        words: the supervisor's arguments, which the kernel receives.
+        words: the supervisor's arguments, which it passes on to the kernel.
     """
 
     def __init__(self, words: tuple[str, ...]) -> None:
@@ -93,7 +93,7 @@ class KernelSupervisor:
         self._orphaned_at: float | None = None
 
     def supervise(self) -> int:
-        """Run kernels until one ends that is not to be replaced, and return its return code."""
+        """Run kernels until one ends that is not replaced, and return its return code."""
         with KernelSignals() as signals:
             terminal = Terminal()
             try:
@@ -106,7 +106,7 @@ class KernelSupervisor:
         return returncode
 
     def _open_run(self) -> RunDirectory | None:
-        """Open the notebook's run directory. Return None if that fails: the kernel works without checkpoints."""
+        """Open the notebook's run directory. Return None if that fails: the kernel then works without checkpoints."""
         try:
             return open_run(named({}, os.environ, Path.cwd()), fresh())
         except (OomphError, OSError) as error:
@@ -114,7 +114,7 @@ class KernelSupervisor:
             return None
 
     def _attempt(self, number: int, signals: KernelSignals, terminal: Terminal) -> int | None:
-        """Run one kernel. Return its return code, or None if another one follows it."""
+        """Run one kernel. Return its return code, or None if another one follows."""
         self._note(attempts=number, status=RUNNING, host=process_identity.host(), python=sys.executable)
         watch = Watch(self._timings, self._floor, self._loops)
         attempt, conclusion = self._start(number, signals, terminal, watch), None
@@ -133,13 +133,13 @@ class KernelSupervisor:
                 self._leave_behind(inquest, conclusion)
                 return None
         if inquest is None or self._orphaned_at is not None or not (ended.stopped or ended.returncode == 0):
-            self._note(status=FAILED)  # everything stays for the next kernel
+            self._note(status=FAILED)  # keep everything for the next kernel
         else:
             self._settle(inquest)
         return ended.returncode
 
     def _settle(self, inquest: Inquest) -> None:
-        """Summarise the run of a kernel that has ended in an orderly way, and remove what no other kernel needs."""
+        """Summarise the run of a kernel that has ended cleanly, and remove what no other kernel needs."""
         if self._run is None:
             return
         try:
@@ -151,11 +151,11 @@ class KernelSupervisor:
 
     def _start(self, number: int, signals: KernelSignals, terminal: Terminal, watch: Watch) -> Attempt:
         run, environ = self._run, dict(os.environ)
-        environ.pop(OWNER_VARIABLE, None)  # a kernel that a cell of another one has started has its own owner
+        environ.pop(OWNER_VARIABLE, None)  # a kernel started from a cell of another kernel has its own owner
         environ |= hash_seed("" if run is None else run.record.entropy, environ)
         guarding = Guarding(resumes_edited=named({}, os.environ, self._root).is_named)
         handover(guarding, (), run, number, watch).write(environ)
-        environ["JPY_PARENT_PID"] = str(os.getpid())  # ipykernel ends with its parent
+        environ["JPY_PARENT_PID"] = str(os.getpid())  # ipykernel ends when this process does
         environ[VARIABLE] = json.dumps({"root": str(self._root), "supervisor": os.getpid()})
         return Attempt(
             kernel_argv(self._words),
@@ -206,7 +206,7 @@ class KernelSupervisor:
             send(pid, signal.SIGKILL)
 
     def _leave_behind(self, inquest: Inquest, conclusion: Conclusion) -> None:
-        """Say what happened, and leave it for the next kernel to say under the cell that died."""
+        """Say what happened, and leave it for the next kernel to report under the cell in which this one died."""
         self._voice.say(" ".join(conclusion.lines))
         try:
             inquest.leave_behind(conclusion)

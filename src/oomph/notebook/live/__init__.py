@@ -1,1 +1,1 @@
-"""The part that runs beside TensorFlow, once the notebook has imported Keras."""
+"""Guards Keras in the notebook's process, once the notebook has imported it."""

@@ -1,4 +1,4 @@
-"""Guards Keras in a notebook, and closes each of its fits with one line."""
+"""Guards Keras in a notebook, and reports each finished fit in one line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def install(trainer: Any, session: Session, late: bool) -> Fits | None:
 
 
 def _before(session: Session) -> list[Event]:
-    """Return the events of the attempts before this one, and those of this one that the kernel has not heard."""
+    """Return the events of earlier attempts, and those of this attempt that other processes wrote."""
     run_dir, attempt = session.run_dir, session.handover.attempt
     if run_dir is None:
         return []

@@ -1,1 +1,1 @@
-"""Answers cells that ask oomph: the words of `%oomph`, and `%%oomph isolate`."""
+"""Answers what cells ask oomph, with `%oomph WORD` or `%%oomph isolate`."""

@@ -1,6 +1,6 @@
 """Runs a cell in a process of its own, so that a crash in it costs neither the kernel nor its variables.
 
-The variables that the cell reads travel there, and those that the user names travel back.
+The variables that the cell reads are sent there, and those that the user names are sent back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from oomph.terminal.endings import ProcessEnd
 
 _CELL = "<isolated cell>"
 _HIDDEN = frozenset(("In", "Out", "get_ipython", "exit", "quit", "open"))
-"""The names that IPython puts among the user's variables, and that a new process has anyway."""
+"""The names that IPython adds to the user's variables. They are not sent."""
 
 
 # -- in the kernel ----------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def _parsed(shell: Any, cell: str) -> ast.Module:
 
 
 def names_read(tree: ast.Module) -> list[str]:
-    """Return the global names that a program reads before it assigns them itself."""
+    """Return the global names that a program may read before it has assigned them itself."""
     read: dict[str, None] = {}
     own: set[str] = set()
     for statement in tree.body:
@@ -95,7 +95,7 @@ def _used(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def _check_classes(given: Mapping[str, Any]) -> None:
-    """Reject what was defined in the notebook, unless a package is installed that can send its code."""
+    """Raise UsageError for objects defined in the notebook, unless cloudpickle is installed to send their code."""
     if find_spec("cloudpickle") is not None:
         return
     for name, value in given.items():
@@ -121,7 +121,7 @@ def _reason(outcome: Isolated) -> str:
 
 
 def _account(outcome: Isolated) -> Iterator[str]:
-    """Yield the lines to show for a cell that failed: its own traceback, or the diagnosis of its process's death."""
+    """Yield the lines to show for a cell that failed: its own traceback, or the diagnosis of its process."""
     if outcome.error is not None:
         yield from _own_lines(outcome.traceback.rstrip().split("\n"))
         return
@@ -132,7 +132,7 @@ def _account(outcome: Isolated) -> Iterator[str]:
 
 
 def _own_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of a traceback, without the frames of this package, each of which has its code below it."""
+    """Yield the lines of a traceback, without this package's frames and the lines of code below them."""
     is_ours = False
     for line in lines:
         if line.startswith("  File "):
@@ -144,7 +144,7 @@ def _own_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def raise_shown(error: BaseException, lines: list[str]) -> NoReturn:
-    """Raise an error for which IPython shows these lines in place of a traceback through this package."""
+    """Raise an error that IPython shows as these lines, instead of a traceback through this package."""
     error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
     raise error
 
@@ -153,7 +153,7 @@ def raise_shown(error: BaseException, lines: list[str]) -> NoReturn:
 
 
 def run_cell(cell: str, given: Mapping[str, Any], modules: Mapping[str, str], names: Sequence[str]) -> dict[str, Any]:
-    """Run a cell with these variables and modules, show its last expression, and return the variables it was asked for.
+    """Run a cell with the given variables and modules, show its last expression, and return those named in `names`.
 
     Raises whatever the cell raises, and NameError if it has not assigned one of the names.
     """
@@ -162,7 +162,7 @@ def run_cell(cell: str, given: Mapping[str, Any], modules: Mapping[str, str], na
     namespace = {"__name__": "__main__", "__builtins__": builtins, **imported, **given}
     tree = ast.parse(cell, _CELL)
     last = [tree.body.pop()] if tree.body and isinstance(tree.body[-1], ast.Expr) else []
-    exec(compile(tree, _CELL, "exec", dont_inherit=True), namespace)  # without this module's __future__
+    exec(compile(tree, _CELL, "exec", dont_inherit=True), namespace)  # without this module's __future__ imports
     exec(compile(ast.Interactive([*last]), _CELL, "single", dont_inherit=True), namespace)
     for name in names:
         if name not in namespace:

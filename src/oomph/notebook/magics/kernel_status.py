@@ -1,4 +1,4 @@
-"""Describes the trainings of a kernel from its journal, and the cells that the kernel before it ran."""
+"""Describes a kernel's trainings and lists the cells that the kernel before it ran, from the journal."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _checkpoint(events: Sequence[Event], progress: Progress | None, now: float) 
 
 
 def cells_of_last_kernel(run_dir: Path, attempt: int | None) -> list[str]:
-    """Return a line for each cell that the last kernel ran, in order, to be run again by the user.
+    """List the cells that the last kernel ran, one per line and in order, for the user to run again.
 
     Args:
         attempt: the attempt of this kernel, or None if it has not joined the run yet.
@@ -91,7 +91,7 @@ def cells_of_last_kernel(run_dir: Path, attempt: int | None) -> list[str]:
 
 
 def _each_once(cells: Sequence[CellStarted]) -> Iterable[CellStarted]:
-    """Leave out what was recorded again because oomph was turned off and on in between."""
+    """Keep one record per cell: disabling and enabling oomph again records the earlier cells anew."""
     return {cell.cell: cell for cell in cells}.values()
 
 

@@ -11,6 +11,6 @@ def explained(error: BaseException | None) -> str:
     """Return the diagnoses of an error as text, or a sentence if there is no error."""
     if error is None:
         return "no cell of this kernel has raised an error yet"
-    if isinstance(error, IsolatedError) and error.outcome is not None:  # diagnosed where its evidence was
+    if isinstance(error, IsolatedError) and error.outcome is not None:  # diagnosed in its own process
         return as_text(error.outcome.diagnoses, "the isolated cell").rstrip()
     return as_text(diagnose(error), f"{type(error).__name__} in this kernel").rstrip()

@@ -1,4 +1,4 @@
-"""Calls a public function with arguments that are written as text, such as `model, x, y, epochs=5`, in a notebook."""
+"""Calls a public function with arguments that the user of a magic wrote as text, such as `model, x, y, epochs=5`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def called(module: str, name: str, text: str, namespace: Mapping[str, Any]) -> A
     """Return the result of calling the function `name` of a module. Raises UsageError if that is not possible.
 
     Args:
-        text: the arguments, separated by commas or, if they contain no blanks, by blanks.
+        text: the arguments, separated by commas or, if none of them contains spaces, by spaces.
         namespace: the variables that the arguments refer to.
     """
     args, kwargs = arguments(name, text, namespace)
@@ -32,7 +32,7 @@ def called(module: str, name: str, text: str, namespace: Mapping[str, Any]) -> A
 
 
 def arguments(name: str, text: str, namespace: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Evaluate arguments. Raises UsageError if they are no valid code or raise an exception."""
+    """Evaluate arguments. Raises UsageError if they are not valid Python or raise an exception."""
     variables = {**namespace, _COLLECTOR: lambda *args, **kwargs: (args, kwargs)}
     try:
         found: tuple[tuple[Any, ...], dict[str, Any]] = eval(_compiled(text), variables)

@@ -1,6 +1,6 @@
 """The magics `%oomph WORD` and `%%oomph isolate NAME ...`.
 
-A word prints its answer or returns a value for the cell to show. Whatever cannot be done is said in one sentence.
+A word prints its answer or returns a value for the cell to show. A failure is reported in one sentence.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ def register(shell: Any, run_dir: Path | None = None, fresh: Callable[[], None] 
 
     Args:
         run_dir: the run directory of the notebook, used until this process has joined a run.
-        fresh: does what `%oomph fresh` asks for, or None in a notebook that `oomph run` runs.
+        fresh: called for `%oomph fresh`; None in a notebook under `oomph run`.
     """
-    from IPython.core.magic import no_var_expand  # late: only a process with a shell has IPython
+    from IPython.core.magic import no_var_expand  # late: only a process with a shell is sure to have IPython
 
-    @no_var_expand  # the braces of a dict in an argument are no variables to expand
+    @no_var_expand  # braces in an argument are a dict or set, not a variable to expand
     def oomph(line: str, cell: str | None = None) -> Any:
         """Ask oomph: `%oomph` lists the words, `%%oomph isolate NAME ...` runs a cell in a process of its own."""
         asked = Asked(shell, _run_dir(run_dir), fresh, *_split(line))
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
 
     shell: Any
     run_dir: Path | None
-    """The run directory of this notebook, or None if it has none or is unknown."""
+    """The run directory of this notebook, or None if there is none or it is unknown."""
     fresh: Callable[[], None] | None
     word: str
     rest: str
@@ -75,9 +75,9 @@ def _answer(asked: Asked) -> Any:
 
 
 def _isolate(asked: Asked, cell: str) -> None:
-    """Run the cell. Raises an exception if it was not run or has failed, so that the cells after it do not run either.
+    """Run the cell. Raises an exception if it is not run or fails, so that the cells after it do not run either.
 
-    It is shown as one sentence or as the cell's own traceback.
+    The exception is shown in a few words or as the cell's own traceback.
     """
     from oomph.notebook.magics.isolated_cell import raise_shown, run_isolated
 
@@ -90,7 +90,7 @@ def _isolate(asked: Asked, cell: str) -> None:
 def _word(word: str) -> _Word:
     if word in _WORDS:
         return _WORDS[word]
-    from difflib import get_close_matches  # late: each kernel that starts waits for what is imported here
+    from difflib import get_close_matches  # late: an import here delays every kernel's start
 
     close = get_close_matches(word.casefold(), _WORDS, n=1)
     hint = f"did you mean {close[0]}?" if close else f"the words are {', '.join(_WORDS)}"

@@ -180,7 +180,7 @@ class Fits:
         return any(record.finished or record.position.fit not in self._begun for record in mine)
 
     def _was_interrupted(self, place: str, occurrence: int, fingerprint: str) -> bool:
-        """True if an earlier attempt left a visit that trained such a model unfinished, and it has yet to resume."""
+        """True if an earlier attempt left this visit unfinished, with a model like this, and it has not resumed yet."""
         mine = [record for record in self._records if record.meta.key == visit_key(place, occurrence)]
         return bool(mine) and not any(
             record.finished or record.position.fit in self._begun or record.meta.fingerprint != fingerprint
@@ -210,7 +210,7 @@ class Fits:
         self._left.discard(identity.ordinal)
 
     def turn_away(self, identity: FitIdentity) -> None:
-        """Keep the checkpoints of a fit that does not resume from them: a script exits, a cell may be run again."""
+        """Keep the checkpoints of a fit that does not resume from them: a script exits, but a cell may be run again."""
         if self.session.ending is None:
             self.keep_store_as_it_is()
         else:
@@ -244,9 +244,9 @@ class Fits:
         return sorted({record.meta.site or "?" for record in left})
 
     def sites_of_skipped(self, identity: FitIdentity) -> list[str]:
-        """Return the file and line of each fit whose training a resumed fit's state may include, though it has not run.
+        """Return the sites of fits that have not run here, but whose training a resumed fit's state may include.
 
-        The cells of a notebook need not all run again; those of earlier attempts may have run several times.
+        Not all cells of a notebook need to run again; in earlier attempts, they may have run several times.
         """
         skipped = (r for r in self._records if r.finished and r.position.fit not in self._begun)
         alike = (r for r in skipped if r.position.fit < identity.ordinal and r.meta.fingerprint == identity.fingerprint)
@@ -296,9 +296,9 @@ class Fits:
         return self._store if session.is_owner_now() and not self._closed else None
 
     def _tell_gone(self, run_dir: Path) -> None:
-        """Report it if earlier attempts saved checkpoints, and none is left."""
+        """Report it if earlier attempts saved checkpoints, but none are left."""
         if self.session.handover.attempt == 1 or self.session.execution is not None:
-            return  # nothing was saved yet, or cells that ran again have dropped what was
+            return  # nothing was saved yet, or cells that ran again have dropped it
         steps = max((saved.steps for saved in facts(read_journal(run_dir), CheckpointSaved)), default=0)
         if steps:
             reason = because("checkpoints-gone", steps=steps)
@@ -388,7 +388,7 @@ class Fits:
             self.warn(text)
 
     def _is_new(self, text: str) -> bool:
-        """True if this process has not said the text yet; remember it."""
+        """True if this process has not said the text yet. Remembers the text."""
         if text in self._said:
             return False
         self._said.add(text)

@@ -1,8 +1,8 @@
-"""Finds the saved state of an earlier attempt that belongs to a fit which is about to start.
+"""Finds the state that an earlier attempt saved for a fit that is about to start.
 
-A script reaches its fits along the same path in every attempt, so a fit is known by its place and by the number of
-calls there before. The cells of a notebook run in any order and any number of times, and are edited in between, so a
-fit in a cell is also known by the cell's id, and it is never given a state that lies behind its model. Pure.
+A script reaches its fits along the same path in every attempt, so a fit is recognised by its place and the number of
+earlier calls there. The cells of a notebook run in any order and any number of times, and are edited in between, so a
+fit in a cell is also recognised by the cell's id, and never gets a state that would undo later training. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from oomph.resume.training.identity import FitIdentity  # which imports Keras
 
 WasEdited = Callable[[Record], bool]
-"""Tells whether the script was edited after a state was saved, possibly at the call itself."""
+"""Returns True if the script was edited after a state was saved, possibly at the call itself."""
 
 
 def state_of(
@@ -47,12 +47,12 @@ def _in_cell(identity: FitIdentity, records: Sequence[Record], begun: Mapping[in
     here = [r for r in free if not r.meta.cell or not identity.cell or r.meta.cell == identity.cell]
     if any(_place(r) == identity.place for r in records):
         has_own = any(r.meta.cell == identity.cell for r in records)
-        return _at_place(identity, here if has_own else free)  # a notebook in an old format has new ids once reopened
+        return _at_place(identity, here if has_own else free)  # a notebook in an old format gets new ids when reopened
     return _before_edit(identity, here)
 
 
 def _at_place(identity: FitIdentity, free: Sequence[Record]) -> list[Record]:
-    """Return the states of the same call or, if other cells have the same statement, of this cell's first call."""
+    """Return the states of the same call or, since other cells may share its statement, of this cell's first fit."""
     same = [r for r in free if _place(r) == identity.place]
     exact = [r for r in same if r.meta.key == identity.key]
     if exact or not identity.cell:
@@ -62,7 +62,7 @@ def _at_place(identity: FitIdentity, free: Sequence[Record]) -> list[Record]:
 
 
 def _before_edit(identity: FitIdentity, free: Sequence[Record]) -> list[Record]:
-    """Return the states of the fit whose statement has been edited, if there is no doubt about which one it is."""
+    """Return the states of this fit from before its statement was edited, if it is clear which fit that was."""
     alike = [r for r in free if r.meta.fingerprint == identity.fingerprint]
     same = [r for r in alike if r.meta.outline == identity.outline]
     if not same and identity.cell:
@@ -76,9 +76,9 @@ def _of_fit(records: Sequence[Record], number: int | None) -> list[Record]:
 
 
 def _is_behind(record: Record, records: Sequence[Record], begun: Mapping[int, str]) -> bool:
-    """True if a fit of a model like the record's has begun since, whose training the state would undo.
+    """True if the state would undo training: a later fit of a model like the record's has already begun.
 
-    An interrupted fit still resumes after a new one, as it does in an edited script, but not after a later one.
+    An interrupted fit still resumes after a fit that no earlier attempt saved, as it does in an edited script.
     """
     later = {n for n, seen in begun.items() if n > record.position.fit and seen == record.meta.fingerprint}
     return bool(later if record.finished else later & {r.position.fit for r in records})

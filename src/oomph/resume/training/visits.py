@@ -1,9 +1,9 @@
-"""Numbers the fits and loops that start at the same place, which is how a later attempt recognises each of them.
+"""Numbers the fits and loops that start at the same place, so that a later attempt recognises each of them.
 
 A script runs once, from its first line, so the second call at a place is the second one in every attempt. A cell of a
-notebook may run again in the same kernel. The fits of that execution are new ones: they take the numbers of those that
-did not finish, and never the result that a dead kernel left for a second execution of its own. Without ids, a cell that
-runs again cannot be told from another with the same text, so its fit resumes if the dead kernel was interrupted in it.
+notebook may run again in the same kernel. The fits of that execution are new: they take over the numbers of fits that
+did not finish, but never the results that a dead kernel left when it ran the cell again itself. Without ids, a cell
+that runs again looks like another one with the same text, so its fit resumes if the dead kernel was interrupted there.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ class Visit(NamedTuple):
     """One call at a place."""
 
     number: int
-    """The number of the call among all that lead there in the same way, counted from 0."""
+    """The number of the call among those at the same place, counted from 0."""
     is_anew: bool = False
-    """True if the cell has run before in this kernel, so that the call must not resume an earlier one."""
+    """True if the cell has run before in this kernel, so that the call must not resume an earlier fit."""
 
 
 class Visits:
     """The calls of this process at each place.
 
     Args:
-        execution: returns the number of the cell execution that is running, or None in a script.
+        execution: a function that returns the number of the running cell execution; None in a script.
     """
 
     def __init__(self, execution: Callable[[], int] | None) -> None:
@@ -33,7 +33,7 @@ class Visits:
         self._next: dict[str, Visit] = {}
         """The visit that comes next at each place in the same execution."""
         self._latest: dict[tuple[str, str], int] = {}
-        """The latest execution that came to each place, for each cell that has the same statement."""
+        """The latest execution that reached each place, by place and cell: several cells may share a statement."""
         self._finished: set[tuple[str, int]] = set()
 
     def next(
@@ -47,12 +47,12 @@ class Visits:
         """Return the visit that begins at this place.
 
         Args:
-            is_recovering: True while results of earlier attempts may stand for fits of this one.
-            is_taken: tells whether an earlier attempt has left a fit that a visit must not displace, given its place
-                and number.
-            cell: what the cell is known by when it runs again.
-            was_interrupted: tells whether the cell may be another one with the same text, whose fit an earlier attempt
-                left unfinished, given its place and number.
+            is_recovering: True while fits may still get the results of earlier attempts.
+            is_taken: given a place and a number, returns True if an earlier attempt left a fit there that this visit
+                must not replace.
+            cell: what identifies the cell when it runs again.
+            was_interrupted: given a place and a number, returns True if an earlier attempt left that fit unfinished,
+                and this cell may be another one with the same text.
         """
         here = 0 if self._execution is None else self._execution()
         visit, before = self._next.get(place, Visit(0)), self._latest.get((place, cell))
@@ -75,6 +75,6 @@ class Visits:
         self._finished.add((place, number))
 
     def give_back(self, place: str) -> None:
-        """Forget the visits to a place whose latest fit was refused before its first step, and may be tried again."""
+        """Forget the visits to a place whose latest fit was turned away before its first step and may be retried."""
         self._next.pop(place, None)
         self._latest = {key: execution for key, execution in self._latest.items() if key[0] != place}
