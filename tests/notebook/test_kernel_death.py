@@ -117,7 +117,7 @@ def test_only_proof_is_worded_as_certain():
 def test_an_unexplained_death_is_reported_without_a_cause():
     first, *_ = lines(QUIET)
     assert first.startswith("nothing shows what killed the last kernel (process 4711")
-    assert "no crash, and no lack of memory (2.0 GiB of 16.0 GiB in use, 1.0 GiB by the kernel)" in first
+    assert "no crash, and no shortage of memory (2.0 GiB of 16.0 GiB in use, 1.0 GiB by the kernel)" in first
 
 
 def test_report_of_a_crash_names_the_signal_and_the_crashed_threads_innermost_call():
@@ -140,7 +140,7 @@ def test_every_cause_is_reported_in_one_to_three_lines(cause, progress, in_train
 def test_advice_without_a_checkpoint_says_that_the_training_starts_over():
     *_, last = lines(replace(QUIET, progress=STOOD._replace(saved=0), in_training=True))
     assert last == (
-        "run the cells again: the training starts from the beginning, as no checkpoint was taken; "
+        "run the cells again: the training starts from the beginning, since no checkpoint was saved; "
         "to list the cells, use %oomph again"
     )
 

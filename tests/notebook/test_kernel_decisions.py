@@ -58,7 +58,7 @@ def test_diagnosis_gives_the_cause_the_position_and_the_cells_to_run_again() -> 
     assert told(-9, "Memory ran out.", progress, RECORD) == (
         "The kernel was killed by SIGKILL. Memory ran out.",
         "The training was at fit 1, epoch 3, step 6 (205 steps done, 200 saved).",
-        "Its variables are gone: run cells [2] to [4] again; the training goes on from its checkpoint.",
+        "Its variables are gone: run cells [2] to [4] again; the training resumes from its checkpoint.",
     )
     idle = KernelRecord(pid=7, first=2, count=3, done=1)
     assert told(1, "", None, idle) == (

@@ -65,7 +65,7 @@ def test_a_crash_in_an_isolated_cell_spares_the_kernel_and_its_variables(start, 
     assert ran.reply["status"] == "error"
     text = shown(ran)
     assert "so far 5" in text
-    assert "oomph: the isolated cell's process ended by signal 11 (SIGSEGV); this kernel is unharmed" in text
+    assert "oomph: the isolated cell's process ended by signal 11 (SIGSEGV); this kernel is unaffected" in text
     assert "segmentation-fault (CRS202)" in text
     kernel.good("%%oomph isolate twice\ntwice = 2 * kept")
     assert kernel.good("print(kept, twice)").out == "5 10\n"

@@ -39,7 +39,7 @@ def made(kernels: Path, name: str, **document: Any) -> Path:
 
 def test_installed_kernel_is_listed_and_uninstalled(kernels: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["kernel", "list"]) == 0
-    assert "no kernel of oomph is installed" in capsys.readouterr().out
+    assert "no oomph kernel is installed" in capsys.readouterr().out
     assert cli.main(["kernel", "install", "--user"]) == 0
     document = json.loads((kernels / "oomph" / "kernel.json").read_text())
     assert document["argv"] == [sys.executable, "-m", "oomph.notebook.kernel", "-f", "{connection_file}"]

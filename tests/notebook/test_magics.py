@@ -69,7 +69,7 @@ def test_without_a_word_all_words_are_listed(shell, capsys):
     [
         ("%oomph statsu", "oomph: %oomph has no word statsu; did you mean status?\n"),
         ("%oomph xyz", "oomph: %oomph has no word xyz; the words are status, doctor, "),
-        ("%oomph isolate", "oomph: isolate takes a cell: put %%oomph isolate, with two percent signs, into its first"),
+        ("%oomph isolate", "oomph: isolate takes a cell: put %%oomph isolate, with two percent signs, on its first"),
         ("%oomph check", "oomph: pass a model and its data, as you would to fit: %oomph check model, x, y\n"),
         ("%oomph plan model", "oomph: %oomph plan: NameError: name 'model' is not defined\n"),
         ("%oomph plan (", "oomph: the arguments are not valid Python: write %oomph plan model, x, y\n"),
@@ -229,6 +229,7 @@ def test_again_uses_the_given_directory_if_no_run_is_joined(shell, tmp_path, cap
         ("with open(path) as f:\n    f.read()\nf", {"open", "path"}),
         ("[i * k for i in items]", {"k", "items"}),
         ("del x", set()),
+        ("def f():\n    global z\n    z += 1\nf()", {"z"}),
     ],
 )
 def test_names_that_may_be_read_before_assignment_are_found(source, expected):
@@ -267,7 +268,7 @@ def shown(shell, capsys, cell: str) -> str:
 
 def test_a_crash_of_an_isolated_cell_is_diagnosed_and_can_be_explained(shell, capsys):
     text = shown(shell, capsys, "%%oomph isolate\nimport ctypes; ctypes.string_at(0)")
-    assert "oomph: the isolated cell's process ended by signal 11 (SIGSEGV); this kernel is unharmed" in text
+    assert "oomph: the isolated cell's process ended by signal 11 (SIGSEGV); this kernel is unaffected" in text
     assert "segmentation-fault (CRS202): " in text
     assert "Traceback" not in text
     ask(shell, "%oomph explain")
@@ -289,9 +290,9 @@ def test_an_error_in_an_isolated_cell_shows_its_own_traceback_and_fails_the_cell
 @pytest.mark.parametrize(
     ("cell", "expected"),
     [
-        ("%%oomph isolate 1x\npass", "oomph: 1x is not the name of a variable that the cell could bring back"),
+        ("%%oomph isolate 1x\npass", "oomph: 1x cannot be brought back: it is not a variable name"),
         ("%%oomph isolate\nx = (", "oomph: line 1 of the cell: '(' was never closed"),
-        ("%%oomph isolate\n!ls", "oomph: an isolated cell is plain Python, without % and ! commands"),
+        ("%%oomph isolate\n!ls", "oomph: an isolated cell must be plain Python, without % and ! commands"),
         ("%%oomph isolate\nlock", "oomph: lock, a lock, cannot be sent to another process: create it in the isolated"),
         ("%%oomph status\nx", "oomph: only %%oomph isolate takes a cell; the other words follow %oomph"),
         ("%%oomph isolate y\nx = 1", "NameError: the isolated cell has not assigned y, which it was to bring back"),
@@ -310,4 +311,4 @@ def test_objects_defined_in_the_notebook_need_cloudpickle(shell, capsys, monkeyp
     ask(shell, "class Own: pass\nown = Own()")
     monkeypatch.setattr("oomph.notebook.magics.isolated_cell.find_spec", lambda name: None)
     text = shown(shell, capsys, "%%oomph isolate\nown")
-    assert "own is defined in this notebook: define it in the isolated cell as well, or pip install cloudpickle" in text
+    assert "own is defined in this notebook: define it in the isolated cell too, or run pip install cloudpickle" in text

@@ -216,7 +216,10 @@ def test_notebook_runs_on_if_its_outputs_cannot_be_saved(tmp_path):
     [
         ("not json", "nb.ipynb is damaged: it is not a JSON document"),
         ("[]", "nb.ipynb is not a notebook: the document has no number nbformat"),
-        ('{"nbformat": 4, "cells": [{"cell_type": "code", "source": 1}]}', "nb.ipynb is damaged: its cells are not as"),
+        (
+            '{"nbformat": 4, "cells": [{"cell_type": "code", "source": 1}]}',
+            "nb.ipynb is damaged: its cells do not follow",
+        ),
         (
             '{"nbformat": 3, "worksheets": []}',
             "nb.ipynb is a notebook in format 3; oomph reads format 4: jupyter nbconvert --to notebook --nbformat 4 ",

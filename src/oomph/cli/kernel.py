@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--user", action="store_true", help="install for this user (default outside an environment)")
     place.add_argument("--sys-prefix", action="store_true", help="install in the environment of this Python")
-    parser.add_argument("--like", metavar="NAME", help="supervise a kernel that is installed, as NAME-oomph")
+    parser.add_argument("--like", metavar="NAME", help="supervise a copy of the installed kernel NAME, as NAME-oomph")
     parser.add_argument("--json", action="store_true", help="print the list as one JSON document")
 
 
@@ -71,7 +71,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _list(kernels: list[Kernelspec]) -> None:
     if not kernels:
-        write("no kernel of oomph is installed: oomph kernel install\n")
+        write("no oomph kernel is installed: to install one, run oomph kernel install\n")
         return
     width = max(len(each.name) for each in kernels)
     for each in kernels:

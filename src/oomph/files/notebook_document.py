@@ -46,7 +46,7 @@ def parse_notebook(content: bytes) -> dict[str, Any]:
         raise NotANotebookError(f"is a notebook in format {major}; oomph reads format {_MAJOR}", is_old=major < _MAJOR)
     cells = document.get("cells")
     if not isinstance(cells, list) or not all(map(_is_cell, cells)):
-        raise NotANotebookError("is damaged: its cells are not as format 4 requires")
+        raise NotANotebookError("is damaged: its cells do not follow format 4")
     return document
 
 

@@ -72,7 +72,7 @@ def disable() -> None:
         return
     guard, _guard = _guard, None
     for error in undoing.take_back():
-        session.say(f"{type(error).__name__}: {error}; a part of oomph stays in this process")
+        session.say(f"{type(error).__name__}: {error}; part of oomph is still active in this process")
     guard.end()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
 
@@ -53,5 +54,6 @@ def is_untouched() -> bool:
     cells = getattr(getattr(running(), "history_manager", None), "input_hist_raw", None)
     if not isinstance(cells, list):
         return False
-    before, _, _ = "\n".join(map(str, cells)).partition("%load_ext oomph")
-    return all(line.strip() == "" or line.lstrip().startswith(_NO_PYTHON) for line in before.splitlines())
+    lines = (line.strip() for cell in cells for line in str(cell).splitlines())
+    before = itertools.takewhile(lambda line: not line.startswith("%load_ext oomph"), lines)
+    return all(line == "" or line.startswith(_NO_PYTHON) for line in before)

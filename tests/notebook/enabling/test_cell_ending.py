@@ -16,9 +16,9 @@ from oomph.script import shell
 @pytest.mark.parametrize(
     ("saved", "is_kernel", "remedy"),
     [
-        (40, True, "Restart the kernel and run the cells again: training goes on from step 40"),
+        (40, True, "Restart the kernel and run the cells again: training continues after step 40"),
         (0, True, "Restart the kernel and run the cells again: training starts from the beginning"),
-        (40, False, "Start the program again: training goes on from step 40"),
+        (40, False, "Start the program again: training continues after step 40"),
     ],
 )
 def test_restart_raises_an_error_that_says_what_to_do(monkeypatch, saved, is_kernel, remedy):
@@ -26,14 +26,18 @@ def test_restart_raises_an_error_that_says_what_to_do(monkeypatch, saved, is_ker
     with pytest.raises(TrainingStoppedError) as caught:
         CellEnding().restart("no room for the update", saved)
     assert caught.value.remedy == remedy
-    assert str(caught.value) == f"no room for the update: training cannot go on in this process. {remedy}"
+    assert str(caught.value) == f"no room for the update: training cannot continue in this process. {remedy}"
 
 
 @pytest.mark.parametrize("by_itself", [False, True])
-def test_refusal_suggests_a_seed_only_if_the_fit_changed_by_itself(by_itself):
+def test_refusal_suggests_a_seed_only_if_the_fit_changed_by_itself(monkeypatch, by_itself):
     with pytest.raises(TrainingStoppedError, match="fit at x cannot be resumed: another layer") as caught:
         CellEnding().refuse("fit", "x", "another layer", by_itself)
-    assert "%oomph fresh" in caught.value.remedy
+    assert "delete its folder in .oomph/notebooks to start over" in caught.value.remedy
+    monkeypatch.setattr(shell, "running", object)
+    with pytest.raises(TrainingStoppedError) as caught:
+        CellEnding().refuse("fit", "x", "another layer", by_itself)
+    assert "start over with %oomph fresh" in caught.value.remedy
     assert ("set_random_seed" in caught.value.remedy) == by_itself
 
 

@@ -100,6 +100,7 @@ def test_autoreload_skips_oomphs_modules(tmp_path, first):
         (["1", "%load_ext oomph"], False),
         (["# first\n%pip install oomph", "\n%cd work\n%load_ext oomph\nimport numpy"], True),
         (["import oomph; oomph.enable()"], False),
+        (["# %load_ext oomph comes after the seed\nimport random; random.seed(1)", "%load_ext oomph"], False),
     ],
 )
 def test_shell_counts_as_touched_once_a_cell_may_have_seeded_generators(tmp_path, cells, expected):

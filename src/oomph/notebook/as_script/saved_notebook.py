@@ -57,26 +57,23 @@ class SavedNotebook:
             if self._running is not None:
                 cell, outputs = self._running
                 cell["outputs"] = outputs.as_list()
-            content = as_file(self._document)
-            if content == self._saved:
-                return
             try:
-                _replace(self._path, content)
-                self._saved = content
-            except OSError as error:
-                self._complain(f"{self._path} cannot be saved: {error.strerror}; the notebook runs on")
+                content = as_file(self._document)
+                if content != self._saved:
+                    _replace(self._path, content)
+                    self._saved = content
+            except Exception as error:  # a full disk, or a display that is no JSON
+                self._complain(error)
 
-    def _complain(self, text: str) -> None:
+    def _complain(self, error: Exception) -> None:
         if not self._complained:
             self._complained = True
-            say(text)
+            reason = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+            say(f"{self._path} cannot be saved: {reason}; the notebook runs on")
 
     def _save_regularly(self) -> None:
         while not self._over.wait(_SECONDS):
-            try:
-                self.save()
-            except Exception as error:
-                self._complain(f"saving the notebook failed: {type(error).__name__}: {error}; it runs on")
+            self.save()
 
     def _forget(self, goes_on: bool) -> None:
         """Remove the outputs of cells that will run, except those that an earlier attempt saved for the same source."""

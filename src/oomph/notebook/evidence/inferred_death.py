@@ -160,10 +160,10 @@ def _cause(traces: Traces, death: InferredDeath, fault: str, seconds_ago: float)
         case Cause.MEMORY_WAS_SHORT:
             return f"nothing shows what killed {kernel}, but memory was nearly full{memory}"
         case Cause.RESTARTED_MACHINE:
-            return f"{kernel} did not end by itself, and the machine has been restarted since"
+            return f"{kernel} did not exit cleanly, and the machine has been restarted since"
         case Cause.OTHER_MACHINE:
-            return f"{kernel} did not end by itself; what ended it can only be seen on that machine"
-    return f"nothing shows what killed {kernel}: no crash, and no lack of memory{memory}"
+            return f"{kernel} did not exit cleanly; only that machine can show what ended it"
+    return f"nothing shows what killed {kernel}: no crash, and no shortage of memory{memory}"
 
 
 def _memory(sample: KernelSample) -> str:
@@ -192,5 +192,5 @@ def _advice(traces: Traces) -> str:
     if not traces.in_training:
         return f"no training was interrupted; to get the variables back, {again}{which}"
     if traces.progress is None or not traces.progress.saved:
-        return f"{again}: the training starts from the beginning, as no checkpoint was taken{which}"
+        return f"{again}: the training starts from the beginning, since no checkpoint was saved{which}"
     return f"{again}: the training resumes from its last checkpoint{which}"

@@ -104,5 +104,5 @@ def _again(record: KernelRecord | None, progress: Progress | None) -> str:
         return ""
     between = "and" if last == record.first + 1 else "to"
     cells = f"cell [{last}]" if last == record.first else f"cells [{record.first}] {between} [{last}]"
-    resumes = "; the training goes on from its checkpoint" if progress is not None and progress.saved else ""
+    resumes = "; the training resumes from its checkpoint" if progress is not None and progress.saved else ""
     return f"Its variables are gone: run {cells} again{resumes}."

@@ -29,7 +29,7 @@ def load_ipython_extension(shell: Any) -> None:
     try:
         _begin(shell, root)
     except Exception as error:
-        say(f"{type(error).__name__}: {error}; if this kernel dies, its cells are not answered")
+        say(f"{type(error).__name__}: {error}; if this kernel dies, its cells will not say why")
 
 
 def _root() -> Path | None:
@@ -137,15 +137,14 @@ class Recorder:
         taken = parent.get("header", {}).get("msg_id") if channel == "shell" else None
         queued = self._record.queued
         if any(each.header.get("msg_id") == taken for each in queued):
-            with self._lock:
-                left = tuple(each for each in self._record.queued if each.header.get("msg_id") != taken)
-                self._record = replace(self._record, queued=left)
+            self._change(taken=taken)
         return self._set_parent(identities, parent, channel)
 
-    def _change(self, arrived: ExecuteRequest | None = None, **changes: Any) -> None:
+    def _change(self, arrived: ExecuteRequest | None = None, taken: str | None = None, **changes: Any) -> None:
         """Change the record and write it. A full disk must not disturb the cell."""
         with self._lock:
-            queued = self._record.queued if arrived is None else (*self._record.queued, arrived)
+            queued = tuple(each for each in self._record.queued if taken is None or each.header.get("msg_id") != taken)
+            queued = queued if arrived is None else (*queued, arrived)
             self._record = replace(self._record, queued=queued, **changes)
             with contextlib.suppress(OSError):
                 self._file.write(self._record)

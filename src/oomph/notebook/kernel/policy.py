@@ -37,4 +37,4 @@ def after_end(end: KernelEnd, deaths: int) -> Finish | Restart:
         return Finish(ProcessEnd(end.returncode).exit_code)
     if not end.ready or deaths >= MOST_DEATHS:
         return Finish(ProcessEnd(end.returncode).exit_code)
-    return Restart(f"the kernel died, {times(deaths)} without progress" if deaths > 1 else "the kernel died")
+    return Restart(f"the kernel died {times(deaths)} since its last progress" if deaths > 1 else "the kernel died")

@@ -160,9 +160,11 @@ def _check(python: str, subject: str) -> None:
         raise UsageError(f"{python} cannot be started: {error.strerror}") from error
     missing = probed.output.decode(errors="replace").split()
     if probed.returncode != 0:
-        raise UsageError(f"{python} ended with exit code {probed.returncode} when asked for ipykernel")
+        raise UsageError(
+            f"{python} ended with exit code {probed.returncode} when asked whether it has ipykernel and oomph"
+        )
     if missing:
-        raise UsageError(f"{subject} has no {missing[0]}: {python} -m pip install 'oomph[notebook]'")
+        raise UsageError(f"{subject} has no {missing[0]}: to install it, run {python} -m pip install 'oomph[notebook]'")
 
 
 def _manager() -> KernelSpecManager:

@@ -179,7 +179,7 @@ class KernelSupervisor:
                 self._inquest = Inquest(self._root, self._run, self._before)
             self._inquest.begin()
         except Exception as error:
-            self._voice.say(f"{type(error).__name__}: {error}; if the kernel dies, it is not started again")
+            self._voice.say(f"{type(error).__name__}: {error}; if the kernel dies, it will not be restarted")
             return None
         return self._inquest
 
@@ -211,7 +211,7 @@ class KernelSupervisor:
         try:
             inquest.leave_behind(conclusion)
         except OSError as error:
-            self._voice.say(f"the cell that died cannot be answered: {error.strerror}")
+            self._voice.say(f"the cell in which the kernel died cannot be answered: {error.strerror}")
 
     def _tell_hang(self, hang: Hang) -> None:
         if self._inquest is not None:

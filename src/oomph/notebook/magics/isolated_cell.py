@@ -49,7 +49,7 @@ def run_isolated(shell: Any, names: Sequence[str], cell: str) -> None:
 def _outcome(shell: Any, names: Sequence[str], cell: str) -> Isolated:
     for name in names:
         if not name.isidentifier():
-            raise UsageError(f"{name} is not the name of a variable that the cell could bring back")
+            raise UsageError(f"{name} cannot be brought back: it is not a variable name")
     tree = _parsed(shell, cell)
     variables = {name: shell.user_ns[name] for name in names_read(tree) if name in shell.user_ns.keys() - _HIDDEN}
     modules = {name: value.__name__ for name, value in variables.items() if isinstance(value, ModuleType)}
@@ -67,7 +67,7 @@ def _parsed(shell: Any, cell: str) -> ast.Module:
     except SyntaxError as error:
         if shell.transform_cell(cell).rstrip() == cell.rstrip():
             raise UsageError(f"line {error.lineno} of the cell: {error.msg}") from None
-        raise UsageError("an isolated cell is plain Python, without % and ! commands") from None
+        raise UsageError("an isolated cell must be plain Python, without % and ! commands") from None
 
 
 def names_read(tree: ast.Module) -> list[str]:
@@ -88,7 +88,8 @@ def names_read(tree: ast.Module) -> list[str]:
 def _used(table: symtable.SymbolTable) -> Iterator[str]:
     is_top = table.get_type() == "module"
     for symbol in table.get_symbols():
-        if symbol.is_referenced() and (is_top or symbol.is_global()):
+        is_changed = symbol.is_declared_global() and symbol.is_assigned()  # `z += 1` in a function does not refer to z
+        if (symbol.is_referenced() and (is_top or symbol.is_global())) or is_changed:
             yield symbol.get_name()
     for child in table.get_children():
         yield from _used(child)
@@ -100,7 +101,7 @@ def _check_classes(given: Mapping[str, Any]) -> None:
         return
     for name, value in given.items():
         if "__main__" in (getattr(value, "__module__", None), type(value).__module__):
-            where = "in the isolated cell as well, or pip install cloudpickle"
+            where = "in the isolated cell too, or run pip install cloudpickle"
             raise UsageError(f"{name} is defined in this notebook: define it {where}")
 
 
@@ -116,7 +117,7 @@ def _culprit(given: Mapping[str, Any]) -> UsageError | None:
 
 def _reason(outcome: Isolated) -> str:
     if outcome.error is None:
-        return f"the isolated cell's process {ProcessEnd(outcome.returncode).in_full}; this kernel is unharmed"
+        return f"the isolated cell's process {ProcessEnd(outcome.returncode).in_full}; this kernel is unaffected"
     return f"the isolated cell raised {type(outcome.error).__name__}"
 
 

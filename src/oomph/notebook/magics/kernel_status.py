@@ -85,7 +85,7 @@ def cells_of_last_kernel(run_dir: Path, attempt: int | None) -> list[str]:
     state = read_state(run_dir, last[0].attempt)
     fatal = NO_CELL if state is None or state.ended else state.cell
     return [
-        "the last kernel ran these cells, in this order; its variables are gone until they run again:",
+        "the last kernel ran these cells, in this order; run them again to get its variables back:",
         *(_cell(cell, cell.cell == fatal) for cell in _each_once(facts(last, CellStarted))),
     ]
 

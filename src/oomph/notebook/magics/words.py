@@ -156,7 +156,7 @@ def _again(asked: Asked) -> None:
 
 
 def _needs_a_cell(asked: Asked) -> None:
-    raise UsageError(f"{_ISOLATE} takes a cell: put %%{_NAME} {_ISOLATE}, with two percent signs, into its first line")
+    raise UsageError(f"{_ISOLATE} takes a cell: put %%{_NAME} {_ISOLATE}, with two percent signs, on its first line")
 
 
 def _print(lines: list[str]) -> None:
@@ -177,6 +177,6 @@ _WORDS: Mapping[str, _Word] = {
     "plan": _Word("the memory that a training needs, for example: %oomph plan model, x, y", _plan),
     "check": _Word("mistakes in a model and its data, for example: %oomph check model, x, y, epochs=5", _check),
     "fresh": _Word("set aside what earlier kernels have saved, and train from the beginning", _fresh),
-    "again": _Word("the cells that the last kernel ran, in their order", _again),
+    "again": _Word("the cells that the last kernel ran, in order", _again),
     _ISOLATE: _Word("run the cell in a process of its own, and bring back the variables named after it", _needs_a_cell),
 }

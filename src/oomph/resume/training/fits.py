@@ -129,7 +129,7 @@ class Fits:
     def _tell_append(self, path: str, site: str) -> None:
         name = os.path.relpath(path)
         self.note(AppendedAgain(path=name, site=site))
-        self.warn(f"{site} appends to {name} a second time: an earlier attempt already did")
+        self.warn(f"{site} appends to {name} again: an earlier attempt already did")
 
     def own_session(self) -> Session:
         """Return this process's session. A fork of the owner becomes a worker with its own journal."""
