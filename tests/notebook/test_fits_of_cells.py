@@ -249,3 +249,19 @@ def test_finished_fits_return_although_an_earlier_end_state_was_not_kept(kernels
     _, output = kernels.run(run_dir, cells, attempt=2)
     assert "fit at cell [5], line 1 trains again from its last checkpoint" in output
     assert "fit at cell [7], line 1 was finished by an earlier attempt: result restored" in output
+
+
+def test_steps_of_a_fit_that_was_interrupted_are_named_once_its_cell_has_run_again(kernels, tmp_path):
+    stops = ("class Stops(keras.callbacks.Callback):\n    def on_epoch_end(self, *_): raise KeyboardInterrupt", "st")
+    interrupted = ("try: model.fit(x, y, epochs=3, batch_size=8, verbose=0, callbacks=[Stops()])\nexcept: pass", "dd")
+    cells = [*CELLS[:3], stops, interrupted, (FIT, "dd"), CELLS[4]]
+    run_dir = tmp_path / "run"
+    status, output = kernels.run(run_dir, cells, die_at=27)
+    assert status == -signal.SIGKILL, output
+
+    _, output = kernels.run(run_dir, [*CELLS[:3], (FIT, "dd"), CELLS[4]], attempt=2)
+    assert "resumed fit at cell [4], line 1" in output
+    said = (
+        "the state of fit at cell [4], line 1 includes training that has not run again in this kernel: fit at cell [5]"
+    )
+    assert said in output

@@ -56,6 +56,20 @@ def test_installed_kernel_is_listed_and_uninstalled(kernels: Path, capsys: pytes
     assert cli.main(["kernel", "uninstall"]) == 2
 
 
+def test_folder_that_is_no_kernelspec_is_kept(kernels: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (kernels / "oomph").mkdir(parents=True)
+    (kernels / "oomph" / "notes.txt").write_text("precious")
+    assert cli.main(["kernel", "install", "--user"]) == 2
+    assert f"{kernels / 'oomph'} is not a kernelspec: move it away first" in capsys.readouterr().err
+    assert (kernels / "oomph" / "notes.txt").read_text() == "precious"
+
+
+def test_uninstall_without_a_name_in_its_variable_removes_nothing(kernels: Path) -> None:
+    assert cli.main(["kernel", "install", "--user"]) == 0
+    assert cli.main(["kernel", "uninstall", ""]) == 2
+    assert (kernels / "oomph").exists()
+
+
 def test_kernel_like_another_differs_only_in_its_command_and_name(kernels: Path) -> None:
     argv = [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel", "-f", "{connection_file}", "--quiet"]
     model = made(

@@ -73,7 +73,7 @@ def test_without_a_word_all_words_are_listed(shell, capsys):
         ("%oomph check", "oomph: pass a model and its data, as you would to fit: %oomph check model, x, y\n"),
         ("%oomph plan model", "oomph: %oomph plan: NameError: name 'model' is not defined\n"),
         ("%oomph plan (", "oomph: the arguments are not valid Python: write %oomph plan model, x, y\n"),
-        ("%oomph status", "oomph: oomph has not guarded any training in this kernel yet\n"),
+        ("%oomph status", "oomph: no training has been guarded in this kernel yet\n"),
         ("%oomph again", "oomph: this notebook has no run directory, so no cells are recorded\n"),
         ("%oomph fresh", "oomph: this notebook runs under oomph run: to train from the beginning, start it with --st"),
     ],
@@ -124,6 +124,15 @@ def test_explain_explains_the_kernels_last_error(shell, capsys, monkeypatch):
     assert text.startswith("MemoryError in this kernel: 1 fault found")
     assert "host-oom (OOM110), cause" in text
     assert "what to do" in text
+
+
+def test_explain_repeats_what_oomphs_own_error_says(shell, capsys):
+    shell.run_cell(
+        "from oomph.errors import TrainingStoppedError\nraise TrainingStoppedError('it stopped', 'Undo the change')"
+    )
+    capsys.readouterr()
+    ask(shell, "%oomph explain")
+    assert capsys.readouterr().out == "it stopped. Undo the change\n"
 
 
 # -- arguments --------------------------------------------------------------------------------------------------------

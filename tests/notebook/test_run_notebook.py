@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import stat
 import sys
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from notebook_runs import finish, outputs, printed, run, started, wait_for, writ
 
 from oomph.errors import UsageError
 from oomph.process.command import parse_command
+from oomph.run.supervisor.launch import Request, launch
 
 CELLS = (
     "!echo one; printf 'two\\n'\nlisted = !echo three\nprint(listed, _exit_code)",
@@ -263,6 +266,40 @@ def test_out_with_a_script_or_a_missing_folder_is_rejected(tmp_path):
     done = run(tmp_path, "--out=absent/x.ipynb", "nb.ipynb")
     assert done.returncode == 2
     assert "the folder absent does not exist, or cannot be written to" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        ("pipe", "is a device or pipe: name a file"),
+        ("/dev/null", "is a device or pipe: name a file"),
+        ("folder", "is a folder: name a file"),
+        ("train.py", "name a file that ends in .ipynb"),
+        ("x" * 300 + ".ipynb", "File name too long"),
+    ],
+)
+def test_out_never_replaces_what_is_no_notebook(tmp_path, monkeypatch, out, said):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    os.mkdir("folder")
+    Path("train.py").write_text("precious")
+    write(tmp_path, "1")
+    with pytest.raises(UsageError, match=re.escape(said)):
+        launch(Request(("nb.ipynb",), out=out))
+    assert Path("pipe").is_fifo()
+    assert Path("/dev/null").is_char_device()
+    assert Path("train.py").read_text() == "precious"
+
+
+def test_out_is_written_through_a_link_with_its_permissions(tmp_path):
+    (tmp_path / "real.ipynb").write_text("")
+    (tmp_path / "real.ipynb").chmod(0o600)
+    (tmp_path / "link.ipynb").symlink_to("real.ipynb")
+    write(tmp_path, "print('one')")
+    assert run(tmp_path, "--out=link.ipynb", "nb.ipynb").returncode == 0
+    assert (tmp_path / "link.ipynb").is_symlink()
+    assert printed(outputs(tmp_path / "real.ipynb")[0]) == "one\n"
+    assert stat.S_IMODE((tmp_path / "real.ipynb").stat().st_mode) == 0o600
 
 
 def test_rich_displays_as_in_jupyter(tmp_path):

@@ -23,6 +23,7 @@ from oomph.preflight.live.training_facts import training_facts
 from oomph.preflight.rule import examine
 from oomph.preflight.rules import RULES
 from oomph.reach.request import FIT
+from oomph.resume.loop import loops
 from oomph.resume.state import iterators, training_state
 from oomph.script.script_line import calling
 
@@ -55,7 +56,7 @@ def check(model: Any, x: Any, y: Any = None, **arguments: Any) -> Checked:
     line, asked = calling(), _arguments(model, x, y, arguments)
     given = _without_state(asked)
     is_built = _build(model, given)
-    with _untouched(model):
+    with _untouched(model), loops.trying_out():
         place = "the model" if line is None else line.site
         training = training_facts(model, FIT, given, place, tries=is_built, ends=False)
     if asked["validation_data"] is not None:  # it may have been left out above

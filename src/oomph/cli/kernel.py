@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         made = spec.install(args.like, user=args.user, sys_prefix=args.sys_prefix)
         write(f"installed the kernel {made.name}, “{made.document['display_name']}”, in {made.folder}\n")
     elif args.action == "uninstall":
-        gone = spec.uninstall(args.name or spec.NAME)
+        gone = spec.uninstall(spec.NAME if args.name is None else args.name)
         write(f"removed the kernel {gone.name} from {gone.folder}\n")
     elif args.json:
         write_json({"schema": 1, "kernels": [_as_data(each) for each in spec.installed()]})

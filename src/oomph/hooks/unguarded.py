@@ -243,7 +243,7 @@ class TrainingOutsideFit(WatchedSteps):
         super().__init__(fits, "train_on_batch")
 
     def before_step(self, step: Step, iterator: Any) -> None:
-        if not loops.within_a_training() and self._fits.say_once(_NOT_RESUMABLE):
+        if loops.is_training_elsewhere() and self._fits.say_once(_NOT_RESUMABLE):
             self._fits.note(TrainedOutsideFit(site=call_site()))
         size = self._fits.session.handover.guarding.micro_batch
         if size is not None:

@@ -48,7 +48,9 @@ def enable() -> None:
     if _guard is not None or session.current() is not None or os.environ.get("OOMPH_REACH"):
         return
     if "tensorflow" not in sys.modules and find_spec("tensorflow") is None:
-        session.say(f"TensorFlow is not installed for {sys.executable}: there is nothing to guard")
+        session.say(
+            f"TensorFlow is not installed for {sys.executable}, so there is nothing to guard: install it, and restart"
+        )
         return
     undoing.begin()
     try:

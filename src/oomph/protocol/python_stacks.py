@@ -67,6 +67,7 @@ def _moved(fd: int) -> int:
 _THREAD = r"(?P<current>Current thread|Thread) (?P<id>0x[0-9a-f]+)(?: \[[^\]]*\])? \(most recent call first\)"
 _FRAME = r'  File "(?P<file>[^"]+)", line (?P<line>\d+|\?\?\?) in (?P<function>\S+)'
 # py-spy: Process 4711: python train.py    Thread 4711 (idle): "MainThread"    and, from Python 3.11, qualified names
+_CRASHED = "Current thread "
 _PROCESS = r"(?m)^Process \d+: "
 _SPIED_THREAD = r'Thread (0x)?[0-9A-Fa-f]+ \([\w+]+\)(?:: "(?P<name>.*)")?$'
 _SPIED_FRAME = r" {4}(?P<function>\S+) \((?P<file>.+?)(?::(?P<line>\d+))?\)$"
@@ -161,6 +162,12 @@ def blocking_line(threads: Sequence[Thread], ours: str) -> str:
     if own is None or own == innermost:
         return innermost.shown
     return f"{own.shown} ({innermost.shown})"
+
+
+def crashed_at(text: str) -> str:
+    """Describe the innermost call of the thread that crashed, or return "" if faulthandler wrote none."""
+    threads = parse(text[text.find(_CRASHED) :]) if _CRASHED in text else ()
+    return f" at {threads[0].frames[0].shown}" if threads else ""
 
 
 def stands_in_machinery(threads: Sequence[Thread]) -> bool:

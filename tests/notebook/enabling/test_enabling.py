@@ -34,7 +34,8 @@ def test_missing_tensorflow_is_reported_in_one_sentence(tmp_path):
         "import oomph; oomph.enable(); oomph.disable()"
     )
     ended = run(tmp_path, words)
-    assert ended.stderr == f"oomph: TensorFlow is not installed for {sys.executable}: there is nothing to guard\n"
+    reason = f"TensorFlow is not installed for {sys.executable}, so there is nothing to guard"
+    assert ended.stderr == f"oomph: {reason}: install it, and restart\n"
 
 
 def test_handover_of_a_guarded_parent_is_hidden_while_enabled(tmp_path):

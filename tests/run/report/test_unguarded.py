@@ -187,6 +187,13 @@ def test_notebook_that_trained_in_a_kernel_is_unguarded_and_gets_the_right_comma
     assert second == said
 
 
+@pytest.mark.parametrize("words", [["--output", "o.ipynb", "nb.ipynb"], ["--output=o.ipynb", "nb.ipynb"]])
+def test_right_command_names_the_notebook_rather_than_the_output_of_nbconvert(words: list[str]) -> None:
+    nbconvert = event("attempt-started", command=["--", "jupyter", "nbconvert", "--execute", *words])
+    events = [nbconvert, STARTED, KERNEL, IN_WORKER, event("attempt-ended", seconds=9.0)]
+    assert unguarded(events, guard=True, loaded=True).endswith("oomph run nb.ipynb")
+
+
 def test_training_in_child_processes_alone_is_unguarded() -> None:
     events = [STARTED, CHILD, IN_WORKER, event("attempt-ended", seconds=9.0)]
     reason = "cell [3], line 1 trains in a process that the script has started"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import threading
@@ -26,14 +27,15 @@ class SavedNotebook:
     """
 
     def __init__(self, document: dict[str, Any], path: Path | None, goes_on: bool = False) -> None:
-        self._document, self._path, self._pid = document, path, os.getpid()
+        self._document, self._pid = document, os.getpid()
+        self._path = None if path is None else Path(os.path.realpath(path))  # a link stays, and its file is replaced
         self._running: tuple[dict[str, Any], CellOutputs] | None = None
         self._displays: dict[str, list[Output]] = {}
         self._saved, self._complained = b"", False
         self._lock, self._over = threading.Lock(), threading.Event()
         self._forget(goes_on)
-        if path is not None:
-            _remove_partial(path)
+        if self._path is not None:
+            _remove_partial(self._path)
             self.save()
             threading.Thread(target=self._save_regularly, name="oomph-notebook", daemon=True).start()
 
@@ -105,6 +107,8 @@ def _replace(path: Path, content: bytes) -> None:
     with reaching():
         with partial.open("wb") as file:
             file.write(content)
+        with contextlib.suppress(OSError):  # a new file, or one of another user
+            partial.chmod(path.stat().st_mode)
         os.replace(partial, path)
 
 

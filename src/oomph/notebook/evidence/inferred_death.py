@@ -14,7 +14,7 @@ from typing import NamedTuple
 from oomph.notebook.evidence.kernel_board import NO_CELL, KernelSample, KernelState
 from oomph.process.process_identity import ProcessIdentity
 from oomph.protocol.progress import Progress
-from oomph.protocol.python_stacks import parse
+from oomph.protocol.python_stacks import crashed_at
 from oomph.terminal.amounts import as_duration, as_size
 
 _NEAR_LIMIT = 0.9
@@ -23,7 +23,6 @@ _APART_NS = 120 * 10**9
 """The longest time between the last sample and the kernel log's line about the same death. A machine that runs out of
 memory may stall for a minute or two. After that, the PID may be another process's."""
 _FATAL = "Fatal Python error: "
-_CURRENT = "Current thread "
 # The words of CPython's faulthandler, Modules/faulthandler.c.
 _SIGNALS = {
     "Segmentation fault": signal.SIGSEGV,
@@ -149,7 +148,7 @@ def _cause(traces: Traces, death: InferredDeath, fault: str, seconds_ago: float)
         case Cause.OOM_KILLED:
             return f"{kernel} was killed because memory ran out, as the kernel log says{memory}{named}"
         case Cause.CRASHED:
-            return f"{kernel} crashed with {signal.Signals(death.signal).name}{_place(traces.stack)}{named}"
+            return f"{kernel} crashed with {signal.Signals(death.signal).name}{crashed_at(traces.stack)}{named}"
         case Cause.PROBABLY_OOM_KILLED:
             return f"{kernel} was probably killed because memory ran out: the OOM kill counter went up{memory}{named}"
         case Cause.PERHAPS_OOM_KILLED:
@@ -172,12 +171,6 @@ def _memory(sample: KernelSample) -> str:
         return ""
     of_it = "" if sample.resident is None else f", {as_size(sample.resident)} by the kernel"
     return f" ({as_size(sample.used)} of {as_size(sample.total)} in use{of_it})"
-
-
-def _place(stack: str) -> str:
-    """Describe the innermost Python call of the thread that crashed, or return an empty string if there is none."""
-    threads = parse(stack[stack.find(_CURRENT) :]) if _CURRENT in stack else ()
-    return f" at {threads[0].frames[0].shown}" if threads else ""
 
 
 def _position(progress: Progress | None) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from oomph.files.opening import open_folder, read_own, replace_own
 from oomph.notebook.kernel.record import CELLS, ExecuteRequest, KernelRecord
 from oomph.protocol.progress import Progress
+from oomph.protocol.python_stacks import crashed_at
 from oomph.terminal.endings import ProcessEnd
 
 DEATH = f"{CELLS}/death"
@@ -83,14 +84,25 @@ def _is_recent(path: Path) -> bool:
 
 
 def told(
-    returncode: int, cause: str, progress: Progress | None, record: KernelRecord | None, hung: bool = False
+    returncode: int,
+    cause: str,
+    progress: Progress | None,
+    record: KernelRecord | None,
+    stacks: str = "",
+    hung: bool = False,
 ) -> tuple[str, ...]:
     """Return the diagnosis in at most three lines: what ended the kernel, where the training was, what to do.
 
-    `cause` is a sentence about the fault, or an empty string if nothing is known.
+    Args:
+        returncode: how the kernel ended, as in `subprocess`.
+        cause: a sentence about the fault, or an empty string if nothing is known.
+        progress: the position of the training that was interrupted, if one was.
+        record: what the kernel had run.
+        stacks: what it wrote if it crashed.
+        hung: True if it was stopped because it made no progress.
     """
     how = "made no progress and was stopped" if hung else ProcessEnd(returncode).predicate
-    first = f"The kernel {how}. {cause}".rstrip()
+    first = f"The kernel {how}{crashed_at(stacks)}. {cause}".rstrip()
     training = "" if progress is None else f"The training was {progress.in_words}."
     return tuple(line for line in (first, training, _again(record, progress)) if line)
 

@@ -16,6 +16,7 @@ from oomph.notebook.kernel.death import Death, leave_behind, told
 from oomph.notebook.kernel.policy import KernelEnd, after_end, deaths_without_progress
 from oomph.notebook.kernel.record import KernelRecord, read_record_of
 from oomph.process.available_memory import oom_kills
+from oomph.protocol.progress import Progress
 from oomph.run.directory.run_directory import RunDirectory
 from oomph.run.hang.limits import Hang
 from oomph.run.policy.decide import Finish, Restart
@@ -87,7 +88,7 @@ class Inquest:
         record = read_record_of(self._root, pid)
         now, progress = oom_kills(), self._chronicle.progress()
         kills = None if now is None or self._kills is None else now - self._kills
-        lines = that_concern(self._log.read(), (pid,), ())
+        logged = that_concern(self._log.read(), (pid,), ())
         self._log.close()
         trail = Trail(
             ended.returncode,
@@ -98,13 +99,20 @@ class Inquest:
             progress,
             asked=ended.asked,
             hung=ended.hang is not None,
-            elsewhere="\n".join([stacks, *lines]),
+            elsewhere="\n".join([stacks, *logged]),
         )
         names, ending = examine(trail)
         cause = names[0].title if names else ""
         action = self._decide(ended.returncode, stopped, record, ending.steps)
-        judged = Judged(ended, names, ending, Conditions(), action, kills, lines)
-        return Conclusion(judged, told(ended.returncode, cause, progress, record, ended.hang is not None), record)
+        judged = Judged(ended, names, ending, Conditions(), action, kills, logged)
+        lines = told(ended.returncode, cause, self._interrupted(progress), record, stacks, ended.hang is not None)
+        return Conclusion(judged, lines, record)
+
+    def _interrupted(self, progress: Progress | None) -> Progress | None:
+        """Return the progress if a fit had not finished."""
+        from oomph.notebook.kernel_run import unfinished  # late: it would delay the kernel's start
+
+        return progress if unfinished(self.events()) else None
 
     def leave_behind(self, conclusion: Conclusion) -> None:
         """Leave the death for the next kernel to report under the interrupted cell. Raises OSError if that fails."""

@@ -88,6 +88,7 @@ def install(like: str | None, *, user: bool, sys_prefix: bool) -> Kernelspec:
         raise UsageError(f"kernelspec {name} is not oomph's: to replace it, first run jupyter kernelspec remove {name}")
     prefix = sys_prefix or (not user and sys.prefix != sys.base_prefix)
     document = supervised(model)
+    _keep_others(name, prefix)
     try:
         with tempfile.TemporaryDirectory(prefix="oomph-kernelspec-") as scratch:
             source = Path(scratch) / "spec"
@@ -99,6 +100,16 @@ def install(like: str | None, *, user: bool, sys_prefix: bool) -> Kernelspec:
     except OSError as error:
         raise UsageError(f"the kernelspec cannot be installed: {error}") from error
     return Kernelspec(name, Path(folder), document)
+
+
+def _keep_others(name: str, prefix: bool) -> None:
+    """Raise UsageError if a folder that is no kernelspec is in the place of the new one, which would replace it."""
+    from jupyter_core.paths import jupyter_data_dir
+
+    folder = Path(sys.prefix, "share", "jupyter") if prefix else Path(jupyter_data_dir())
+    folder = folder / "kernels" / name
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "kernel.json").exists():
+        raise UsageError(f"{folder} is not a kernelspec: move it away first")
 
 
 def uninstall(name: str) -> Kernelspec:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.errors import IsolatedError
+from oomph.errors import IsolatedError, OomphError
 from oomph.explain.diagnose import diagnose
 from oomph.explain.render import as_text
 
@@ -13,4 +13,6 @@ def explained(error: BaseException | None) -> str:
         return "no cell of this kernel has raised an error yet"
     if isinstance(error, IsolatedError) and error.outcome is not None:  # diagnosed in its own process
         return as_text(error.outcome.diagnoses, "the isolated cell").rstrip()
+    if isinstance(error, OomphError):
+        return str(error)  # it says itself what to do
     return as_text(diagnose(error), f"{type(error).__name__} in this kernel").rstrip()

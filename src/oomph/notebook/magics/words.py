@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from oomph.errors import OomphError, UsageError
-from oomph.script import session
+from oomph.script import session, shell
 
 _NAME, _ISOLATE = "oomph", "isolate"
 
@@ -110,7 +110,7 @@ def _status(asked: Asked) -> None:
 
     joined = session.current()
     if joined is None:
-        raise UsageError("oomph has not guarded any training in this kernel yet")
+        raise UsageError("no training has been guarded in this kernel yet")
     _print(status(joined))
 
 
@@ -131,13 +131,21 @@ def _explain(asked: Asked) -> None:
 def _check(asked: Asked) -> Any:
     from oomph.notebook.magics.named_call import called
 
-    return called("oomph.api.check_fit", "check", asked.rest, asked.shell.user_ns)
+    return _shown(called("oomph.api.check_fit", "check", asked.rest, asked.shell.user_ns))
 
 
 def _plan(asked: Asked) -> Any:
     from oomph.notebook.magics.named_call import called
 
-    return called("oomph.api.memory_plan", "plan", asked.rest, asked.shell.user_ns)
+    return _shown(called("oomph.api.memory_plan", "plan", asked.rest, asked.shell.user_ns))
+
+
+def _shown(result: Any) -> Any:
+    """Return a result for a notebook to display; print it on a terminal, which would only show its one-line `repr`."""
+    if shell.is_kernel():
+        return result
+    _print([str(result)])
+    return None
 
 
 def _fresh(asked: Asked) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _fits: Fits | None = None
 _running: ResumableLoop | None = None
+_is_trying_out = False
 
 
 def install(fits: Fits) -> None:
@@ -48,6 +50,22 @@ def within_a_training() -> bool:
     return _fits is not None and _fits.running is not None and _fits.own_session().is_owner_now()
 
 
+@contextmanager
+def trying_out() -> Iterator[None]:
+    """Count the steps in the block as no training: they are tried on a few samples, and undone."""
+    global _is_trying_out
+    before, _is_trying_out = _is_trying_out, True
+    try:
+        yield
+    finally:
+        _is_trying_out = before
+
+
+def is_training_elsewhere() -> bool:
+    """True if a step that comes now trains outside a guarded fit or resumable loop."""
+    return not _is_trying_out and not within_a_training()
+
+
 def note_called(function: Any) -> None:
     """Record a `tf.function` called by the running fit or loop."""
     functions = None if _fits is None else getattr(_fits.running, "functions", None)
@@ -57,7 +75,7 @@ def note_called(function: Any) -> None:
 
 def note_step() -> None:
     """Measure a step in a loop that is not resumable, or in a call such as `train_on_batch`."""
-    if _fits is None or within_a_training():
+    if _fits is None or not is_training_elsewhere():
         return
     meter = _fits.meter
     if not meter.is_measuring:

@@ -28,6 +28,7 @@ from oomph.journal.events import (
     CheckpointRefused,
     CheckpointSaved,
     FitFinished,
+    FitStarted,
     MicroBatchesProbed,
     NoWitnesses,
     VariablesRead,
@@ -250,7 +251,23 @@ class Fits:
         """
         skipped = (r for r in self._records if r.finished and r.position.fit not in self._begun)
         alike = (r for r in skipped if r.position.fit < identity.ordinal and r.meta.fingerprint == identity.fingerprint)
-        return sorted({record.meta.site or "?" for record in alike})
+        return sorted({*(record.meta.site or "?" for record in alike), *self._left_before(identity)})
+
+    def _left_before(self, identity: FitIdentity) -> list[str]:
+        """Return the file and line of each fit of such a model that began before this one, in the kernel where it did.
+
+        A fit that was interrupted leaves no checkpoint once its cell has run again, but its steps are in the model.
+        """
+        if self.session.run_dir is None:
+            return []
+        seen: list[tuple[int, FitStarted]] = []
+        for event, fit in pairs(read_journal(self.session.run_dir), FitStarted):
+            if fit.fit == identity.ordinal:
+                earlier = (before for attempt, before in seen if attempt == event.attempt)
+                left = [e for e in earlier if e.fingerprint == identity.fingerprint and e.fit not in self._begun]
+                return [each.site or "?" for each in left]
+            seen.append((event.attempt, fit))
+        return []
 
     def number(self, identity: FitIdentity, known: Record | None) -> FitIdentity:
         """Return the fit's identity with its number in the run: that of the state it resumes from, or an unused one."""

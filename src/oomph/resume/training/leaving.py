@@ -159,5 +159,9 @@ def tell_interrupted(fits: Fits, note_here: Callable[[AtStep], None]) -> None:
     if fits.steps and fits.can_save:
         note_here(Interrupted(steps=fits.steps, saved=fits.saved))
         in_cell = fits.session.ending is not None and fits.saved
-        how = "; to resume, restart the kernel: running the cell again trains from the beginning" if in_cell else ""
+        how = (
+            "; to resume, restart the kernel: here, the cell would train all epochs again, from the current weights"
+            if in_cell
+            else ""
+        )
         fits.say(f"interrupted: {fits.saved} of {fits.steps} steps are saved{how}")

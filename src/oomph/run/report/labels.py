@@ -6,6 +6,7 @@ in each attempt is labelled on the basis of the events alone. The run's label is
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -452,7 +453,9 @@ def reasons_elsewhere(events: Iterable[Event]) -> list[Reason]:
     for event in events:
         match event.fact:
             case AttemptStarted(command=words):
-                notebook = next((word for word in words if word.endswith(".ipynb")), notebook)
+                outputs = {after for option, after in itertools.pairwise(words) if option == "--output"}
+                given = (word for word in words if word.endswith(".ipynb") and word[:1] != "-")
+                notebook = next((word for word in given if word not in outputs), notebook)
             case ProcessStarted(argv=argv) if any("ipykernel" in word for word in argv):
                 kernels.add((event.attempt, event.role))
         if _is_guarded_training(event) and event.role.startswith("worker"):

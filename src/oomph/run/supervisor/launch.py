@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from oomph.checkpoint.store import foreign_format as foreign_checkpoints
 from oomph.errors import RunDirectoryError, UsageError
+from oomph.files.notebook_document import SUFFIX
 from oomph.journal.journal import foreign_format as foreign_journal
 from oomph.process import process_identity
 from oomph.process.command import Command, parse_command, what_runs
@@ -80,14 +81,26 @@ def _with_outputs(command: Command, out: str | None) -> Command:
             raise UsageError("--out is for the outputs of a notebook: leave it out")
         return command
     path = Path(command.words[0]).with_suffix(".oomph.ipynb") if out is None else Path(out)
-    if path.is_dir():
-        raise UsageError(f"--out={out} is a folder: name a file")
+    if out is not None:
+        _check_output(path)
     is_writable = os.access(path.parent, os.W_OK | os.X_OK)
     if not is_writable and out is not None:
         raise UsageError(f"--out={out}: the folder {path.parent} does not exist, or cannot be written to")
     if not is_writable:
         say(f"{path.parent} cannot be written to: the notebook's outputs are not saved; choose a file with --out")
     return replace(command, out=str(path) if is_writable else "")
+
+
+def _check_output(path: Path) -> None:
+    """Raise UsageError if the file after `--out` would take the place of something that is no notebook."""
+    try:
+        exists, is_file = path.exists(), path.is_file()
+    except OSError as error:
+        raise UsageError(f"--out={path}: {error.strerror}") from error
+    if exists and not is_file:
+        raise UsageError(f"--out={path} is a {'folder' if path.is_dir() else 'device or pipe'}: name a file")
+    if path.suffix.lower() != SUFFIX:
+        raise UsageError(f"--out={path}: name a file that ends in {SUFFIX}")
 
 
 def _run_plainly(command: Command, python: str) -> NoReturn:
