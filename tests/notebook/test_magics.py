@@ -173,9 +173,9 @@ def test_fits_are_described_by_their_last_event(joined):
         joined.journal.write(fact)
     there = Progress(attempt=2, fit=3, epoch=1, step=4, steps=90, saved=80)
     assert list(fits(read_journal(joined.run_dir), there)) == [
-        ("fit 1", "finished, 60 steps (cell [2], line 1)"),
-        ("fit 2", "returned as an earlier kernel finished it"),
-        ("fit 3", "stopped by you after 10 steps, 8 saved"),
+        ("fit 1", "finished, 60 steps in this kernel (cell [2], line 1)"),
+        ("fit 2", "finished by an earlier kernel, whose result was returned"),
+        ("fit 3", "stopped by you"),
         ("fit 4", "at epoch 2 of 5, step 5"),
     ]
 

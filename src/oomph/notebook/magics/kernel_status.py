@@ -44,11 +44,11 @@ def fits(events: Sequence[Event], progress: Progress | None) -> Iterator[tuple[s
             case FitStarted(fit=int(number)) as started:
                 sites[number], states[number] = started.site, _position(number, started.epochs, progress)
             case FitFinished(fit=int(number), steps=steps):
-                states[number] = f"finished, {counted(steps, 'step')}"
-            case Interrupted(fit=int(number), steps=steps, saved=saved):
-                states[number] = f"stopped by you after {counted(steps, 'step')}, {saved} saved"
+                states[number] = f"finished, {counted(steps, 'step')} in this kernel"
+            case Interrupted(fit=int(number)):
+                states[number] = "stopped by you"
             case Resumed(fit=int(number), kind="finished"):
-                states[number] = "returned as an earlier kernel finished it"
+                states[number] = "finished by an earlier kernel, whose result was returned"
     for number, state in sorted(states.items()):
         site = f" ({sites[number]})" if sites.get(number) else ""
         yield f"fit {number + 1}", f"{state}{site}"
