@@ -126,6 +126,15 @@ def test_explain_explains_the_kernels_last_error(shell, capsys, monkeypatch):
     assert "what to do" in text
 
 
+def test_explain_names_lines_of_cells_as_other_messages_do(shell, capsys):
+    shell.run_cell("x = 1\n[].missing", store_history=True)
+    capsys.readouterr()
+    ask(shell, "%oomph explain")
+    text = capsys.readouterr().out
+    assert re.search(r"cell \[\d+\], line 2", text), text
+    assert "ipython-input" not in text
+
+
 def test_explain_repeats_what_oomphs_own_error_says(shell, capsys):
     shell.run_cell(
         "from oomph.errors import TrainingStoppedError\nraise TrainingStoppedError('it stopped', 'Undo the change')"

@@ -67,7 +67,7 @@ def _moved(fd: int) -> int:
 _THREAD = r"(?P<current>Current thread|Thread) (?P<id>0x[0-9a-f]+)(?: \[[^\]]*\])? \(most recent call first\)"
 _FRAME = r'  File "(?P<file>[^"]+)", line (?P<line>\d+|\?\?\?) in (?P<function>\S+)'
 # py-spy: Process 4711: python train.py    Thread 4711 (idle): "MainThread"    and, from Python 3.11, qualified names
-_CRASHED = "Current thread "
+_FATAL, _CRASHED = "Fatal Python error: ", "Current thread "
 _PROCESS = r"(?m)^Process \d+: "
 _SPIED_THREAD = r'Thread (0x)?[0-9A-Fa-f]+ \([\w+]+\)(?:: "(?P<name>.*)")?$'
 _SPIED_FRAME = r" {4}(?P<function>\S+) \((?P<file>.+?)(?::(?P<line>\d+))?\)$"
@@ -165,8 +165,13 @@ def blocking_line(threads: Sequence[Thread], ours: str) -> str:
 
 
 def crashed_at(text: str) -> str:
-    """Describe the innermost call of the thread that crashed, or return "" if faulthandler wrote none."""
-    threads = parse(text[text.find(_CRASHED) :]) if _CRASHED in text else ()
+    """Describe the innermost call of the thread that crashed, or return "" if there was no crash.
+
+    Args:
+        text: what faulthandler wrote, at a crash or on request.
+    """
+    crash = text[text.rindex(_FATAL) :] if _FATAL in text else ""
+    threads = parse(crash[crash.find(_CRASHED) :])
     return f" at {threads[0].frames[0].shown}" if threads else ""
 
 

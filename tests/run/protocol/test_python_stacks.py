@@ -12,6 +12,7 @@ import pytest
 
 from oomph.protocol.python_stacks import (
     blocking_line,
+    crashed_at,
     parse,
     stands_in,
     stands_in_machinery,
@@ -193,3 +194,19 @@ def test_waiting_for_an_answer_differs_from_waiting_for_a_queue(tmp_path: Path, 
 
 def test_no_answer_is_awaited_without_stacks() -> None:
     assert not waits_for_an_answer((), OURS)
+
+
+ON_REQUEST = 'Current thread 0x1 (most recent call first):\n  File "/work/train.py", line 3 in step\n'
+
+
+def test_place_of_a_crash_is_that_of_the_thread_that_crashed(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import ctypes, faulthandler\nfaulthandler.enable()\ndef step():\n    ctypes.string_at(0)\nstep()"
+    )
+    crashed = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=30).stderr
+    assert crashed_at(ON_REQUEST + crashed).endswith(" in string_at")
+
+
+def test_stacks_on_request_show_no_crash() -> None:
+    assert crashed_at(ON_REQUEST) == crashed_at("") == ""
