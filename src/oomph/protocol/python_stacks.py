@@ -55,6 +55,12 @@ class StackWriter:
             faulthandler.disable()
 
 
+def write_crashes(fd: int) -> None:
+    """Write this process's stacks to an inherited descriptor if it crashes, unless faulthandler is enabled already."""
+    if not faulthandler.is_enabled():
+        faulthandler.enable(file=_moved(fd), all_threads=True)
+
+
 def _moved(fd: int) -> int:
     try:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY)
