@@ -37,7 +37,7 @@ def test_missing_device_gives_an_unknown_verdict_without_notes() -> None:
     assert notes(FittingVerdict(None, False, 0), ()) == ()
 
 
-def test_room_for_xla_does_not_outweigh_a_doubt() -> None:
+def test_verdict_under_xla_is_unknown_if_there_is_doubt_or_too_little_room() -> None:
     small = Interval(GIB // 200, GIB // 100, GIB // 50)
     assert FittingVerdict(CARD, True, 0).fits(small) is Fitting.YES
     assert FittingVerdict(CARD, True, 0, doubt="a size is unknown").fits(small) is Fitting.UNKNOWN

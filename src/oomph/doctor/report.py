@@ -1,4 +1,4 @@
-"""Builds the block to paste into an issue: a description of the machine without home folders, names or UUIDs."""
+"""Builds the block to paste into an issue: the machine without home folders, user or host names, or UUIDs."""
 
 from __future__ import annotations
 

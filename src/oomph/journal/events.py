@@ -170,7 +170,7 @@ class CellStarted(Fact, event="cell-started"):
 
 
 class VariablesRead(Fact, event="environment-read"):
-    """The names of the environment variables that the script read and found set."""
+    """The names of the environment variables that training depends on and that are set."""
 
     variables: Sequence[str] = ()
 

@@ -1,6 +1,6 @@
 """Guards the fits of a running kernel or program, until `disable` puts everything back.
 
-`enable` itself only waits for Keras. Once the notebook has imported it, this process claims the notebook's run
+`enable` does not import Keras. Once the notebook has imported it, this process claims the notebook's run
 directory, guards Keras, and checkpoints the fits. Without the directory, fits are guarded, but neither checkpointed nor
 resumed. Everything fails open: an error prints one sentence, and the cells run as in plain Keras.
 """

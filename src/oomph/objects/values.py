@@ -199,7 +199,7 @@ def to_json(value: Value, apart: list[bytes] | None = None) -> Any:
 
 
 def from_json(document: Any, apart: list[bytes | None] | None = None) -> Value:
-    """Return the value that `to_json` encoded. Raises ValueError for any other document.
+    """Return the value that `to_json` encoded. Raises ValueError or TypeError if a tag is unknown or invalid.
 
     Args:
         apart: long byte strings, each of which can be used only once, since copies in many objects would exhaust

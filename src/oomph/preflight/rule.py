@@ -1,4 +1,4 @@
-"""Defines rules, each of which detects one mistake in a training run, and their findings; applies all rules. Pure."""
+"""A rule, which detects one mistake in a training run, its findings, and `examine`, which applies rules. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C during a fit: real signals to a real process, which saves first but never waits long."""
+"""When Ctrl-C raises KeyboardInterrupt: after the step, but never much later. Real signals, a real process."""
 
 from __future__ import annotations
 

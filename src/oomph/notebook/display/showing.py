@@ -1,6 +1,6 @@
 """Shows oomph's reports in the cells of a notebook: the story of each fit is one output, updated in place.
 
-stderr, which JupyterLab paints red, is left to warnings, and TensorFlow's reports of failed allocations go to a file.
+stderr, which JupyterLab shows in red, is left to warnings; TensorFlow's report of a failed allocation goes to a file.
 """
 
 from __future__ import annotations

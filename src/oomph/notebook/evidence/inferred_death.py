@@ -103,7 +103,7 @@ def fatal_signal(stack: str) -> int:
 
 
 def _new_kills(traces: Traces) -> bool:
-    """True if OOM kills were counted in the same control group after the last sample, which shows the kernel alive."""
+    """True if the control group has counted OOM kills since the last sample, when the kernel was still alive."""
     before, now = traces.state.sample.oom_kills, traces.oom_kills
     return traces.group == traces.state.sample.group and before is not None and now is not None and now > before
 

@@ -106,7 +106,7 @@ class KernelBoard:
         self._write()
 
     def end(self) -> None:
-        """Record that the kernel ends cleanly, and close the board."""
+        """Record that the kernel ended cleanly or oomph was disabled, and close the board."""
         self._ended = True
         self._write()
         self._map.close()

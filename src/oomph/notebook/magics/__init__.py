@@ -1,1 +1,1 @@
-"""Answers what cells ask oomph, with `%oomph WORD` or `%%oomph isolate`."""
+"""Implements the magics `%oomph WORD` and `%%oomph isolate`."""

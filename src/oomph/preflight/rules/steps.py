@@ -178,7 +178,7 @@ def dead_relu(training: Training) -> Iterator[CheckFinding]:
 @rule(
     "CHK505",
     ERROR,
-    why="Every weight becomes NaN with the first update.",
+    why="The next update turns every weight into NaN.",
     wrong="loss = tf.math.log(y_pred)",
     right="loss = tf.math.log(tf.maximum(y_pred, 1e-7))",
     hides=("weights-not-finite-after-steps", "diverges", "gradient-not-finite"),
