@@ -127,7 +127,7 @@ def test_single_replica_strategy_is_planned(tmp_path: Path) -> None:
     document = json.loads(done.stdout)
     small, large = document["estimates"]
     assert document["replicas"] == 1
-    assert "--batch 128 plans the share of each of 4 GPUs" in document["notes"][0]
+    assert "--batch 128 plans each of 4 GPUs' share" in document["notes"][0]
     assert small["expected"] < large["expected"]
     assert {small["fits"], large["fits"]} == {"yes"}
 
