@@ -200,7 +200,7 @@ def test_strategies_without_one_model_per_local_replica_are_rejected() -> None:
 def test_a_single_local_replica_gets_a_note_about_several_gpus() -> None:
     said = strategy.note(mirrored(1, 1), 256)
     assert "one replica here" in said
-    assert "--batch 64 plans the share of each of 4 GPUs" in said
+    assert "--batch 64 plans each of 4 GPUs' share" in said
     assert strategy.note(mirrored(2, 2), 256) == ""
     assert strategy.note(tf.distribute.OneDeviceStrategy("CPU:0"), 256) == "", "it never has more"
     assert strategy.note(tf.distribute.get_strategy(), 256) == ""
