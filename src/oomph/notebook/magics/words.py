@@ -141,11 +141,10 @@ def _plan(asked: Asked) -> Any:
 
 
 def _shown(result: Any) -> Any:
-    """Return a result for a notebook to display; print it on a terminal, which would only show its one-line `repr`."""
-    if shell.is_kernel():
-        return result
-    _print([str(result)])
-    return None
+    """Return a result, which a notebook displays; print it on a terminal, which only shows its one-line `repr`."""
+    if not shell.is_kernel():
+        _print([str(result)])
+    return result
 
 
 def _fresh(asked: Asked) -> None:
