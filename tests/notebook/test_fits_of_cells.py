@@ -193,10 +193,8 @@ def test_finished_fit_is_restored_once_and_trains_when_its_cell_runs_again(kerne
     assert weights(output) == weights(twice)
 
 
-def test_two_cells_with_the_same_statement_keep_their_fits_apart(kernels, tmp_path):
-    """A cell with the same statement as an earlier one is not taken for a rerun of it, so no fit is dropped."""
-    other = MODEL.replace("Dense(8", "Dense(6")
-    cells = [*CELLS[:4], (other, "gg"), (FIT, "hh"), CELLS[4]]
+def killed_in_the_second_of(kernels, cells: list, tmp_path: Path) -> Path:
+    """Kill a kernel in the second of two fits with the same statement, and resume it; return a copy of what it left."""
     _, output = kernels.run(None, cells)
     whole = weights(output)
     run_dir = tmp_path / "run"
@@ -208,26 +206,24 @@ def test_two_cells_with_the_same_statement_keep_their_fits_apart(kernels, tmp_pa
     assert "fit at cell [4], line 1 was finished by an earlier attempt: result restored" in output
     assert "resumed fit at cell [6], line 1" in output
     assert weights(output) == whole
+    return copy
 
+
+OTHER = MODEL.replace("Dense(8", "Dense(6")
+
+
+def test_two_cells_with_the_same_statement_keep_their_fits_apart(kernels, tmp_path):
+    """A cell with the same statement as an earlier one is not taken for a rerun of it, so no fit is dropped."""
+    cells = [*CELLS[:4], (OTHER, "gg"), (FIT, "hh"), CELLS[4]]
+    copy = killed_in_the_second_of(kernels, cells, tmp_path)
     _, output = kernels.run(copy, [*cells[:4], CELLS[2], CELLS[3], *cells[4:]], attempt=2)
     assert "guarding fit at cell [6], line 1 (exact)" in output, "the first cell runs again, and trains"
     assert "resumed fit at cell [8], line 1" in output
 
 
 def test_interrupted_fit_resumes_among_cells_with_the_same_text_and_no_ids(kernels, tmp_path):
-    other = MODEL.replace("Dense(8", "Dense(6")
-    cells = [(text, None) for text, _ in [*CELLS[:4], (other, ""), (FIT, ""), CELLS[4]]]
-    _, output = kernels.run(None, cells)
-    whole = weights(output)
-    run_dir = tmp_path / "run"
-    status, output = kernels.run(run_dir, cells, die_at=47)
-    assert status == -signal.SIGKILL, output
-    copy = Path(shutil.copytree(run_dir, tmp_path / "copy", symlinks=True))
-
-    _, output = kernels.run(run_dir, cells, attempt=2)
-    assert "resumed fit at cell [6], line 1" in output
-    assert weights(output) == whole
-
+    cells = [(text, None) for text, _ in [*CELLS[:4], (OTHER, ""), (FIT, ""), CELLS[4]]]
+    copy = killed_in_the_second_of(kernels, cells, tmp_path)
     _, output = kernels.run(copy, [*cells[:4], *cells[3:]], attempt=2)
     assert "guarding fit at cell [5], line 1 (exact)" in output, "the first cell runs again, with its own model"
     assert "resumed fit at cell [7], line 1" in output

@@ -68,12 +68,12 @@ def _moved(fd: int) -> int:
         return fd  # the process's limit is lower than that
 
 
+_FATAL, _CRASHED = "Fatal Python error: ", "Current thread "
 # Patterns are compiled on first use, because the script process imports this module but never parses anything.
 # Current thread 0x00007f0c2c9fd6c0 (most recent call first):        Thread 0x00007f0c2c9fd6c0 [name] (most ...
 _THREAD = r"(?P<current>Current thread|Thread) (?P<id>0x[0-9a-f]+)(?: \[[^\]]*\])? \(most recent call first\)"
 _FRAME = r'  File "(?P<file>[^"]+)", line (?P<line>\d+|\?\?\?) in (?P<function>\S+)'
 # py-spy: Process 4711: python train.py    Thread 4711 (idle): "MainThread"    and, from Python 3.11, qualified names
-_FATAL, _CRASHED = "Fatal Python error: ", "Current thread "
 _PROCESS = r"(?m)^Process \d+: "
 _SPIED_THREAD = r'Thread (0x)?[0-9A-Fa-f]+ \([\w+]+\)(?:: "(?P<name>.*)")?$'
 _SPIED_FRAME = r" {4}(?P<function>\S+) \((?P<file>.+?)(?::(?P<line>\d+))?\)$"
@@ -210,8 +210,10 @@ def waits_for_an_answer(threads: Sequence[Thread], ours: str) -> bool:
     if not threads:
         return False
     innermost, *_ = frames = threads[-1].frames
-    asks = any(frame.function in _ASKS for frame in frames)
-    return asks or (_is_own(innermost, ours) and bool(re.search(_INPUT, getline(innermost.file, innermost.line))))
+    if any(frame.function in _ASKS for frame in frames):
+        return True
+    is_readable = _is_own(innermost, ours) and os.path.isfile(innermost.file)  # a pipe would be waited for
+    return is_readable and re.search(_INPUT, getline(innermost.file, innermost.line)) is not None
 
 
 def _is_own(frame: Frame, ours: str) -> bool:

@@ -196,7 +196,7 @@ def test_no_answer_is_awaited_without_stacks() -> None:
     assert not waits_for_an_answer((), OURS)
 
 
-ON_REQUEST = 'Current thread 0x1 (most recent call first):\n  File "/work/train.py", line 3 in step\n'
+ON_REQUEST = 'Current thread 0x1 (most recent call first):\n  File "train.py", line 3 in step\n'
 
 
 def test_place_of_a_crash_is_that_of_the_thread_that_crashed(tmp_path: Path) -> None:
@@ -210,3 +210,9 @@ def test_place_of_a_crash_is_that_of_the_thread_that_crashed(tmp_path: Path) -> 
 
 def test_stacks_on_request_show_no_crash() -> None:
     assert crashed_at(ON_REQUEST) == crashed_at("") == ""
+
+
+def test_script_that_came_through_a_pipe_is_not_read_again(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "train.py")
+    text = f'Current thread 0x1 (most recent call first):\n  File "{tmp_path}/train.py", line 3 in step\n'
+    assert not waits_for_an_answer(parse(text), OURS)
