@@ -81,7 +81,7 @@ def test_kernel_like_another_differs_only_in_its_command_and_name(kernels: Path)
     assert document == {
         **json.loads((model / "kernel.json").read_text()),
         "argv": [*argv[:2], "-m", "oomph.notebook.kernel", *argv[2:]],
-        "display_name": "lab (oomph)",
+        "display_name": "lab (lab-oomph)",
     }
     assert (kernels / "lab-oomph" / "logo-svg.svg").read_text() == "<svg/>"
 
@@ -97,7 +97,20 @@ def test_kernel_like_another_differs_only_in_its_command_and_name(kernels: Path)
 )
 def test_kernel_that_oomph_cannot_supervise_is_refused(argv: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        supervised(Kernelspec("it", Path("it"), {"argv": argv}))
+        supervised(Kernelspec("it", Path("it"), {"argv": argv}), "it-oomph")
+
+
+@pytest.mark.parametrize("words", [["install", "--user", "--like", "broken"], ["uninstall", "broken"]])
+def test_damaged_kernelspec_is_named_and_left_alone(
+    kernels: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    damaged = made(kernels, "broken") / "kernel.json"
+    damaged.write_text("{")
+    assert cli.main(["kernel", *words]) == 2
+    assert capsys.readouterr().err == (
+        f"oomph: {damaged} is damaged: to remove this kernelspec, run jupyter kernelspec remove broken\n"
+    )
+    assert damaged.read_text() == "{"
 
 
 def test_foreign_kernelspec_of_the_same_name_is_kept(kernels: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -314,6 +314,7 @@ def test_an_error_in_an_isolated_cell_shows_its_own_traceback_and_fails_the_cell
         ("%%oomph isolate\nlock", "oomph: lock, a lock, cannot be sent to another process: create it in the isolated"),
         ("%%oomph status\nx", "oomph: only %%oomph isolate takes a cell; the other words follow %oomph"),
         ("%%oomph isolate y\nx = 1", "NameError: the isolated cell has not assigned y, which it was to bring back"),
+        ("%%oomph isolate one two\nimport threading\none, two = 1, threading.Lock()", "TypeError: two, a lock,"),
     ],
 )
 def test_a_cell_that_cannot_be_isolated_fails_with_the_reason(shell, capsys, cell, expected):

@@ -127,6 +127,18 @@ def test_stdin_and_display_updates_work_after_a_restart(kernel: SupervisedKernel
     assert kinds == ["display_data", "update_display_data"]
 
 
+def test_widgets_of_a_dead_kernel_are_gone_and_their_messages_do_no_harm(kernel: SupervisedKernel) -> None:
+    comm = "from comm import create_comm; widget = create_comm(target_name='w', comm_id='of-a-widget')"
+    opened = kernel.run(comm)
+    assert [each["content"]["comm_id"] for each in opened.of("comm_open")] == ["of-a-widget"]
+    kernel.kill()
+    late = kernel.client.session.msg("comm_msg", {"comm_id": "of-a-widget", "data": {}})
+    kernel.client.shell_channel.send(late)
+    assert kernel.client.comm_info(reply=True, timeout=LIMIT)["content"]["comms"] == {}
+    assert kernel.run("print('alive')").out == "alive\n"
+    assert [each["content"]["comm_id"] for each in kernel.run(comm).of("comm_open")] == ["of-a-widget"]
+
+
 def test_user_error_fails_its_cell_as_in_ipykernel(kernel: SupervisedKernel) -> None:
     failing = kernel.send("import time; time.sleep(0.3); 1 / 0")
     waiting = kernel.send("print('never')")
@@ -226,6 +238,10 @@ def test_third_death_without_progress_is_left_to_jupyter(tmp_path: Path) -> None
             wait_until(lambda: json.loads(record.read_text())["pid"] != before, LIMIT, "no new kernel")  # noqa: B023
             pid = json.loads(record.read_text())["pid"]
         assert kernel.ended() == -signal.SIGKILL
+    with SupervisedKernel(tmp_path) as next_one:
+        first, second = next_one.run("1"), next_one.run("2")
+    assert "The kernel was killed by SIGKILL." in first.err, first
+    assert (first.reply["execution_count"], second.reply["execution_count"], second.err) == (1, 2, "")
 
 
 @pytest.mark.parametrize(("source", "status"), [("raise ImportError", 1), ("import os; os.kill(os.getpid(), 9)", -9)])
@@ -236,6 +252,27 @@ def test_death_while_starting_is_left_to_jupyter(tmp_path: Path, source: str, st
     ended = subprocess.run(words, cwd=tmp_path, env=environ(PYTHONPATH=paths), capture_output=True, timeout=LIMIT)
     assert ended.returncode == status
     assert len(list(tmp_path.glob(".oomph/notebooks/*/journal/*-supervisor.jsonl"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("fails", "printed", "status"),
+    [
+        ("Attempt = lambda *given, **named: 1 / 0", "the kernel itself\n", 0),
+        ("KernelSupervisor._note = lambda *given, **named: 1 / 0", "the kernel itself\n", 0),
+        ("KernelSupervisor._conclude = lambda *given, **named: 1 / 0", "the kernel itself\n", 1),
+    ],
+)
+def test_error_of_oomph_leaves_at_most_one_kernel(tmp_path: Path, fails: str, printed: str, status: int) -> None:
+    """The kernel runs without supervision if none had been started, and is not started twice."""
+    (tmp_path / "stand_in.py").write_text("print('the kernel itself')")
+    paths = os.pathsep.join([environ()["PYTHONPATH"], str(tmp_path)])
+    source = f"from oomph.notebook.kernel import supervise as s; s.{fails}; s.supervise(['-m', 'stand_in'])"
+    ended = subprocess.run(
+        [sys.executable, "-c", source], cwd=tmp_path, env=environ(PYTHONPATH=paths), capture_output=True, timeout=LIMIT
+    )
+    assert (ended.stdout.decode(), ended.returncode) == (printed, status), ended.stderr
+    assert b"ZeroDivisionError: division by zero; the kernel " in ended.stderr
+    assert b"Traceback" not in ended.stderr
 
 
 def test_death_is_reported_without_a_run_directory(tmp_path: Path) -> None:

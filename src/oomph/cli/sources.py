@@ -85,7 +85,7 @@ def _target(target: str, path: Path) -> Iterator[Evidence]:
     _check_file(target)
     if path.suffix == ".py":
         raise ExamineError(_is_script(target))
-    if path.suffix == SUFFIX:
+    if path.suffix.lower() == SUFFIX:
         from oomph.explain.reading.notebook import read_outputs
 
         return read_outputs(path, words())

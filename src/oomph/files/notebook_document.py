@@ -45,8 +45,11 @@ def parse_notebook(content: bytes) -> dict[str, Any]:
         major = document["nbformat"]
         raise NotANotebookError(f"is a notebook in format {major}; oomph reads format {_MAJOR}", is_old=major < _MAJOR)
     cells = document.get("cells")
-    if not isinstance(cells, list) or not all(map(_is_cell, cells)):
-        raise NotANotebookError("is damaged: its cells do not follow format 4")
+    if not isinstance(cells, list):
+        raise NotANotebookError("is damaged: it has no list of cells")
+    wrong = next((number for number, cell in enumerate(cells, 1) if not _is_cell(cell)), None)
+    if wrong is not None:
+        raise NotANotebookError(f"is damaged: its cell {wrong}, counted from 1, does not follow format {_MAJOR}")
     return document
 
 

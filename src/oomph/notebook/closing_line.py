@@ -45,12 +45,10 @@ def closing_line(events: Sequence[Event], key: str, number: int) -> str:
     reached = finished.steps if finished.reached is None else finished.reached
     ended = AttemptEnded(seconds=finished.seconds, steps=reached, saved=reached)
     summary = summarise([*own, here[-1]._replace(fact=ended)], 0)
-    epochs = None if started is None else started.epochs
-    trained = [] if epochs is None else [counted(epochs, "epoch")]
-    trained += [counted(finished.steps, "step"), f"{finished.seconds:.0f} s"]
     site = f" ({started.site})" if started is not None else ""
     its = [event for event in here if getattr(event.fact, "key", key) == key]
-    return "; ".join((f"fit {number + 1}{site}: {', '.join(trained)}", *_happened(summary, its), _result(summary)))
+    trained = _trained(started, finished, last(its, Resumed))
+    return "; ".join((f"fit {number + 1}{site}: {trained}", *_happened(summary, its), _result(summary)))
 
 
 def _is_of(event: Event, key: str, number: int) -> bool:
@@ -59,10 +57,18 @@ def _is_of(event: Event, key: str, number: int) -> bool:
     return is_its or isinstance(event.fact, _OF_THE_RUN)
 
 
+def _trained(started: FitStarted | None, finished: FitFinished, resumed: Resumed | None) -> str:
+    """Say how much was trained: the epochs of the whole fit, and the steps and seconds of this kernel."""
+    epochs = [] if started is None or started.epochs is None else [counted(started.epochs, "epoch")]
+    here = f"{counted(finished.steps, 'step')}, {finished.seconds:.0f} s"
+    if resumed is None or resumed.epoch is None:
+        return ", ".join([*epochs, here])
+    at = f"resumed at epoch {resumed.epoch + 1}, step {(resumed.step or 0) + 1}"
+    return "; ".join([*epochs, f"{at}, for {here}"])
+
+
 def _happened(summary: Summary, here: Sequence[Event]) -> Iterator[str]:
-    resumed, compared = last(here, Resumed), last(here, RepeatCompared)
-    if resumed is not None and resumed.epoch is not None:
-        yield f"resumed at epoch {resumed.epoch + 1}, step {(resumed.step or 0) + 1}"
+    compared = last(here, RepeatCompared)
     if compared is not None and compared.equal and compared.steps:
         yield f"{counted(compared.steps, 'repeated step')} compared equal"
     if summary.micro_batch is not None:

@@ -47,17 +47,16 @@ def enable() -> None:
     global _guard
     if _guard is not None or session.current() is not None or os.environ.get("OOMPH_REACH"):
         return
-    if "tensorflow" not in sys.modules and find_spec("tensorflow") is None:
-        session.say(
-            f"TensorFlow is not installed for {sys.executable}, so there is nothing to guard: install it, and restart"
-        )
-        return
     undoing.begin()
     try:
         _guard = NotebookGuard()
         _guard.tell_of_the_last_kernel()
         _guard.answer_in_cells()
-        _guard.wait_for_keras()
+        if "tensorflow" in sys.modules or find_spec("tensorflow") is not None:
+            _guard.wait_for_keras()
+        else:
+            missing = f"TensorFlow is not installed for {sys.executable}"
+            session.say(f"{missing}, so there is nothing to guard: install it, and restart")
     except Exception as error:
         _guard = None
         undoing.take_back()

@@ -38,7 +38,7 @@ class Command:
     @property
     def form(self) -> str:
         """The form of the command: "script", "notebook", "module" or "command"."""
-        is_notebook = self.words[0].endswith(SUFFIX)
+        is_notebook = self.words[0].lower().endswith(SUFFIX)
         return {"-m": "module", "--": "command"}.get(self.words[0], "notebook" if is_notebook else "script")
 
     @property

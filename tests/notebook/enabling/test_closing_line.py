@@ -35,7 +35,7 @@ def test_resumed_fit_is_labelled_by_its_comparison():
     finished = FitFinished(**{**dict(FINISHED.items()), "steps": 56})
     equal = RepeatCompared(fit=0, key="f-0", steps=12, covered=12, repeated=12, equal=True)
     assert line(died, [resumed, STARTED, equal, finished]) == (
-        "fit 1 (cell [4], line 1): 3 epochs, 56 steps, 4 s; resumed at epoch 2, step 9;"
+        "fit 1 (cell [4], line 1): 3 epochs; resumed at epoch 2, step 9, for 56 steps, 4 s;"
         " 12 repeated steps compared equal; verified: the repeated steps match the original ones"
     )
     unequal = RepeatCompared(fit=0, key="f-0", steps=3, equal=False)

@@ -38,6 +38,21 @@ def test_missing_tensorflow_is_reported_in_one_sentence(tmp_path):
     assert ended.stderr == f"oomph: {reason}: install it, and restart\n"
 
 
+def test_doctor_answers_in_a_kernel_without_tensorflow(tmp_path):
+    words = (
+        "import sys; sys.modules.pop('tensorflow', None); import importlib.util as util; found = util.find_spec\n"
+        "util.find_spec = lambda name, *rest: None if name == 'tensorflow' else found(name, *rest)\n"
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance(); shell.run_line_magic('load_ext', 'oomph')\n"
+        "shell.run_line_magic('oomph', 'doctor'); shell.run_line_magic('unload_ext', 'oomph')\n"
+        "print(shell.find_line_magic('oomph'))"
+    )
+    ended = run(tmp_path, words)
+    assert "TensorFlow is not installed for" in ended.stderr, ended.stderr
+    assert "checks" in ended.stdout, ended.stdout + ended.stderr
+    assert ended.stdout.splitlines()[-1] == "None"
+
+
 def test_handover_of_a_guarded_parent_is_hidden_while_enabled(tmp_path):
     """A program that the notebook starts must not become a worker in the notebook's run."""
     words = (

@@ -196,6 +196,7 @@ def test_unpicklable_result_is_an_error():
     outcome = isolate(answer_with_a_lock, timeout=SECONDS)
     assert not outcome.ok
     assert isinstance(outcome.error, TypeError)
+    assert str(outcome.error).startswith("the result, a lock, cannot be sent back to the process that asked for it (")
 
 
 def test_function_is_stopped_at_its_timeout_and_its_stack_is_shown():

@@ -13,7 +13,7 @@ from pathlib import Path
 from oomph.explain.reading.kernel_log import KernelLog, that_concern
 from oomph.journal.journal import Event
 from oomph.notebook.kernel.death import Death, leave_behind, told
-from oomph.notebook.kernel.policy import KernelEnd, after_end, deaths_without_progress
+from oomph.notebook.kernel.policy import CLEAN, KernelEnd, after_end, deaths_without_progress
 from oomph.notebook.kernel.record import KernelRecord, read_record_of
 from oomph.process.available_memory import oom_kills
 from oomph.protocol.progress import Progress
@@ -37,10 +37,26 @@ class Conclusion:
     record: KernelRecord | None
     """The record of what the kernel executed, or None if it was never ready."""
 
+    died: bool
+    """True if the kernel ended on its own, and not as `exit` ends it."""
+
     @property
     def restart(self) -> bool:
         """True if another kernel follows."""
         return isinstance(self.judged.action, Restart)
+
+    @property
+    def death(self) -> Death | None:
+        """The death that the next kernel reports, or None if the kernel was never ready.
+
+        If Jupyter starts that kernel, it has told its clients that their requests are lost, so that none is answered.
+        """
+        record = self.record
+        if record is None:
+            return None
+        if not self.restart:
+            return Death(self.lines, 1, None, ())
+        return Death(self.lines, record.next_count, record.running, record.queued)
 
 
 class Inquest:
@@ -106,7 +122,7 @@ class Inquest:
         action = self._decide(ended.returncode, stopped, record, ending.steps)
         judged = Judged(ended, names, ending, Conditions(), action, kills, logged)
         lines = told(ended.returncode, cause, self._interrupted(progress), record, stacks, ended.hang is not None)
-        return Conclusion(judged, lines, record)
+        return Conclusion(judged, lines, record, died=not stopped and ended.returncode not in CLEAN)
 
     def _interrupted(self, progress: Progress | None) -> Progress | None:
         """Return the progress if a fit had not finished."""
@@ -116,9 +132,8 @@ class Inquest:
 
     def leave_behind(self, conclusion: Conclusion) -> None:
         """Leave the death for the next kernel to report under the interrupted cell. Raises OSError if that fails."""
-        record = conclusion.record
-        if record is not None:
-            leave_behind(self._root, Death(conclusion.lines, record.next_count, record.running, record.queued))
+        if conclusion.death is not None:
+            leave_behind(self._root, conclusion.death)
 
     def _decide(self, returncode: int, stopped: bool, record: KernelRecord | None, steps: int) -> Finish | Restart:
         executed = record is not None and record.done > 0

@@ -12,6 +12,10 @@ MOST_DEATHS = 3
 """The number of deaths since the last progress after which Jupyter takes over, with its own restarts and dialogs."""
 
 
+CLEAN = (0, REQUEUE_EXIT_CODE)
+"""The return codes of a kernel that was meant to end."""
+
+
 @dataclass(frozen=True)
 class KernelEnd:
     """The end of a kernel process, and the progress that it had made."""
@@ -33,7 +37,7 @@ def deaths_without_progress(end: KernelEnd, before: int) -> int:
 
 def after_end(end: KernelEnd, deaths: int) -> Finish | Restart:
     """Decide what follows the end of a kernel process. `deaths` is the number of deaths since the last progress."""
-    if end.stopped or end.returncode in (0, REQUEUE_EXIT_CODE):
+    if end.stopped or end.returncode in CLEAN:
         return Finish(ProcessEnd(end.returncode).exit_code)
     if not end.ready or deaths >= MOST_DEATHS:
         return Finish(ProcessEnd(end.returncode).exit_code)

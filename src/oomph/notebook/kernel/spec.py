@@ -87,7 +87,7 @@ def install(like: str | None, *, user: bool, sys_prefix: bool) -> Kernelspec:
     if before is not None and not before.is_ours:
         raise UsageError(f"kernelspec {name} is not oomph's: to replace it, first run jupyter kernelspec remove {name}")
     prefix = sys_prefix or (not user and sys.prefix != sys.base_prefix)
-    document = supervised(model)
+    document = supervised(model, name)
     _keep_others(name, prefix)
     try:
         with tempfile.TemporaryDirectory(prefix="oomph-kernelspec-") as scratch:
@@ -126,10 +126,14 @@ def uninstall(name: str) -> Kernelspec:
     return found
 
 
-def supervised(model: Kernelspec) -> dict[str, Any]:
+def supervised(model: Kernelspec, name: str) -> dict[str, Any]:
     """Return the model's kernel.json with oomph as the launcher's parent. Raises UsageError if that is impossible.
 
     The command line still has Python run a module, which is what VS Code expects.
+
+    Args:
+        model: the kernelspec to supervise.
+        name: the name of the new kernelspec, which also tells two of the same display name apart.
     """
     python, words = model.python, model.argv[1:]
     if not python:
@@ -142,7 +146,7 @@ def supervised(model: Kernelspec) -> dict[str, Any]:
     shown = str(model.document.get("display_name") or model.name)
     launcher = () if words[at + 1] == IPYKERNEL else words[at : at + 2]
     argv = [python, *words[:at], "-m", SUPERVISOR, *launcher, *words[at + 2 :]]
-    return {**model.document, "argv": argv, "display_name": f"{shown.removesuffix(' (ipykernel)')} ({NAME})"}
+    return {**model.document, "argv": argv, "display_name": f"{shown.removesuffix(' (ipykernel)')} ({name})"}
 
 
 def _model(manager: KernelSpecManager, like: str | None) -> Kernelspec:
@@ -187,8 +191,18 @@ def _manager() -> KernelSpecManager:
 
 
 def _found(name: str, folders: Mapping[str, str]) -> Kernelspec | None:
-    """Return the kernelspec of this name, or None if it is not among the folders that Jupyter found."""
-    return _read(name, Path(folders[name])) if name in folders else None
+    """Return the kernelspec of this name, or None if it is not among the folders that Jupyter found.
+
+    Raises UsageError if it cannot be read, in which case nobody knows whose it is.
+    """
+    if name not in folders:
+        return None
+    found = _read(name, Path(folders[name]))
+    if found is None:
+        raise UsageError(
+            f"{folders[name]}/kernel.json is damaged: to remove this kernelspec, run jupyter kernelspec remove {name}"
+        )
+    return found
 
 
 def _read(name: str, folder: Path) -> Kernelspec | None:

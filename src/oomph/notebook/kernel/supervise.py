@@ -45,16 +45,21 @@ _ORPHAN_SECONDS = 0.3
 
 
 def supervise(words: Sequence[str]) -> NoReturn:
-    """Run the kernel until it ends, and end the same way. If oomph fails at the start, run the kernel without it."""
+    """Run the kernel until it ends, and end the same way. If no kernel can be started, become one without oomph."""
+    supervisor = None
     try:
         fill_standard()
         know_secrets(words, os.environ)
         supervisor = KernelSupervisor(tuple(words))
+        returncode = supervisor.supervise()
     except Exception as error:
+        if supervisor is not None and supervisor.has_started:
+            say(f"{type(error).__name__}: {error}; the kernel ends, since oomph can no longer supervise it")
+            os._exit(ProcessEnd(1).exit_code)
         say(f"{type(error).__name__}: {error}; the kernel runs without oomph")
         argv = plain_argv(words)
         os.execv(argv[0], argv)
-    _end_as(supervisor.supervise())
+    _end_as(returncode)
 
 
 def _end_as(returncode: int) -> NoReturn:
@@ -90,6 +95,7 @@ class KernelSupervisor:
         self._before = 0 if self._run is None else self._run.record.attempts
         self._timings, self._floor = Timings(), floor_seconds()
         self._inquest: Inquest | None = None
+        self.has_started = False
         self._orphaned_at: float | None = None
 
     def supervise(self) -> int:
@@ -118,6 +124,7 @@ class KernelSupervisor:
         self._note(attempts=number, status=RUNNING, host=process_identity.host(), python=sys.executable)
         watch = Watch(self._timings, self._floor, self._loops)
         attempt, conclusion = self._start(number, signals, terminal, watch), None
+        self.has_started = True
         inquest = self._begin_inquest()
         try:
             ended = attempt.wait()
@@ -129,8 +136,9 @@ class KernelSupervisor:
             watch.close()
         if inquest is not None and conclusion is not None:
             inquest.close(conclusion, peak_rss_bytes)
-            if conclusion.restart:
+            if conclusion.died:
                 self._leave_behind(inquest, conclusion)
+            if conclusion.restart:
                 return None
         if inquest is None or self._orphaned_at is not None or not (ended.stopped or ended.returncode == 0):
             self._note(status=FAILED)  # keep everything for the next kernel

@@ -74,10 +74,25 @@ def unpack_call(data: bytes) -> tuple[Callable[..., Any], tuple[Any, ...], dict[
 
 
 def pack_value(value: Any) -> bytes:
-    """Pickle a result. Raises whatever pickling raises."""
+    """Pickle a result. Raises TypeError if that fails, with the name of the entry to blame if the result is a dict."""
     dumps = _dumps_by_value() or pickle.dumps
-    data: bytes = dumps({"ok": True, "value": value})
+    try:
+        data: bytes = dumps({"ok": True, "value": value})
+    except Exception as error:
+        named, found = _culprit(value, dumps)
+        what = f"{named}, a {type(found).__name__}, cannot be sent back to the process that asked for it"
+        raise TypeError(f"{what} ({type(error).__name__}: {error})") from None
     return data
+
+
+def _culprit(value: Any, dumps: Callable[[Any], bytes]) -> tuple[str, Any]:
+    """Return the name and value of the first entry of a dict that cannot be pickled, or the whole result."""
+    for name, entry in value.items() if type(value) is dict else ():
+        try:
+            dumps(entry)
+        except Exception:
+            return str(name), entry
+    return "the result", value
 
 
 def pack_error(error: BaseException) -> bytes:

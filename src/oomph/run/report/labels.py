@@ -61,7 +61,7 @@ MEANING = {
     REPLAYED: "replayed: the epoch's batches were read again; they and the repeated steps match the original ones",
     APPROXIMATE: "approximate: batches were split into micro-batches, which may not give the same result",
     NOT_EQUAL: "not equal to undisturbed training",
-    STARTED_OVER: "started over: training was restarted from the beginning, not resumed",
+    STARTED_OVER: "started over: after a restart, training began again at its first step",
     UNGUARDED: "unguarded: some training was not guarded, so it was neither checkpointed nor resumed",
     FAILED: "failed: the training did not finish",
 }

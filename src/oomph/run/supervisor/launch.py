@@ -85,7 +85,8 @@ def _with_outputs(command: Command, out: str | None) -> Command:
         _check_output(path)
     is_writable = os.access(path.parent, os.W_OK | os.X_OK)
     if not is_writable and out is not None:
-        raise UsageError(f"--out={out}: the folder {path.parent} does not exist, or cannot be written to")
+        trouble = "cannot be written to" if path.parent.is_dir() else "does not exist"
+        raise UsageError(f"--out={out}: the folder {path.parent} {trouble}")
     if not is_writable:
         say(f"{path.parent} cannot be written to: the notebook's outputs are not saved; choose a file with --out")
     return replace(command, out=str(path) if is_writable else "")
