@@ -6,6 +6,7 @@ program goes by its own name. Standard library only.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Mapping
@@ -35,13 +36,19 @@ class Notebook(NamedTuple):
     @property
     def run_dir(self) -> Path:
         """The path of the notebook's run directory."""
-        return self.folder / ".oomph" / NOTEBOOKS / file_name(self.name)
+        return self.folder / ".oomph" / NOTEBOOKS / _folder_name(self.name)
 
     @property
     def entropy(self) -> str:
         """The seed of the run that a kernel would continue, or "" if it would start a new one."""
         record = read_record(self.run_dir)
         return "" if record is None or record.status == FINISHED else record.entropy
+
+
+def _folder_name(name: str) -> str:
+    """Return the name of a notebook's folder, with a digest if letters had to go: "a b" and "a-b" are two notebooks."""
+    plain = file_name(name)
+    return plain if plain == name else f"{plain}-{hashlib.blake2b(os.fsencode(name), digest_size=4).hexdigest()}"
 
 
 def notebook_here() -> Notebook:
