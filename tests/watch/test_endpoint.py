@@ -14,7 +14,7 @@ import pytest
 
 from oomph.errors import UsageError
 from oomph.watch import endpoint
-from oomph.watch.address import Address, address, may_be_asked_for
+from oomph.serving.address import Address, address, may_be_asked_for
 from oomph.watch.endpoint import Server
 
 _DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))

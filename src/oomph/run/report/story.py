@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from oomph.journal.events import (
@@ -30,6 +30,7 @@ from oomph.journal.events import (
     TrainedOutsideFit,
     UncaughtException,
 )
+from oomph.journal.fact import Fact
 from oomph.journal.journal import Event, by_attempt, facts, last
 from oomph.protocol.progress import place_in_words
 from oomph.run.policy.ladder import change_in
@@ -82,6 +83,8 @@ class Incident:
     """The response of oomph."""
     cost: str
     """The cost of the fault, or an empty string if it cost nothing or the cost is unknown."""
+    time: float = 0.0
+    """The Unix time at which it struck, or at which the attempt ended because of it."""
 
 
 @dataclass(frozen=True)
@@ -183,30 +186,37 @@ def _incidents(attempt: Sequence[Event], following: Sequence[Event]) -> Iterator
         following: the events of the next attempt.
     """
     number, failed, probes = attempt[0].attempt, list[Oom](), list[ProbeFailed]()
-    later = list[ProbeFailed]()
+    later, struck = list[ProbeFailed](), 0.0
     probed = {found.during: found.kind for found in facts(attempt, MicroBatchesProbed) if found.during is not None}
     skipped = facts(attempt, CheckpointSkipped)
     for event in attempt:
         match event.fact:
             case CheckpointSkipped() if skipped:
-                yield _not_finite(number, skipped)
+                yield replace(_not_finite(number, skipped), time=event.time)
                 skipped = []
             case Oom() as oom:
+                struck = struck if _guarded(failed) else event.time
                 failed.append(oom)
             case Recovered(during=during) as recovered:
                 if _guarded(failed):
                     errors = len(_guarded(failed)) + len(probes)
-                    yield _recovered(number, _guarded(failed)[0], errors, recovered, probed.get(during or ""))
+                    kind = probed.get(during or "")
+                    yield replace(_recovered(number, _guarded(failed)[0], errors, recovered, kind), time=struck)
                 failed, probes = [], []
             case ProbeFailed() as probe:
                 (probes if failed else later).append(probe)
             case fact if isinstance(fact, _GOES_ON):
                 failed = _guarded(failed)  # the script survived the errors that it caught itself
     if later:
-        yield _probes(number, later)
+        yield replace(_probes(number, later), time=_last_time(attempt, ProbeFailed))
     ended = _that_ended(attempt, failed, len(probes), following)
     if ended is not None:
-        yield ended
+        yield replace(ended, time=_last_time(attempt, AttemptEnded) or attempt[-1].time)
+
+
+def _last_time(attempt: Sequence[Event], kind: type[Fact]) -> float:
+    """Return the time of the last event of this class, or 0 if there is none."""
+    return next((event.time for event in reversed(attempt) if isinstance(event.fact, kind)), 0.0)
 
 
 def _guarded(failed: Sequence[Oom]) -> list[Oom]:
