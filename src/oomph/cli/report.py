@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 
 from oomph.cli.output import say, write, write_json
@@ -19,10 +22,10 @@ _EPILOG = """examples:
   oomph report --format csv > run.csv   every sample, for your own analysis
   oomph report --serve 8000             a run that is going on, live in the browser, on this machine only
 
-The page is one file that loads nothing, so you can send it to anybody: secrets are removed, but it names your script, \
-its arguments and this machine. Values of environment variables are not in it.
+The page is one file that loads nothing, so you can send it to anybody: secrets are removed, and values of environment \
+variables are not in it, but it names your script, its arguments and this machine.
 
-exit codes: 0 done; 2 an invalid command line, a run in another format, or a file that cannot be written; 3 no such run"""
+exit codes: 0 done; 2 an invalid command line, a run in another format, or a file that cannot be written; 3 no run"""
 FORMATS = ("html", "md", "json", "csv")
 _PAGE = "report.html"
 
@@ -35,7 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="FILE", help=f"write to FILE (default: html to {_PAGE} in the run directory, others to stdout)"
     )
-    parser.add_argument("--serve", metavar="[HOST:]PORT", help="serve the page, and keep it up to date (host: 127.0.0.1)")
+    parser.add_argument(
+        "--serve", metavar="[HOST:]PORT", help="serve the page, and keep it up to date (host: 127.0.0.1)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,25 +49,33 @@ def run(args: argparse.Namespace) -> int:
     if args.serve is not None:
         return _serve(args, runs)
     if len(runs) > 1:
-        return _compare(args, runs)
+        _write(_comparison(args, runs), args.out)
+        say(f"the comparison is in {args.out}")
+    elif args.format == "html" and args.out is None:
+        say(f"the report is in {write_into(runs[0])}")
+    else:
+        _write_format(args, runs[0])
+    return 0
+
+
+def _write_format(args: argparse.Namespace, run_dir: Path) -> None:
+    from oomph.report import formats
     from oomph.report.recording import read_recording
 
-    recording = read_recording(runs[0])
+    recording = read_recording(run_dir)
     if args.format == "html":
         from oomph.report.html import as_page
 
-        return _write_page(args.out, runs, as_page(recording))
-    from oomph.report import formats
-
-    if args.format == "csv":
-        _write("".join(formats.csv_lines(runs[0], len(recording.curves.gpus))), args.out)
+        _write(as_page(recording), args.out)
+        say(f"the report is in {args.out}")
+    elif args.format == "csv":
+        _write_lines(formats.csv_lines(run_dir, max(recording.curves.gpus, default=-1) + 1), args.out)
     elif args.format == "md":
         _write(formats.as_markdown(recording), args.out)
     elif args.out is None:
         write_json(formats.as_document(recording))
     else:
         _write(_as_json(formats.as_document(recording)), args.out)
-    return 0
 
 
 def _as_json(document: dict[str, object]) -> str:
@@ -82,7 +95,7 @@ def _serve(args: argparse.Namespace, runs: list[Path]) -> int:
     return serve(runs[0], address(args.serve), say)
 
 
-def _compare(args: argparse.Namespace, runs: list[Path]) -> int:
+def _comparison(args: argparse.Namespace, runs: list[Path]) -> str:
     if args.format != "html":
         raise UsageError(f"several runs are compared as a page: --format {args.format} takes a single run")
     if args.out is None:
@@ -90,13 +103,12 @@ def _compare(args: argparse.Namespace, runs: list[Path]) -> int:
     from oomph.report.comparison import as_page
     from oomph.report.recording import read_recording
 
-    return _write_page(args.out, runs, as_page([read_recording(path) for path in runs]))
+    return as_page([read_recording(path) for path in runs])
 
 
 def _run_directory(word: str) -> Path:
     """Return the run directory that a word names, or the run of one of its files. Raises ExamineError for others."""
     from oomph.cli.target import run_of
-
     from oomph.explain.reading.file import is_run
 
     path = Path(run_of(word))
@@ -120,26 +132,34 @@ def _newest() -> Path:
     return runs[0]
 
 
-def _write_page(out: str | None, runs: list[Path], page: str) -> int:
-    if out is None:
-        from oomph.files.opening import replace_own
+def write_into(run_dir: Path) -> Path:
+    """Write the page of a run into its directory, and return its path. Raises OutputError, or as `read_recording`."""
+    from oomph.files.opening import replace_own
+    from oomph.report.html import as_page
+    from oomph.report.recording import read_recording
 
-        try:
-            replace_own(runs[0], _PAGE, page.encode())
-        except OSError as error:
-            raise OutputError(f"{runs[0]} cannot be written to: {error.strerror}; choose a file with --out") from error
-        out = str(runs[0] / _PAGE)
-    else:
-        _write(page, out)
-    say(f"the report is in {out}")
-    return 0
+    page = as_page(read_recording(run_dir))
+    try:
+        replace_own(run_dir, _PAGE, page.encode())
+    except OSError as error:
+        raise OutputError(f"{run_dir} cannot be written to: {error.strerror}; choose a file with --out") from error
+    return run_dir / _PAGE
 
 
 def _write(text: str, out: str | None) -> None:
     if out is None:
         write(text)
-        return
+    else:
+        _write_lines((text,), out)
+
+
+def _write_lines(lines: Iterable[str], out: str | None) -> None:
+    """Write lines as they come: a day of samples is some hundred megabytes. They hold nothing but oomph's own words."""
     try:
-        Path(out).write_text(text, encoding="utf-8")
+        with nullcontext(sys.stdout) if out is None else Path(out).open("w", encoding="utf-8") as file:
+            file.writelines(lines)
+            file.flush()
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise OutputError(f"{out} cannot be written: {error.strerror}") from error
+        raise OutputError(f"{out or 'standard output'} cannot be written: {error.strerror}") from error

@@ -65,6 +65,7 @@ def amounts(low: float, high: float, unit: Unit) -> Axis:
         low, high = (min(0.0, low), low or 1.0) if low >= 0 else (low, 0.0)
     step = _step(high - low, unit)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    last = max(last, first + 1)
     values = [number * step for number in range(first, last + 1)]
     return Axis(values[0], values[-1], tuple(Tick(value, label(value, unit, values[-1], step)) for value in values))
 

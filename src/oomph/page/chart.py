@@ -1,16 +1,16 @@
 """Draws charts as SVG, in the colours of the page's style. Pure.
 
-A chart is a `Canvas` with two axes, on which the functions here draw lines, bands, limits and marks. Its margins fit its
-labels, so that nothing is cut off.
+A chart is a `Canvas` with two axes, on which the functions here draw lines, bands, limits and marks. Its margins fit
+its labels, so that nothing is cut off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from oomph.page.axis import Axis
+from oomph.page.document import safe
 
 WIDTH, HEIGHT = 720, 260
 _RIGHT, _TOP, _BOTTOM = 14, 14, 28
@@ -60,21 +60,25 @@ class Canvas:
         )
 
 
-def drawn(canvas: Canvas, title: str, parts: Iterable[str]) -> str:
-    """Return the SVG of a chart: its axes and the given parts. `title` is read out by screen readers."""
+def drawn(canvas: Canvas, title: str, parts: Iterable[str], has_links: bool = False) -> str:
+    """Return the SVG of a chart: its axes and the given parts. `title` is read out by screen readers.
+
+    Args:
+        has_links: True if some parts are links, which screen readers would not find within a mere image.
+    """
     body = "\n".join((*_axes(canvas), *parts))
     box = f'viewBox="0 0 {canvas.width} {canvas.height}"'
-    return f'<svg {box} role="img" aria-label="{escape(title)}">\n{body}\n</svg>'
+    return f'<svg {box} role="{"group" if has_links else "img"}" aria-label="{safe(title)}">\n{body}\n</svg>'
 
 
 def _axes(canvas: Canvas) -> Iterator[str]:
     for tick in canvas.y.ticks:
         _, y = canvas.at(canvas.x.low, tick.value)
         yield f'<line class="grid" x1="{canvas.left}" x2="{canvas.right}" y1="{y}" y2="{y}"/>'
-        yield f'<text x="{canvas.left - 6}" y="{y + 4}" text-anchor="end">{escape(tick.label)}</text>'
+        yield f'<text x="{canvas.left - 6}" y="{y + 4}" text-anchor="end">{safe(tick.label)}</text>'
     for tick in canvas.x.ticks:
         x, _ = canvas.at(tick.value, canvas.y.low)
-        yield f'<text x="{x}" y="{canvas.height - 9}" text-anchor="middle">{escape(tick.label)}</text>'
+        yield f'<text x="{x}" y="{canvas.height - 9}" text-anchor="middle">{safe(tick.label)}</text>'
 
 
 def line(canvas: Canvas, points: Iterable[tuple[float, float | None]], colour: int = 0, dashed: bool = False) -> str:
@@ -113,14 +117,14 @@ def limit(canvas: Canvas, value: float, text: str) -> Iterator[str]:
     x, y = canvas.at(canvas.x.low, value)
     yield f'<line class="limit" x1="{x}" x2="{canvas.right}" y1="{y}" y2="{y}"/>'
     beside = y - 5 if y > _TOP + _LINE_HEIGHT else y + _LINE_HEIGHT
-    yield f'<text class="of-limit" x="{x + 6}" y="{beside}">{escape(text)}</text>'
+    yield f'<text class="of-limit" x="{x + 6}" y="{beside}">{safe(text)}</text>'
 
 
 def mark(canvas: Canvas, at: float, title: str, kind: str = "") -> str:
     """Draw a vertical line at an event, whose title appears on hovering."""
     x, y = canvas.at(at, canvas.y.high)
     moment = f'<line class="mark {kind}" x1="{x}" x2="{x}" y1="{y}" y2="{canvas.ground}">'
-    return f"{moment}<title>{escape(title)}</title></line>"
+    return f"{moment}<title>{safe(title)}</title></line>"
 
 
 def span(canvas: Canvas, begin: float, end: float, title: str, kind: str = "") -> str:
@@ -128,13 +132,13 @@ def span(canvas: Canvas, begin: float, end: float, title: str, kind: str = "") -
     x, y = canvas.at(max(begin, canvas.x.low), canvas.y.high)
     until, _ = canvas.at(min(end, canvas.x.high), canvas.y.high)
     area = f'<rect class="span {kind}" x="{x}" y="{y}" width="{max(until - x, 1):g}" height="{canvas.ground - y:g}">'
-    return f"{area}<title>{escape(title)}</title></rect>"
+    return f"{area}<title>{safe(title)}</title></rect>"
 
 
 def spot(canvas: Canvas, point: Point, title: str, kind: str = "spot", radius: int = 4) -> str:
     """Draw a point, whose title appears on hovering."""
     x, y = canvas.at(*point)
-    return f'<circle class="{kind}" cx="{x}" cy="{y}" r="{radius}"><title>{escape(title)}</title></circle>'
+    return f'<circle class="{kind}" cx="{x}" cy="{y}" r="{radius}"><title>{safe(title)}</title></circle>'
 
 
 def beside(canvas: Canvas, point: Point, text: str, kind: str = "") -> str:
@@ -143,4 +147,4 @@ def beside(canvas: Canvas, point: Point, text: str, kind: str = "") -> str:
     half = len(text) * _CHARACTER / 2
     x = min(max(x, canvas.left + half), canvas.right - half)
     y = y - 9 if y > _TOP + _LINE_HEIGHT else y + _LINE_HEIGHT + 6
-    return f'<text class="{kind}" x="{x:g}" y="{y:g}" text-anchor="middle">{escape(text)}</text>'
+    return f'<text class="{kind}" x="{x:g}" y="{y:g}" text-anchor="middle">{safe(text)}</text>'

@@ -1,7 +1,7 @@
 """The frame of a page: its head, the style that all pages share, and tables. Pure.
 
-The policy in the head (Content-Security-Policy) lets a page run nothing but its own scripts, and load nothing: even if a
-string got past the escaping, it could neither call another machine nor load anything from it.
+The policy in the head (Content-Security-Policy) lets a page load nothing: even if a string got past the escaping, it
+could neither call another machine nor load anything from it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from oomph.terminal.message import shown
+
 STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a19; --soft: #5f5e58; --page: #fcfcfb; --card: #f3f2ee; --grid: #e3e2dc;
-  --s0: #2a78d6; --s1: #b4580a; --s2: #2b8344; --s3: #8a3fb8; --s4: #0b7f8a; --s5: #b03a6f; --s6: #6b6f00; --s7: #5a6772;
-  --bad: #b3261e; --warn: #8f5a00; --good: #1e7a3c; --link: #1a62b8; }
+  --s0: #2a78d6; --s1: #b4580a; --s2: #2b8344; --s3: #8a3fb8; --s4: #0b7f8a; --s5: #b03a6f; --s6: #6b6f00;
+  --s7: #5a6772; --bad: #b3261e; --warn: #8f5a00; --good: #1e7a3c; --link: #1a62b8; }
 @media (prefers-color-scheme: dark) { :root { --ink: #f2f1ec; --soft: #b3b1a7; --page: #1a1a19; --card: #262624;
   --grid: #3a3935; --s0: #6aa9f4; --s1: #f0a35e; --s2: #6cc784; --s3: #cf9bf0; --s4: #5cc8d2; --s5: #f08fb8;
   --s6: #c9cd55; --s7: #a9b6c2; --bad: #ff8a80; --warn: #f0b357; --good: #6cc784; --link: #8ab8f5; } }
@@ -31,7 +33,8 @@ pre { white-space: pre-wrap; background: var(--card); padding: .7rem; margin: .4
 code { font-family: ui-monospace, monospace; font-size: .93em; }
 .soft { color: var(--soft); } .good { color: var(--good); } .warn { color: var(--warn); } .bad { color: var(--bad); }
 .grid { stroke: var(--grid); } .band { fill: var(--s0); opacity: .18; } .spot { fill: var(--s0); }
-.line { fill: none; stroke-width: 1.7; stroke-linejoin: round; stroke-linecap: round; } .dashed { stroke-dasharray: 6 4; }
+.line { fill: none; stroke-width: 1.7; stroke-linejoin: round; stroke-linecap: round; }
+.dashed { stroke-dasharray: 6 4; }
 .s0 { stroke: var(--s0); } .s1 { stroke: var(--s1); } .s2 { stroke: var(--s2); } .s3 { stroke: var(--s3); }
 .s4 { stroke: var(--s4); } .s5 { stroke: var(--s5); } .s6 { stroke: var(--s6); } .s7 { stroke: var(--s7); }
 .moment { fill: transparent; } .peak { fill: var(--bad); } svg .of-peak { fill: var(--bad); font-weight: 600; }
@@ -44,11 +47,16 @@ SAME_ORIGIN = "; connect-src 'self'"
 """Added to the policy of a page that asks the server it came from for news."""
 
 
+def safe(text: str) -> str:
+    """Redact a text from any source, make its control characters visible, and escape it."""
+    return escape(shown(text))
+
+
 def document(title: str, body: Iterable[str], style: str = "", scripts: Sequence[str] = (), policy: str = "") -> str:
     """Return a whole page.
 
     Args:
-        title: the title of the window, unescaped.
+        title: the title of the window, which is cleaned here.
         body: the parts of the body, as HTML.
         style: rules beyond those that all pages share.
         scripts: the scripts to run at its end.
@@ -57,7 +65,7 @@ def document(title: str, body: Iterable[str], style: str = "", scripts: Sequence
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}{policy}">'
-        f'<meta name="referrer" content="no-referrer"><title>{escape(title)}</title>'
+        f'<meta name="referrer" content="no-referrer"><title>{safe(title)}</title>'
     )
     run = "".join(f"\n<script>{script}</script>" for script in scripts)
     shown = "\n".join(body)
@@ -66,10 +74,10 @@ def document(title: str, body: Iterable[str], style: str = "", scripts: Sequence
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
-    """Return a table of texts, which are escaped here."""
-    heads = "".join(f'<th scope="col">{escape(each)}</th>' for each in head)
-    lines = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
+    """Return a table of texts, which are cleaned here."""
+    heads = "".join(f'<th scope="col">{safe(each)}</th>' if each else "<td></td>" for each in head)
+    lines = ("".join(f"<td>{safe(cell)}</td>" for cell in row) for row in rows)
     body = "\n".join(f"<tr>{line}</tr>" for line in lines)
-    titled = f"<caption>{escape(caption)}</caption>" if caption else ""
+    titled = f"<caption>{safe(caption)}</caption>" if caption else ""
     first = f"<thead><tr>{heads}</tr></thead>\n" if head else ""
-    return f'<div class="wide"><table>{titled}\n{first}<tbody>{body}</tbody>\n</table></div>'
+    return f'<div class="wide" tabindex="0"><table>{titled}\n{first}<tbody>{body}</tbody>\n</table></div>'

@@ -102,7 +102,9 @@ _POOL = {
     "training.allocator_peak_bytes": "peak",
     "training.allocator_limit_bytes": "limit",
 }
-_POOL_NOTE = "Of its pool on the device: the GPU memory below also counts what TensorFlow has reserved but does not use."
+_POOL_NOTE = (
+    "Of its pool on the device: the GPU memory below also counts what TensorFlow has reserved but does not use."
+)
 _HOST = {
     "process.resident_bytes": "the script's processes",
     "host.memory_used_bytes": "all processes",
@@ -202,7 +204,7 @@ def _parts(canvas: drawing.Canvas, chart: Chart, times: Sequence[float], line: T
 
 
 def _coarse(times: Sequence[float], values: Column) -> Iterator[tuple[float, float | None]]:
-    """Yield at most about `_SVG_POINTS` points: of every few, the smallest and the largest; and none within a level line."""
+    """Yield at most about `_SVG_POINTS` points: of every few, the smallest and largest; none within a level line."""
     group = max(1, -(-2 * len(times) // _SVG_POINTS))
     return _without_level(_extremes(times, values, group))
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from oomph.page.axis import Unit, label
-from oomph.page.document import document, table
+from oomph.page.document import document, safe, table
 from oomph.report import charts
 from oomph.report.charts import Chart, TimeLine
 from oomph.report.curves import INTERVALS, Column, Curves
-from oomph.report.html import as_inline_json, figures, own, safe, vendored
+from oomph.report.html import as_inline_json, figures, own, vendored
 from oomph.report.recording import Recording
-from oomph.run.report.summary import Summary, meaning
+from oomph.run.report.labels import meaning
+from oomph.run.report.summary import Summary
 from oomph.terminal.amounts import as_duration, as_size, counted
-from oomph.terminal.message import shown
 
 _CHARTS = (
     ("pool", "Memory held by TensorFlow", Unit.BYTES, "training.allocator_in_use_bytes", True),
@@ -50,11 +50,15 @@ def _names(recordings: Sequence[Recording]) -> list[str]:
 
 
 def _body(
-    recordings: Sequence[Recording], names: Sequence[str], drawn: Sequence[Chart], times: Sequence[float], line: TimeLine
+    recordings: Sequence[Recording],
+    names: Sequence[str],
+    drawn: Sequence[Chart],
+    times: Sequence[float],
+    line: TimeLine,
 ) -> Iterator[str]:
     yield f"<h1>{counted(len(recordings), 'run')} side by side</h1>\n"
-    rows = ([head, *(shown(tell(each)) for each in recordings)] for head, tell in _ROWS)
-    yield table(("", *map(shown, names)), [row for row in rows if any(row[1:])])
+    rows = ([head, *(tell(each) for each in recordings)] for head, tell in _ROWS)
+    yield table(("", *names), [row for row in rows if any(row[1:])])
     if drawn:
         yield "<h2>Over time</h2>\n"
         yield f'<p class="soft">{safe("From the beginning of each run.")}</p>\n'
@@ -113,7 +117,9 @@ def _highest(curves: Curves, metric: str) -> Column:
     if metric in curves.columns:
         return curves.columns[metric]
     each = [column for name, column in curves.columns.items() if name.startswith("gpu") and name.endswith(f".{metric}")]
-    return tuple(max((value for value in values if value is not None), default=None) for values in zip(*each, strict=True))
+    return tuple(
+        max((value for value in values if value is not None), default=None) for values in zip(*each, strict=True)
+    )
 
 
 def _on_grid(recording: Recording, values: Column, count: int, width: float) -> Column:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from oomph.monitor.metrics import Scope
 from oomph.monitor.sample import Header
 from oomph.monitor.store import COMPRESSED, newest, read_rows
 
@@ -31,7 +32,7 @@ _GPU_KEYS = (
     "temperature_celsius",
     "temperature_slowdown_celsius",
 )
-_KEYS = {
+_KEYS: Mapping[Scope, tuple[str, ...]] = {
     "host": ("memory_used_bytes", "memory_total_bytes"),
     "process": ("resident_bytes",),
     "training": ("allocator_in_use_bytes", "allocator_peak_bytes", "allocator_limit_bytes", "recent_loss", "loss"),
@@ -111,13 +112,11 @@ class _Chosen:
         self._gpu = [(key, columns["gpu"].index(key)) for key in _GPU_KEYS if key in columns["gpu"]]
         self._rest = [
             (place, f"{scope}.{key}", columns[scope].index(key))
-            for place, scope in enumerate(("host", "process", "training"), 2)
+            for place, scope in enumerate(_KEYS, 2)
             for key in _KEYS[scope]
             if key in columns[scope]
         ]
-        self._counters = [
-            columns["training"].index(key) if key in columns["training"] else None for key in _COUNTERS
-        ]
+        self._counters = [columns["training"].index(key) if key in columns["training"] else None for key in _COUNTERS]
 
     def collect(self, row: Sequence[Any], into: defaultdict[Name, list[float]]) -> None:
         """Add the value of each curve in this row. One call handles a whole row, because a day has 86,400 of them."""
@@ -148,12 +147,14 @@ class _Interval:
     begin: float
     middle: float
     values: Mapping[Name, list[float]]
-    counters: tuple[float | None, ...] = ()
+    counters: tuple[float | None, ...]
     """The last reading of the training's counters."""
 
     def points(self) -> Iterator[tuple[float, dict[str, float]]]:
         """Yield one point, or the smallest and the largest of each curve in the order in which they occurred."""
-        named = {name if isinstance(name, str) else f"gpu{name[0]}.{name[1]}": each for name, each in self.values.items()}
+        named = {
+            name if isinstance(name, str) else f"gpu{name[0]}.{name[1]}": each for name, each in self.values.items()
+        }
         if all(len(values) == 1 for values in named.values()):
             yield self.begin, {name: values[0] for name, values in named.items()}
             return
@@ -182,14 +183,14 @@ class _Thinning:
 
     def add(self, at: float, row: Sequence[Any], chosen: _Chosen) -> None:
         """Add one sample. Raises TypeError, IndexError or AttributeError if it is none."""
-        place = int((at - self._begin) // self._width)
+        counters, place = chosen.counters(row), int((at - self._begin) // self._width)
         if place != self._place:
             self._place = place
             self._now = defaultdict(list)
-            self._intervals.append(_Interval(at, at + self._width / 2, self._now))
+            self._intervals.append(_Interval(at, at + self._width / 2, self._now, counters))
             self._name(row[1])
         chosen.collect(row, self._now)
-        self._intervals[-1].counters = chosen.counters(row)
+        self._intervals[-1].counters = counters
         self._samples += 1
         self._went_back |= at < self._latest - self._width
         self._latest = max(at, self._latest)
@@ -203,18 +204,19 @@ class _Thinning:
     def curves(self) -> Curves:
         """Return the curves of all samples added so far."""
         rows: list[tuple[float, dict[str, float]]] = []
-        before, counted, waiting = -1.0, (), 0
+        before, waiting = -1.0, 0
+        counted: tuple[float | None, ...] = ()
         for interval in sorted(self._intervals, key=lambda each: each.begin):
             if rows and interval.begin - before > max(_GAP_INTERVALS * self._width, _GAP_SECONDS):
                 rows.append(((before + interval.begin) / 2, {}))
-                counted = ()
+                counted, waiting = (), len(rows)
             before = interval.begin
+            rows += interval.points()
             if not counted or interval.counters[0] != counted[0]:
-                rates, counted = _rates(counted, interval.counters), interval.counters
+                rates = _rates(counted, interval.counters)
                 for _, values in rows[waiting:]:  # until a step ended, it had the time that it turned out to have
                     values.update(rates)
-                waiting = len(rows)
-            rows += interval.points()
+                counted, waiting = interval.counters, len(rows)
         names = sorted({name for _, values in rows for name in values})
         return Curves(
             times=tuple(round(at, 2) for at, _ in rows),

@@ -15,8 +15,8 @@ from oomph.monitor.sample import Sample
 from oomph.monitor.store import read
 from oomph.report import charts
 from oomph.report.environment import environment_of
-from oomph.report.incidents import ReportedIncident, reported
 from oomph.report.html import TOLD_ABOVE
+from oomph.report.incidents import ReportedIncident, reported
 from oomph.report.recording import Recording, stopped_by
 from oomph.report.timeline import in_words
 from oomph.run.report.account import rows_of
@@ -150,7 +150,7 @@ def _row(sample: Sample, gpus: int) -> list[object]:
     clock = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(sample.time))
     row: list[object] = [sample.time, clock]
     for values, keys in ((sample.host, "host"), (sample.process, "process"), (sample.training, "training")):
-        row += [values.get(key, "") for key in _COLUMNS[keys]]  # type: ignore[index]
+        row += [values.get(key, "") for key in _COLUMNS[keys]]
     known = {gpu.index: gpu.values for gpu in sample.gpus}
     return [*row, *(known.get(place, {}).get(key, "") for place in range(gpus) for key in _OF_GPU)]
 

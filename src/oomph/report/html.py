@@ -13,7 +13,7 @@ from html import escape
 from importlib.resources import files
 
 from oomph.explain.markdown import plain
-from oomph.page.document import SAME_ORIGIN, document, table
+from oomph.page.document import SAME_ORIGIN, document, safe, table
 from oomph.report import charts, timeline
 from oomph.report.charts import Chart, TimeLine
 from oomph.report.environment import environment_of
@@ -23,7 +23,6 @@ from oomph.run.report.account import rows_of
 from oomph.run.report.labels import EXACT, VERIFIED
 from oomph.run.report.summary import result_in_words
 from oomph.terminal.amounts import as_duration, counted
-from oomph.terminal.message import shown
 
 _CLOCK, _DATE = "%H:%M:%S", "%Y-%m-%d %H:%M:%S %z"
 _MOST_FAULTS = 200
@@ -69,13 +68,8 @@ def _heading(name: str, text: str) -> str:
     return f'<h2 id="{name}-title">{escape(text)}</h2>\n'
 
 
-def safe(text: str) -> str:
-    """Redact and escape text from any source."""
-    return escape(shown(text))
-
-
 def _title(recording: Recording) -> str:
-    return shown(f"{recording.command or recording.path.name}: {recording.story.outcome}")
+    return f"{recording.command or recording.path.name}: {recording.story.outcome}"
 
 
 def _as_json(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> str:
@@ -133,13 +127,16 @@ def _attempts(recording: Recording, line: TimeLine) -> Iterator[str]:
     if not recording.attempts:
         return
     yield _heading("attempts", "Attempts")
-    yield timeline.as_picture(recording, line)
+    yield f'<div class="wide" tabindex="0">{timeline.as_picture(recording, line)}</div>'
     rows = (
-        (str(attempt.number), time.strftime(_CLOCK, time.localtime(attempt.begin)), timeline.in_words(attempt, recording))
+        (
+            str(attempt.number),
+            time.strftime(_CLOCK, time.localtime(attempt.begin)),
+            timeline.in_words(attempt, recording),
+        )
         for attempt in recording.attempts
     )
-    cleaned = ([shown(cell) for cell in row] for row in rows)
-    yield table(("attempt", "began", "what became of it"), cleaned)
+    yield table(("attempt", "began", "what became of it"), rows)
     sizes = [f"{size:,} from {_at(at)} on" for attempt in recording.attempts for at, size in attempt.micro_batches]
     if sizes:
         yield f"<p>Micro-batches of {safe(', then '.join(sizes))}.</p>\n"
@@ -189,8 +186,7 @@ def _legend(chart: Chart) -> str:
 
 
 def _figures(chart: Chart) -> str:
-    rows = ([shown(cell) for cell in row] for row in charts.as_rows(chart))
-    return table(("", "smallest", "mean", "largest", "last"), rows)
+    return table(("", "smallest", "mean", "largest", "last"), charts.as_rows(chart))
 
 
 def _incidents(told: Sequence[ReportedIncident]) -> Iterator[str]:
@@ -204,7 +200,8 @@ def _incidents(told: Sequence[ReportedIncident]) -> Iterator[str]:
         yield _remedies(each)
         yield "</article>\n"
     if len(told) > _MOST_FAULTS:
-        yield f"<p>… and {len(told) - _MOST_FAULTS} more: <code>oomph report --format json</code> lists all of them.</p>\n"
+        more = f"… and {len(told) - _MOST_FAULTS} more"
+        yield f"<p>{more}: <code>oomph report --format json</code> lists all of them.</p>\n"
 
 
 def _named(each: ReportedIncident) -> str:
@@ -237,7 +234,7 @@ _TONES = {"notice": "soft", "warning": "warn", "critical": "bad"}
 
 def _environment(recording: Recording) -> Iterator[str]:
     yield _heading("environment", "Environment")
-    yield table((), [(shown(head), shown(text)) for head, text in environment_of(recording)])
+    yield table((), environment_of(recording))
 
 
 def _pages(told: Sequence[ReportedIncident]) -> Iterator[str]:
@@ -246,7 +243,8 @@ def _pages(told: Sequence[ReportedIncident]) -> Iterator[str]:
         return
     yield _heading("faults", "The faults")
     for code, page in pages.items():
-        yield f'<details id="fault-{escape(code)}"><summary>{escape(page.name)} ({escape(code)}): {escape(page.title)}</summary>'
+        title = f"{page.name} ({code}): {page.title}"
+        yield f'<details id="fault-{escape(code)}"><summary>{escape(title)}</summary>'
         yield f"<p>{escape(page.summary)}</p>"
         for heading, prose in page.sections.items():
             yield f"<h3>{escape(heading)}</h3><pre>{escape(chr(10).join(plain(prose, 96)))}</pre>"
@@ -265,4 +263,4 @@ def own(name: str) -> str:
 @cache
 def vendored(name: str) -> str:
     """Return a file of uPlot."""
-    return files("oomph.report").joinpath("vendor", name).read_text(encoding="utf-8")
+    return files("oomph.report").joinpath("vendor").joinpath(name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The incidents of a run as a report tells them: cause, evidence, decision and why, cost, and what can be done. Pure."""
+"""The incidents of a run as a report tells them: cause, evidence, decision and why, cost, remedies. Pure."""
 
 from __future__ import annotations
 

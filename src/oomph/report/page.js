@@ -64,6 +64,7 @@
           grid: { show: false },
           ticks: { show: false },
           space: 80,
+          size: 32,
           values: (u, ticks, axis, space, step) => ticks.map((at) => clock(at, step)),
         },
         {

@@ -26,7 +26,10 @@ def serve(run_dir: Path, address: Address, say: Callable[[str], None]) -> int:
     Raises UsageError if the address cannot be used, and the errors of `read_recording` if the run cannot be read now.
     """
     latest = _Latest(run_dir)
-    texts = {"/": Served(_HTML, lambda: as_page(latest(), serves=True)), "/news.json": Served(_JSON, lambda: _news(latest()))}
+    texts = {
+        "/": Served(_HTML, lambda: as_page(latest(), serves=True)),
+        "/news.json": Served(_JSON, lambda: _news(latest())),
+    }
     server = Server(address, texts, "the report is at /")
     server.start()
     say(f"serving http://{server.address}/ until Ctrl-C")

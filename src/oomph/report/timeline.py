@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
 from oomph.page import chart as drawing
 from oomph.page.axis import Axis
+from oomph.page.document import safe
 from oomph.report.charts import Marking, TimeLine
 from oomph.report.recording import Recording, ReportedAttempt
 from oomph.terminal.amounts import as_duration, counted
@@ -37,7 +37,7 @@ def as_picture(recording: Recording, line: TimeLine) -> str:
     shown = recording.attempts[-_MOST_ROWS:]
     height = len(shown) * _ROW + _HEAD
     canvas = _Bars(line.axis, Axis(0.0, 1.0, ()), drawing.WIDTH, height)
-    return drawing.drawn(canvas, "timeline of the attempts", _rows(canvas, recording, shown, line))
+    return drawing.drawn(canvas, "timeline of the attempts", _rows(canvas, recording, shown, line), has_links=True)
 
 
 class _Bars(drawing.Canvas):
@@ -49,9 +49,7 @@ class _Bars(drawing.Canvas):
         return float(_LEFT)
 
 
-def _rows(
-    canvas: _Bars, recording: Recording, shown: tuple[ReportedAttempt, ...], line: TimeLine
-) -> Iterator[str]:
+def _rows(canvas: _Bars, recording: Recording, shown: tuple[ReportedAttempt, ...], line: TimeLine) -> Iterator[str]:
     for row, attempt in enumerate(shown):
         top = row * _ROW + 4
         end = attempt.end or _end_of(attempt, recording)
@@ -60,7 +58,7 @@ def _rows(
         yield f'<text x="{_LEFT - 8}" y="{top + 12}" text-anchor="end">attempt {attempt.number}</text>'
         yield (
             f'<rect class="attempt {kind}" x="{x:g}" y="{top}" width="{width:g}" height="{_BAR}" rx="2">'
-            f"<title>{escape(in_words(attempt, recording))}</title></rect>"
+            f"<title>{safe(in_words(attempt, recording))}</title></rect>"
         )
         for at, size in attempt.micro_batches:
             place, _ = _between(canvas, at, at)
@@ -69,8 +67,8 @@ def _rows(
             if incident.attempt == attempt.number and line.begin <= incident.time <= line.end:
                 place, _ = _between(canvas, incident.time, incident.time)
                 yield (
-                    f'<a href="#incident-{number}"><circle class="fault" cx="{place:g}" cy="{top + _BAR / 2:g}" r="6">'
-                    f"<title>{escape(incident.fault)}</title></circle></a>"
+                    f'<a href="#incident-{number}" aria-label="{safe(incident.fault)}"><circle class="fault" cx="{place:g}" cy="{top + _BAR / 2:g}" r="6">'
+                    f"<title>{safe(incident.fault)}</title></circle></a>"
                 )
 
 

@@ -16,13 +16,13 @@ from oomph.watch.signals import ENDING, NotedSignals
 from oomph.watch.view import View
 
 _EVERY_SECONDS = 1.0
-_WHERE = "oomph watch: the metrics are at /metrics"
+_WHERE = "the metrics are at /metrics"
 
 
 def serve(address: Address, look: Callable[[], View], say: Callable[[str], None]) -> int:
     """Serve until a signal arrives, and return 128 plus its number. Raises UsageError if the address cannot be used."""
-    texts = {"/metrics": Served(CONTENT_TYPE, lambda: exposition(seen)), "/": Served(TEXT, lambda: f"{_WHERE}\n")}
-    server, seen = Server(address, texts, "the metrics are at /metrics"), look()
+    server = server_of(address, lambda: exposition(seen))
+    seen = look()
     server.start()
     say(f"serving http://{server.address}/metrics until Ctrl-C")
     try:
@@ -35,3 +35,9 @@ def serve(address: Address, look: Callable[[], View], say: Callable[[str], None]
                 seen = look()
     finally:
         server.close()
+
+
+def server_of(address: Address, text: Callable[[], str]) -> Server:
+    """Return a server of the metrics. Raises UsageError if the address cannot be used."""
+    texts = {"/metrics": Served(CONTENT_TYPE, text), "/": Served(TEXT, lambda: f"oomph watch: {_WHERE}\n")}
+    return Server(address, texts, _WHERE)
