@@ -151,6 +151,7 @@ def test_running_run_is_served_live_and_news_reach_the_page(tmp_path):
             page = _get(address)
             assert "connect-src 'self'" in page
             assert '"going_on":true' in page
+            assert "the end</dt><dd>running, " in page
             sample(path, samples(8, begin=BEGIN + 5))
             until = time.monotonic() + LIMIT
             while len(json.loads(_get(f"{address}news.json"))["data"]["times"]) < 13:

@@ -164,6 +164,15 @@ def test_running_run_is_told_as_such(tmp_path):
     assert "no fault found" in Outline(as_page(recording)).text
 
 
+def test_samples_of_a_monitor_alone_have_a_page(tmp_path):
+    folder = tmp_path / "monitored"
+    (folder / "monitor").mkdir(parents=True)
+    sample(folder, samples(20))
+    outline = Outline(page_of(folder))
+    assert "chart-loss" in outline.ids
+    assert "interrupted" not in outline.text
+
+
 def test_run_without_samples_has_a_page_without_charts_and_scripts(tmp_path):
     run = create(tmp_path / "run")
     write(run, 1, "supervisor", [(0, AttemptStarted()), (9, AttemptEnded(returncode=1, seconds=9.0))])

@@ -12,7 +12,7 @@ from pathlib import Path
 from oomph.cli.output import say, write, write_json
 from oomph.errors import ExamineError, OutputError, UsageError
 
-SUMMARY = "show what happened in a run: memory, speed and loss over time, each fault, and what was done"
+SUMMARY = "show what happened in a run: memory, speed and loss over time, and each fault"
 
 _EPILOG = """examples:
   oomph report                          the newest run in this folder, as report.html in its directory

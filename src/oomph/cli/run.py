@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 import time
-from pathlib import Path
 from collections.abc import Sequence
+from pathlib import Path
 
 from oomph.cli.output import say, write
 from oomph.errors import OutputError, UsageError
@@ -104,6 +104,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " wrong results; costs about 2/N of the time",
     )
     _add_what_alters_the_mathematics(parser)
+    _add_what_is_reported(parser)
+
+
+def _add_what_is_reported(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add("--report", action="store_true", help="at the end, write a page with charts, as oomph report does")
     add("--json", action="store_true", help="print the summary as JSON on stdout after the script exits")
 

@@ -15,11 +15,9 @@ from oomph.monitor.sample import Sample
 from oomph.monitor.store import read
 from oomph.report import charts
 from oomph.report.environment import environment_of
-from oomph.report.html import TOLD_ABOVE
 from oomph.report.incidents import ReportedIncident, reported
-from oomph.report.recording import Recording, stopped_by
+from oomph.report.recording import Recording, account_of
 from oomph.report.timeline import in_words
-from oomph.run.report.account import rows_of
 from oomph.run.report.summary import result_in_words
 from oomph.terminal.message import shown, shown_line
 
@@ -37,8 +35,7 @@ def _markdown(recording: Recording) -> Iterator[str]:
     result = result_in_words(recording.summary)
     if result:
         yield f"{_text(result)}\n"
-    account = [row for row in rows_of(recording.summary, stopped_by(recording)) if row[0] not in TOLD_ABOVE]
-    yield from _table(("", ""), account)
+    yield from _table(("", ""), account_of(recording))
     if recording.attempts:
         yield "\n## Attempts\n"
         yield from (f"{each.number}. {_text(in_words(each, recording))}" for each in recording.attempts)

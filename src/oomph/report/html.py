@@ -18,8 +18,7 @@ from oomph.report import charts, timeline
 from oomph.report.charts import Chart, TimeLine
 from oomph.report.environment import environment_of
 from oomph.report.incidents import ReportedIncident, reported
-from oomph.report.recording import Recording, stopped_by
-from oomph.run.report.account import rows_of
+from oomph.report.recording import Recording, account_of
 from oomph.run.report.labels import EXACT, VERIFIED
 from oomph.run.report.summary import result_in_words
 from oomph.terminal.amounts import as_duration, counted
@@ -105,16 +104,8 @@ def _headline(recording: Recording) -> Iterator[str]:
         sure = "good" if summary.exactness in (EXACT, VERIFIED) else "warn"
         yield f'<p class="{sure}">{safe(result)}</p>\n'
     yield "".join(f"<p>{safe(text)}</p>\n" for text in (story.improvement,) if text)
-    rows = [row for row in rows_of(summary, stopped_by(recording)) if row[0] not in TOLD_ABOVE]
-    if recording.kept_steps:
-        kept = f"{counted(recording.kept_steps, 'step', ',')} did not have to be trained again after a restart"
-        rows.append(("what was saved", kept))
-    rows.append(("when", _when(recording)))
+    rows = [*account_of(recording), ("when", _when(recording))]
     yield '<dl class="account">' + "".join(f"<dt>{safe(h)}</dt><dd>{safe(text)}</dd>" for h, text in rows) + "</dl>\n"
-
-
-TOLD_ABOVE = ("the result", "to improve it", "next")
-"""The rows of the account that the headline has already told, or that only a terminal needs."""
 
 
 def _when(recording: Recording) -> str:
@@ -137,7 +128,12 @@ def _attempts(recording: Recording, line: TimeLine) -> Iterator[str]:
         for attempt in recording.attempts
     )
     yield table(("attempt", "began", "what became of it"), rows)
-    sizes = [f"{size:,} from {_at(at)} on" for attempt in recording.attempts for at, size in attempt.micro_batches]
+    changes = [change for attempt in recording.attempts for change in attempt.micro_batches]
+    sizes = [
+        f"{size:,} from {_at(at)} on"
+        for place, (at, size) in enumerate(changes)
+        if place == 0 or size != changes[place - 1][1]
+    ]
     if sizes:
         yield f"<p>Micro-batches of {safe(', then '.join(sizes))}.</p>\n"
 

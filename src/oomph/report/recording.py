@@ -30,10 +30,12 @@ from oomph.report.curves import Curves, read_curves
 from oomph.run.directory.run_directory import RunRecord, read_record, written_by_another
 from oomph.run.directory.unfinished import unfinished
 from oomph.run.policy.decisions import Decision, replay
+from oomph.run.report.account import rows_of
 from oomph.run.report.attempts import stopped
 from oomph.run.report.next_command import options_without_a_run
 from oomph.run.report.story import Story, story_of
 from oomph.run.report.summary import Summary, is_of_training, summarise
+from oomph.terminal.amounts import counted
 
 
 @dataclass(frozen=True)
@@ -185,9 +187,19 @@ def _micro_batches(events: Sequence[Event]) -> Iterator[tuple[float, int]]:
         before = size
 
 
-def stopped_by(recording: Recording) -> str:
-    """Describe how the run was stopped, or return an empty string if it ended some other way."""
-    return stopped(recording.events)
+def account_of(recording: Recording) -> list[tuple[str, str]]:
+    """Return what happened, what was done, what it cost and what was saved, as pairs of a heading and a text."""
+    if not recording.attempts:
+        return []  # samples alone, of oomph.Monitor
+    rows = rows_of(recording.summary, stopped(recording.events), recording.is_going_on)
+    if recording.kept_steps:
+        kept = counted(recording.kept_steps, "step", ",")
+        rows.append(("what was saved", f"{kept} did not have to be trained again after a restart"))
+    return [row for row in rows if row[0] not in _TOLD_ABOVE]
+
+
+_TOLD_ABOVE = ("the result", "to improve it", "next")
+"""The rows of the account that a report tells above it, or that only a terminal needs."""
 
 
 def version_of(recording: Recording) -> str:

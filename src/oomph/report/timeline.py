@@ -65,11 +65,10 @@ def _rows(canvas: _Bars, recording: Recording, shown: tuple[ReportedAttempt, ...
             yield f'<path class="split" d="M{place:g},{top}v{_BAR}"><title>micro-batches of {size}</title></path>'
         for number, incident in enumerate(recording.story.incidents, 1):
             if incident.attempt == attempt.number and line.begin <= incident.time <= line.end:
-                place, _ = _between(canvas, incident.time, incident.time)
-                yield (
-                    f'<a href="#incident-{number}" aria-label="{safe(incident.fault)}"><circle class="fault" cx="{place:g}" cy="{top + _BAR / 2:g}" r="6">'
-                    f"<title>{safe(incident.fault)}</title></circle></a>"
-                )
+                at, _ = _between(canvas, incident.time, incident.time)
+                name, where = safe(incident.fault), f'cx="{at:g}" cy="{top + _BAR / 2:g}" r="6"'
+                dot = f'<circle class="fault" {where}><title>{name}</title></circle>'
+                yield f'<a href="#incident-{number}" aria-label="{name}">{dot}</a>'
 
 
 def _between(canvas: _Bars, begin: float, end: float) -> tuple[float, float]:

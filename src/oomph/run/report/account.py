@@ -58,9 +58,10 @@ def account(
     return [*(_row(head, text, summary) for head, text in _rows(summary, run_dir, again, end, result)), *remarks]
 
 
-def rows_of(summary: Summary, stopped: str = "") -> list[tuple[str, str]]:
+def rows_of(summary: Summary, stopped: str = "", is_going_on: bool = False) -> list[tuple[str, str]]:
     """Return the account as pairs of a heading and a text, whatever happened. `stopped` is as in `account`."""
-    return list(_rows(summary, None, "", _ended(summary, None, stopped), _result(summary, "")))
+    end = "running" if is_going_on else _ended(summary, None, stopped)
+    return list(_rows(summary, None, "", end, _result(summary, "")))
 
 
 def _row(head: str, text: str, summary: Summary) -> str:
