@@ -14,6 +14,7 @@ from typing import Any
 from oomph.journal.events import (
     AtStep,
     AttemptEnded,
+    CellStarted,
     CheckpointSaved,
     CheckpointSkipped,
     Decided,
@@ -275,9 +276,10 @@ def _that_ended(
         following: the events of the next attempt.
     """
     number, ended, decided = attempt[0].attempt, last(attempt, AttemptEnded), last(attempt, Decided)
+    kernel = _next_kernel(attempt, following)
     if ended is not None and was_cut_off(ended):
         shown = f"{ALL_ENDED}, perhaps by kill -9 of both or a power failure: there is no record of how"
-        return Incident(CUT_OFF, number, "", shown, f"nothing: {ALL_ENDED}", _repeated(ended, following))
+        return Incident(CUT_OFF, number, "", shown, kernel or f"nothing: {ALL_ENDED}", _repeated(ended, following))
     fault = _fault(attempt, failed)
     if not fault:
         return None
@@ -285,7 +287,14 @@ def _that_ended(
     place = "" if decided is None else _place_of_ending(decided.ending)
     place = place or ("" if shown_by is None else _place(shown_by))
     cost = ", ".join(filter(None, (_until_restart(attempt, failed, probes), _repeated(ended, following))))
-    return Incident(fault, number, place, _shown(attempt, shown_by), _done(number, decided), cost)
+    return Incident(fault, number, place, _shown(attempt, shown_by), kernel or _done(number, decided), cost)
+
+
+def _next_kernel(attempt: Sequence[Event], following: Sequence[Event]) -> str:
+    """Describe what followed the end of a notebook's kernel, about which nothing is decided; empty for a script."""
+    if not facts(attempt, CellStarted):
+        return ""
+    return f"the next kernel went on as attempt {following[0].attempt}" if following else "no other kernel has followed"
 
 
 def _fault(attempt: Sequence[Event], failed: Sequence[Oom]) -> str:
