@@ -32,6 +32,14 @@ EXAMPLES = {
         "oomph kernel list",
         "oomph kernel uninstall",
     ],
+    "report": [
+        "oomph report",
+        "oomph report RUN --out report.html",
+        "oomph report RUN RUN",
+        "oomph report --format md",
+        "oomph report --format csv > run.csv",
+        "oomph report --serve 8000",
+    ],
     "demo": ["oomph demo --keep what-the-demo-left"],
 }
 

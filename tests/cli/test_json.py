@@ -27,6 +27,7 @@ COMMAND_LINES = {
     "watch": ["watch", "--json"],
     "kernel": ["kernel", "list", "--json"],
     "explain a run": ["explain", "--json", "there"],
+    "report": ["report", "--format", "json", "there"],
     "explain the decisions of a run": ["explain", "--json", "there", "--decisions"],
 }
 WITH_TENSORFLOW = {"rehearse": "tests/rehearse/test_judge.py", "demo": "tests/test_project.py"}

@@ -21,7 +21,7 @@ _LOGS = (
     "no_libcublas.so.12",
 )  # fmt: skip
 _RUN = "../terminal/run"  # out of memory, then killed; its journal is shortened
-VERBS = ("run", "doctor", "plan", "check", "watch", "explain", "rehearse", "demo")
+VERBS = ("run", "doctor", "plan", "check", "watch", "report", "explain", "rehearse", "demo")
 COMMANDS = {
     "help": ["--help"],
     **{f"{verb}-help": [verb, "--help"] for verb in VERBS},

@@ -6,6 +6,7 @@ import argparse
 import re
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from oomph.cli.output import say, write
 from oomph.errors import OutputError, UsageError
@@ -103,6 +104,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " wrong results; costs about 2/N of the time",
     )
     _add_what_alters_the_mathematics(parser)
+    _add_what_is_reported(parser)
+
+
+def _add_what_is_reported(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--report", action="store_true", help="at the end, write a page with charts, as oomph report does")
     add("--json", action="store_true", help="print the summary as JSON on stdout after the script exits")
 
 
@@ -172,9 +179,24 @@ def run(args: argparse.Namespace) -> int:
             typed=tuple(args.typed),
         )
     )
+    if args.report:
+        _write_report(outcome.run_dir)
     if args.json:
         _print_summary(outcome.summary.to_json())
     return outcome.exit_code
+
+
+def _write_report(run_dir: Path | None) -> None:
+    """Write the report. If that fails, oomph still exits with the script's exit code."""
+    from oomph.cli.report import write_into
+
+    if run_dir is None:
+        say("there is no report, since the run has no directory")
+        return
+    try:
+        say(f"the report is in {write_into(run_dir)}")
+    except Exception as error:
+        say(f"the report could not be written: {error}")
 
 
 def _print_summary(document: str) -> None:

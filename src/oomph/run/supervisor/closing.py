@@ -38,6 +38,8 @@ class RunOutcome:
 
     exit_code: int
     summary: Summary
+    run_dir: Path | None = None
+    """The run directory, or None if there was none."""
 
     def __repr__(self) -> str:
         return f"Outcome(exit_code={self.exit_code}, summary={self.summary!r})"
@@ -84,7 +86,7 @@ class Closing:
             self._advise(events)
         except Exception as error:
             self.voice.say(f"the summary could not be created: {type(error).__name__}: {error}")
-        return RunOutcome(action.exit_code, summary)
+        return RunOutcome(action.exit_code, summary, None if self.run is None else self.run.path)
 
     def _unused(self, events: Sequence[Event]) -> list[Record]:
         """Return the checkpoints with more steps than were trained, and those of interrupted training.
