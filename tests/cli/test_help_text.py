@@ -35,7 +35,7 @@ EXAMPLES = {
     "report": [
         "oomph report",
         "oomph report RUN --out report.html",
-        "oomph report RUN RUN",
+        "oomph report RUN RUN --out both.html",
         "oomph report --format md",
         "oomph report --format csv > run.csv",
         "oomph report --serve 8000",

@@ -117,6 +117,7 @@ def samples(seconds: int, gpus: int = 2, begin: float = BEGIN) -> Iterator[Sampl
                 "allocator_in_use_bytes": int((9 + wave) * GIB),
                 "allocator_peak_bytes": 12 * GIB,
                 "allocator_limit_bytes": 14 * GIB,
+                **({"micro_batch": 1024.0} if after >= 31 else {}),
             },
         )
 

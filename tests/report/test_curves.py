@@ -67,6 +67,16 @@ def test_time_of_a_step_longer_than_a_second_fills_the_seconds_of_that_step(tmp_
     assert found.columns["step_seconds"][1:] == pytest.approx((5.0,) * 20)
 
 
+def test_mean_counts_each_step_once_however_long_it_took(tmp_path):
+    """Of 100 steps, 10 take a second each, and 90 take a tenth: the mean is 0.19 s, not that of the seconds."""
+    done = [(float(after), float(after)) for after in range(11)] + [(10.0 + 10 * n, 10.0 + n) for n in range(1, 10)]
+    recorded = [
+        Sample(BEGIN + after, training={"steps_total": steps, "step_seconds_total": seconds})
+        for after, (steps, seconds) in enumerate(done)
+    ]
+    assert curves(tmp_path, recorded).means == pytest.approx({"step_seconds": 0.19})
+
+
 def test_clock_that_went_back_is_reported_and_times_ascend(tmp_path):
     found = curves(tmp_path, [*samples(60), *samples(60, begin=BEGIN - 3600)])
     assert found.went_back

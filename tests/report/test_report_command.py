@@ -175,3 +175,22 @@ def test_port_in_use_is_reported(run, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert cli.main(["report", str(run), "--serve", str(taken.getsockname()[1])]) == 2
     assert "Address already in use; choose another port" in capsys.readouterr().err
+
+
+def test_report_that_cannot_be_written_whole_leaves_the_old_one(run, tmp_path, capsys, monkeypatch):
+    old = tmp_path / "old.html"
+    old.write_text("what was there")
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    assert cli.main(["report", str(run), "--out", str(old)]) == 2
+    assert capsys.readouterr().err == f"oomph: {old} cannot be written: No space left on device\n"
+    monkeypatch.undo()
+    assert old.read_text() == "what was there"
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".partial")] == []
+
+
+def test_part_of_a_run_that_cannot_be_read_is_named(run, capsys, monkeypatch):
+    really = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("samples.jsonl") and really(path, mode))
+    assert cli.main(["report", str(run), "--format", "md"]) == 0
+    told = capsys.readouterr().err
+    assert f"{run}/monitor/samples.jsonl cannot be read: permission denied; the report lacks what it holds" in told

@@ -42,7 +42,7 @@ def test_json_has_every_number_of_the_charts(recording):
     assert [each["fault"] for each in document["incidents"]] == ["device-oom", "killed"]
     assert document["incidents"][0]["time"] - BEGIN == 20
     assert [each["resumed_at"] for each in document["attempts"]] == [None, 100]
-    assert document["attempts"][0]["micro_batches"] == [{"time": BEGIN + 31, "size": 1024}]
+    assert document["micro_batches"] == [{"time": BEGIN + 31, "size": 1024}]
     pool = document["charts"][0]
     assert (pool["title"], pool["unit"]) == ("Memory held by TensorFlow", "bytes")
     assert pool["curves"][2] == {"name": "limit", "limit": True, "values": [14.0 * GIB] * 300}

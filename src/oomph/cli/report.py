@@ -6,18 +6,21 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable
-from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from oomph.cli.output import say, write, write_json
 from oomph.errors import ExamineError, OutputError, UsageError
+
+if TYPE_CHECKING:
+    from oomph.report.recording import Recording
 
 SUMMARY = "show what happened in a run: memory, speed and loss over time, and each fault"
 
 _EPILOG = """examples:
   oomph report                          the newest run in this folder, as report.html in its directory
   oomph report RUN --out report.html    a run directory, to a file of your choice
-  oomph report RUN RUN                  several runs side by side
+  oomph report RUN RUN --out both.html  several runs side by side
   oomph report --format md              for an issue or a chat: Markdown on standard output
   oomph report --format csv > run.csv   every sample, for your own analysis
   oomph report --serve 8000             a run that is going on, live in the browser, on this machine only
@@ -45,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write or serve the report. Raises UsageError, ExamineError or OutputError."""
+    if args.out == "":
+        raise UsageError("--out expects a file, not an empty name (is a variable unset?)")
     runs = [_run_directory(word) for word in args.runs] or [_newest()]
     if args.serve is not None:
         return _serve(args, runs)
@@ -60,9 +65,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _write_format(args: argparse.Namespace, run_dir: Path) -> None:
     from oomph.report import formats
-    from oomph.report.recording import read_recording
 
-    recording = read_recording(run_dir)
+    recording = _read(run_dir)
     if args.format == "html":
         from oomph.report.html import as_page
 
@@ -101,19 +105,34 @@ def _comparison(args: argparse.Namespace, runs: list[Path]) -> str:
     if args.out is None:
         raise UsageError("several runs need a file: oomph report RUN RUN --out comparison.html")
     from oomph.report.comparison import as_page
+
+    return as_page([_read(path) for path in runs])
+
+
+def _read(run_dir: Path) -> Recording:
+    """Read a run, and report what of it cannot be read. Raises the errors of `read_recording`."""
+    from oomph.cli.sources import tell_what_is_missing
+    from oomph.monitor.store import COMPRESSED, TAIL
     from oomph.report.recording import read_recording
 
-    return as_page([read_recording(path) for path in runs])
+    recording = read_recording(run_dir)
+    tell_what_is_missing(run_dir)
+    for name in ("journal", COMPRESSED, TAIL):
+        if os.path.lexists(run_dir / name) and not os.access(run_dir / name, os.R_OK):
+            say(f"{run_dir / name} cannot be read: permission denied; the report lacks what it holds")
+    return recording
 
 
 def _run_directory(word: str) -> Path:
     """Return the run directory that a word names, or the run of one of its files. Raises ExamineError for others."""
-    from oomph.cli.target import run_of
+    from oomph.cli.target import exists, run_of
     from oomph.explain.reading.file import is_run
 
     path = Path(run_of(word))
-    if not word or not path.exists():
+    if not word or not exists(path):
         raise ExamineError(f"there is no run {word!r}")
+    if not os.access(path.parent, os.X_OK):
+        raise ExamineError(f"{word} cannot be read: permission denied")
     if not path.is_dir():
         raise ExamineError(f"{word} is a file: name a run directory")
     if not os.access(path, os.R_OK | os.X_OK):
@@ -136,9 +155,8 @@ def write_into(run_dir: Path) -> Path:
     """Write the page of a run into its directory, and return its path. Raises OutputError, or as `read_recording`."""
     from oomph.files.opening import replace_own
     from oomph.report.html import as_page
-    from oomph.report.recording import read_recording
 
-    page = as_page(read_recording(run_dir))
+    page = as_page(_read(run_dir))
     try:
         replace_own(run_dir, _PAGE, page.encode())
     except OSError as error:
@@ -156,10 +174,27 @@ def _write(text: str, out: str | None) -> None:
 def _write_lines(lines: Iterable[str], out: str | None) -> None:
     """Write lines as they come: a day of samples is some hundred megabytes. They hold nothing but oomph's own words."""
     try:
-        with nullcontext(sys.stdout) if out is None else Path(out).open("w", encoding="utf-8") as file:
-            file.writelines(lines)
-            file.flush()
+        if out is None:
+            sys.stdout.writelines(lines)
+            sys.stdout.flush()
+        elif os.path.exists(out) and not os.path.isfile(out):  # a device or a pipe
+            with Path(out).open("w", encoding="utf-8") as file:
+                file.writelines(lines)
+        else:
+            _replace(Path(os.path.realpath(out)), lines)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise OutputError(f"{out or 'standard output'} cannot be written: {error.strerror}") from error
+
+
+def _replace(path: Path, lines: Iterable[str]) -> None:
+    """Write a file whole or not at all: a full disk costs neither what was there nor room for half of a report."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.writelines(lines)
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise

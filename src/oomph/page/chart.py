@@ -60,15 +60,11 @@ class Canvas:
         )
 
 
-def drawn(canvas: Canvas, title: str, parts: Iterable[str], has_links: bool = False) -> str:
-    """Return the SVG of a chart: its axes and the given parts. `title` is read out by screen readers.
-
-    Args:
-        has_links: True if some parts are links, which screen readers would not find within a mere image.
-    """
+def drawn(canvas: Canvas, title: str, parts: Iterable[str]) -> str:
+    """Return the SVG of a chart: its axes and the given parts. `title` is read out by screen readers."""
     body = "\n".join((*_axes(canvas), *parts))
     box = f'viewBox="0 0 {canvas.width} {canvas.height}"'
-    return f'<svg {box} role="{"group" if has_links else "img"}" aria-label="{safe(title)}">\n{body}\n</svg>'
+    return f'<svg {box} role="img" aria-label="{safe(title)}">\n{body}\n</svg>'
 
 
 def _axes(canvas: Canvas) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from oomph.page import chart as drawing
@@ -25,6 +25,8 @@ class Curve:
     values: Column
     is_limit: bool = False
     """True if the others must stay below it."""
+    mean: float | None = None
+    """The true mean, or None if that of the values is."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,9 @@ def charts_of(curves: Curves) -> tuple[Chart, ...]:
             from_zero=False,
         ),
         Chart("host-memory", "Memory of the machine", Unit.BYTES, _named(known, _HOST)),
-        Chart("step-time", "Step time", Unit.SECONDS, _named(known, {"step_seconds": "time of a step"})),
-        Chart("input-wait", "Waiting for data", Unit.RATIO, _named(known, {"input_wait_ratio": "share of the step"})),
-        Chart("speed", "Samples per second", Unit.NUMBER, _named(known, {"examples_per_second": "samples per second"})),
+        Chart("step-time", "Step time", Unit.SECONDS, _rate(curves, "step_seconds", "time of a step")),
+        Chart("input-wait", "Waiting for data", Unit.RATIO, _rate(curves, "input_wait_ratio", "share of the step")),
+        Chart("speed", "Samples per second", Unit.NUMBER, _rate(curves, "examples_per_second", "during steps")),
         Chart("loss", "Loss", Unit.NUMBER, _loss(known), from_zero=False),
     )
     return tuple(each for each in every if any(not curve.is_limit for curve in each.curves))
@@ -115,6 +117,10 @@ _LIMIT = "limit"
 
 def _named(known: Mapping[str, Column], names: Mapping[str, str]) -> tuple[Curve, ...]:
     return tuple(Curve(name, known[key], name == _LIMIT) for key, name in names.items() if _has_values(known, key))
+
+
+def _rate(curves: Curves, key: str, name: str) -> tuple[Curve, ...]:
+    return tuple(replace(curve, mean=curves.means.get(key)) for curve in _named(curves.columns, {key: name}))
 
 
 def _loss(known: Mapping[str, Column]) -> tuple[Curve, ...]:
@@ -250,5 +256,6 @@ def as_rows(chart: Chart) -> Iterator[tuple[str, ...]]:
     for curve in chart.curves:
         known = [value for value in curve.values if value is not None]
         if known:
-            figures = (min(known), sum(known) / len(known), max(known), known[-1])
+            mean = sum(known) / len(known) if curve.mean is None else curve.mean
+            figures = (min(known), mean, max(known), known[-1])
             yield curve.name, *(label(value, chart.unit) for value in figures)

@@ -76,8 +76,8 @@ def _size(size: int | None) -> str:
 
 def _mean(key: str, unit: Unit) -> Callable[[Recording], str]:
     def tell(recording: Recording) -> str:
-        known = [value for value in recording.curves.columns.get(key, ()) if value is not None]
-        return label(sum(known) / len(known), unit) if known else ""
+        mean = recording.curves.means.get(key)
+        return "" if mean is None else label(mean, unit)
 
     return tell
 
@@ -103,7 +103,7 @@ _ROWS: tuple[tuple[str, Callable[[Recording], str]], ...] = (
 def _charts(recordings: Sequence[Recording], names: Sequence[str], count: int, width: float) -> Iterator[Chart]:
     for key, title, unit, metric, from_zero in _CHARTS:
         curves = tuple(
-            charts.Curve(name, _on_grid(recording, values, count, width))
+            charts.Curve(name, _on_grid(recording, values, count, width), mean=recording.curves.means.get(metric))
             for name, recording in zip(names, recordings, strict=True)
             for values in (_highest(recording.curves, metric),)
             if any(value is not None for value in values)

@@ -35,7 +35,14 @@ _GPU_KEYS = (
 _KEYS: Mapping[Scope, tuple[str, ...]] = {
     "host": ("memory_used_bytes", "memory_total_bytes"),
     "process": ("resident_bytes",),
-    "training": ("allocator_in_use_bytes", "allocator_peak_bytes", "allocator_limit_bytes", "recent_loss", "loss"),
+    "training": (
+        "allocator_in_use_bytes",
+        "allocator_peak_bytes",
+        "allocator_limit_bytes",
+        "recent_loss",
+        "loss",
+        "micro_batch",
+    ),
 }
 _AVERAGED = "utilization_ratio"
 """The curve that is averaged over an interval: utilization jumps between 0 and 100 % from second to second."""
@@ -65,6 +72,8 @@ class Curves:
     """The number of samples read."""
     interval: float = _SPAN_SECONDS
     """The length of an interval, in seconds."""
+    means: Mapping[str, float] = field(default_factory=dict)
+    """The true means of the step time and what belongs to it: each step counts once, however long it took."""
     went_back: bool = False
     """True if the clock was turned back during the run, so that parts of the curves overlap."""
 
@@ -206,6 +215,7 @@ class _Thinning:
         rows: list[tuple[float, dict[str, float]]] = []
         before, waiting = -1.0, 0
         counted: tuple[float | None, ...] = ()
+        totals = [0.0] * len(_COUNTERS)
         for interval in sorted(self._intervals, key=lambda each: each.begin):
             if rows and interval.begin - before > max(_GAP_INTERVALS * self._width, _GAP_SECONDS):
                 rows.append(((before + interval.begin) / 2, {}))
@@ -213,7 +223,11 @@ class _Thinning:
             before = interval.begin
             rows += interval.points()
             if not counted or interval.counters[0] != counted[0]:
-                rates = _rates(counted, interval.counters)
+                grown = _grown(counted, interval.counters)
+                totals = (
+                    [total + (each or 0.0) for total, each in zip(totals, grown, strict=True)] if grown[0] else totals
+                )
+                rates = _rates(grown)
                 for _, values in rows[waiting:]:  # until a step ended, it had the time that it turned out to have
                     values.update(rates)
                 counted, waiting = interval.counters, len(rows)
@@ -224,17 +238,21 @@ class _Thinning:
             gpus=dict(sorted(self._gpus.items())),
             samples=self._samples,
             interval=self._width,
+            means=_rates(totals),
             went_back=self._went_back,
         )
 
 
-def _rates(before: Sequence[float | None], after: Sequence[float | None]) -> dict[str, float]:
-    """Return the step time and what belongs to it between two readings of the counters; empty across a restart."""
+def _grown(before: Sequence[float | None], after: Sequence[float | None]) -> list[float | None]:
+    """Return how much each counter has grown between two readings; None across a restart, or if it is unknown."""
     if not before:
-        return {}
-    grown = [
-        None if old is None or new is None or new < old else new - old for old, new in zip(before, after, strict=True)
-    ]
+        return [None] * len(_COUNTERS)
+    pairs = zip(before, after, strict=True)
+    return [None if old is None or new is None or new < old else new - old for old, new in pairs]
+
+
+def _rates(grown: Sequence[float | None]) -> dict[str, float]:
+    """Return the step time, and what belongs to it, from the growth of the counters; empty if no step ended."""
     steps, seconds, wait, examples = grown
     if not steps or not seconds:
         return {}

@@ -16,7 +16,7 @@ from oomph.monitor.store import read
 from oomph.report import charts
 from oomph.report.environment import environment_of
 from oomph.report.incidents import ReportedIncident, reported
-from oomph.report.recording import Recording, account_of
+from oomph.report.recording import Recording, account_of, micro_batches_of
 from oomph.report.timeline import in_words
 from oomph.run.report.summary import result_in_words
 from oomph.terminal.message import shown, shown_line
@@ -95,10 +95,10 @@ def as_document(recording: Recording) -> dict[str, Any]:
                 "steps": each.steps,
                 "saved": each.saved,
                 "resumed_at": each.resumed_at,
-                "micro_batches": [{"time": at, "size": size} for at, size in each.micro_batches],
             }
             for each in recording.attempts
         ],
+        "micro_batches": [{"time": at, "size": size} for at, size in micro_batches_of(recording)],
         "incidents": [_entry(each) for each in reported(recording)],
         "findings": recording.story.as_document()["findings"],
         "diagnoses": render.as_document(recording.diagnoses)["diagnoses"],

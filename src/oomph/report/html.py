@@ -18,7 +18,7 @@ from oomph.report import charts, timeline
 from oomph.report.charts import Chart, TimeLine
 from oomph.report.environment import environment_of
 from oomph.report.incidents import ReportedIncident, reported
-from oomph.report.recording import Recording, account_of
+from oomph.report.recording import Recording, account_of, micro_batches_of
 from oomph.run.report.labels import EXACT, VERIFIED
 from oomph.run.report.summary import result_in_words
 from oomph.terminal.amounts import as_duration, counted
@@ -118,7 +118,7 @@ def _attempts(recording: Recording, line: TimeLine) -> Iterator[str]:
     if not recording.attempts:
         return
     yield _heading("attempts", "Attempts")
-    yield f'<div class="wide" tabindex="0">{timeline.as_picture(recording, line)}</div>'
+    yield timeline.as_bars(recording, line)
     rows = (
         (
             str(attempt.number),
@@ -128,12 +128,7 @@ def _attempts(recording: Recording, line: TimeLine) -> Iterator[str]:
         for attempt in recording.attempts
     )
     yield table(("attempt", "began", "what became of it"), rows)
-    changes = [change for attempt in recording.attempts for change in attempt.micro_batches]
-    sizes = [
-        f"{size:,} from {_at(at)} on"
-        for place, (at, size) in enumerate(changes)
-        if place == 0 or size != changes[place - 1][1]
-    ]
+    sizes = [f"{size:,} from {_at(at)} on" for at, size in micro_batches_of(recording)]
     if sizes:
         yield f"<p>Micro-batches of {safe(', then '.join(sizes))}.</p>\n"
 

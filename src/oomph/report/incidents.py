@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from oomph.explain.catalogue.catalogue import find
 from oomph.explain.catalogue.fault import Fault
 from oomph.explain.matching.named_fault import Diagnosis
+from oomph.journal.events import RestartRequested
+from oomph.journal.journal import pairs
 from oomph.report.recording import Recording
-from oomph.run.policy.decisions import Decision, why
+from oomph.run.policy.decisions import why
 
 _MOST_REMEDIES = 3
 _EVIDENCE_LINES = 2
@@ -52,7 +54,6 @@ class ReportedIncident:
 
 def reported(recording: Recording) -> tuple[ReportedIncident, ...]:
     """Return the incidents of a run, in order."""
-    decisions = {decision.attempt: decision for decision in recording.decisions}
     diagnoses = {diagnosis.name: diagnosis for diagnosis in recording.diagnoses}
     ends = {attempt.number: attempt.end for attempt in recording.attempts}
     return tuple(
@@ -66,7 +67,7 @@ def reported(recording: Recording) -> tuple[ReportedIncident, ...]:
             place=incident.place,
             evidence=_evidence(incident.shown_by, diagnoses.get(incident.fault)),
             decision=incident.done,
-            why=_why(decisions.get(incident.attempt)) if ends.get(incident.attempt) == incident.time else (),
+            why=_why(recording, incident.attempt) if ends.get(incident.attempt) == incident.time else (),
             cost=incident.cost,
             remedies=_remedies(diagnoses.get(incident.fault)),
         )
@@ -75,8 +76,15 @@ def reported(recording: Recording) -> tuple[ReportedIncident, ...]:
     )
 
 
-def _why(decision: Decision | None) -> tuple[str, ...]:
-    return () if decision is None else tuple(why(decision))
+def _why(recording: Recording, attempt: int) -> tuple[str, ...]:
+    """Return why the process asked for another one, if it did, and the rules that led to the decision."""
+    asked = [
+        each.reason
+        for event, each in pairs(recording.events, RestartRequested)
+        if event.attempt == attempt and each.reason
+    ]
+    rules = [rule for decision in recording.decisions if decision.attempt == attempt for rule in why(decision)]
+    return (*asked[-1:], *rules)
 
 
 def _evidence(shown_by: str, diagnosis: Diagnosis | None) -> tuple[str, ...]:

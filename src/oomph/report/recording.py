@@ -18,13 +18,13 @@ from oomph.explain.reading.run import read_run, why_nothing_is_known
 from oomph.journal.events import (
     AttemptEnded,
     AttemptStarted,
-    FitFinished,
     Recovered,
+    RestartRequested,
     Resumed,
     RunEnded,
     RunStarted,
 )
-from oomph.journal.journal import Event, by_attempt, facts, last, read_journal
+from oomph.journal.journal import Event, by_attempt, facts, last, pairs, read_journal
 from oomph.journal.journal_reader import JournalReader
 from oomph.report.curves import Curves, read_curves
 from oomph.run.directory.run_directory import RunRecord, read_record, written_by_another
@@ -53,8 +53,8 @@ class ReportedAttempt:
     saved: int = 0
     resumed_at: int | None = None
     """The step from which it resumed, or None if it started at the beginning."""
-    micro_batches: tuple[tuple[float, int], ...] = ()
-    """The times at which a batch was split, and the size of the micro-batches."""
+    asked_for_another: bool = False
+    """True if the process could not go on and asked for a new one."""
 
 
 @dataclass(frozen=True)
@@ -168,23 +168,25 @@ def _attempt(events: Sequence[Event]) -> ReportedAttempt:
         steps=None if ended is None else ended.steps,
         saved=0 if ended is None else ended.saved,
         resumed_at=max(resumed, default=None),
-        micro_batches=tuple(_micro_batches(events)),
+        asked_for_another=last(events, RestartRequested) is not None,
     )
 
 
-def _micro_batches(events: Sequence[Event]) -> Iterator[tuple[float, int]]:
-    before: int | None = None
-    for event in events:
-        match event.fact:
-            case Recovered(micro_batch=int(size)) as recovered if is_of_training(recovered):
-                pass
-            case FitFinished(micro_batch=int(size)):
-                pass
-            case _:
-                continue
-        if size != before:
-            yield event.time, size
-        before = size
+def micro_batches_of(recording: Recording) -> list[tuple[float, int]]:
+    """Return when the size of the micro-batches changed, and to what: as sampled, or without samples as recorded."""
+    sampled = zip(recording.curves.times, recording.curves.columns.get("training.micro_batch", ()), strict=False)
+    sizes = [(at, int(size)) for at, size in sampled if size]
+    if not recording.curves.times:
+        sizes = [
+            (event.time, each.micro_batch)
+            for event, each in pairs(recording.events, Recovered)
+            if each.micro_batch and is_of_training(each)
+        ]
+    return [
+        change
+        for before, change in zip([None, *sizes], sizes, strict=False)
+        if before is None or before[1] != change[1]
+    ]
 
 
 def account_of(recording: Recording) -> list[tuple[str, str]]:

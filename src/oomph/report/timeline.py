@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from oomph.page import chart as drawing
-from oomph.page.axis import Axis
 from oomph.page.document import safe
 from oomph.report.charts import Marking, TimeLine
-from oomph.report.recording import Recording, ReportedAttempt
+from oomph.report.recording import Recording, ReportedAttempt, micro_batches_of
 from oomph.terminal.amounts import as_duration, counted
 from oomph.terminal.endings import ProcessEnd
 
-_ROW, _BAR, _HEAD = 26, 16, 30
 _MOST_ROWS = 40
 """The most attempts to draw: the list below the picture has all of them."""
-_LEFT = 84
 
 
 def timeline_of(recording: Recording) -> TimeLine:
@@ -32,50 +26,37 @@ def timeline_of(recording: Recording) -> TimeLine:
     return TimeLine(recording.begin, recording.end, (*restarts, *faults), recording.story.findings)
 
 
-def as_picture(recording: Recording, line: TimeLine) -> str:
-    """Draw the attempts as bars, one below the other."""
+def as_bars(recording: Recording, line: TimeLine) -> str:
+    """Return the attempts as bars on one line of time, one below the other, as HTML that fits any width."""
     shown = recording.attempts[-_MOST_ROWS:]
-    height = len(shown) * _ROW + _HEAD
-    canvas = _Bars(line.axis, Axis(0.0, 1.0, ()), drawing.WIDTH, height)
-    return drawing.drawn(canvas, "timeline of the attempts", _rows(canvas, recording, shown, line), has_links=True)
+    rows = "".join(_row(attempt, recording, line) for attempt in shown)
+    ticks = "".join(
+        f'<span style="left:{_place(tick.value, line)}">{safe(tick.label)}</span>' for tick in line.axis.ticks
+    )
+    return f'<div class="timeline">{rows}<div class="name"></div><div class="clock">{ticks}</div></div>\n'
 
 
-class _Bars(drawing.Canvas):
-    """A canvas with the names of attempts at its left."""
-
-    @property
-    def left(self) -> float:
-        """The x coordinate at which the bars begin."""
-        return float(_LEFT)
-
-
-def _rows(canvas: _Bars, recording: Recording, shown: tuple[ReportedAttempt, ...], line: TimeLine) -> Iterator[str]:
-    for row, attempt in enumerate(shown):
-        top = row * _ROW + 4
-        end = attempt.end or _end_of(attempt, recording)
-        x, width = _between(canvas, attempt.begin, end)
-        kind = "good" if attempt.returncode == 0 else "going-on" if _is_open(attempt, recording) else "ended"
-        yield f'<text x="{_LEFT - 8}" y="{top + 12}" text-anchor="end">attempt {attempt.number}</text>'
-        yield (
-            f'<rect class="attempt {kind}" x="{x:g}" y="{top}" width="{width:g}" height="{_BAR}" rx="2">'
-            f"<title>{safe(in_words(attempt, recording))}</title></rect>"
-        )
-        for at, size in attempt.micro_batches:
-            place, _ = _between(canvas, at, at)
-            yield f'<path class="split" d="M{place:g},{top}v{_BAR}"><title>micro-batches of {size}</title></path>'
-        for number, incident in enumerate(recording.story.incidents, 1):
-            if incident.attempt == attempt.number and line.begin <= incident.time <= line.end:
-                at, _ = _between(canvas, incident.time, incident.time)
-                name, where = safe(incident.fault), f'cx="{at:g}" cy="{top + _BAR / 2:g}" r="6"'
-                dot = f'<circle class="fault" {where}><title>{name}</title></circle>'
-                yield f'<a href="#incident-{number}" aria-label="{name}">{dot}</a>'
+def _row(attempt: ReportedAttempt, recording: Recording, line: TimeLine) -> str:
+    begin, end = attempt.begin, attempt.end or _end_of(attempt, recording)
+    kind = "good" if attempt.returncode == 0 else "going-on" if _is_open(attempt, recording) else "ended"
+    width = max(line.axis.share(end) - line.axis.share(begin), 0.0)
+    bar = f'<div class="attempt {kind}" style="left:{_place(begin, line)};width:{width:.2%}"></div>'
+    splits = "".join(
+        f'<div class="split" style="left:{_place(at, line)}" title="micro-batches of {size}"></div>'
+        for at, size in micro_batches_of(recording)
+        if begin <= at <= end
+    )
+    faults = "".join(
+        f'<a class="fault" style="left:{_place(incident.time, line)}" href="#incident-{number}"'
+        f' title="{safe(incident.fault)}" aria-label="{safe(incident.fault)}"></a>'
+        for number, incident in enumerate(recording.story.incidents, 1)
+        if incident.attempt == attempt.number and line.begin <= incident.time <= line.end
+    )
+    return f'<div class="name">attempt {attempt.number}</div><div class="track">{bar}{splits}{faults}</div>'
 
 
-def _between(canvas: _Bars, begin: float, end: float) -> tuple[float, float]:
-    """Return the x coordinate and the width of a stretch of time."""
-    first, _ = canvas.at(begin, 0)
-    final, _ = canvas.at(end, 0)
-    return first, max(final - first, 2.0)
+def _place(at: float, line: TimeLine) -> str:
+    return f"{line.axis.share(at):.2%}"
 
 
 def _is_open(attempt: ReportedAttempt, recording: Recording) -> bool:
@@ -102,6 +83,8 @@ def in_words(attempt: ReportedAttempt, recording: Recording) -> str:
         parts.append("finished")
     elif attempt.returncode is None:
         parts.append("nobody saw its end")
+    elif attempt.asked_for_another:
+        parts.append("asked for a new process")
     else:
         parts.append(ProcessEnd(attempt.returncode).predicate)
     return ", ".join(parts)

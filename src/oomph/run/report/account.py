@@ -191,7 +191,7 @@ def _refused(summary: Summary) -> str:
 def _done(summary: Summary) -> Iterator[str]:
     if summary.recoveries and summary.micro_batch is None:
         yield "split batches in evaluate, predict or map_batches"
-    elif summary.recoveries:
+    elif summary.micro_batch is not None:
         smaller = any(reason.code == "smaller-batches" for reason in summary.reasons)
         size = summary.micro_batch
         yield f"batches of at most {size}" if smaller else f"micro-batches of {size}, the same global batch"
