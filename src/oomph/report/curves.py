@@ -215,7 +215,7 @@ class _Thinning:
         rows: list[tuple[float, dict[str, float]]] = []
         before, waiting = -1.0, 0
         counted: tuple[float | None, ...] = ()
-        totals = [0.0] * len(_COUNTERS)
+        totals: list[float | None] = [None] * len(_COUNTERS)
         for interval in sorted(self._intervals, key=lambda each: each.begin):
             if rows and interval.begin - before > max(_GAP_INTERVALS * self._width, _GAP_SECONDS):
                 rows.append(((before + interval.begin) / 2, {}))
@@ -224,9 +224,8 @@ class _Thinning:
             rows += interval.points()
             if not counted or interval.counters[0] != counted[0]:
                 grown = _grown(counted, interval.counters)
-                totals = (
-                    [total + (each or 0.0) for total, each in zip(totals, grown, strict=True)] if grown[0] else totals
-                )
+                if grown[0]:
+                    totals = [_sum(total, each) for total, each in zip(totals, grown, strict=True)]
                 rates = _rates(grown)
                 for _, values in rows[waiting:]:  # until a step ended, it had the time that it turned out to have
                     values.update(rates)
@@ -249,6 +248,10 @@ def _grown(before: Sequence[float | None], after: Sequence[float | None]) -> lis
         return [None] * len(_COUNTERS)
     pairs = zip(before, after, strict=True)
     return [None if old is None or new is None or new < old else new - old for old, new in pairs]
+
+
+def _sum(total: float | None, more: float | None) -> float | None:
+    return total if more is None else (total or 0.0) + more
 
 
 def _rates(grown: Sequence[float | None]) -> dict[str, float]:
