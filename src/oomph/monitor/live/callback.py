@@ -13,6 +13,7 @@ from typing import Any
 
 import keras
 
+from oomph.files.oomph_folder import MONITOR, make_own_parents
 from oomph.files.opening import FOLDER_MODE
 from oomph.monitor.board import TrainingBoard
 from oomph.monitor.finding import Finding
@@ -20,7 +21,7 @@ from oomph.monitor.live.findings import Alerts, Findings, OfTheRun
 from oomph.monitor.live.meter import MeasuredStep, Meter
 from oomph.monitor.live.scalars import Scalars
 from oomph.monitor.process import SamplerProcess
-from oomph.monitor.store import MONITORED_PARENT, newest
+from oomph.monitor.store import newest
 from oomph.script import session
 from oomph.terminal.console import say
 
@@ -145,7 +146,7 @@ def _plain(step: Any) -> Any:
 def _made(given: str | os.PathLike[str] | None) -> Path:
     """Create the folder for the samples, readable only by this user. Raises OSError if it cannot be created."""
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
-    folder = (MONITORED_PARENT / name if given is None else Path(given)).absolute()
+    folder = (make_own_parents(MONITOR) / name if given is None else Path(given)).absolute()
     folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
     return folder
 

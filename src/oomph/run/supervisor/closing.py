@@ -14,7 +14,7 @@ from oomph.files.opening import is_own_folder, replace_own
 from oomph.journal.events import AttemptEnded, CheckpointSkipped, Decided
 from oomph.journal.journal import Event, last
 from oomph.process.command import Command
-from oomph.run.directory.run_directory import FAILED, FINISHED, KEPT, PREEMPTED, RunDirectory
+from oomph.run.directory.run_directory import FAILED, FINISHED, GAVE_UP, KEPT, PREEMPTED, RunDirectory
 from oomph.run.policy.decide import Finish, GiveUp, Requeue
 from oomph.run.report.account import HEAD, account
 from oomph.run.report.attempts import interrupted, reached, stopped
@@ -173,6 +173,6 @@ def _status(action: Finish | GiveUp | Requeue) -> str:
         case Requeue():
             return PREEMPTED
         case GiveUp():
-            return "gave-up"
+            return GAVE_UP
         case Finish(exit_code):
             return FINISHED if exit_code == 0 else FAILED
