@@ -11,11 +11,13 @@ import pytest
 import tensorflow as tf
 
 import oomph
+from oomph.journal.events import Decided
+from oomph.journal.journal import Journal
 from oomph.monitor.finding import Finding
 from oomph.monitor.live import callback
 from oomph.monitor.live.callback import Attendant
 from oomph.monitor.live.findings import Alerts
-from oomph.monitor.live.scalars import Scalars, figures
+from oomph.monitor.live.scalars import Scalars, figures, restart_in_words
 from oomph.monitor.sample import GpuSample, Sample
 from oomph.script import session
 
@@ -177,7 +179,8 @@ def sample(steps, waited=0.0):
         GpuSample(0, "a", values={"temperature_celsius": 50.0}),
         GpuSample(1, "b", values={"temperature_celsius": 70.0}),
     )
-    return Sample(1.0, gpus=gpus, training=training)
+    host, process = {"memory_used_bytes": 9.0, "memory_total_bytes": 64.0}, {"resident_bytes": 3.0}
+    return Sample(1.0, gpus=gpus, host=host, process=process, training=training)
 
 
 def test_tensorboard_metrics_cover_the_time_since_the_last_sample():
@@ -185,6 +188,7 @@ def test_tensorboard_metrics_cover_the_time_since_the_last_sample():
     assert found == pytest.approx({
         "training/step_seconds": 0.1, "training/input_wait_ratio": 0.5, "training/examples_per_second": 320,
         "training/allocator_in_use_bytes": 5, "gpu/temperature_celsius": 70,
+        "host/memory_used_bytes": 9, "host/script_bytes": 3,
     })  # fmt: skip
 
 
@@ -197,6 +201,40 @@ def test_monitor_metrics_are_written_to_a_tensorboard_event_file(tmp_path):
     events = list(tf.compat.v1.train.summary_iterator(str(file)))
     assert {value.tag for event in events for value in event.summary.value} >= {"training/step_seconds"}
     assert {event.step for event in events} == {0, 10, 20}
+
+
+def written_by(scalars, folder):
+    """Return the (step, tag, value) of each metric and text that is written for two samples."""
+    scalars.write(sample(10.0))
+    scalars.write(sample(20.0))
+    scalars.close()
+    (file,) = (folder / "oomph").iterdir()
+    events = tf.compat.v1.train.summary_iterator(str(file))
+    return [(event.step, value.tag, tf.make_ndarray(value.tensor)) for event in events for value in event.summary.value]
+
+
+def test_a_restart_is_marked_in_tensorboard_at_its_first_step(tmp_path):
+    journal = Journal(tmp_path / "run", 1, "supervisor")
+    journal.write(Decided(action="restart", reason="host-oom \x1b[31m"))
+    journal.close()
+    scalars = Scalars(tmp_path)
+    scalars.mark_attempt(tmp_path / "run", 2)
+    written = written_by(scalars, tmp_path)
+    assert [(step, value) for step, tag, value in written if tag == "run/attempt"] == [(10, 2), (20, 2)]
+    ((step, text),) = [(step, value) for step, tag, value in written if tag == "run/restart"]
+    assert (step, text.item()) == (10, b"attempt 2; the one before it: host-oom \\x1b[31m")
+
+
+def test_a_first_attempt_is_numbered_and_has_no_mark(tmp_path):
+    scalars = Scalars(tmp_path)
+    scalars.mark_attempt(tmp_path / "run", 1)
+    tags = [tag for _, tag, _ in written_by(scalars, tmp_path)]
+    assert tags.count("run/attempt") == 2
+    assert "run/restart" not in tags
+
+
+def test_an_attempt_that_nobody_saw_end_is_marked_as_killed(tmp_path):
+    assert restart_in_words(tmp_path, 3) == "attempt 3; the one before it: killed together with oomph"
 
 
 def test_full_disk_stops_tensorboard_metrics_but_not_alerts(said, tmp_path, monkeypatch):

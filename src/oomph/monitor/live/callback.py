@@ -41,8 +41,8 @@ class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
             `subject`, `message`, `severity`, `evidence` and `remedy`. If the function raises an exception, that is
             reported once.
         webhook: a URL to which each finding is posted as JSON. Without it, nothing leaves the machine.
-        tensorboard: a log directory to which ten metrics are written every ten seconds; defaults to the directory of
-            the fit's `keras.callbacks.TensorBoard` callback, if there is one.
+        tensorboard: a log directory to which metrics are written every ten seconds, and under `oomph run` each restart;
+            defaults to the directory of the fit's `keras.callbacks.TensorBoard` callback, if there is one.
 
     Raises:
         TypeError: immediately, if `alert` is not callable.
@@ -80,6 +80,8 @@ class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
     def _started(self, scalars: Scalars | None) -> _Running:
         joined = session.current()
         if joined is not None and joined.run_dir is not None:
+            if scalars is not None:
+                scalars.mark_attempt(joined.run_dir, joined.handover.attempt)
             alerts = Alerts(joined.say, False, self._alert, self._webhook)
             attendant = Attendant(joined.run_dir, OfTheRun(joined.run_dir), alerts, scalars, joined.say)
             return _Running(attendant, Meter(None, joined.say))
