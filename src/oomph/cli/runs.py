@@ -18,7 +18,7 @@ from oomph.errors import ExamineError, UsageError
 from oomph.explain import render
 from oomph.explain.reading.file import is_run
 from oomph.run.directory.listed_run import GOING_ON, ListedRun, described
-from oomph.run.directory.pruning import Choice, Removal, Rule, WhyKept, choose, remove
+from oomph.run.directory.pruning import PruneChoice, Removal, PruneRule, WhyKept, choose, remove
 from oomph.run.directory.search import own_runs, runs_in
 from oomph.terminal.amounts import as_size, counted, listed
 from oomph.terminal.message import shown_line
@@ -112,7 +112,7 @@ def _prune(args: argparse.Namespace, targets: Sequence[Path]) -> int:
         raise UsageError("a run that is named is removed whatever its age: give either runs, or a folder and its rule")
     if not named and rule is None:
         raise UsageError("say which runs to remove: --older-than 30d, --keep 10, or their run directories")
-    chosen = Choice(tuple(map(described, dict.fromkeys(named)))) if rule is None else _by_rule(targets, rule)
+    chosen = PruneChoice(tuple(map(described, dict.fromkeys(named)))) if rule is None else _by_rule(targets, rule)
     removals = [(run, _remove(run, args.dry_run)) for run in chosen.to_remove]
     if args.json:
         write_json(_as_document(chosen, removals, args.dry_run))
@@ -121,10 +121,10 @@ def _prune(args: argparse.Namespace, targets: Sequence[Path]) -> int:
     return 1 if any(removal.problem for _, removal in removals) else 0
 
 
-def _rule(args: argparse.Namespace) -> Rule | None:
+def _rule(args: argparse.Namespace) -> PruneRule | None:
     if args.older_than is None and args.keep is None:
         return None
-    return Rule(_seconds(args.older_than) if args.older_than is not None else 0.0, args.keep or 0)
+    return PruneRule(_seconds(args.older_than) if args.older_than is not None else 0.0, args.keep or 0)
 
 
 def _seconds(age: str) -> float:
@@ -140,10 +140,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _by_rule(folders: Sequence[Path], rule: Rule) -> Choice:
+def _by_rule(folders: Sequence[Path], rule: PruneRule) -> PruneChoice:
     now = time.time()
     parts = [choose([described(path) for path in own_runs(folder)], rule, now) for folder in dict.fromkeys(folders)]
-    return Choice(tuple(run for part in parts for run in part.to_remove), tuple(kept for p in parts for kept in p.kept))
+    return PruneChoice(
+        tuple(run for part in parts for run in part.to_remove), tuple(kept for p in parts for kept in p.kept)
+    )
 
 
 def _remove(run: ListedRun, dry_run: bool) -> Removal:
@@ -151,7 +153,7 @@ def _remove(run: ListedRun, dry_run: bool) -> Removal:
     return Removal(problem="it is in progress") if run.state == GOING_ON else remove(run.path, dry_run)
 
 
-def _tell(chosen: Choice, removals: Sequence[tuple[ListedRun, Removal]], dry_run: bool) -> None:
+def _tell(chosen: PruneChoice, removals: Sequence[tuple[ListedRun, Removal]], dry_run: bool) -> None:
     done = "would remove" if dry_run else "removed"
     gone = [(run, removal) for run, removal in removals if not removal.problem]
     for run, removal in gone:
@@ -172,7 +174,7 @@ def _tell(chosen: Choice, removals: Sequence[tuple[ListedRun, Removal]], dry_run
     )
 
 
-def _as_document(chosen: Choice, removals: Sequence[tuple[ListedRun, Removal]], dry_run: bool) -> dict[str, Any]:
+def _as_document(chosen: PruneChoice, removals: Sequence[tuple[ListedRun, Removal]], dry_run: bool) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "dry_run": dry_run,

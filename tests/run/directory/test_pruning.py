@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from oomph.run.directory.listed_run import ListedRun, described, disk_bytes
-from oomph.run.directory.pruning import Choice, Rule, choose, remove
+from oomph.run.directory.pruning import PruneChoice, PruneRule, choose, remove
 from oomph.run.directory.run_directory import RunDirectory, RunRecord
 
 DAY = 86400.0
@@ -32,7 +32,7 @@ def seen(name: str, days: float, state: str = "finished", **rest: bool) -> Liste
     return ListedRun(Path(name), record, NOW - days * DAY, state, **rest)
 
 
-def names(choice: Choice) -> tuple[str, dict[str, str]]:
+def names(choice: PruneChoice) -> tuple[str, dict[str, str]]:
     return "".join(str(run.path) for run in choice.to_remove), {str(run.path): why for run, why in choice.kept}
 
 
@@ -50,19 +50,19 @@ def test_only_runs_that_are_over_are_chosen() -> None:
         seen("g", 95, "forged"),
     ]
     kept = {"b": "running", "c": "resumable", "e": "resumable", "f": "unreadable", "g": "unreadable"}
-    assert names(choose(runs, Rule(), NOW)) == ("ad", kept)
+    assert names(choose(runs, PruneRule(), NOW)) == ("ad", kept)
 
 
 @pytest.mark.parametrize(
     ("rule", "removed"),
     [
-        (Rule(older_than_seconds=30 * DAY), "de"),
-        (Rule(keep=3), "e"),
-        (Rule(keep=1, older_than_seconds=7 * DAY), "cde"),
-        (Rule(keep=9), ""),
+        (PruneRule(older_than_seconds=30 * DAY), "de"),
+        (PruneRule(keep=3), "e"),
+        (PruneRule(keep=1, older_than_seconds=7 * DAY), "cde"),
+        (PruneRule(keep=9), ""),
     ],
 )
-def test_old_runs_are_chosen_and_the_newest_kept(rule: Rule, removed: str) -> None:
+def test_old_runs_are_chosen_and_the_newest_kept(rule: PruneRule, removed: str) -> None:
     runs = [seen("a", 1), seen("b", 2, "stopped", is_resumable=True), seen("c", 10), seen("d", 40), seen("e", 50)]
     assert names(choose(runs, rule, NOW))[0] == removed
 

@@ -27,7 +27,7 @@ _IN_USE = "it is in use"
 _DEEPEST = 50
 
 
-class Rule(NamedTuple):
+class PruneRule(NamedTuple):
     """Which of the finished runs in a folder to remove. A run must meet both conditions."""
 
     older_than_seconds: float = 0.0
@@ -35,14 +35,14 @@ class Rule(NamedTuple):
     """The number of finished runs to keep, the newest ones."""
 
 
-class Choice(NamedTuple):
+class PruneChoice(NamedTuple):
     """The runs of a folder, divided into those to remove and those to keep."""
 
     to_remove: tuple[ListedRun, ...]
     kept: tuple[tuple[ListedRun, WhyKept], ...] = ()
 
 
-def choose(runs: Iterable[ListedRun], rule: Rule, now: float) -> Choice:
+def choose(runs: Iterable[ListedRun], rule: PruneRule, now: float) -> PruneChoice:
     """Divide the runs of a folder, newest first, by the rule. Pure.
 
     Only runs that are over are removed: nothing of a run in progress, or that could go on from a checkpoint, or whose
@@ -58,7 +58,7 @@ def choose(runs: Iterable[ListedRun], rule: Rule, now: float) -> Choice:
             to_remove.append(run)
         else:
             kept.append((run, why))
-    return Choice(tuple(to_remove), tuple(kept))
+    return PruneChoice(tuple(to_remove), tuple(kept))
 
 
 def _why_not_over(run: ListedRun) -> WhyKept | None:
