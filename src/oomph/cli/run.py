@@ -103,6 +103,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " wrong results; costs about 2/N of the time",
     )
     _add_what_alters_the_mathematics(parser)
+    _add_reports(parser)
+
+
+def _add_reports(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add(
         "--notify",
         metavar="COMMAND|URL",

@@ -18,7 +18,7 @@ from oomph.errors import ExamineError, UsageError
 from oomph.explain import render
 from oomph.explain.reading.file import is_run
 from oomph.run.directory.listed_run import GOING_ON, ListedRun, described
-from oomph.run.directory.pruning import PruneChoice, Removal, PruneRule, WhyKept, choose, remove
+from oomph.run.directory.pruning import PruneChoice, PruneRule, Removal, WhyKept, choose, remove
 from oomph.run.directory.search import own_runs, runs_in
 from oomph.terminal.amounts import as_size, counted, listed
 from oomph.terminal.message import shown_line
@@ -29,14 +29,14 @@ _USAGE = """oomph runs [--json] [FOLDER | RUN ...]
        oomph runs prune [--older-than AGE] [--keep N] [--dry-run] [--json] [FOLDER]
        oomph runs prune [--dry-run] [--json] RUN ..."""
 _EPILOG = """examples:
-  oomph runs                           the runs in this folder and below, newest first
-  oomph runs prune --older-than 30d    removes finished runs that have not changed for 30 days
-  oomph runs prune --keep 10           removes all finished runs but the newest ten
+  oomph runs                            the runs in this folder and below, newest first
+  oomph runs prune --older-than 30d     removes finished runs that have not changed for 30 days
+  oomph runs prune --keep 10            removes all finished runs but the newest ten
   oomph runs prune --keep 10 --dry-run  says what it would remove, and how much that frees
-  oomph runs prune RUN                 removes a certain run
+  oomph runs prune RUN                  removes a certain run
 
-prune looks into .oomph of the folder. It keeps runs in progress, runs that can be resumed, and runs that it cannot \
-read; name one of the latter two to remove it. Files in a run that are not oomph's stay.
+prune looks into the folder's .oomph. It keeps runs in progress, and those that can be resumed or cannot be read, \
+unless you name them. Files in a run that are not oomph's stay.
 
 exit codes: 0 done; 1 with prune only, a run could not be removed; 2 an invalid command line; 3 no such folder or run"""
 _AGE = re.compile(r"(\d{1,6})(h|d|w)\Z")
@@ -58,7 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words", metavar="FOLDER|RUN", nargs="*", help="folders with runs, or run directories (default: this folder)"
     )
-    parser.add_argument("--older-than", metavar="AGE", help="prune runs that last changed before 12h, 30d, 8w")
+    parser.add_argument(
+        "--older-than", metavar="AGE", help="prune finished runs that have not changed for 12h, 30d, 8w"
+    )
     parser.add_argument("--keep", metavar="N", type=_count, help="prune all finished runs but the newest N")
     parser.add_argument("--dry-run", action="store_true", help="only say what prune would remove")
     parser.add_argument("--json", action="store_true", help="print one JSON document")

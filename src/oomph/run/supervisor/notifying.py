@@ -25,7 +25,7 @@ from oomph.terminal.endings import ProcessEnd
 from oomph.terminal.message import shown_line
 from oomph.terminal.wrapping import shortened
 
-_MOST_SECONDS, _GRACE_SECONDS, _LOOK_SECONDS = 10.0, 1.0, 0.02
+_MOST_SECONDS, _REAP_SECONDS, _LOOK_SECONDS = 10.0, 0.1, 0.02
 _MOST_OF_OUTPUT = 4096
 _MOST_OF_PROBLEM = 200
 _MODULE = "oomph.monitor.webhook"
@@ -45,7 +45,7 @@ class CommandTarget(NamedTuple):
         """Start the command. Raises OSError or ValueError if that is not possible."""
         with _as_input(document) as stdin:
             words = [*self.words, document["text"]]
-            return Child(words, os.environ, stdin=stdin, stderr=STDOUT, grace_seconds=_GRACE_SECONDS)
+            return Child(words, os.environ, stdin=stdin, stderr=STDOUT, reap_seconds=_REAP_SECONDS)
 
 
 class WebTarget(NamedTuple):
@@ -62,7 +62,7 @@ class WebTarget(NamedTuple):
         """Start a process that posts the document. Raises OSError if that is not possible."""
         environ = isolated_environ(without_own_variables(os.environ))
         with _as_input({"url": self.webhook.url, "document": document}) as stdin:
-            return Child(isolated_command(_MODULE), environ, stdin=stdin)
+            return Child(isolated_command(_MODULE), environ, stdin=stdin, reap_seconds=_REAP_SECONDS)
 
 
 Target = CommandTarget | WebTarget
@@ -78,7 +78,7 @@ def target_of(asked: str) -> Target:
     try:
         words = tuple(shlex.split(asked))
     except ValueError as error:
-        raise UsageError(f"--notify={asked}: {error}".lower()) from error
+        raise UsageError(f"--notify={asked} cannot be split into words: {error}") from error
     if not words or shutil.which(words[0]) is None:
         raise UsageError(f"--notify={asked}: there is no command {words[0] if words else asked!r}")
     return CommandTarget(words)
