@@ -207,6 +207,17 @@ def test_files_of_the_script_in_a_run_stay(tmp_path: Path) -> None:
     assert [each.name for each in run.iterdir()] == ["model.keras"]
 
 
+def test_folder_that_only_looks_like_a_run_is_left_alone(tmp_path: Path) -> None:
+    for name in ("journal", "checkpoints"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine").touch()
+    assert "say which runs" in call(tmp_path, "runs", "prune", code=2).stderr
+    assert "may be no run of oomph's" in call(tmp_path, "runs", "prune", ".", code=1).stderr
+    assert "removed 0 runs" in call(tmp_path, "runs", "prune", "--keep=0").stdout
+    assert (tmp_path / "checkpoints/mine").exists()
+    assert call(tmp_path, "runs").stderr == "oomph: there are no runs in .\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -19,7 +19,7 @@ from oomph.explain import render
 from oomph.explain.reading.file import is_run
 from oomph.run.directory.listed_run import GOING_ON, ListedRun, described
 from oomph.run.directory.pruning import PruneChoice, PruneRule, Removal, WhyKept, choose, remove
-from oomph.run.directory.search import own_runs, runs_in
+from oomph.run.directory.search import is_own_place, own_runs, runs_in
 from oomph.terminal.amounts import as_size, counted, listed
 from oomph.terminal.message import shown_line
 
@@ -70,15 +70,17 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
     """Parse the words, in which options may stand between folders."""
     args = parser.parse_intermixed_args(words)
     args.prune = args.words[:1] == ["prune"]
-    args.words = args.words[args.prune :] or ["."]
+    args.words = args.words[args.prune :]
     return args
 
 
 def run(args: argparse.Namespace) -> int:
     """List the runs, or remove some. Raises UsageError or ExamineError."""
     targets = [_existing(run_of(word)) for word in args.words]
+    named = [target for target in targets if is_run(target)]
+    folders = [target for target in targets if target not in named] or ([] if named else [Path()])
     if args.prune:
-        return _prune(args, targets)
+        return _prune(args, named, folders)
     for option, value in (
         ("--older-than", args.older_than),
         ("--keep", args.keep),
@@ -86,13 +88,13 @@ def run(args: argparse.Namespace) -> int:
     ):
         if value is not None:
             raise UsageError(f"{option} is for oomph runs prune: leave it out")
-    found = [run for target in targets for run in ([target] if is_run(target) else runs_in(target))]
+    found = [*named, *(run for folder in folders for run in runs_in(folder))]
     if args.json:
         write_json(list_as_document(found))
     elif found:
         write(list_as_text(found, line_width()), render.heads(()))
     else:
-        say(f"there are no runs in {' or '.join(args.words)}")
+        say(f"there are no runs in {' or '.join(map(str, folders))}")
     return 0
 
 
@@ -107,14 +109,14 @@ def _existing(name: str) -> Path:
     return path
 
 
-def _prune(args: argparse.Namespace, targets: Sequence[Path]) -> int:
+def _prune(args: argparse.Namespace, named: Sequence[Path], folders: Sequence[Path]) -> int:
     """Remove runs, and say which. Returns 1 if a run could not be removed."""
-    rule, named = _rule(args), [target for target in targets if is_run(target)]
-    if named and (rule is not None or len(named) < len(targets)):
+    rule = _rule(args)
+    if named and (rule is not None or folders):
         raise UsageError("a run that is named is removed whatever its age: give either runs, or a folder and its rule")
     if not named and rule is None:
         raise UsageError("say which runs to remove: --older-than 30d, --keep 10, or their run directories")
-    chosen = PruneChoice(tuple(map(described, dict.fromkeys(named)))) if rule is None else _by_rule(targets, rule)
+    chosen = PruneChoice(tuple(map(described, dict.fromkeys(named)))) if rule is None else _by_rule(folders, rule)
     removals = [(run, _remove(run, args.dry_run)) for run in chosen.to_remove]
     if args.json:
         write_json(_as_document(chosen, removals, args.dry_run))
@@ -151,8 +153,12 @@ def _by_rule(folders: Sequence[Path], rule: PruneRule) -> PruneChoice:
 
 
 def _remove(run: ListedRun, dry_run: bool) -> Removal:
-    """Remove a run, even one that is resumable or unreadable, but not one in progress."""
-    return Removal(problem="it is in progress") if run.state == GOING_ON else remove(run.path, dry_run)
+    """Remove a run, even one that is resumable or unreadable, unless it is in progress or may be no run at all."""
+    if run.state == GOING_ON:
+        return Removal(problem="it is in progress")
+    if run.record is None and not is_own_place(run.path):
+        return Removal(problem="without a readable run.json, and outside of .oomph, it may be no run of oomph's")
+    return remove(run.path, dry_run)
 
 
 def _tell(chosen: PruneChoice, removals: Sequence[tuple[ListedRun, Removal]], dry_run: bool) -> None:

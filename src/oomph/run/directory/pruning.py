@@ -90,6 +90,8 @@ def remove(path: Path, dry_run: bool = False) -> Removal:
         dry_run: only return what would be removed.
     """
     path = path.absolute()
+    if path.is_symlink():
+        return Removal(problem="it is a link")
     try:
         pin(path)
         return _would_free(path) if dry_run else _remove_pinned(path)

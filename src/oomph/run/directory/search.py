@@ -36,6 +36,12 @@ def own_runs(folder: Path) -> list[Path]:
     return newest_first(run for place in places for run in _folders_in(place))
 
 
+def is_own_place(run: Path) -> bool:
+    """True if a path is one where oomph itself puts runs: below `.oomph`."""
+    place = run.absolute().parent
+    return place.name in (RUNS, NOTEBOOKS) and place.parent.name == OOMPH
+
+
 def newest_first(paths: Iterable[Path]) -> list[Path]:
     """Return those of the paths that are run directories, the last to change first."""
     found = [(at, path) for path in paths if (at := changed(path)) is not None]
