@@ -250,3 +250,5 @@ def test_oomph_folder_hides_itself_from_git_unless_the_user_decides_otherwise(pr
     ignored.unlink()
     call(project, "run", "good.py")
     assert not ignored.exists()
+    call(project, "run", "--run-dir", "new/.oomph/runs/mine", "good.py")
+    assert (project / "new/.oomph/.gitignore").exists()

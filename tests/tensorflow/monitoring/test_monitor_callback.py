@@ -25,6 +25,9 @@ FOUND = Finding(
     "nan-loss", "weights", "12 weights are NaN, api_key=abcdef123456", "critical", {"not_finite_weights": 12}
 )
 
+LATER = 2e10
+"""A Unix time after that of any test."""
+
 
 class Sampler:
     """Stands in for the process alongside training."""
@@ -122,6 +125,26 @@ def test_monitor_within_a_guarded_run_does_not_watch_separately(small_model, num
     assert not (tmp_path / "training").exists()
 
 
+def test_samples_are_kept_in_a_folder_that_git_ignores(small_model, numbers, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small_model().fit(*numbers, verbose=0, callbacks=[oomph.Monitor()])
+    assert len(list((tmp_path / ".oomph/monitor").iterdir())) == 1
+    assert (tmp_path / ".oomph/.gitignore").read_text() == "*\n"
+
+
+def test_samples_of_an_earlier_attempt_are_not_written_for_tensorboard(said, tmp_path, monkeypatch):
+    written = []
+
+    class Kept:
+        write, close = written.append, staticmethod(lambda: None)
+
+    monkeypatch.setattr("oomph.monitor.live.callback.newest", lambda folder: Sample(1.0))
+    attendant = Attendant(tmp_path, Sampler(None, None), Alerts(said.append, False, None, None), Kept, said.append)
+    attendant.begin()
+    attendant.end()
+    assert written == []
+
+
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "hooks.example/x", "ftp://example.org/x", "https://"])
 def test_invalid_webhook_address_is_rejected_immediately(address):
     with pytest.raises(ValueError, match="https://"):
@@ -180,7 +203,7 @@ def sample(steps, waited=0.0):
         GpuSample(1, "b", values={"temperature_celsius": 70.0}),
     )
     host, process = {"memory_used_bytes": 9.0, "memory_total_bytes": 64.0}, {"resident_bytes": 3.0}
-    return Sample(1.0, gpus=gpus, host=host, process=process, training=training)
+    return Sample(LATER, gpus=gpus, host=host, process=process, training=training)
 
 
 def test_tensorboard_metrics_cover_the_time_since_the_last_sample():

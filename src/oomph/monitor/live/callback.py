@@ -195,11 +195,13 @@ class Attendant:
         self._folder, self._findings, self._alerts, self._say = folder, findings, alerts, say
         self._scalars = scalars
         self._problem = ""
+        self._begun_at = 0.0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._attend, name="oomph monitor", daemon=True)
 
     def begin(self) -> None:
         """Start the thread."""
+        self._begun_at = time.time()
         self._thread.start()
 
     def end(self) -> None:
@@ -230,8 +232,8 @@ class Attendant:
 
     def _write_scalars(self) -> None:
         sample = None if self._scalars is None else newest(self._folder)
-        if self._scalars is None or sample is None:
-            return
+        if self._scalars is None or sample is None or sample.time < self._begun_at:
+            return  # the samples of an earlier attempt are in the same folder
         try:
             self._scalars.write(sample)
         except Exception as error:  # e.g. a full disk or a read-only folder

@@ -34,16 +34,16 @@ class Scalars:
         self._mark = restart_in_words(run_dir, attempt) if attempt > 1 else ""
 
     def write(self, sample: Sample) -> None:
-        """Write the metrics of a sample and of the time since the previous one."""
+        """Write the metrics of a sample and of the time since the previous one, once training has taken a step."""
+        if "steps_total" not in sample.training:
+            return
         values = dict(figures(sample, self._before))
         self._before = sample.training
-        if not values:
-            return
         if self._attempt:
             values["run/attempt"] = self._attempt
         if self._writer is None:
             self._writer = tf.summary.create_file_writer(self._folder)
-        step = int(sample.training.get("steps_total", 0))
+        step = int(sample.training["steps_total"])
         with self._writer.as_default(step):
             for name, value in values.items():
                 tf.summary.scalar(name, value)

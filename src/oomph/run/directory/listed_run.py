@@ -63,7 +63,7 @@ def described(path: Path) -> ListedRun:
         at,
         state,
         steps=_steps(path, summary.get("steps")),
-        label=label if (label := summary.get("exactness")) in MEANING else None,
+        label=next((label for label in MEANING if label == summary.get("exactness")), None),
         is_resumable=left is not None or (record.status != FINISHED and is_saved(path)),
     )
 

@@ -20,6 +20,7 @@ from oomph.files.oomph_folder import NOTEBOOKS, OOMPH, RUNS, make_own_parents
 from oomph.files.opening import open_own, pin, read_own, replace_own, unpin
 from oomph.process.process_identity import ProcessIdentity
 from oomph.redaction.redaction import redacted_data
+from oomph.run.directory.search import is_own_place
 from oomph.run.directory.trust import close_to_others, why_not_trusted
 from oomph.terminal.console import say
 
@@ -137,7 +138,7 @@ class RunDirectory:
     def create(cls, path: Path, record: RunRecord) -> RunDirectory:
         """Create a new run in `path`. Raises RunDirectoryError if it cannot be written or already contains a run."""
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            _make_folder(path)
             path = path.resolve()
             _check_not_foreign(path)
             close_to_others(path)
@@ -228,6 +229,15 @@ class RunDirectory:
         """Release the lock. A script that is still alive continues to hold it."""
         unpin(self.path)
         os.close(self.lock_fd)
+
+
+def _make_folder(path: Path) -> None:
+    """Create the folder of a run, and a missing `.oomph` above it as `create_default` does."""
+    oomph_folder = path.absolute().parent.parent
+    if is_own_place(path) and not os.path.lexists(oomph_folder):
+        oomph_folder.parent.mkdir(parents=True, exist_ok=True)
+        make_own_parents(path.parent.name, oomph_folder.parent)
+    path.mkdir(parents=True, exist_ok=True)
 
 
 def file_name(name: str) -> str:
