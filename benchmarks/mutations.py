@@ -131,7 +131,7 @@ MUTATIONS = (
         "run/supervisor/test_notifying.py",
     ),
     Mutation(
-        "the web address of notices is stored",
+        "the web address of --notify is stored",
         "cli/run.py",
         "_without_address(args.typed, args.notify)",
         "args.typed",

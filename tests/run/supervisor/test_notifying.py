@@ -18,7 +18,7 @@ from oomph.errors import UsageError
 from oomph.monitor.finding import Finding
 from oomph.process.command import Command
 from oomph.run.hang.limits import FLOOR_VARIABLE
-from oomph.run.report.notice import Notice, document_of
+from oomph.run.report.notification import Notification, document_of
 from oomph.run.supervisor import notifying, supervise
 from oomph.run.supervisor.notifying import Notifier, target_of
 from oomph.run.supervisor.settings import Settings
@@ -131,19 +131,21 @@ def test_hang_is_reported_while_the_run_goes_on(work: Any, address: Any) -> None
 
 
 def test_only_critical_findings_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[Notice] = []
-    monkeypatch.setattr(Notifier, "send", lambda self, notice: sent.append(notice))
+    sent: list[Notification] = []
+    monkeypatch.setattr(Notifier, "send", lambda self, notification: sent.append(notification))
     supervisor = supervise.Supervisor(Command(("train.py",)), "python", None, Settings())
     for severity in ("notice", "warning", "critical"):
         supervisor._notify_of_finding(Finding("nan-loss", "weights", "12 are NaN", severity))  # type: ignore[arg-type]
-    (notice,) = sent
-    assert (notice.occasion, notice.details["finding"]["severity"]) == ("finding", "critical")
-    assert notice.text.startswith("weights: 12 are NaN (nan-loss, ")
+    (notification,) = sent
+    assert (notification.occasion, notification.details["finding"]["severity"]) == ("finding", "critical")
+    assert notification.text.startswith("weights: 12 are NaN (nan-loss, ")
 
 
 def test_secrets_and_control_characters_are_not_sent() -> None:
     text = "no progress at \x1b[31mtrain.py\u202e, token=ghp_abcdefghijklmnopqrstuvwxyz0123456789"
-    document = document_of(Notice("hang", text, {"line": "api_key=sk-abcdefghijklmnop123456"}), "a.py", None, "h", 1.0)
+    document = document_of(
+        Notification("hang", text, {"line": "api_key=sk-abcdefghijklmnop123456"}), "a.py", None, "h", 1.0
+    )
     assert not any(secret in json.dumps(document) for secret in ("ghp_abc", "sk-abc"))
     assert not any(character in document["text"] for character in "\x1b\u202e")
 
@@ -188,7 +190,7 @@ def test_slow_notifier_is_ended_and_never_waited_for_meanwhile(
     notifier = Notifier(target_of(str(tmp_path / "slow")), said.append, "a.py", None)
     began = time.monotonic()
     for _ in range(2):
-        notifier.send(Notice("hang", "no progress"))
+        notifier.send(Notification("hang", "no progress"))
         notifier.attend()
     assert time.monotonic() - began < 0.4
     pid = int(wait_until(lambda: (tmp_path / "pid").read_text() if (tmp_path / "pid").exists() else ""))
@@ -200,7 +202,7 @@ def test_slow_notifier_is_ended_and_never_waited_for_meanwhile(
 def test_nothing_is_sent_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notifying, "Child", None)
     said: list[str] = []
-    Notifier(None, said.append, "a.py", None).send(Notice("hang", "no progress"))
+    Notifier(None, said.append, "a.py", None).send(Notification("hang", "no progress"))
     assert said == []
 
 

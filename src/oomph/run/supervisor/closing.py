@@ -21,7 +21,7 @@ from oomph.run.report.attempts import interrupted, reached, stopped
 from oomph.run.report.causes import unguarded
 from oomph.run.report.labels import STOPPED
 from oomph.run.report.next_command import command_to_go_on, variables_read
-from oomph.run.report.notice import Occasion, of_the_end
+from oomph.run.report.notification import Occasion, of_the_end
 from oomph.run.report.summary import Summary, summarise
 from oomph.run.supervisor import interpreter
 from oomph.run.supervisor.chronicle import Chronicle

@@ -50,7 +50,7 @@ class Request:
     typed: tuple[str, ...] = field(default=(), compare=False)
     """The options as typed, for the command that resumes the run."""
     notify: str | None = None
-    """The command or the web address that receives notices, or None for none."""
+    """The command or the web address that receives notifications, or None for none."""
 
 
 def launch(request: Request) -> RunOutcome:

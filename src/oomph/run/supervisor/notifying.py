@@ -1,7 +1,7 @@
-"""Sends the notices of `oomph run --notify` to a command or a web address, without ever waiting for either.
+"""Sends the notifications of `oomph run --notify` to a command or a web address, without ever waiting for either.
 
-Each notice is sent by a process of its own, which is ended if it takes too long. A thread would not do, because the
-supervisor forks. Whatever fails is said in one line, and changes nothing about the run.
+Each notification is sent by a process of its own, which is ended if it takes too long. A thread would not do, because
+the supervisor forks. Whatever fails is said in one line, and changes nothing about the run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from oomph.monitor.webhook import Webhook
 from oomph.process import process_identity
 from oomph.process.child import Child
 from oomph.process.own_process import isolated_command, isolated_environ, without_own_variables
-from oomph.run.report.notice import Notice, document_of
+from oomph.run.report.notification import Notification, document_of
 from oomph.terminal.endings import ProcessEnd
 from oomph.terminal.message import shown_line
 from oomph.terminal.wrapping import shortened
@@ -91,14 +91,14 @@ def is_address(asked: str) -> bool:
 
 def _as_input(document: Mapping[str, Any]) -> IO[bytes]:
     """Return a file in memory, at its start. Unlike a pipe, it never makes the writer wait."""
-    file = os.fdopen(os.memfd_create("notice"), "w+b")
+    file = os.fdopen(os.memfd_create("notification"), "w+b")
     file.write(json.dumps(document).encode())
     file.seek(0)
     return file
 
 
 class Notifier:
-    """Sends notices about one run.
+    """Sends notifications about one run.
 
     Args:
         target: where to send them, or None to send nothing.
@@ -112,22 +112,22 @@ class Notifier:
         self._sending: list[_Sending] = []
         self._said: set[str] = set()
 
-    def send(self, notice: Notice) -> None:
-        """Start sending a notice. Never raises, and does not wait."""
+    def send(self, notification: Notification) -> None:
+        """Start sending a notification. Never raises, and does not wait."""
         if self._target is None:
             return
         try:
-            document = document_of(notice, self._command, self._run_dir, process_identity.host(), time.time())
+            document = document_of(notification, self._command, self._run_dir, process_identity.host(), time.time())
             self._sending.append(_Sending(self._target.start(document)))
         except Exception as error:
             self._complain(getattr(error, "strerror", None) or f"{type(error).__name__}: {error}")
 
     def attend(self) -> None:
-        """Look after the notices under way: report those that failed, and end those that take too long."""
+        """Look after the notifications under way: report those that failed, and end those that take too long."""
         self._sending = [sending for sending in self._sending if not self._is_over(sending)]
 
     def close(self) -> None:
-        """Wait until the last notices are sent, for as long as one may take."""
+        """Wait until the last notifications are sent, for as long as one may take."""
         for sending in self._sending:
             sending.wait()
         self.attend()
@@ -150,7 +150,7 @@ class Notifier:
 
 
 class _Sending:
-    """A notice under way."""
+    """A notification under way."""
 
     def __init__(self, child: Child) -> None:
         self._child, self._output = child, b""
@@ -166,7 +166,7 @@ class _Sending:
         self._output = (self._output + self._child.read(seconds))[-_MOST_OF_OUTPUT:]
 
     def problem(self) -> str | None:
-        """Return why the notice was not sent, an empty string if it was, or None while it is under way."""
+        """Return why the notification was not sent, an empty string if it was, or None while it is under way."""
         is_late = time.monotonic() >= self._until
         self._read()
         if self._child.returncode is None and not is_late:

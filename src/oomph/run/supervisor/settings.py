@@ -91,4 +91,4 @@ class Settings:
     patience: Patience = field(default_factory=Patience)
     machine_at_start: MachineAtStart = field(default_factory=MachineAtStart)
     notify: Target | None = None
-    """Where to send notices (`--notify`), or None to send none."""
+    """Where to send notifications (`--notify`), or None to send none."""

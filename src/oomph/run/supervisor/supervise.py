@@ -32,7 +32,7 @@ from oomph.run.policy.decide import (
 from oomph.run.policy.examination import Named, Trail, examine
 from oomph.run.policy.ladder import Conditions
 from oomph.run.report.account import restart_line
-from oomph.run.report.notice import Notice
+from oomph.run.report.notification import Notification
 from oomph.run.supervisor.attempt import Attempt, Ended
 from oomph.run.supervisor.attempt_conditions import KernelWatch, Machine, conditions
 from oomph.run.supervisor.chronicle import Chronicle, Judged
@@ -205,11 +205,11 @@ class Supervisor:
     def _tell_hang(self, hang: Hang) -> None:
         self._chronicle.write_hang(hang)
         self._voice.say(hang.in_words())
-        self._notifier.send(Notice("hang", hang.in_words(), {"seconds": hang.seconds, "line": hang.line}))
+        self._notifier.send(Notification("hang", hang.in_words(), {"seconds": hang.seconds, "line": hang.line}))
 
     def _notify_of_finding(self, finding: Finding) -> None:
         if finding.severity == "critical":
-            self._notifier.send(Notice("finding", in_words(finding), {"finding": as_data(finding)}))
+            self._notifier.send(Notification("finding", in_words(finding), {"finding": as_data(finding)}))
 
     def _clear_away(self, attempt: Attempt, ending: Ending, action: Action) -> str:
         """End the script's remaining processes before a restart, or let them run if the run is over.

@@ -1,4 +1,4 @@
-"""Words the notices of `oomph run --notify`: what happened, as a message and as a JSON document. Pure."""
+"""Words the notifications of `oomph run --notify`: what happened, as a message and as a JSON document. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Occasion = Literal["finished", "failed", "stopped", "gave-up", "preempted", "han
 SCHEMA = 1
 
 
-class Notice(NamedTuple):
+class Notification(NamedTuple):
     """Something that the user wants to know at once."""
 
     occasion: Occasion
@@ -22,27 +22,29 @@ class Notice(NamedTuple):
     """The same for programs."""
 
 
-def of_the_end(occasion: Occasion, account: Sequence[str], summary: Summary) -> Notice:
-    """Return the notice that a run has ended.
+def of_the_end(occasion: Occasion, account: Sequence[str], summary: Summary) -> Notification:
+    """Return the notification that a run has ended.
 
     Args:
         account: the closing lines of the run.
     """
     lines = [" ".join(line.split()) for line in account]
     text = lines[0] if len(lines) == 1 else "\n".join([occasion.replace("-", " "), *lines])
-    return Notice(occasion, text, {"exit_code": summary.exit_code, "summary": summary.as_document()})
+    return Notification(occasion, text, {"exit_code": summary.exit_code, "summary": summary.as_document()})
 
 
-def document_of(notice: Notice, command: str, run_dir: str | None, host: str, time: float) -> dict[str, Any]:
-    """Return a notice as a JSON document, without secrets and without anything that could steer a terminal."""
+def document_of(
+    notification: Notification, command: str, run_dir: str | None, host: str, time: float
+) -> dict[str, Any]:
+    """Return a notification as a JSON document, without secrets and without anything that could steer a terminal."""
     document: dict[str, Any] = {
         "schema": SCHEMA,
-        "event": notice.occasion,
-        "text": shown(f"{command} on {host}: {notice.text}"),
+        "event": notification.occasion,
+        "text": shown(f"{command} on {host}: {notification.text}"),
         "command": command,
         "run": run_dir,
         "host": host,
         "time": time,
-        **notice.details,
+        **notification.details,
     }
     return dict(redacted_data(document))
