@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from oomph.run.directory.pruning import Removal, remove
+
 TRAINS = """
 import os
 import signal
@@ -63,3 +65,5 @@ def test_restart_and_host_memory_are_in_the_event_files(work):
     assert step > 0
     memory = [value for _, tag, value in written if tag == "host/script_bytes"]
     assert min(memory) > 50e6
+    assert remove(ended.folder)._replace(freed_bytes=0) == Removal(), "every file of a run is known to be oomph's"
+    assert not ended.folder.exists()

@@ -28,12 +28,7 @@ def runs_in(folder: Path) -> list[Path]:
 
 def own_runs(folder: Path) -> list[Path]:
     """Return the runs in the `.oomph` of a folder, which may itself be a `.oomph` or a part of one, newest first."""
-    there = folder.absolute()
-    if OOMPH in (there.name, there.parent.name):
-        places = [folder] if there.parent.name == OOMPH else _parts(folder)
-    else:
-        places = [part for each in _folders_in(folder) if each.name == OOMPH for part in _parts(each)]
-    return newest_first(run for place in places for run in _folders_in(place))
+    return newest_first(run for place in _own_places(folder) for run in _folders_in(place))
 
 
 def is_own_place(run: Path) -> bool:
@@ -60,8 +55,24 @@ def changed(run: Path) -> float | None:
     return None
 
 
-def _parts(oomph_folder: Path) -> list[Path]:
-    return [each for each in _folders_in(oomph_folder) if each.name in (RUNS, NOTEBOOKS)]
+def _own_places(folder: Path) -> list[Path]:
+    """Return the folders with the runs of a working directory or of a `.oomph`; the folder itself if it is one."""
+    there = folder.absolute()
+    if there.parent.name == OOMPH:
+        return [folder]
+    if there.name != OOMPH:
+        folder /= OOMPH
+        if not _is_folder(folder):
+            return []
+    return [place for kind in (RUNS, NOTEBOOKS) if _is_folder(place := folder / kind)]
+
+
+def _is_folder(path: Path) -> bool:
+    """True for a folder, but not for a link to one."""
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _runs_below(folder: Path) -> Iterator[Path]:
