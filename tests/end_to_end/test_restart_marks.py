@@ -11,6 +11,7 @@ import pytest
 from oomph.run.directory.pruning import Removal, remove
 
 TRAINS = """
+import glob
 import os
 import signal
 import time
@@ -23,8 +24,10 @@ import oomph
 
 class KilledOnce(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
-        time.sleep(0.5)
-        if epoch == 5 and not os.path.exists("killed"):
+        time.sleep(0.2)
+        written = glob.glob("logs/oomph/*")
+        self.model.stop_training = len(written) > 1
+        if written and not os.path.exists("killed"):
             open("killed", "w").close()
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -33,7 +36,7 @@ keras.utils.set_random_seed(1)
 model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
 model.compile("sgd", "mse")
 model.fit(
-    np.ones((64, 8), "float32"), np.ones((64, 1), "float32"), epochs=20, verbose=0,
+    np.ones((64, 8), "float32"), np.ones((64, 1), "float32"), epochs=300, verbose=0,
     callbacks=[oomph.Monitor(tensorboard="logs"), KilledOnce()],
 )
 """

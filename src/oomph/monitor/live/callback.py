@@ -213,9 +213,8 @@ class Attendant:
         scalars_due = time.monotonic() + _LOOK_SECONDS
         while not self._over.wait(_LOOK_SECONDS):
             self._pass_on()
-            if time.monotonic() >= scalars_due:
+            if time.monotonic() >= scalars_due and self._write_scalars():
                 scalars_due = time.monotonic() + _SCALAR_SECONDS
-                self._write_scalars()
         self._findings.close()
         self._pass_on()
         self._write_scalars()
@@ -230,12 +229,14 @@ class Attendant:
             if self._problem:
                 self._say(f"monitor: {self._problem}")
 
-    def _write_scalars(self) -> None:
+    def _write_scalars(self) -> bool:
+        """Write the metrics for TensorBoard. False if there are none yet."""
         sample = None if self._scalars is None else newest(self._folder)
         if self._scalars is None or sample is None or sample.time < self._begun_at:
-            return  # the samples of an earlier attempt are in the same folder
+            return False  # the samples of an earlier attempt are in the same folder
         try:
-            self._scalars.write(sample)
+            return self._scalars.write(sample)
         except Exception as error:  # e.g. a full disk or a read-only folder
             self._scalars = None
             self._say(f"metrics are no longer written for TensorBoard: {type(error).__name__}: {error}")
+            return False

@@ -33,10 +33,10 @@ class Scalars:
         self._attempt = attempt
         self._mark = restart_in_words(run_dir, attempt) if attempt > 1 else ""
 
-    def write(self, sample: Sample) -> None:
-        """Write the metrics of a sample and of the time since the previous one, once training has taken a step."""
+    def write(self, sample: Sample) -> bool:
+        """Write the metrics of a sample and of the time since the previous one. False before the first step."""
         if "steps_total" not in sample.training:
-            return
+            return False
         values = dict(figures(sample, self._before))
         self._before = sample.training
         if self._attempt:
@@ -51,6 +51,7 @@ class Scalars:
                 tf.summary.text("run/restart", self._mark)
                 self._mark = ""
         self._writer.flush()
+        return True
 
     def close(self) -> None:
         """Close the event file."""
