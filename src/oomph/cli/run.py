@@ -103,10 +103,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " wrong results; costs about 2/N of the time",
     )
     _add_what_alters_the_mathematics(parser)
-    _add_reports(parser)
+    _add_what_is_reported(parser)
 
 
-def _add_reports(parser: argparse.ArgumentParser) -> None:
+def _add_what_is_reported(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--notify",
