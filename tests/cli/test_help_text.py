@@ -26,6 +26,7 @@ EXAMPLES = {
     ],
     "check": ["oomph check train.py --epochs 5", "oomph check --fit 2 train.py"],
     "watch": ["oomph watch", "oomph watch --run RUN", "oomph watch --once --json", "oomph watch --serve 9400"],
+    "runs": ["oomph runs", "oomph runs prune --older-than 30d", "oomph runs prune --keep 10 --dry-run"],
     "kernel": [
         "oomph kernel install",
         "oomph kernel install --like NAME",

@@ -25,6 +25,8 @@ COMMAND_LINES = {
     "plan without a training": ["plan", "--json", "train.py"],
     "check without a training": ["check", "--json", "train.py"],
     "watch": ["watch", "--json"],
+    "runs": ["runs", "--json"],
+    "prune": ["runs", "prune", "--keep=9", "--json"],
     "kernel": ["kernel", "list", "--json"],
     "explain a run": ["explain", "--json", "there"],
     "report": ["report", "--format", "json", "there"],

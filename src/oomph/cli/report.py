@@ -143,7 +143,7 @@ def _run_directory(word: str) -> Path:
 
 
 def _newest() -> Path:
-    from oomph.cli.runs import runs_in
+    from oomph.run.directory.search import runs_in
 
     runs = runs_in(Path())
     if not runs:

@@ -28,7 +28,7 @@ _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _WITH_VALUE = (
     "--run-dir", "--python", "--out", "--checkpoint-every", "--micro-batch", "--inexact", "--verify", "--recheck",
-    "--color",
+    "--notify", "--color",
 )  # fmt: skip
 
 _OF_THE_GUARD = (
@@ -109,6 +109,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_what_is_reported(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
+    add(
+        "--notify",
+        metavar="COMMAND|URL",
+        help="report the end of the run, a hang or a critical finding: to a command, whose last argument is the"
+        " message, or as JSON to a web address",
+    )
     add("--report", action="store_true", help="at the end, write a page with charts, as oomph report does")
     add("--json", action="store_true", help="print the summary as JSON on stdout after the script exits")
 
@@ -176,7 +182,8 @@ def run(args: argparse.Namespace) -> int:
             out=args.out,
             guarding=_guarding(args),
             allowed=_allowed(args),
-            typed=tuple(args.typed),
+            typed=tuple(_without_address(args.typed, args.notify)),
+            notify=args.notify,
         )
     )
     if args.report:
@@ -197,6 +204,16 @@ def _write_report(run_dir: Path | None) -> None:
         say(f"the report is in {write_into(run_dir)}")
     except Exception as error:
         say(f"the report could not be written: {error}")
+
+
+def _without_address(typed: Sequence[str], notify: str | None) -> list[str]:
+    """Leave out a web address, whose path is often secret, since the options are stored, and printed for a resume."""
+    from oomph.run.supervisor.notifying import is_address
+
+    if notify is None or not is_address(notify):
+        return list(typed)
+    words = [word for word in typed if word != f"--notify={notify}"]
+    return [word for word, before in zip(words, ["", *words], strict=False) if "--notify" not in (word, before)]
 
 
 def _print_summary(document: str) -> None:

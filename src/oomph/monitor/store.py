@@ -24,10 +24,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from oomph.files.oomph_folder import MONITOR, OOMPH
 from oomph.files.opening import open_own, replace_own
 from oomph.monitor.sample import Header, Sample, header_line, read_header, read_row, read_sample, sample_line
 
-MONITORED_PARENT = Path(".oomph") / "monitor"
+MONITORED_PARENT = Path(OOMPH) / MONITOR
 """The parent of the folders that `oomph.Monitor` creates for training outside `oomph run`."""
 TAIL = "monitor/samples.jsonl"
 COMPRESSED = "monitor/samples.jsonl.gz"

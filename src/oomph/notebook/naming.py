@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from oomph.files.oomph_folder import NOTEBOOKS, OOMPH
 from oomph.run.directory.run_directory import FINISHED, file_name, read_record
-from oomph.run.directory.trust import NOTEBOOKS
 from oomph.script import shell
 
 _IN_NAMESPACE = ("__session__", "__vsc_ipynb_file__")
@@ -36,7 +36,7 @@ class Notebook(NamedTuple):
     @property
     def run_dir(self) -> Path:
         """The path of the notebook's run directory."""
-        return self.folder / ".oomph" / NOTEBOOKS / _folder_name(self.name)
+        return self.folder / OOMPH / NOTEBOOKS / _folder_name(self.name)
 
     @property
     def entropy(self) -> str:

@@ -9,6 +9,8 @@ from oomph.doctor.snapshot import Snapshot
 from oomph.journal.events import FitStarted, GuardInstalled, VariablesRead
 from oomph.journal.journal import facts, last
 from oomph.report.recording import Recording, version_of
+from oomph.run.directory.recorded_story import is_of_notebook
+from oomph.run.directory.run_directory import RunRecord
 from oomph.terminal.amounts import as_size
 
 _PACKAGES = ("tensorflow", "keras", "tf-keras", "numpy", "protobuf")
@@ -23,7 +25,8 @@ def _rows(recording: Recording) -> Iterator[tuple[str, str]]:
     record, events = recording.record, recording.events
     yield "run directory", str(recording.path)
     if record is not None:
-        yield "command", shlex.join(["oomph", "run", *record.options, *record.command])
+        is_notebook = is_of_notebook(recording.path)
+        yield "notebook" if is_notebook else "command", _command(record, is_notebook)
         yield "folder", record.cwd
         yield "machine", record.host
         yield "Python", record.python
@@ -36,6 +39,10 @@ def _rows(recording: Recording) -> Iterator[tuple[str, str]]:
     read = sorted({name for each in facts(events, VariablesRead) for name in each.variables})
     yield "variables read", ", ".join(read)
     yield "GPUs", ", ".join(f"{index}: {name}" for index, name in recording.curves.gpus.items())
+
+
+def _command(record: RunRecord, is_notebook: bool) -> str:
+    return record.command[0] if is_notebook else shlex.join(["oomph", "run", *record.options, *record.command])
 
 
 def _of_snapshot(snapshot: Snapshot) -> Iterator[tuple[str, str]]:

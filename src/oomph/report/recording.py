@@ -12,28 +12,26 @@ from oomph.doctor.recorded import recorded
 from oomph.doctor.snapshot import Snapshot
 from oomph.errors import ExamineError, RunDirectoryError
 from oomph.explain.diagnose import diagnose, words
-from oomph.explain.matching.named_fault import Diagnosis, OwnCommand
+from oomph.explain.matching.named_fault import Diagnosis
 from oomph.explain.reading.file import Unreadable
 from oomph.explain.reading.run import read_run, why_nothing_is_known
 from oomph.journal.events import (
     AttemptEnded,
-    AttemptStarted,
     Recovered,
     RestartRequested,
     Resumed,
-    RunEnded,
     RunStarted,
 )
 from oomph.journal.journal import Event, by_attempt, facts, last, pairs, read_journal
 from oomph.journal.journal_reader import JournalReader
 from oomph.report.curves import Curves, read_curves
+from oomph.run.directory.recorded_story import command_of_run, exit_code_of, story_from
 from oomph.run.directory.run_directory import RunRecord, read_record, written_by_another
 from oomph.run.directory.unfinished import unfinished
 from oomph.run.policy.decisions import Decision, replay
 from oomph.run.report.account import rows_of
 from oomph.run.report.attempts import stopped
-from oomph.run.report.next_command import options_without_a_run
-from oomph.run.report.story import Story, story_of
+from oomph.run.report.story import Story
 from oomph.run.report.summary import Summary, is_of_training, summarise
 from oomph.terminal.amounts import counted
 
@@ -116,39 +114,19 @@ def read_recording(path: Path) -> Recording:
             record=record,
             events=events,
             summary=summary,
-            story=_story(events, summary, record),
+            story=story_from(path, events, summary),
             attempts=tuple(map(_attempt, by_attempt(events))),
             decisions=tuple(replay(events)),
-            diagnoses=tuple(_diagnoses(path, record)),
+            diagnoses=tuple(_diagnoses(path)),
             curves=curves,
             snapshot=recorded(path),
             is_going_on=left is not None and left.going_on,
         )
 
 
-def story_of_run(path: Path) -> Story | None:
-    """Return a run's story, or None if no attempt is recorded in its journal."""
-    events = read_journal(path)
-    if not facts(events, AttemptStarted):
-        return None
-    return _story(events, summarise(events, exit_code_of(events)), read_record(path))
-
-
-def _story(events: Sequence[Event], summary: Summary, record: RunRecord | None) -> Story:
-    typed, command = ((), ()) if record is None else (record.options, record.command)
-    return story_of(events, summary, typed, command)
-
-
-def exit_code_of(events: Sequence[Event]) -> int | None:
-    """Return the latest oomph invocation's exit code, or None if it has not exited, even if earlier ones have."""
-    newest = max((event.attempt for event in events), default=0)
-    ended = [each.exit_code for each in facts((event for event in events if event.attempt == newest), RunEnded)]
-    return ended[-1] if ended and isinstance(ended[-1], int) else None
-
-
-def _diagnoses(path: Path, record: RunRecord | None) -> Iterator[Diagnosis]:
+def _diagnoses(path: Path) -> Iterator[Diagnosis]:
     """Yield what the evidence shows, with the run's own command in the remedies."""
-    own = OwnCommand() if record is None else OwnCommand(tuple(options_without_a_run(record.options)), record.command)
+    own = command_of_run(path)
     try:
         for diagnosis in diagnose(read_run(path, words())):
             yield diagnosis._replace(command=own)
