@@ -58,9 +58,11 @@ while True:
 """
 WAIT_SECONDS = 60.0
 FIT = "model.fit(x, y, epochs={epochs}, batch_size=8, verbose=0)"
+STEPS = {1: 4000, 2: 4500}
+"""The steps of each notebook: 500 an epoch."""
 FITS = {1: [FIT.format(epochs=8)], 2: [FIT.format(epochs=4), FIT.format(epochs=5)]}
 BEFORE = """
-import hashlib, os, time
+import hashlib, os
 os.environ.update(CUDA_VISIBLE_DEVICES="-1", TF_ENABLE_ONEDNN_OPTS="0", TF_CPP_MIN_LOG_LEVEL="3")
 import keras, numpy as np
 keras.utils.set_random_seed(1)
@@ -69,10 +71,8 @@ y = x[:, :2] * 3
 layers = [keras.layers.Dense(16, "tanh"), keras.layers.Dropout(0.2), keras.layers.Dense(2)]
 model = keras.Sequential([keras.Input((4,)), *layers])
 model.compile("adam", "mse", jit_compile=False)
-began = time.monotonic()
 """
 AFTER = """
-print(time.monotonic() - began)
 state = [*model.get_weights(), *(v.numpy() for v in model.optimizer.variables)]
 hashlib.sha256(b"".join(np.asarray(each).tobytes() for each in state)).hexdigest()
 """
@@ -195,11 +195,11 @@ def count_resumed(folder: Path, kills: int) -> None:
     for number, fits in zip(range(kills), itertools.cycle(FITS)):
         here = folder / f"fits-{number}"
         here.mkdir()
-        killer = Killer(here / ".oomph" / "notebooks" / "notebook", chance.uniform(0, undisturbed[fits].seconds))
+        killer = Killer(here / ".oomph" / "notebooks" / "notebook", chance.randint(1, STEPS[fits] - 50))
         killer.start()
         trained(here, fits, "%load_ext oomph")
         killer.join()
-        weights, _, said = trained(here, fits, "%load_ext oomph")
+        weights, said = trained(here, fits, "%load_ext oomph")
         again = sum(int(figure) for figure in re.findall(r"(\d+) repeated steps compared equal", said))
         since = 0 if killer.stood is None else killer.stood.steps - killer.stood.saved
         is_right = weights == undisturbed[fits].weights and again <= since and killer.stood is not None
@@ -220,8 +220,6 @@ class Trained(NamedTuple):
 
     weights: str
     """A digest of the model's and the optimizer's variables, or an empty string if the kernel died."""
-    seconds: float
-    """The time from the first fit to the last cell."""
     said: str
     """What oomph said in the earlier cells."""
 
@@ -235,28 +233,27 @@ def trained(folder: Path, fits: int, first: str) -> Trained:
     *before, last = [cell.outputs for cell in notebook.cells]
     said = [output.get("data", {}).get("text/plain", "") for outputs in before for output in outputs]
     if not last:
-        return Trained("", 0.0, "\n".join(said))
-    return Trained(last[1].data["text/plain"], float(last[0].text), "\n".join(said))
+        return Trained("", "\n".join(said))
+    return Trained(last[0].data["text/plain"], "\n".join(said))
 
 
 class Killer(threading.Thread):
-    """Kills the kernel that trains in a run directory, some time after its first step.
+    """Kills the kernel that trains in a run directory, at about a certain step.
 
     Attributes:
         stood: how far the training was when killed, or None if it had ended.
     """
 
-    def __init__(self, run_dir: Path, delay: float) -> None:
+    def __init__(self, run_dir: Path, step: int) -> None:
         super().__init__(daemon=True)
-        self._run_dir, self._delay = run_dir, delay
+        self._run_dir, self._step = run_dir, step
         self.stood: Progress | None = None
 
     def run(self) -> None:
-        """Wait for the first step and then for the delay, and kill the kernel."""
+        """Wait for the step, and kill the kernel."""
         until = time.monotonic() + WAIT_SECONDS
-        while (read_progress(self._run_dir) if self._run_dir.exists() else None) is None and time.monotonic() < until:
-            time.sleep(0.01)
-        time.sleep(self._delay)
+        while self._reached() < self._step and time.monotonic() < until:
+            time.sleep(0.002)
         (owner,) = self._run_dir.glob("owner-*")
         try:
             os.kill(int(owner.read_text().split()[0]), signal.SIGKILL)
@@ -264,6 +261,10 @@ class Killer(threading.Thread):
             return  # the notebook has ended
         time.sleep(0.1)
         self.stood = read_progress(self._run_dir)
+
+    def _reached(self) -> int:
+        progress = read_progress(self._run_dir) if self._run_dir.exists() else None
+        return 0 if progress is None else progress.steps
 
 
 def compare_starts(folder: Path, starts: int) -> None:

@@ -48,6 +48,22 @@ def test_other_formats_go_to_standard_output_or_a_file(run, capsys, form, starts
     assert Path("it").read_text() == printed
 
 
+def test_within_a_run_directory_it_is_the_run(run, monkeypatch, capsys):
+    monkeypatch.chdir(run)
+    assert cli.main(["report", "--format", "md"]) == 0
+    assert "finished after 300 steps" in capsys.readouterr().out
+
+
+def test_run_without_its_journal_is_not_called_healthy(run, capsys):
+    for path in (run / "journal").iterdir():
+        path.write_text("rubbish\n")
+    assert cli.main(["report", str(run), "--out", "it.html"]) == 0
+    assert "journal" in capsys.readouterr().err
+    page = Path("it.html").read_text()
+    assert "nothing is recorded but samples" in page
+    assert "no fault found" not in page
+
+
 def test_file_of_a_run_names_the_run(run, capsys):
     assert cli.main(["report", str(run / "run.json"), "--format", "md"]) == 0
     assert "finished after 300 steps" in capsys.readouterr().out

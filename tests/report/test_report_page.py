@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 from recorded_runs import BEGIN, create, sample, samples, survived, write
 
-from oomph.journal.events import AttemptEnded, AttemptStarted, FitStarted, RunStarted, UncaughtException
+from oomph.journal.events import (
+    AttemptEnded,
+    AttemptStarted,
+    CellStarted,
+    FitStarted,
+    Resumed,
+    RunStarted,
+    UncaughtException,
+)
 from oomph.report import comparison
 from oomph.report.html import as_page
 from oomph.report.recording import read_recording
@@ -179,6 +187,41 @@ def test_run_without_samples_has_a_page_without_charts_and_scripts(tmp_path):
     outline = Outline(page_of(run))
     assert "script" not in outline.tags
     assert "ended with exit code 1" in outline.text
+
+
+@pytest.mark.parametrize("after", [1e18, -BEGIN, 3e9, float("inf")])
+def test_impossible_times_are_unknown_and_do_not_stretch_the_page(tmp_path, after):
+    run = survived(tmp_path / "run")
+    write(run, 3, "supervisor", [(after, AttemptStarted()), (after, AttemptEnded(returncode=1, seconds=after))])
+    page = page_of(run)
+    assert "2026-09-21" in Outline(page).text
+    assert json.loads(Outline(page).scripts[0])["end"] - BEGIN == 300
+
+
+def test_kernels_of_a_notebook_are_told_as_such(tmp_path):
+    """Nobody sees the end of such a kernel: the next one writes it down, minutes later."""
+    run = create(tmp_path / ".oomph" / "notebooks" / "lesson", script="lesson")
+    write(run, 1, "supervisor", [
+        (0, RunStarted()), (0, AttemptStarted()), (228, AttemptEnded(returncode=None, seconds=5.4, steps=60, saved=40)),
+    ])  # fmt: skip
+    write(
+        run,
+        1,
+        "script",
+        [(1, CellStarted(cell=1, line="import keras")), (2, FitStarted(fit=0, key="f", site="cell [3]"))],
+    )
+    write(run, 2, "supervisor", [
+        (229, RunStarted()), (229, AttemptStarted()), (250, AttemptEnded(returncode=0, seconds=21.0, steps=90, saved=90)),
+    ])  # fmt: skip
+    write(run, 2, "script", [(230, CellStarted(cell=1)), (231, Resumed(fit=0, key="f", steps=40, kind="exact"))])
+    text = Outline(page_of(run)).text
+    assert "5 s, from the beginning, 60 steps done, 40 saved, nobody saw its end" in text
+    assert "cells run again in another kernel once" in text
+    assert "the kernel was gone, and nobody saw how it ended" in text
+    assert "the next kernel went on as attempt 2" in text
+    assert "notebooklesson" in text
+    assert "no monitor samples a notebook's kernel" in text
+    assert "oomph run" not in text
 
 
 def test_ten_thousand_faults_are_cut_in_the_page_and_counted(tmp_path):

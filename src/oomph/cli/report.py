@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from oomph.cli.output import say, write, write_json
 from oomph.errors import ExamineError, OutputError, UsageError
+from oomph.terminal.amounts import as_size
 
 if TYPE_CHECKING:
     from oomph.report.recording import Recording
@@ -31,6 +32,8 @@ variables are not in it, but it names your script, its arguments and this machin
 exit codes: 0 done; 2 an invalid command line, a run in another format, or a file that cannot be written; 3 no run"""
 FORMATS = ("html", "md", "json", "csv")
 _PAGE = "report.html"
+_LONG_BYTES = 2 << 20
+"""The size of compressed samples from which on reading them takes more than a second or two."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,6 +99,7 @@ def _serve(args: argparse.Namespace, runs: list[Path]) -> int:
     from oomph.report.serve import serve
     from oomph.serving.address import address
 
+    _tell_of_the_wait(runs[0])
     return serve(runs[0], address(args.serve), say)
 
 
@@ -115,12 +119,25 @@ def _read(run_dir: Path) -> Recording:
     from oomph.monitor.store import COMPRESSED, TAIL
     from oomph.report.recording import read_recording
 
+    _tell_of_the_wait(run_dir)
     recording = read_recording(run_dir)
     tell_what_is_missing(run_dir)
     for name in ("journal", COMPRESSED, TAIL):
         if os.path.lexists(run_dir / name) and not os.access(run_dir / name, os.R_OK):
             say(f"{run_dir / name} cannot be read: permission denied; the report lacks what it holds")
     return recording
+
+
+def _tell_of_the_wait(run_dir: Path) -> None:
+    """Say that reading takes some seconds if there are hours of samples."""
+    from oomph.monitor.store import COMPRESSED
+
+    try:
+        size = (run_dir / COMPRESSED).stat().st_size
+    except OSError:
+        return
+    if size > _LONG_BYTES:
+        say(f"reading {as_size(size)} of samples")
 
 
 def _run_directory(word: str) -> Path:
@@ -143,9 +160,10 @@ def _run_directory(word: str) -> Path:
 
 
 def _newest() -> Path:
+    from oomph.explain.reading.file import is_run
     from oomph.run.directory.search import runs_in
 
-    runs = runs_in(Path())
+    runs = [Path()] if is_run(Path()) else runs_in(Path())
     if not runs:
         raise ExamineError("there is no run in this folder: name a run directory, or train with oomph run")
     return runs[0]

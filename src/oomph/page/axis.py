@@ -52,6 +52,17 @@ _CLOCK_STEPS = (
 """The steps of a time axis, in seconds: round to whoever reads a clock."""
 _MINUTE, _DAY = 60, 86400
 _MOST_CLOCK_TICKS = 8
+_EARLIEST, _AHEAD_SECONDS = 1e9, 86400.0
+
+
+def is_plausible(at: float) -> bool:
+    """True for a Unix time between 2001 and tomorrow: a file may be damaged, or come from elsewhere."""
+    return _EARLIEST <= at <= time.time() + _AHEAD_SECONDS
+
+
+def in_local_time(at: float, form: str) -> str:
+    """Format a Unix time as `time.strftime` does, or return "unknown" if it is not plausible."""
+    return time.strftime(form, time.localtime(at)) if is_plausible(at) else "unknown"
 
 
 def amounts(low: float, high: float, unit: Unit) -> Axis:

@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 720, 260
 _RIGHT, _TOP, _BOTTOM = 14, 14, 28
 _CHARACTER = 7.0
 """The width of a character of a label, in pixels: 12 px in a sans-serif font, rounded up."""
-_LEAST_LEFT = 36
+_LEAST_LEFT = 72
 _LINE_HEIGHT = 15
 
 Point = tuple[float, float]
@@ -77,8 +77,8 @@ def _axes(canvas: Canvas) -> Iterator[str]:
         yield f'<text x="{x}" y="{canvas.height - 9}" text-anchor="middle">{safe(tick.label)}</text>'
 
 
-def line(canvas: Canvas, points: Iterable[tuple[float, float | None]], colour: int = 0, dashed: bool = False) -> str:
-    """Draw a line through the points. A value of None leaves a gap."""
+def line(canvas: Canvas, points: Iterable[tuple[float, float | None]], colour: int | None = 0) -> str:
+    """Draw a line through the points, dashed in the colour of limits if `colour` is None. None in a point is a gap."""
     pieces, piece = list[str](), list[Point]()
     for x, y in points:
         if y is not None:
@@ -88,7 +88,7 @@ def line(canvas: Canvas, points: Iterable[tuple[float, float | None]], colour: i
             piece = []
     if piece:
         pieces.append(_piece(piece))
-    kind = f"line s{colour % COLOURS}{' dashed' if dashed else ''}"
+    kind = "line limit" if colour is None else f"line s{colour % COLOURS}"
     return f'<path class="{kind}" d="{"".join(pieces)}"/>' if pieces else ""
 
 

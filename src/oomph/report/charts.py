@@ -105,7 +105,8 @@ _POOL = {
     "training.allocator_limit_bytes": "limit",
 }
 _POOL_NOTE = (
-    "Of its pool on the device: the GPU memory below also counts what TensorFlow has reserved but does not use."
+    "What its tensors hold of its pool on the device, which also has room that TensorFlow keeps for later. The peak is"
+    " that of the process, or of the fit if the script resets it."
 )
 _HOST = {
     "process.resident_bytes": "the script's processes",
@@ -206,7 +207,7 @@ def _parts(canvas: drawing.Canvas, chart: Chart, times: Sequence[float], line: T
     for marking in line.markings:
         yield drawing.mark(canvas, marking.at, marking.title, marking.kind)
     for number, curve in enumerate(chart.curves):
-        yield drawing.line(canvas, _coarse(times, curve.values), number, curve.is_limit)
+        yield drawing.line(canvas, _coarse(times, curve.values), None if curve.is_limit else number)
 
 
 def _coarse(times: Sequence[float], values: Column) -> Iterator[tuple[float, float | None]]:

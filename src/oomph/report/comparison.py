@@ -84,7 +84,7 @@ def _mean(key: str, unit: Unit) -> Callable[[Recording], str]:
 
 _ROWS: tuple[tuple[str, Callable[[Recording], str]], ...] = (
     ("script", lambda each: each.command),
-    ("outcome", lambda each: each.story.outcome),
+    ("outcome", lambda each: each.outcome),
     ("result", lambda each: meaning(each.summary.exactness, each.summary.steps_repeated, each.summary.reasons)),
     ("duration", lambda each: as_duration(each.end - each.begin)),
     ("steps", lambda each: f"{each.summary.steps:,}" if each.summary.steps else ""),

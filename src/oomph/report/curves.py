@@ -16,6 +16,7 @@ from typing import Any
 from oomph.monitor.metrics import Scope
 from oomph.monitor.sample import Header
 from oomph.monitor.store import COMPRESSED, newest, read_rows
+from oomph.page.axis import is_plausible
 
 INTERVALS = 720
 """The number of intervals into which a run is divided, each of which becomes at most two points of a curve."""
@@ -23,8 +24,6 @@ _SPAN_SECONDS = 1.0
 """The shortest interval: samples arrive once a second."""
 _GAP_INTERVALS, _GAP_SECONDS = 3.0, 5.0
 """The time without a sample after which a curve is interrupted: so many intervals, and at least so many seconds."""
-_LATEST = 4e9
-"""The latest Unix time to believe, in the year 2096: a file may come from elsewhere."""
 _GPU_KEYS = (
     "memory_used_bytes",
     "memory_total_bytes",
@@ -89,7 +88,7 @@ def read_curves(run_dir: Path, intervals: int = INTERVALS) -> Curves:
     chosen: dict[int, _Chosen] = {}
     for header, row in read_rows(run_dir):
         at = row[0] if row else None
-        if at.__class__ not in _NUMBERS or not 0 < at < _LATEST:
+        if at.__class__ not in _NUMBERS or not is_plausible(at):
             continue
         if thinning is None:
             thinning = _Thinning(at, max((_end(run_dir, at) - at) / intervals, _SPAN_SECONDS))
@@ -105,7 +104,7 @@ def read_curves(run_dir: Path, intervals: int = INTERVALS) -> Curves:
 def _end(run_dir: Path, begin: float) -> float:
     """Return when the samples end, at least about: it decides how they are thinned, and no more."""
     last = newest(run_dir)
-    if last is not None:
+    if last is not None and is_plausible(last.time):
         return last.time
     try:
         return os.stat(run_dir / COMPRESSED).st_mtime

@@ -9,7 +9,6 @@ from oomph.doctor.snapshot import Snapshot
 from oomph.journal.events import FitStarted, GuardInstalled, VariablesRead
 from oomph.journal.journal import facts, last
 from oomph.report.recording import Recording, version_of
-from oomph.run.directory.recorded_story import is_of_notebook
 from oomph.run.directory.run_directory import RunRecord
 from oomph.terminal.amounts import as_size
 
@@ -25,8 +24,7 @@ def _rows(recording: Recording) -> Iterator[tuple[str, str]]:
     record, events = recording.record, recording.events
     yield "run directory", str(recording.path)
     if record is not None:
-        is_notebook = is_of_notebook(recording.path)
-        yield "notebook" if is_notebook else "command", _command(record, is_notebook)
+        yield "notebook" if recording.is_notebook else "command", _command(record, recording.is_notebook)
         yield "folder", record.cwd
         yield "machine", record.host
         yield "Python", record.python

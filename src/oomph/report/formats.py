@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from oomph.explain import render
 from oomph.monitor.metrics import of_scope
 from oomph.monitor.sample import Sample
 from oomph.monitor.store import read
+from oomph.page.axis import in_local_time
 from oomph.report import charts
 from oomph.report.environment import environment_of
 from oomph.report.incidents import ReportedIncident, reported
@@ -30,8 +30,8 @@ def as_markdown(recording: Recording) -> str:
 
 
 def _markdown(recording: Recording) -> Iterator[str]:
-    yield f"# {_text(recording.command or recording.path.name)}\n"
-    yield f"**{_text(recording.story.outcome)}**\n"
+    yield f"# {_text(recording.title)}\n"
+    yield f"**{_text(recording.outcome)}**\n"
     result = result_in_words(recording.summary)
     if result:
         yield f"{_text(result)}\n"
@@ -144,8 +144,7 @@ def csv_lines(run_dir: Path, gpus: int) -> Iterator[str]:
 
 
 def _row(sample: Sample, gpus: int) -> list[object]:
-    clock = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(sample.time))
-    row: list[object] = [sample.time, clock]
+    row: list[object] = [sample.time, in_local_time(sample.time, "%Y-%m-%dT%H:%M:%S%z")]
     for values, keys in ((sample.host, "host"), (sample.process, "process"), (sample.training, "training")):
         row += [values.get(key, "") for key in _COLUMNS[keys]]
     known = {gpu.index: gpu.values for gpu in sample.gpus}

@@ -13,6 +13,7 @@ from html import escape
 from importlib.resources import files
 
 from oomph.explain.markdown import plain
+from oomph.page.axis import in_local_time
 from oomph.page.document import SAME_ORIGIN, document, safe, table
 from oomph.report import charts, timeline
 from oomph.report.charts import Chart, TimeLine
@@ -20,10 +21,14 @@ from oomph.report.environment import environment_of
 from oomph.report.incidents import ReportedIncident, reported
 from oomph.report.recording import Recording, account_of, micro_batches_of
 from oomph.run.report.labels import EXACT, VERIFIED
+from oomph.run.report.larger_batch import larger_batch_in_words
 from oomph.run.report.summary import result_in_words
 from oomph.terminal.amounts import as_duration, counted
+from oomph.terminal.wrapping import shortened
 
 _CLOCK, _DATE = "%H:%M:%S", "%Y-%m-%d %H:%M:%S %z"
+_LONGEST_TITLE = 300
+"""The most characters of the script and its arguments in the heading."""
 _MOST_FAULTS = 200
 """The most incidents to tell one by one."""
 
@@ -68,7 +73,7 @@ def _heading(name: str, text: str) -> str:
 
 
 def _title(recording: Recording) -> str:
-    return f"{recording.command or recording.path.name}: {recording.story.outcome}"
+    return f"{shortened(recording.title, _LONGEST_TITLE)}: {recording.outcome}"
 
 
 def _as_json(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> str:
@@ -96,22 +101,26 @@ def as_inline_json(data: object) -> str:
 def _headline(recording: Recording) -> Iterator[str]:
     story, summary = recording.story, recording.summary
     tone = "bad" if story.failed else "warn" if story.incidents else "good"
-    state = "running: " if recording.is_going_on else ""
-    yield f'<h1 id="head-title"><code>{safe(recording.command or recording.path.name)}</code></h1>\n'
-    yield f'<p class="outcome {tone}">{safe(f"{state}{story.outcome}")}</p>\n'
+    yield f'<h1 id="head-title"><code>{safe(shortened(recording.title, _LONGEST_TITLE))}</code></h1>\n'
+    yield f'<p class="outcome {tone if recording.attempts else "soft"}">{safe(recording.outcome)}</p>\n'
     result = result_in_words(summary)
     if result:
         sure = "good" if summary.exactness in (EXACT, VERIFIED) else "warn"
         yield f'<p class="{sure}">{safe(result)}</p>\n'
     yield "".join(f"<p>{safe(text)}</p>\n" for text in (story.improvement,) if text)
+    for each in story.savings:
+        what = f"{each.text[:1].lower()}{each.text[1:]}"
+        yield f"<p>The next run can save {safe(what)}: <code>{safe(each.command)}</code></p>\n"
+    if summary.larger_batch is not None and summary.exit_code == 0:
+        yield f"<p>On this device, {safe(larger_batch_in_words(summary.larger_batch))}.</p>\n"
     rows = [*account_of(recording), ("when", _when(recording))]
     yield '<dl class="account">' + "".join(f"<dt>{safe(h)}</dt><dd>{safe(text)}</dd>" for h, text in rows) + "</dl>\n"
 
 
 def _when(recording: Recording) -> str:
-    begin, end = time.localtime(recording.begin), time.localtime(recording.end)
-    until = f"so far ({time.strftime(_DATE, end)})" if recording.is_going_on else time.strftime(_DATE, end)
-    return f"{time.strftime(_DATE, begin)} to {until}, {as_duration(recording.end - recording.begin)}"
+    begin, end = (in_local_time(at, _DATE) for at in (recording.begin, recording.end))
+    until = f"so far ({end})" if recording.is_going_on else end
+    return f"{begin} to {until}, {as_duration(recording.end - recording.begin)}"
 
 
 def _attempts(recording: Recording, line: TimeLine) -> Iterator[str]:
@@ -122,7 +131,7 @@ def _attempts(recording: Recording, line: TimeLine) -> Iterator[str]:
     rows = (
         (
             str(attempt.number),
-            time.strftime(_CLOCK, time.localtime(attempt.begin)),
+            _at(attempt.begin),
             timeline.in_words(attempt, recording),
         )
         for attempt in recording.attempts
@@ -134,22 +143,29 @@ def _attempts(recording: Recording, line: TimeLine) -> Iterator[str]:
 
 
 def _at(moment: float) -> str:
-    return time.strftime(_CLOCK, time.localtime(moment))
+    return in_local_time(moment, _CLOCK)
 
 
 def _charts(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> Iterator[str]:
-    if not drawn:
-        return
     curves = recording.curves
     yield _heading("charts", "Over time")
+    if not drawn:
+        yield f"<p>{safe(_why_no_charts(recording))}</p>\n"
+        return
     note = f"{counted(curves.samples, 'sample', ',')}, one a second"
     if curves.is_thinned:
         note += f"; of every {as_duration(curves.interval)} the smallest and the largest value are shown"
     if curves.went_back:
         note += "; the clock was turned back during the run, so that parts of the curves overlap"
-    note += f". Times are those of this machine ({time.strftime('%Z', time.localtime(recording.begin))})."
+    note += f". Times are those of this machine ({in_local_time(recording.begin, '%Z')})."
     yield f'<p class="soft">{safe(note)}</p>\n'
     yield from figures(drawn, curves.times, line)
+
+
+def _why_no_charts(recording: Recording) -> str:
+    if recording.is_notebook:
+        return "There are no charts, since no monitor samples a notebook's kernel."
+    return "There are no charts, since the monitor has left no samples."
 
 
 def figures(drawn: Sequence[Chart], times: Sequence[float], line: TimeLine) -> Iterator[str]:
@@ -170,7 +186,7 @@ def figures(drawn: Sequence[Chart], times: Sequence[float], line: TimeLine) -> I
 
 def _legend(chart: Chart) -> str:
     keys = (
-        f'<li><span class="key k{number % 8}{" dashed" if curve.is_limit else ""}"></span>{safe(curve.name)}</li>'
+        f'<li><span class="key {"limit-key" if curve.is_limit else f"k{number % 8}"}"></span>{safe(curve.name)}</li>'
         for number, curve in enumerate(chart.curves)
     )
     return f'<ul class="legend">{"".join(keys)}</ul>'

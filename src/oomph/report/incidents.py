@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from oomph.explain.catalogue.fault import Fault
 from oomph.explain.matching.named_fault import Diagnosis
 from oomph.journal.events import RestartRequested
 from oomph.journal.journal import pairs
+from oomph.page.axis import in_local_time
 from oomph.report.recording import Recording
 from oomph.run.policy.decisions import why
 
@@ -41,7 +41,7 @@ class ReportedIncident:
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """Yield what is known as pairs of a heading and a text."""
-        clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.time)) if self.time else "unknown"
+        clock = in_local_time(self.time, "%Y-%m-%d %H:%M:%S")
         yield "when", ", ".join(filter(None, (clock, f"attempt {self.attempt}", self.place)))
         if self.page is not None:
             yield "cause", self.page.summary

@@ -80,7 +80,7 @@
         {},
         ...chart.curves.map((curve, number) => ({
           label: curve.name,
-          stroke: () => colour(`--s${number % 8}`),
+          stroke: () => colour(curve.limit ? "--bad" : `--s${number % 8}`),
           width: 1.6,
           dash: curve.limit ? [6, 4] : undefined,
           points: { show: data.times.length < 3 },
@@ -156,7 +156,7 @@
       const figure = document.createElement("b");
       button.type = "button";
       button.setAttribute("aria-pressed", "true");
-      key.className = `key k${number % 8}${curve.limit ? " dashed" : ""}`;
+      key.className = `key ${curve.limit ? "limit-key" : `k${number % 8}`}`;
       button.append(key, `${curve.name} `, figure);
       button.addEventListener("click", () => {
         const isOn = button.getAttribute("aria-pressed") === "true";

@@ -24,8 +24,9 @@ from oomph.journal.events import (
 )
 from oomph.journal.journal import Event, by_attempt, facts, last, pairs, read_journal
 from oomph.journal.journal_reader import JournalReader
+from oomph.page.axis import is_plausible
 from oomph.report.curves import Curves, read_curves
-from oomph.run.directory.recorded_story import command_of_run, exit_code_of, story_from
+from oomph.run.directory.recorded_story import command_of_run, exit_code_of, is_of_notebook, story_from
 from oomph.run.directory.run_directory import RunRecord, read_record, written_by_another
 from oomph.run.directory.unfinished import unfinished
 from oomph.run.policy.decisions import Decision, replay
@@ -80,9 +81,26 @@ class Recording:
         return "" if self.record is None else shlex.join(self.record.command)
 
     @property
+    def is_notebook(self) -> bool:
+        """True if the attempts are kernels of a notebook."""
+        return is_of_notebook(self.path)
+
+    @property
+    def title(self) -> str:
+        """The script and its arguments, the notebook, or if neither is known the directory."""
+        return self.command or self.path.name
+
+    @property
+    def outcome(self) -> str:
+        """How the run ended or stands; without a readable journal, nobody knows of any fault."""
+        if not self.attempts:
+            return "nothing is recorded but samples"
+        return f"running: {self.story.outcome}" if self.is_going_on else self.story.outcome
+
+    @property
     def begin(self) -> float:
         """The Unix time at which the run began."""
-        known = [attempt.begin for attempt in self.attempts] + list(self.curves.times[:1])
+        known = [attempt.begin for attempt in self.attempts if attempt.begin] + list(self.curves.times[:1])
         return min(known, default=self.now)
 
     @property
@@ -136,18 +154,28 @@ def _diagnoses(path: Path) -> Iterator[Diagnosis]:
 
 def _attempt(events: Sequence[Event]) -> ReportedAttempt:
     ended = last(events, AttemptEnded)
-    closed = [event.time for event in events if isinstance(event.fact, AttemptEnded)]
-    resumed = [each.steps for each in facts(events, Resumed)]
+    times = [event.time for event in events if is_plausible(event.time)]
+    begin, resumed = min(times, default=0.0), [each.steps for each in facts(events, Resumed)]
     return ReportedAttempt(
         number=events[0].attempt,
-        begin=min(event.time for event in events),
-        end=closed[-1] if closed and ended is not None and ended.returncode is not None else None,
+        begin=begin,
+        end=_end_of(begin, events, ended),
         returncode=None if ended is None else ended.returncode,
         steps=None if ended is None else ended.steps,
         saved=0 if ended is None else ended.saved,
         resumed_at=max(resumed, default=None),
         asked_for_another=last(events, RestartRequested) is not None,
     )
+
+
+def _end_of(begin: float, events: Sequence[Event], ended: AttemptEnded | None) -> float | None:
+    """Return when an attempt ended. If nobody saw that, its end was written later, with how long it was seen."""
+    if ended is None:
+        return None
+    if ended.returncode is None:
+        return begin + ended.seconds if is_plausible(begin + ended.seconds) else None
+    closed = [event.time for event in events if isinstance(event.fact, AttemptEnded) and is_plausible(event.time)]
+    return closed[-1] if closed else None
 
 
 def micro_batches_of(recording: Recording) -> list[tuple[float, int]]:

@@ -198,7 +198,8 @@ def _done(summary: Summary) -> Iterator[str]:
     if summary.restarts:
         yield counted(summary.restarts, "restart")
     if summary.resumes:
-        yield f"started again with --resume {times(summary.resumes)}"
+        again = "cells run again in another kernel" if summary.kernels else "started again with --resume"
+        yield f"{again} {times(summary.resumes)}"
     if summary.left_out is not None:
         yield str(summary.left_out)
     yield from summary.changes

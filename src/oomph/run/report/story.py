@@ -212,7 +212,15 @@ def _incidents(attempt: Sequence[Event], following: Sequence[Event]) -> Iterator
         yield replace(_probes(number, later), time=_last_time(attempt, ProbeFailed))
     ended = _that_ended(attempt, failed, len(probes), following)
     if ended is not None:
-        yield replace(ended, time=_last_time(attempt, AttemptEnded) or attempt[-1].time)
+        yield replace(ended, time=_time_of_end(attempt))
+
+
+def _time_of_end(attempt: Sequence[Event]) -> float:
+    """Return when the attempt ended; if nobody saw that, its end was written later, with how long it was seen."""
+    ended = last(attempt, AttemptEnded)
+    if ended is not None and was_cut_off(ended):
+        return attempt[0].time + ended.seconds
+    return _last_time(attempt, AttemptEnded) or attempt[-1].time
 
 
 def _last_time(attempt: Sequence[Event], kind: type[Fact]) -> float:
@@ -279,6 +287,7 @@ def _that_ended(
     kernel = _next_kernel(attempt, following)
     if ended is not None and was_cut_off(ended):
         shown = f"{ALL_ENDED}, perhaps by kill -9 of both or a power failure: there is no record of how"
+        shown = "the kernel was gone, and nobody saw how it ended" if kernel else shown
         return Incident(CUT_OFF, number, "", shown, kernel or f"nothing: {ALL_ENDED}", _repeated(ended, following))
     fault = _fault(attempt, failed)
     if not fault:

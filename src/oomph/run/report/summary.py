@@ -11,6 +11,7 @@ from typing import Any
 
 from oomph.journal.events import (
     AttemptEnded,
+    CellStarted,
     CheckpointFailed,
     CheckpointSaved,
     CheckpointSkipped,
@@ -137,6 +138,8 @@ class Summary:
     """The larger batch that the run leaves room for, or None if it is unknown or only slightly larger."""
     seconds_restarting: float = 0.0
     """The total time, in seconds, from each death to the first new step of the attempt that oomph then started."""
+    kernels: bool = False
+    """True if the attempts are kernels of a notebook, which a person starts."""
     refused: tuple[Refused, ...] = ()
     """The checkpoints that a resume could not use, such as damaged ones."""
 
@@ -227,6 +230,7 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         findings=tuple(each for each in each_once(findings_of(events)) if each.severity != NOTICE),
         input_wait=_input_wait(endings),
         resumes=resumes_of(events),
+        kernels=bool(by.events(CellStarted)),
         left_out=left_out(events),
         cut_off=sum(map(was_cut_off, endings)),
         steps_without_data=_without_data(by.facts(DataEnded)),
