@@ -145,11 +145,11 @@ def test_journal_is_reread_only_when_it_has_changed(tmp_path, monkeypatch):
     run = new_run(tmp_path, "a")
     journal = Journal(run.path, 1, "supervisor")
     reader = RunReader(run.path)
-    assert not reader.read().events
+    assert reader.read().story.incidents == ()
     journal.write(FindingMade(fault="memory-leak"))
-    first = reader.read()
-    assert [event.name for event in first.events] == ["finding"]
-    assert reader.read().events is first.events
+    first = reader.read().story
+    assert [(each.fault, each.run) for each in first.incidents] == [("memory-leak", str(run.path))]
+    assert reader.read().story is first
     journal.close()
     run.close()
 

@@ -180,7 +180,7 @@ def test_view_exits_when_its_terminal_is_closed(tmp_path, told):
 
 def test_the_view_works_on_a_terminal_without_size_or_utf_8(tmp_path):
     session = Session(tmp_path, columns=0, rows=0, **driver(tmp_path, EIGHT) | {"PYTHONIOENCODING": "ascii"})
-    session.until(r"GiB +#+ +97%.*q quit")
+    session.until(r"GiB +_+ +97%.*q quit")
     session.press("q")
     assert session.end() == 0
     session.close()

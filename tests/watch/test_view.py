@@ -15,7 +15,7 @@ from oomph.run.directory.run_directory import FAILED, FINISHED, RUNNING, RunReco
 from oomph.run.directory.unfinished import STOPPED, UNFINISHED
 from oomph.watch.exposition import exposition
 from oomph.watch.incidents import ShownIncident, incidents_of
-from oomph.watch.job import Run, job_of, silence
+from oomph.watch.job import Run, job_of, silence, story_of
 from oomph.watch.once import as_document
 from oomph.watch.view import view_of
 from oomph.watch.wording import progress
@@ -28,7 +28,10 @@ def training(at: float, **values: float) -> Sample:
 
 
 def run(*samples: Sample, **changes: object) -> Run:
-    return Run(**{"path": "there", "record": RECORD, "going_on": True, "samples": samples, **changes})  # type: ignore[arg-type]
+    events, going_on = changes.pop("events", ()), changes.get("going_on", True)
+    story = story_of(events, going_on, "there")  # type: ignore[arg-type]
+    given = {"path": "there", "record": RECORD, "going_on": True, "samples": samples, "story": story, **changes}
+    return Run(**given)  # type: ignore[arg-type]
 
 
 # -- GPUs -------------------------------------------------------------------------------------------------------------
@@ -37,7 +40,7 @@ def run(*samples: Sample, **changes: object) -> Run:
 def test_gpu_is_shown_with_its_latest_values_and_a_history_chart():
     view = view_of(NOW, [Sample(NOW - 1, (gpu(0, 0.0),)), Sample(NOW, (gpu(0, 1.0),))], [])
     assert view.gpus[0].values["temperature_celsius"] == 70.0
-    assert view.gpus[0].history["temperature_celsius"] == (40.0, 70.0)
+    assert view.gpus[0].history["temperature_celsius"] == ((NOW - 1, 40.0), (NOW, 70.0))
 
 
 def test_a_lost_gpu_is_shown_without_values():

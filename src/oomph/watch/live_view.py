@@ -20,10 +20,11 @@ from rich.text import Text
 
 from oomph.process.process_group import stop_self
 from oomph.terminal.screen import screen_of
-from oomph.watch.screen import ViewChoice, lines_of, pressed
+from oomph.watch.charts import ASCII, BLOCKS
+from oomph.watch.keys import ViewChoice, keys_in, pressed
+from oomph.watch.screen import lines_of
 from oomph.watch.signals import ENDING, NotedSignals
 from oomph.watch.view import View
-from oomph.watch.wording import ASCII, BLOCKS
 
 _EVERY_SECONDS = 1.0
 _USUAL_SIZE = (80, 24)
@@ -65,7 +66,7 @@ class _Loop:
         view, due = self._look(), time.monotonic() + _EVERY_SECONDS
         while True:
             self._paint(view)
-            self._wait(due - time.monotonic())
+            self._wait(due - time.monotonic(), view)
             ended = self._obey_signals()
             if ended:
                 return 128 + ended
@@ -86,14 +87,14 @@ class _Loop:
         lines = lines_of(view, self._choice, width, height, self._marks)
         self._live.update(Text("\n").join(lines), refresh=True)
 
-    def _wait(self, seconds: float) -> None:
+    def _wait(self, seconds: float, view: View) -> None:
         """Wait for a key, a signal, or the next update."""
         sources = [self._signals.fd, *([] if self._keyboard.fd is None else [self._keyboard.fd])]
         ready, _, _ = select.select(sources, [], [], max(seconds, 0.0))
         if self._keyboard.fd in ready:
             try:
-                for key in self._keyboard.read():
-                    self._choice = pressed(self._choice, key)
+                for key in keys_in(self._keyboard.read()):
+                    self._choice = pressed(self._choice, key, view.jobs)
             except EOFError:
                 self._choice = pressed(self._choice, "q")
 
