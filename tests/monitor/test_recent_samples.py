@@ -92,3 +92,11 @@ def test_a_damaged_last_member_costs_only_its_own_samples(tmp_path: Path, store:
     held[20:30] = bytes(10)
     (tmp_path / COMPRESSED).write_bytes(held)
     assert times(RecentSamples(tmp_path, KEPT)) == list(range(300, 310))
+
+
+def test_a_line_whose_time_is_not_a_time_is_not_a_sample(tmp_path: Path, store: Store) -> None:
+    append(store, 1)
+    with (tmp_path / TAIL).open("ab") as tail:
+        tail.writelines(f'["{time}", [], [], [], []]\n'.encode() for time in ("nan", "inf", "-inf"))
+    append(store, 2)
+    assert times(RecentSamples(tmp_path, KEPT)) == [1, 2]

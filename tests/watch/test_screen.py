@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,7 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from rich.cells import cell_len
 
+from oomph.monitor.metrics import Scope, of_scope
+from oomph.run.directory.run_directory import RunRecord
+from oomph.watch.exposition import exposition
+from oomph.watch.job import Run, job_of
 from oomph.watch.keys import ViewChoice, pressed
+from oomph.watch.once import as_document
 from oomph.watch.screen import LEAST_HEIGHT, LEAST_WIDTH, Wish, allot, cut, lines_of
 from oomph.watch.wording import time_of_day
 
@@ -52,6 +59,38 @@ def test_small_terminal_shows_the_required_size():
 
 def test_latest_incident_is_shown_with_any_number_of_gpus():
     assert "memory-leak" in plain(views.VIEWS["sixteen-gpus"], width=60, height=12)
+
+
+NUMBERS = some.one_of(
+    some.floats(-(2.0**62), 2.0**62), some.sampled_from([0.0, -1.0, 1e-300, 2.0**62, math.nan, math.inf, -math.inf]), some.just(views.NOW)
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=some.data(), width=some.integers(40, 210), height=some.integers(10, 60))
+def test_any_numbers_in_the_samples_can_be_shown(data, width, height):
+    """A run directory may come from elsewhere, and a clock may be turned back."""
+
+    def values(scope: Scope) -> dict[str, float]:
+        keys = some.sampled_from([metric.key for metric in of_scope(scope)])
+        return data.draw(some.dictionaries(keys, NUMBERS))
+
+    samples = [
+        views.Sample(
+            data.draw(NUMBERS.filter(math.isfinite)),
+            (views.gpu(0, values=values("gpu")),),
+            values("host"),
+            values("process"),
+            values("training"),
+        )
+        for _ in range(data.draw(some.integers(1, 5)))
+    ]
+    job = job_of(Run("run", RunRecord(("train.py",), "python", "", ""), True, samples=tuple(samples)))
+    view = views.view_of(views.NOW, samples, [job, replace(job, run="other")])
+    assert len(lines_of(view, PLAIN, width, height)) == height
+    assert views.as_text(view, width)
+    assert json.dumps(as_document(view), allow_nan=False)
+    assert exposition(view)
 
 
 def test_control_characters_in_names_are_escaped():

@@ -16,10 +16,11 @@ from oomph.monitor.store import MONITORED_PARENT, TAIL, RecentSamples, newest
 from oomph.process.process_identity import ProcessIdentity
 from oomph.protocol.progress import read_progress
 from oomph.run.directory.run_directory import DEFAULT_PARENT, RUNNING, RunRecord, read_record
+from oomph.watch.history import SPAN_SECONDS
 from oomph.watch.job import Run, Story, silence, story_of
 
-KEPT = 120
-"""The number of recent samples to keep for each run: two minutes."""
+KEPT = SPAN_SECONDS + 10
+"""The number of recent samples to keep for each run: those on the charts, and those before that their rates need."""
 MONITORED, MEASURED = "monitored", "no longer monitored"
 """The states of training that is watched by `oomph.Monitor` but was not started by `oomph run`."""
 _MOST_LOOKED_AT = 50

@@ -153,7 +153,7 @@ def _parts(look: _Look, detail: _Detail) -> list[Callable[[int], _Part]]:
         lambda height: _host(look, detail, height),
         lambda height: _gpus(look, detail, height),
         lambda _: _part(_processes(look) if detail.gpu <= _TABLE else (), 5, 5),
-        lambda _: _incidents(look, view.alerts, 7, 0),
+        lambda _: _incidents(look, view.alerts, 5 if detail.gpu == _GRID else 7, 0),
         lambda _: _incidents(look, view.past, 2, 6),
         lambda _: _part([Text(shown_line(each), style="yellow") for each in problems], 1, 0),
     ]
