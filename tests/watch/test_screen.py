@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import views
@@ -16,7 +17,7 @@ from oomph.monitor.metrics import Scope, of_scope
 from oomph.run.directory.run_directory import RunRecord
 from oomph.watch.exposition import exposition
 from oomph.watch.job import Run, job_of
-from oomph.watch.keys import ViewChoice, pressed
+from oomph.watch.keys import ViewChoice, keys_in, pressed
 from oomph.watch.once import as_document
 from oomph.watch.screen import LEAST_HEIGHT, LEAST_WIDTH, Wish, allot, cut, lines_of
 from oomph.watch.wording import time_of_day
@@ -36,6 +37,11 @@ def test_the_screen_matches_the_golden_file(name):
     assert views.screens(views.VIEWS[name]) == (views.GOLDEN / f"{name}.txt").read_text()
 
 
+def test_the_guide_shows_the_screen_as_it_is():
+    guide = Path(__file__).parents[2] / "docs/how-to/watch-a-training.md"
+    assert plain(views.VIEWS["incidents"]) in "\n".join(map(str.rstrip, guide.read_text().split("\n")))
+
+
 @pytest.mark.parametrize("name", views.VIEWS)
 @settings(max_examples=25)
 @given(width=some.integers(1, 200), height=some.integers(1, 60))
@@ -49,7 +55,7 @@ def test_the_screen_fits_every_terminal(name, width, height):
 
 
 def plain(view: views.View, choice: ViewChoice = PLAIN, width: int = 80, height: int = 24) -> str:
-    return "\n".join(line.plain for line in lines_of(view, choice, width, height))
+    return "\n".join(line.plain.rstrip() for line in lines_of(view, choice, width, height))
 
 
 def test_small_terminal_shows_the_required_size():
@@ -62,7 +68,9 @@ def test_latest_incident_is_shown_with_any_number_of_gpus():
 
 
 NUMBERS = some.one_of(
-    some.floats(-(2.0**62), 2.0**62), some.sampled_from([0.0, -1.0, 1e-300, 2.0**62, math.nan, math.inf, -math.inf]), some.just(views.NOW)
+    some.floats(-(2.0**62), 2.0**62),
+    some.sampled_from([0.0, -1.0, 1e-300, 2.0**62, math.nan, math.inf, -math.inf]),
+    some.just(views.NOW),
 )
 
 
@@ -119,6 +127,43 @@ def test_keys_quit_and_pause_the_view():
     assert pressed(pressed(ViewChoice(), "p"), "P") == ViewChoice()
     assert pressed(ViewChoice(), "\x1b") == ViewChoice()
     assert "paused" in plain(views.VIEWS["mig"], pressed(ViewChoice(), "p"))
+
+
+def test_arrow_keys_and_digits_select_a_run():
+    jobs = views.VIEWS["three-runs"].jobs
+    assert keys_in("a\x1b[B2\x1bOA\x1b[1;5Cq\x1b") == ["a", "\x1b[B", "2", "\x1bOA", "\x1b[1;5C", "q", "\x1b"]
+    choice, places = PLAIN, []
+    for key in ("2", "\x1b[B", "\t", "\x1b[A", "4", "0", "1"):
+        choice = pressed(choice, key, jobs)
+        places.append(choice.place(jobs))
+    assert places == [1, 2, 0, 2, 2, 2, 0]
+    assert pressed(PLAIN, "2") == pressed(PLAIN, "j") == PLAIN, "without runs"
+
+
+def test_the_chosen_run_stays_chosen_while_others_come_and_go():
+    jobs = views.VIEWS["three-runs"].jobs
+    choice = pressed(PLAIN, "2", jobs)
+    assert choice.place(jobs[1:]) == 0
+    assert choice.place(jobs[:1]) == 0, "it is gone"
+
+
+def test_the_chosen_run_is_visible_in_a_list_that_is_cut():
+    jobs = [replace(views.JOB, run=str(number), command=f"number{number}.py") for number in range(12)]
+    view = replace(views.VIEWS["sixteen-gpus"], jobs=tuple(jobs))
+    shown = plain(view, replace(PLAIN, run="11"))
+    assert "▸12 number11" in shown
+    assert "… 10 more" in shown
+
+
+@pytest.mark.parametrize("name", ["eight-gpus", "incidents", "three-runs", "lost-gpu"])
+def test_no_part_is_hidden_on_a_screen_of_the_usual_size(name):
+    view = views.VIEWS[name]
+    shown = plain(view)
+    for part in ("samples/s", "loss", "input wait", "TF pool", "63.2", "71.9 GiB", "RSS", "20.0/64 GiB", "64.0/80 GiB"):
+        assert part in shown
+    assert all(job.command[:10] in shown for job in view.jobs)
+    assert all(f" {each.fault} " in shown for each in view.alerts)
+    assert str(view.processes[0].pid) in shown
 
 
 def test_pressing_s_cycles_through_the_sort_orders_of_the_gpus():

@@ -38,7 +38,7 @@ def gpu(index: int, at: float = 0.0, **changes: object) -> GpuSample:
     return GpuSample(index, **{**fields, "values": values, **changes})  # type: ignore[arg-type]
 
 
-def samples(*last: GpuSample, count: int = 10) -> list[Sample]:
+def samples(*last: GpuSample, count: int = 150) -> list[Sample]:
     """Return the last seconds of this many GPUs, with these values as the newest."""
     host = {"memory_used_bytes": 20.0 * GIB, "memory_total_bytes": 64.0 * GIB, "cpu_ratio": 0.34}
     filling = [tuple(gpu(each.index, at / count, uuid=each.uuid) for each in last) for at in range(1, count)]
@@ -139,7 +139,7 @@ VIEWS: dict[str, View] = {
     "incidents": view_of(NOW, samples(gpu(0, 1.0)), [with_incidents(JOB)], [LEAK]),
     "three-runs": view_of(
         NOW,
-        samples(*(gpu(index, 1.0) for index in range(4)), count=150),
+        samples(*(gpu(index, 1.0) for index in range(4))),
         [with_incidents(JOB), OTHER, replace(OTHER, run="c", command="c.py", state="finished", gpu_pids=frozenset())],
     ),
     "mig": view_of(NOW, [Sample(NOW, (gpu(0, 0.1, values={}), *MIG))], []),

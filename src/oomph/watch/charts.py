@@ -45,9 +45,12 @@ def curve(shares: Sequence[float | None], height: int, marks: Marks) -> list[str
     """
     steps = len(marks.levels)
     top = steps * height - 1
-    levels = [0 if share is None else max(round(_clipped(share) * top), 1) for share in shares]
-    rows = ([level - steps * row for level in levels] for row in reversed(range(height)))
-    return ["".join(" " if level <= 0 else marks.levels[min(level, steps) - 1] for level in row) for row in rows]
+    levels = [0 if share is None else round(min(share, 1.0) * top) or 1 if share > 0 else 1 for share in shares]
+    glyphs = " " + marks.levels
+    return [
+        "".join([glyphs[0 if level <= base else min(level - base, steps)] for level in levels])
+        for base in range(steps * (height - 1), -1, -steps)
+    ]
 
 
 def axis(width: int, marks: Marks, end: str) -> str:

@@ -18,7 +18,7 @@ _BRIDGED_SECONDS = 1.5
 
 def series(points: Iterable[tuple[float, Values]], key: str) -> Series:
     """Return the values of one metric."""
-    return tuple((time, values[key]) for time, values in points if key in values)
+    return tuple([(time, value) for time, values in points if (value := values.get(key)) is not None])
 
 
 def rate(samples: Sequence[Sample], above: str, below: str, seconds: float) -> Series:
@@ -69,7 +69,7 @@ def columns(points: Series, until: float, seconds: int, fold: Fold = fmean) -> l
     newest = [0.0] * count
     for time, value in points:
         column = int(time // seconds) - first
-        if 0 <= column < count and math.isfinite(value):
+        if 0 <= column < count and value - value == 0:  # it is finite
             held[column].append(value)
             newest[column] = time
     found: list[float | None] = []

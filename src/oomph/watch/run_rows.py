@@ -17,9 +17,9 @@ from oomph.watch.strips import BAD, DOUBTFUL, NEUTRAL
 STYLES = {"critical": BAD, "warning": DOUBTFUL, "notice": NEUTRAL}
 """The style of each severity."""
 _STATES = {"running": "green", "monitored": "green", "finished": "green", "failed": BAD, "gave-up": BAD}
-_NUMBER, _LEAST_COMMAND = 3, 12
-_WITH_BARS, _BESIDE_BARS, _LONGEST_BAR = 70, 56, 24
-"""The screen width from which progress has bars, the columns that are left to other text, and the longest bar."""
+_LEAST_COMMAND = 12
+_WITH_BARS, _LEAST_BAR, _LONGEST_BAR = 70, 6, 24
+"""The screen width from which progress has bars, and the least and greatest length of a bar."""
 
 
 def list_of(jobs: Sequence[Job], chosen: int, width: int, marks: Marks) -> list[Text]:
@@ -27,14 +27,15 @@ def list_of(jobs: Sequence[Job], chosen: int, width: int, marks: Marks) -> list[
     commands = [shown_line(job.command) for job in jobs]
     cells = [_cells(job) for job in jobs]
     widths = [max(len(text) for text, _ in column) for column in zip(*cells, strict=True)]
+    digits = len(str(len(jobs)))
     for column in (_POSITION, _ATTEMPT):  # a narrow screen lacks these columns
-        if _room(width, widths) < _LEAST_COMMAND:
+        if _room(width - digits, widths) < _LEAST_COMMAND:
             widths[column] = 0
-    longest = min(max(_room(width, widths), _LEAST_COMMAND), max(map(len, commands)))
+    longest = min(max(_room(width - digits, widths), _LEAST_COMMAND), max(map(len, commands)))
     rows = []
     for place, (command, row) in enumerate(zip(commands, cells, strict=True)):
-        text = Text(f"{marks.chosen if place == chosen else ' '}{place + 1} {command}")
-        text.truncate(_NUMBER + longest, overflow="ellipsis", pad=True)
+        text = Text(f"{marks.chosen if place == chosen else ' '}{place + 1:>{digits}} {command}")
+        text.truncate(2 + digits + longest, overflow="ellipsis", pad=True)
         for (cell, style), column in zip(row, widths, strict=True):
             text.append(f"  {cell:<{column}}" if column else "", style=style)
         if place == chosen:
@@ -56,7 +57,7 @@ def _cells(job: Job) -> tuple[tuple[str, str], ...]:
 
 def _room(width: int, widths: Sequence[int]) -> int:
     """Return the space for a command."""
-    return width - _NUMBER - sum(each + 2 for each in widths if each)
+    return width - 2 - sum(each + 2 for each in widths if each)
 
 
 def _worst(job: Job) -> str:
@@ -69,20 +70,26 @@ def progress_rows(job: Job, width: int, marks: Marks) -> list[Text]:
     details = [*([] if job.eta_seconds is None else [f"ETA {as_duration(job.eta_seconds)}"]), *wording.details_of(job)]
     if width < _WITH_BARS or job.epoch is None or job.step is None:
         return _flowing([wording.position_in_words(job), *details], width)
-    room = min((width - _BESIDE_BARS) // 2, _LONGEST_BAR)
-    row = Text(f"epoch {wording.position(job.epoch, job.epochs)} ")
-    row.append_text(_progress(_epochs_done(job), job.epochs, room, marks))
-    row.append(f"step {wording.position(job.step, job.steps_per_epoch)} ")
-    row.append_text(_progress(job.step, job.steps_per_epoch, room, marks))
-    if row.cell_len + len("  ".join(details)) <= width:
-        return [row.append("  ".join(details))]
-    return [row.append("".join(details[:1])), *_flowing(details[1:], width)]
+    epoch = f"epoch {wording.position(job.epoch, job.epochs)} "
+    step = f"step {wording.position(job.step, job.steps_per_epoch)} "
+    behind = details
+    while behind and _length(epoch, step, behind, width) < _LEAST_BAR:
+        behind = behind[:-1]
+    length = min(_length(epoch, step, behind, width), _LONGEST_BAR)
+    row = Text(epoch).append_text(_progress(_epochs_done(job), job.epochs, length, marks))
+    row.append(step).append_text(_progress(job.step, job.steps_per_epoch, length, marks))
+    return [row.append("  ".join(behind)), *_flowing(details[len(behind) :], width)]
+
+
+def _length(epoch: str, step: str, behind: Sequence[str], width: int) -> int:
+    """Return the length of each of two bars in a row with these texts."""
+    return (width - len(epoch) - len(step) - len("  ".join(behind)) - 4) // 2
 
 
 def _progress(done: float, of: int | None, length: int, marks: Marks) -> Text:
     if of is None or not 0 <= done <= of or not of:
         return Text(" ")
-    full, rest = bar(done / of, length, marks)
+    full, rest = bar(done / of, max(length, 0), marks)
     return Text.assemble((full, NEUTRAL), (rest, "dim"), "  ")
 
 

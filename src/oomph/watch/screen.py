@@ -116,6 +116,8 @@ _DETAILS = (
     _Detail(False, False, _GRID),
 )
 """From the most to the least detailed."""
+_REMEDY = 2
+"""The rows in which a screen that has room for curves also shows the remedy of a finding."""
 _WHOLE = 1000
 
 
@@ -123,7 +125,7 @@ def _most_detailed(look: _Look, room: int) -> list[_Part]:
     """Return the parts in the most detail that fits, with curves that are as high as the rows that are left allow."""
     for detail in _DETAILS:
         parts = [draw(1) for draw in _parts(look, detail)]
-        if sum(part.wish.least for part in parts) <= room:
+        if sum(part.wish.least for part in parts) + (_REMEDY if detail.run and look.view.alerts else 0) <= room:
             break
     spare = room + 1 - sum(part.wish.rows + bool(part.wish.rows) for part in parts)
     heights = _heights(spare, [part.strips for part in parts])
@@ -181,17 +183,21 @@ def _run(look: _Look, detail: _Detail, height: int) -> _Part:
 
 
 def _host(look: _Look, detail: _Detail, height: int) -> _Part:
-    """Return the load of the machine, below a time axis unless that of the run is the same."""
-    view, job = look.view, look.job
+    """Return the load of the machine."""
     if not detail.host:
-        return _part([Text(wording.host(view.host))] if view.host else (), 1, 4)
-    canvas, strips = look.canvas(view.sampled, height), strips_of_host(view)
-    is_shared = job is not None and strips_of_job(job) and look.canvas(job.sampled, height).end == canvas.end
-    return _charted([(_axis(canvas) if strips and not is_shared else [], strips)], canvas, 4)
+        return _part([Text(wording.host(look.view.host))] if look.view.host else (), 1, 4)
+    canvas, strips = look.canvas(look.view.sampled, height), strips_of_host(look.view)
+    return _charted([(_axis(canvas) if strips and not _is_below_axis(look, canvas) else [], strips)], canvas, 4)
 
 
 def _axis(canvas: Canvas) -> list[Text]:
     return [axis_row(canvas)] if canvas.curve else []
+
+
+def _is_below_axis(look: _Look, canvas: Canvas) -> bool:
+    """True if the time axis above the strips of the run is also that of the machine."""
+    job = look.job
+    return job is not None and bool(strips_of_job(job)) and look.canvas(job.sampled, canvas.height).end == canvas.end
 
 
 def _gpus(look: _Look, detail: _Detail, height: int) -> _Part:
@@ -203,7 +209,8 @@ def _gpus(look: _Look, detail: _Detail, height: int) -> _Part:
         return _Part(Wish(rows, min(rows, _LEAST_GRID), 3), lambda rows: _cut(as_grid(gpus, canvas), rows))
     if detail.gpu == _TABLE:
         return _Part(Wish(len(gpus) + 1, len(gpus) + 1, 3), lambda rows: _cut(as_table(gpus, canvas), rows))
-    return _charted([_titled(look, gpu, detail.gpu) for gpu in gpus], canvas, 3)
+    axis = [] if strips_of_host(look.view) or _is_below_axis(look, canvas) else _axis(canvas)
+    return _charted([(axis, ()), *(_titled(look, gpu, detail.gpu) for gpu in gpus)], canvas, 3)
 
 
 _LEAST_GRID = 8
@@ -282,8 +289,7 @@ def _incidents(look: _Look, incidents: Sequence[ShownIncident], least: int, rank
             spare -= more if more <= spare else 0
         return _cut(lines, rows)
 
-    at_least = sum(map(len, full[:1])) + len(full[1:])
-    return _Part(Wish(sum(map(len, full)), min(at_least, least), rank), draw)
+    return _Part(Wish(sum(map(len, full)), min(len(full), least), rank), draw)
 
 
 def _in_one_row(incident: ShownIncident, look: _Look) -> Text:

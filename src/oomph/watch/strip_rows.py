@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from rich.text import Text
 
 from oomph.watch.charts import Marks, axis, bar, curve
 from oomph.watch.history import SPAN_SECONDS, columns, seconds_per_column
-from oomph.watch.strips import Strip
+from oomph.watch.strips import NEUTRAL, Strip, neutral
 
 _LABEL, _FIGURE, _SCALE = 10, 19, 9
 _BAR, _WIDE_BAR, _LONGEST_BAR = 8, 14, 24
@@ -108,11 +109,13 @@ def curve_of(strip: Strip, length: int, height: int, until: float, marks: Marks)
     high = strip.full or max(known, default=0.0)
     high = high if high > low else low + (abs(low) or 1.0)
     shares = [None if value is None else (value - low) / (high - low) for value in values]
-    styles = ["" if share is None else strip.level(share) for share in shares]
-    rows = [_coloured(line, styles) for line in curve(shares, height, marks)]
+    rows = [_coloured(line, shares, strip) for line in curve(shares, height, marks)]
     return Curve(rows, low, high, not known)
 
 
-def _coloured(line: str, styles: Sequence[str]) -> Text:
-    groups = groupby(zip(line, styles, strict=True), key=lambda pair: pair[1])
-    return Text.assemble(*(("".join(mark for mark, _ in group), style) for style, group in groups))
+def _coloured(line: str, shares: Sequence[float | None], strip: Strip) -> Text:
+    if strip.level is neutral:
+        return Text(line, style=NEUTRAL)
+    styles = ["" if share is None else strip.level(share) for share in shares]
+    groups = groupby(zip(line, styles, strict=True), key=itemgetter(1))
+    return Text.assemble(*(("".join([mark for mark, _ in group]), style) for style, group in groups))

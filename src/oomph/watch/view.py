@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from oomph.monitor.finding import SEVERITIES
 from oomph.monitor.metrics import METRICS
-from oomph.monitor.sample import GpuSample, Sample, Values
+from oomph.monitor.sample import GpuProcess, GpuSample, Sample, Values
 from oomph.watch.history import SPAN_SECONDS, Series, series
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
@@ -185,24 +185,18 @@ def last_known(past: Sequence[tuple[float, Values]]) -> Values:
 def _processes(samples: Sequence[Sample], jobs: Sequence[Job]) -> tuple[Process, ...]:
     """Return the processes from the last list that was read for each GPU."""
     runs = {pid: job.run for job in jobs for pid in job.gpu_pids}
-    newest: dict[str, tuple[Process, ...]] = {}
+    newest: dict[str, list[Process]] = {}
     for sample in reversed(samples):
         if samples[-1].time - sample.time > _PROCESSES_SECONDS:
             break
         for gpu in sample.gpus:
-            if gpu.processes is not None:
-                listed = (
-                    Process(
-                        gpu.index,
-                        each.pid,
-                        each.name,
-                        each.memory_bytes,
-                        each.own or each.pid in runs,
-                        runs.get(each.pid, ""),
-                    )
-                    for each in gpu.processes
-                )
-                newest.setdefault(gpu.uuid, tuple(listed))
+            if gpu.processes is not None and gpu.uuid not in newest:
+                newest[gpu.uuid] = [_process(gpu.index, each, runs) for each in gpu.processes]
     present = {gpu.uuid for gpu in samples[-1].gpus if not gpu.problem}
     every = [process for uuid, listed in newest.items() if uuid in present for process in listed]
     return tuple(sorted(every, key=lambda process: (-(process.memory_bytes or 0), process.gpu, process.pid)))
+
+
+def _process(gpu: int, each: GpuProcess, runs: Mapping[int, str]) -> Process:
+    run = runs.get(each.pid, "")
+    return Process(gpu, each.pid, each.name, each.memory_bytes, each.own or bool(run), run)
