@@ -156,11 +156,11 @@ def test_journal_is_reread_only_when_it_has_changed(tmp_path, monkeypatch):
     run = new_run(tmp_path, "a")
     journal = Journal(run.path, 1, "supervisor")
     reader = RunReader(run.path)
-    assert reader.read().story.incidents == ()
+    assert reader.read().highlights.incidents == ()
     journal.write(FindingMade(fault="memory-leak"))
-    first = reader.read().story
+    first = reader.read().highlights
     assert [(each.fault, each.run) for each in first.incidents] == [("memory-leak", str(run.path))]
-    assert reader.read().story is first
+    assert reader.read().highlights is first
     journal.close()
     run.close()
 

@@ -18,8 +18,9 @@ from oomph.run.directory.run_directory import RunRecord
 from oomph.watch.exposition import exposition
 from oomph.watch.job import Run, job_of
 from oomph.watch.keys import ViewChoice, keys_in, pressed
+from oomph.watch.layout import Wish, allot, cut
 from oomph.watch.once import as_document
-from oomph.watch.screen import LEAST_HEIGHT, LEAST_WIDTH, Wish, allot, cut, lines_of
+from oomph.watch.screen import LEAST_HEIGHT, LEAST_WIDTH, lines_of
 from oomph.watch.wording import time_of_day
 
 PLAIN = ViewChoice()

@@ -15,7 +15,7 @@ from oomph.run.directory.run_directory import FAILED, FINISHED, RUNNING, RunReco
 from oomph.run.directory.unfinished import STOPPED, UNFINISHED
 from oomph.watch.exposition import exposition
 from oomph.watch.incidents import ShownIncident, incidents_of
-from oomph.watch.job import Run, job_of, silence, story_of
+from oomph.watch.job import Run, highlights_of, job_of, silence
 from oomph.watch.once import as_document
 from oomph.watch.view import view_of
 from oomph.watch.wording import progress
@@ -29,8 +29,15 @@ def training(at: float, **values: float) -> Sample:
 
 def run(*samples: Sample, **changes: object) -> Run:
     events, going_on = changes.pop("events", ()), changes.get("going_on", True)
-    story = story_of(events, going_on, "there")  # type: ignore[arg-type]
-    given = {"path": "there", "record": RECORD, "going_on": True, "samples": samples, "story": story, **changes}
+    highlights = highlights_of(events, going_on, "there")  # type: ignore[arg-type]
+    given = {
+        "path": "there",
+        "record": RECORD,
+        "going_on": True,
+        "samples": samples,
+        "highlights": highlights,
+        **changes,
+    }
     return Run(**given)  # type: ignore[arg-type]
 
 

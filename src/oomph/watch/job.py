@@ -30,7 +30,7 @@ _SILENT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Story:
+class Highlights:
     """The part of a journal that is displayed. A journal may be long, so this is read only when something is new."""
 
     epochs: int | None = None
@@ -40,10 +40,10 @@ class Story:
     incidents: tuple[ShownIncident, ...] = ()
 
 
-def story_of(events: Sequence[Event], going_on: bool, run: str = "") -> Story:
-    """Read the story of a run, whose path is `run`."""
+def highlights_of(events: Sequence[Event], going_on: bool, run: str = "") -> Highlights:
+    """Read the highlights of a run, whose path is `run`."""
     fit = last(events, FitStarted)
-    return Story(
+    return Highlights(
         epochs=None if fit is None else fit.epochs,
         micro_batch=_micro_batch(events),
         restarts=restarts_of(events),
@@ -60,7 +60,7 @@ class Run:
     record: RunRecord
     going_on: bool
     progress: Progress | None = None
-    story: Story = field(default_factory=Story)
+    highlights: Highlights = field(default_factory=Highlights)
     samples: tuple[Sample, ...] = ()
     """The samples of the last few minutes, oldest first."""
 
@@ -136,10 +136,10 @@ def job_of(run: Run) -> Job:
         step_seconds=_ratio(past, _STEP_SECONDS, _STEPS),
         samples_per_second=_newest(history, "samples_per_second") if run.going_on else None,
         input_wait_ratio=_at_most_one(_ratio(past, _INPUT_WAIT, _STEP_SECONDS)),
-        micro_batch=_whole(values.get("micro_batch")) or run.story.micro_batch,
+        micro_batch=_whole(values.get("micro_batch")) or run.highlights.micro_batch,
         loss=values.get("loss"),
-        restarts=run.story.restarts,
-        incidents=run.story.incidents,
+        restarts=run.highlights.restarts,
+        incidents=run.highlights.incidents,
         training=values,
         process=run.samples[-1].process if run.samples else {},
         sampled=run.samples[-1].time if run.samples else None,
@@ -181,7 +181,7 @@ def _state(run: Run) -> str:
     status = run.record.status
     if status == RUNNING and not run.going_on:
         return UNFINISHED
-    return STOPPED if status == FAILED and run.story.stopped else status
+    return STOPPED if status == FAILED and run.highlights.stopped else status
 
 
 def silence(now: float, samples: Sequence[Sample]) -> float:
@@ -197,7 +197,7 @@ def _position(run: Run, values: Values) -> tuple[int | None, int | None, int | N
 
     The progress board is accurate to the step, but the samples only to the second.
     """
-    epochs = _whole(values.get("epochs")) or run.story.epochs
+    epochs = _whole(values.get("epochs")) or run.highlights.epochs
     if run.progress is not None and run.progress.fit >= 0:
         return run.progress.epoch + 1, epochs, run.progress.step
     return _whole(values.get("epoch")), epochs, _whole(values.get("step_of_epoch"))

@@ -17,7 +17,7 @@ from oomph.process.process_identity import ProcessIdentity
 from oomph.protocol.progress import read_progress
 from oomph.run.directory.run_directory import DEFAULT_PARENT, RUNNING, RunRecord, read_record
 from oomph.watch.history import SPAN_SECONDS
-from oomph.watch.job import Run, Story, silence, story_of
+from oomph.watch.job import Highlights, Run, highlights_of, silence
 
 KEPT = SPAN_SECONDS + 10
 """The number of recent samples to keep for each run: those on the charts, and those before that their rates need."""
@@ -53,7 +53,7 @@ class RunReader:
         self._journal = JournalReader(path)
         self._recent = RecentSamples(path, KEPT)
         self._read: tuple[Sequence[Event], bool] | None = None
-        self._story = Story()
+        self._highlights = Highlights()
 
     def read(self) -> Run | None:
         """Return the current state of the run, or None if its run.json is unreadable, or it has none and no samples."""
@@ -62,14 +62,14 @@ class RunReader:
         if record is None:
             return None
         going_on = is_going_on(self.path, record) or record.status == MONITORED
-        return Run(str(self.path), record, going_on, read_progress(self.path), self._story_now(going_on), samples)
+        return Run(str(self.path), record, going_on, read_progress(self.path), self._highlights_now(going_on), samples)
 
-    def _story_now(self, going_on: bool) -> Story:
-        """Return the story of the run, which is read again only if the journal or the state has changed."""
+    def _highlights_now(self, going_on: bool) -> Highlights:
+        """Return the highlights, which are read again only if the journal or the state of the run has changed."""
         read = self._journal.read(), going_on
         if self._read is None or read[0] is not self._read[0] or going_on != self._read[1]:
-            self._read, self._story = read, story_of(*read, str(self.path))
-        return self._story
+            self._read, self._highlights = read, highlights_of(*read, str(self.path))
+        return self._highlights
 
     def _of_monitor(self, samples: Sequence[Sample]) -> RunRecord | None:
         """Return a record in place of run.json, for the folder of an `oomph.Monitor`."""

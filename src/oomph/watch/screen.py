@@ -5,6 +5,7 @@ The screen has as much detail as its height allows. What is cut off on a small o
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from oomph.watch.gpu_rows import as_grid, as_table, in_a_row, title_of
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 from oomph.watch.keys import ViewChoice
+from oomph.watch.layout import ScreenPart, Wish, cut_to, heights_of, part_of, rows_of_parts
 from oomph.watch.run_rows import STYLES, in_words, list_of, progress_rows
 from oomph.watch.strip_rows import Canvas, axis_row, canvas_of, rows_of
 from oomph.watch.strips import Strip, strips_of_gpu, strips_of_host, strips_of_job
@@ -26,8 +28,6 @@ from oomph.watch.view import GpuView, View
 LEAST_WIDTH, LEAST_HEIGHT = 40, 10
 _HANG = " " * 10
 """The indentation of an incident's continuation lines, as wide as its time."""
-_HIGHEST = 6
-"""The maximum height of a curve, in rows."""
 _MOST_NAMED = 2
 """The number of processes that are named behind their GPU."""
 
@@ -38,18 +38,9 @@ def lines_of(view: View, choice: ViewChoice, width: int, height: int, marks: Mar
         lines = [Text(f"{width}×{height} is too small:"), Text(f"{LEAST_WIDTH}×{LEAST_HEIGHT} needed"), Text("q quit")]
         return [_fitted(line, width) for line in lines[:height]]
     room = height - 2
-    parts = _most_detailed(_Look(view, choice, width, marks), room)
-    rows = allot(room, [part.wish for part in parts])
-    drawn = [part.draw(given) for part, given in zip(parts, rows, strict=True)]
-    spare = room - sum(map(len, drawn))
-    lines = [_header(view, choice, width)]
-    for part in drawn:
-        if part and spare > 0 and len(lines) > 1:
-            lines.append(Text())
-            spare -= 1
-        lines += part
-    lines += [Text()] * (height - 1 - len(lines))
-    return [_fitted(line, width) for line in [*lines, _footer(view, choice)]]
+    rows = rows_of_parts(_most_detailed(_Look(view, choice, width, marks), room), room)
+    rows += [Text()] * (room - len(rows))
+    return [_fitted(line, width) for line in [_header(view, choice, width), *rows, _footer(view, choice)]]
 
 
 class _Look(NamedTuple):
@@ -72,30 +63,6 @@ class _Look(NamedTuple):
         return canvas_of(self.width, height, until, end, self.marks)
 
 
-class Wish(NamedTuple):
-    """The number of rows that a part wants, and the minimum that it needs."""
-
-    rows: int
-    least: int
-    rank: int
-    """The rank of the part. Parts with a lower rank are served first."""
-
-
-class _Part(NamedTuple):
-    """Rows that belong together."""
-
-    wish: Wish
-    draw: Callable[[int], Sequence[Text]]
-    """Returns at most so many rows."""
-    strips: int = 0
-    """The number of strips in the part, all of which may become higher."""
-
-
-def _part(lines: Sequence[Text], least: int, rank: int, strips: int = 0, chosen: int = 0) -> _Part:
-    """Return a part of these lines. If they do not fit, the line at the index `chosen` is still shown."""
-    return _Part(Wish(len(lines), min(len(lines), least), rank), lambda rows: _cut(lines, rows, chosen), strips)
-
-
 class _Detail(NamedTuple):
     """How runs, machine and GPUs are shown."""
 
@@ -103,50 +70,55 @@ class _Detail(NamedTuple):
     """True for strips of the run, False for words. The same goes for `host`."""
     host: bool
     gpu: int
-    """The number of strips for each GPU, or 0 for a table, or -1 for a grid."""
+    """The number of strips for each GPU, or 0 for a row for each."""
+    grid: bool = False
+    """True if several GPUs share a row."""
 
 
-_TABLE, _GRID = 0, -1
 _DETAILS = (
     _Detail(True, True, 4),
     _Detail(True, True, 2),
-    _Detail(True, True, _TABLE),
-    _Detail(True, False, _TABLE),
-    _Detail(False, False, _TABLE),
-    _Detail(False, False, _GRID),
+    _Detail(True, True, 0),
+    _Detail(True, False, 0),
+    _Detail(False, False, 0),
+    _Detail(False, False, 0, grid=True),
 )
 """From the most to the least detailed."""
+
+
+class _Rank(enum.IntEnum):
+    """The order in which parts get rows if there are too few."""
+
+    ALERTS = 0
+    JOBS = 1
+    RUN = 2
+    GPUS = 3
+    HOST = 4
+    PROCESSES = 5
+    PAST = 6
+
+
 _REMEDY = 2
 """The rows in which a screen that has room for curves also shows the remedy of a finding."""
 _WHOLE = 1000
+"""The minimum of a part that is not cut: less detail is shown instead."""
 
 
-def _most_detailed(look: _Look, room: int) -> list[_Part]:
+def _most_detailed(look: _Look, room: int) -> list[ScreenPart]:
     """Return the parts in the most detail that fits, with curves that are as high as the rows that are left allow."""
     for detail in _DETAILS:
         parts = [draw(1) for draw in _parts(look, detail)]
         if sum(part.wish.least for part in parts) + (_REMEDY if detail.run and look.view.alerts else 0) <= room:
             break
     spare = room + 1 - sum(part.wish.rows + bool(part.wish.rows) for part in parts)
-    heights = _heights(spare, [part.strips for part in parts])
+    heights = heights_of(spare, [part.strips for part in parts])
     return [
         draw(height) if height > 1 else part
         for draw, height, part in zip(_parts(look, detail), heights, parts, strict=True)
     ]
 
 
-def _heights(spare: int, strips: Sequence[int]) -> list[int]:
-    """Return the height of the strips in each part, given the number of spare rows and of strips."""
-    heights = [1] * len(strips)
-    for _ in range(_HIGHEST - 1):
-        for part, count in enumerate(strips):
-            if 0 < count <= spare:
-                heights[part] += 1
-                spare -= count
-    return heights
-
-
-def _parts(look: _Look, detail: _Detail) -> list[Callable[[int], _Part]]:
+def _parts(look: _Look, detail: _Detail) -> list[Callable[[int], ScreenPart]]:
     """Return how to draw each part with strips of a given height, in the order of the screen."""
     view, problems = look.view, [f"{source}: {why}" for source, why in look.view.problems.items()]
     return [
@@ -154,40 +126,42 @@ def _parts(look: _Look, detail: _Detail) -> list[Callable[[int], _Part]]:
         lambda height: _run(look, detail, height),
         lambda height: _host(look, detail, height),
         lambda height: _gpus(look, detail, height),
-        lambda _: _part(_processes(look) if detail.gpu <= _TABLE else (), 5, 5),
-        lambda _: _incidents(look, view.alerts, 5 if detail.gpu == _GRID else 7, 0),
-        lambda _: _incidents(look, view.past, 2, 6),
-        lambda _: _part([Text(shown_line(each), style="yellow") for each in problems], 1, 0),
+        lambda _: part_of(_processes(look) if not detail.gpu else (), 5, _Rank.PROCESSES),
+        lambda _: _incidents(look, view.alerts, 5, _Rank.ALERTS),
+        lambda _: _incidents(look, view.past, 2, _Rank.PAST),
+        lambda _: part_of([Text(shown_line(each), style="yellow") for each in problems], 1, _Rank.ALERTS),
     ]
 
 
-def _jobs(look: _Look) -> _Part:
+def _jobs(look: _Look) -> ScreenPart:
     jobs, chosen = look.view.jobs, look.choice.place(look.view.jobs)
-    return _part(list_of(jobs, chosen, look.width, look.marks) if jobs else [_NO_RUN], 3, 1, chosen=chosen)
+    return part_of(list_of(jobs, chosen, look.width, look.marks) if jobs else [_NO_RUN], 3, _Rank.JOBS, chosen)
 
 
 _NO_RUN = Text("no oomph run in this folder", style="dim")
 
 
-def _run(look: _Look, detail: _Detail, height: int) -> _Part:
+def _run(look: _Look, detail: _Detail, height: int) -> ScreenPart:
     """Return the chosen run."""
     job = look.job
     if job is None:
-        return _part((), 0, 2)
+        return part_of((), 0, _Rank.RUN)
     rows = progress_rows(job, look.width, look.marks)
     strips = strips_of_job(job)
     if not detail.run or not strips:
-        return _part([*rows, *in_words(job, look.width)], _WHOLE, 2)
+        return part_of([*rows, *in_words(job, look.width)], _WHOLE, _Rank.RUN)
     canvas = look.canvas(job.sampled, height)
-    return _charted([([*rows, *_axis(canvas)], strips)], canvas, 2)
+    return _charted([([*rows, *_axis(canvas)], strips)], canvas, _Rank.RUN)
 
 
-def _host(look: _Look, detail: _Detail, height: int) -> _Part:
+def _host(look: _Look, detail: _Detail, height: int) -> ScreenPart:
     """Return the load of the machine."""
     if not detail.host:
-        return _part([Text(wording.host(look.view.host))] if look.view.host else (), 1, 4)
+        return part_of([Text(wording.host(look.view.host))] if look.view.host else (), 1, _Rank.HOST)
     canvas, strips = look.canvas(look.view.sampled, height), strips_of_host(look.view)
-    return _charted([(_axis(canvas) if strips and not _is_below_axis(look, canvas) else [], strips)], canvas, 4)
+    return _charted(
+        [(_axis(canvas) if strips and not _is_below_axis(look, canvas) else [], strips)], canvas, _Rank.HOST
+    )
 
 
 def _axis(canvas: Canvas) -> list[Text]:
@@ -200,17 +174,19 @@ def _is_below_axis(look: _Look, canvas: Canvas) -> bool:
     return job is not None and bool(strips_of_job(job)) and look.canvas(job.sampled, canvas.height).end == canvas.end
 
 
-def _gpus(look: _Look, detail: _Detail, height: int) -> _Part:
+def _gpus(look: _Look, detail: _Detail, height: int) -> ScreenPart:
     gpus, canvas = look.choice.sorted(look.view.gpus), look.canvas(look.view.sampled, height)
     if not gpus:
-        return _part([Text("no GPU to show", style="dim")], 1, 3)
-    if detail.gpu == _GRID:
-        rows = -(-len(gpus) // in_a_row(look.width))
-        return _Part(Wish(rows, min(rows, _LEAST_GRID), 3), lambda rows: _cut(as_grid(gpus, canvas), rows))
-    if detail.gpu == _TABLE:
-        return _Part(Wish(len(gpus) + 1, len(gpus) + 1, 3), lambda rows: _cut(as_table(gpus, canvas), rows))
+        return part_of([Text("no GPU to show", style="dim")], 1, _Rank.GPUS)
+    if detail.grid:
+        count = -(-len(gpus) // in_a_row(look.width))
+        wish = Wish(count, min(count, _LEAST_GRID), _Rank.GPUS)
+        return ScreenPart(wish, lambda rows: cut_to(as_grid(gpus, canvas), rows))
+    if not detail.gpu:
+        wish = Wish(len(gpus) + 1, len(gpus) + 1, _Rank.GPUS)
+        return ScreenPart(wish, lambda rows: cut_to(as_table(gpus, canvas), rows))
     axis = [] if strips_of_host(look.view) or _is_below_axis(look, canvas) else _axis(canvas)
-    return _charted([(axis, ()), *(_titled(look, gpu, detail.gpu) for gpu in gpus)], canvas, 3)
+    return _charted([(axis, ()), *(_titled(look, gpu, detail.gpu) for gpu in gpus)], canvas, _Rank.GPUS)
 
 
 _LEAST_GRID = 8
@@ -224,22 +200,18 @@ def _titled(look: _Look, gpu: GpuView, count: int) -> tuple[list[Text], list[Str
     return [title_of(gpu, figures, _processes_of(look, gpu))], shown
 
 
-def _charted(groups: Sequence[tuple[Sequence[Text], Sequence[Strip]]], canvas: Canvas, rank: int) -> _Part:
+def _charted(groups: Sequence[tuple[Sequence[Text], Sequence[Strip]]], canvas: Canvas, rank: int) -> ScreenPart:
     """Return a part that consists of groups of strips, each below some rows. The strips are drawn only if needed."""
     count = sum(len(strips) for _, strips in groups)
     rows = sum(len(head) for head, _ in groups) + count * canvas.height
 
     def draw(rows: int) -> Sequence[Text]:
-        return _cut(
-            [
-                row
-                for head, strips in groups
-                for row in (*head, *(row for each in strips for row in rows_of(each, canvas)))
-            ],
-            rows,
-        )
+        lines: list[Text] = []
+        for head, strips in groups:
+            lines += [*head, *(row for strip in strips for row in rows_of(strip, canvas))]
+        return cut_to(lines, rows)
 
-    return _Part(Wish(rows, rows, rank), draw, count)
+    return ScreenPart(Wish(rows, rows, rank), draw, count)
 
 
 def _processes_of(look: _Look, gpu: GpuView) -> str:
@@ -277,7 +249,7 @@ def _footer(view: View, choice: ViewChoice) -> Text:
     return Text(f"q quit  p {'resume' if choice.paused else 'pause'}  s sort: {choice.order}{select}", style="dim")
 
 
-def _incidents(look: _Look, incidents: Sequence[ShownIncident], least: int, rank: int) -> _Part:
+def _incidents(look: _Look, incidents: Sequence[ShownIncident], least: int, rank: int) -> ScreenPart:
     """Return incidents: the first ones in full with their remedies, as far as all others still have a row each."""
     full = [_in_full(each, look) for each in incidents]
 
@@ -287,9 +259,9 @@ def _incidents(look: _Look, incidents: Sequence[ShownIncident], least: int, rank
             more = len(told) - 1
             lines += told if more <= spare else [_in_one_row(incident, look)]
             spare -= more if more <= spare else 0
-        return _cut(lines, rows)
+        return cut_to(lines, rows)
 
-    return _Part(Wish(sum(map(len, full)), min(len(full), least), rank), draw)
+    return ScreenPart(Wish(sum(map(len, full)), min(len(full), least), rank), draw)
 
 
 def _in_one_row(incident: ShownIncident, look: _Look) -> Text:
@@ -307,37 +279,6 @@ def _style(incident: ShownIncident) -> str:
     return "dim" if incident.ended is not None else STYLES[incident.severity]
 
 
-def _cut(lines: Sequence[Text], rows: int, chosen: int = 0) -> list[Text]:
-    """Cut the lines to `rows` rows. If any are left out, the last row says how many."""
-    shown, left = cut(len(lines), rows)
-    begin = max(chosen - shown + 1, 0)
-    more = [Text(f"… {left} more", style="dim")] if left and rows else []
-    return [*lines[begin : begin + shown], *more]
-
-
 def _fitted(line: Text, width: int) -> Text:
     line.truncate(width, overflow="ellipsis")
     return line
-
-
-def allot(room: int, wishes: Sequence[Wish]) -> list[int]:
-    """Return the number of rows for each part, in the given order. Their sum is at most `room`.
-
-    While there is room, each part first receives its minimum, and then the rest of the rows that it wants.
-    """
-    given = [0] * len(wishes)
-    by_rank = sorted(range(len(wishes)), key=lambda part: wishes[part].rank)
-    for limit in ("least", "rows"):
-        for part in by_rank:
-            more = min(max(getattr(wishes[part], limit) - given[part], 0), room)
-            given[part] += more
-            room -= more
-    return given
-
-
-def cut(count: int, rows: int) -> tuple[int, int]:
-    """Return how many of `count` lines fit into the rows, and how many the last row reports as left out."""
-    if count <= rows:
-        return count, 0
-    shown = max(rows - 1, 0)
-    return shown, count - shown
