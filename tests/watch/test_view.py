@@ -110,6 +110,14 @@ def test_samples_per_second_are_those_of_the_last_seconds():
     assert job_of(run(*counted, going_on=False)).samples_per_second is None
 
 
+def test_a_speed_that_is_no_longer_measured_is_not_shown_as_current():
+    counted = [training(at, examples_total=64 * at) for at in range(10)]
+    restarted = [Sample(NOW + 10 + at) for at in range(10)]
+    job = job_of(run(*counted, *restarted))
+    assert (job.samples_per_second, job.newest("samples_per_second")) == (None, None)
+    assert job.history["samples_per_second"][-1] == (NOW + 9, 64.0)
+
+
 def test_rates_of_long_steps_are_means_over_several_of_them():
     steps = [training(at, steps_total=at // 30, step_seconds_total=30.0 * (at // 30)) for at in range(121)]
     assert 1 / 40 < job_of(run(*steps)).history["steps_per_second"][-1][1] < 1 / 25

@@ -101,7 +101,7 @@ class Job:
     sampled: float | None = None
     """The Unix time of the newest sample, or None if there is none."""
     history: Mapping[str, Series] = field(default_factory=dict)
-    """The last minutes of each value that is charted, by the names of `CHARTED`."""
+    """The last minutes of each value that is charted."""
     gpu_pids: frozenset[int] = frozenset()
     """The processes of the script that use memory on a GPU."""
 
@@ -110,9 +110,9 @@ class Job:
         """The name of the run directory."""
         return Path(self.run).name
 
-
-CHARTED = ("samples_per_second", "steps_per_second", "loss", "input_wait_ratio", "pool", "resident_bytes", "cpu_cores")
-"""The values of a job that are charted."""
+    def newest(self, key: str) -> float | None:
+        """Return the newest value of a chart, or None if the last samples do not have it."""
+        return _newest(self.history, key, self.sampled)
 
 
 def job_of(run: Run) -> Job:
@@ -121,6 +121,7 @@ def job_of(run: Run) -> Job:
     past = _one_attempt(run.samples)
     epoch, epochs, step = _position(run, values)
     per_epoch = _whole(values.get("steps_per_epoch"))
+    sampled = run.samples[-1].time if run.samples else None
     history = _history(run.samples, _ratio(past, _STEP_SECONDS, _STEPS))
     return Job(
         run=run.path,
@@ -134,7 +135,7 @@ def job_of(run: Run) -> Job:
         steps=run.progress.steps if run.progress else _whole(values.get(_STEPS)),
         eta_seconds=_eta(past, epoch, epochs, step, per_epoch) if run.going_on else None,
         step_seconds=_ratio(past, _STEP_SECONDS, _STEPS),
-        samples_per_second=_newest(history, "samples_per_second") if run.going_on else None,
+        samples_per_second=_newest(history, "samples_per_second", sampled) if run.going_on else None,
         input_wait_ratio=_at_most_one(_ratio(past, _INPUT_WAIT, _STEP_SECONDS)),
         micro_batch=_whole(values.get("micro_batch")) or run.highlights.micro_batch,
         loss=values.get("loss"),
@@ -142,7 +143,7 @@ def job_of(run: Run) -> Job:
         incidents=run.highlights.incidents,
         training=values,
         process=run.samples[-1].process if run.samples else {},
-        sampled=run.samples[-1].time if run.samples else None,
+        sampled=sampled,
         history=history,
         gpu_pids=_gpu_pids(run.samples) if run.going_on else frozenset(),
     )
@@ -152,20 +153,23 @@ def _history(samples: Sequence[Sample], step_seconds: float | None) -> Mapping[s
     window = max(_RATE_SECONDS, _RATE_STEPS * (step_seconds or 0.0))
     training = [(sample.time, sample.training) for sample in samples]
     process = [(sample.time, sample.process) for sample in samples]
-    found = (
-        rate(samples, _EXAMPLES, "", window),
-        rate(samples, _STEPS, "", window),
-        series(training, "recent_loss") or series(training, "loss"),
-        rate(samples, _INPUT_WAIT, _STEP_SECONDS, window),
-        series(training, "allocator_in_use_bytes"),
-        series(process, "resident_bytes"),
-        series(process, "cpu_cores"),
-    )
-    return {key: points for key, points in zip(CHARTED, found, strict=True) if points}
+    found = {
+        "samples_per_second": rate(samples, _EXAMPLES, "", window),
+        "steps_per_second": rate(samples, _STEPS, "", window),
+        "loss": series(training, "recent_loss") or series(training, "loss"),
+        "input_wait_ratio": rate(samples, _INPUT_WAIT, _STEP_SECONDS, window),
+        "pool": series(training, "allocator_in_use_bytes"),
+        "resident_bytes": series(process, "resident_bytes"),
+        "cpu_cores": series(process, "cpu_cores"),
+    }
+    return {key: points for key, points in found.items() if points}
 
 
-def _newest(history: Mapping[str, Series], key: str) -> float | None:
-    return history[key][-1][1] if key in history else None
+def _newest(history: Mapping[str, Series], key: str, sampled: float | None) -> float | None:
+    points = history.get(key)
+    if not points or sampled is None or sampled - points[-1][0] > _SILENT_SECONDS:
+        return None
+    return points[-1][1]
 
 
 def _gpu_pids(samples: Sequence[Sample]) -> frozenset[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -70,21 +70,20 @@ def strips_of_job(job: Job) -> list[Strip]:
 
 def _of_job(job: Job) -> Iterator[Strip]:
     past, held = job.history, job.training
-    speed, label = next(
-        (each for each in (("samples_per_second", "samples/s"), ("steps_per_second", "steps/s")) if each[0] in past),
-        ("", ""),
-    )
-    yield Strip(label, wording.speed(_newest(past, speed)), past.get(speed, ()), unit=wording.speed)
+    speed, label = "samples_per_second", "samples/s"
+    if speed not in past:  # as in a loop of the script's own
+        speed, label = "steps_per_second", "steps/s"
+    yield Strip(label, wording.speed(job.newest(speed)), past.get(speed, ()), unit=wording.speed)
     yield Strip("loss", wording.loss(job.loss), past.get("loss", ()), unit="{:.2g}".format, from_zero=False)
-    wait = _newest(past, "input_wait_ratio")
+    wait = job.newest("input_wait_ratio")
     figure = wording.percent(wait)
     yield Strip("input wait", figure, past.get("input_wait_ratio", ()), wait, 1.0, wording.percent, _WAIT)
     pool, limit, peak = (held.get(f"allocator_{each}_bytes") for each in ("in_use", "limit", "peak"))
     figure = wording.pool(pool, peak)
     yield Strip("TF pool", figure, past.get("pool", ()), pool, limit, as_size, MEMORY, peak, max)
-    figure = wording.size(_newest(past, "resident_bytes"))
+    figure = wording.size(job.newest("resident_bytes"))
     yield Strip("script RSS", figure, past.get("resident_bytes", ()), unit=as_size, fold=max)
-    yield Strip("script CPU", wording.cores(_newest(past, "cpu_cores")), past.get("cpu_cores", ()))
+    yield Strip("script CPU", wording.cores(job.newest("cpu_cores")), past.get("cpu_cores", ()))
 
 
 def strips_of_host(view: View) -> list[Strip]:
@@ -117,7 +116,3 @@ def strips_of_gpu(gpu: GpuView) -> list[Strip]:
 
 _WARM = 100.0
 """The end of the scale of temperatures, in °C, if it is not known when the GPU slows down."""
-
-
-def _newest(past: Mapping[str, Series], key: str) -> float | None:
-    return past[key][-1][1] if key in past else None
