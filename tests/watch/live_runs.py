@@ -37,7 +37,7 @@ class _LiveRun:
         journal.close()
         self._store, self._board = Store(self._run.path), ProgressBoard(self._run.path, 1)
         for at in range(HISTORY_SECONDS):
-            self._store.append(self._sample(self._begin + at))
+            self._store.append(self._sample(time.time() - HISTORY_SECONDS + at))
         self.go_on()
 
     def go_on(self) -> None:

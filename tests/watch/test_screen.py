@@ -18,7 +18,7 @@ from oomph.run.directory.run_directory import RunRecord
 from oomph.watch.exposition import exposition
 from oomph.watch.job import Run, job_of
 from oomph.watch.keys import ViewChoice, keys_in, pressed
-from oomph.watch.layout import Wish, allot, cut
+from oomph.watch.layout import Wish, allot, cut, heights_of
 from oomph.watch.once import as_document
 from oomph.watch.screen import LEAST_HEIGHT, LEAST_WIDTH, lines_of
 from oomph.watch.wording import time_of_day
@@ -183,6 +183,15 @@ def test_screen_rows_are_allotted_to_sections_by_rank():
     assert allot(5, wishes) == [2, 3, 0]
     assert allot(2, wishes) == [0, 2, 0]
     assert (cut(5, 5), cut(5, 3), cut(5, 0)) == ((5, 0), (2, 3), (0, 5))
+
+
+def test_curves_grow_with_the_screen_those_of_the_run_first():
+    assert heights_of(0, [0, 6, 2, 4]) == [1, 1, 1, 1]
+    assert heights_of(5, [0, 6, 2, 4]) == [1, 1, 1, 1], "none is higher than those of the run"
+    assert heights_of(13, [0, 6, 2, 4]) == [1, 2, 2, 2]
+    assert heights_of(18, [0, 6, 2, 4]) == [1, 3, 2, 2]
+    assert heights_of(7, [0, 0, 2, 1]) == [1, 1, 3, 3], "without a run"
+    assert heights_of(1000, [6]) == [6]
 
 
 def test_time_outside_the_calendar_range_is_shown_as_unknown():

@@ -50,11 +50,15 @@ def rows_of_parts(parts: Sequence[ScreenPart], room: int) -> list[Text]:
 
 
 def heights_of(spare: int, strips: Sequence[int]) -> list[int]:
-    """Return the height of the strips in each part, given the number of spare rows and of strips."""
+    """Return the height of the strips in each part, given the number of spare rows and of strips.
+
+    No part has higher strips than the first one that has any.
+    """
     heights = [1] * len(strips)
-    for _ in range(_HIGHEST - 1):
+    first = next((part for part, count in enumerate(strips) if count), 0)
+    for height in range(2, _HIGHEST + 1):
         for part, count in enumerate(strips):
-            if 0 < count <= spare:
+            if 0 < count <= spare and heights[first] >= height - (part == first):
                 heights[part] += 1
                 spare -= count
     return heights
