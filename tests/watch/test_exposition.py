@@ -20,6 +20,15 @@ BUSY = replace(
 )
 
 
+RUN = "20261125-090000-train.py"
+LABELS = {
+    "gpu": {"gpu": "0", "uuid": "GPU-00000000"},
+    "host": {},
+    "process": {"run": RUN},
+    "training": {"run": RUN},
+}
+
+
 def read(view: View) -> dict[str, list[tuple[dict[str, str], float]]]:
     """Return every series by its name."""
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
@@ -46,7 +55,7 @@ def test_every_metric_in_the_table_is_served_with_its_type_and_help():
         family = served[metric.prometheus.removesuffix("_total") if metric.kind == "counter" else metric.prometheus]
         assert family.type == metric.kind
         assert family.documentation in {each.help for each in METRICS if each.prometheus == metric.prometheus}
-        wanted = {**({"gpu": "0", "uuid": "GPU-00000000"} if metric.scope == "gpu" else {}), **metric.labels}
+        wanted = {**LABELS[metric.scope], **metric.labels}
         assert wanted in [sample.labels for sample in family.samples]
     assert len({family.name for family, _ in families()} | {family.name for family in OWN}) == len(served)
 
@@ -65,8 +74,10 @@ def test_served_names_follow_prometheus_conventions():
 
 def test_a_finding_is_served_as_an_alert():
     found = read(views.VIEWS["incidents"])
-    assert found["oomph_alert_active"] == [({"fault": "memory-leak", "subject": "GPU 0", "severity": "warning"}, 1.0)]
-    assert found["oomph_restarts_total"] == [({}, 1.0)]
+    assert found["oomph_alert_active"] == [
+        ({"fault": "memory-leak", "subject": "GPU 0", "severity": "warning", "run": RUN}, 1.0)
+    ]
+    assert found["oomph_restarts_total"] == [({"run": RUN}, 1.0)]
     assert found["oomph_build_info"] == [({"version": __version__}, 1.0)]
     assert found["oomph_gpu_info"][0][0]["name"] == "NVIDIA H100 80GB HBM3"
 
@@ -76,7 +87,7 @@ def test_metric_values_are_served_with_full_precision():
     found = read(replace(BUSY, gpus=(gpu,)))
     assert found["oomph_gpu_memory_used_bytes"][0][1] == 2**36 + 1
     assert found["oomph_gpu_utilization_ratio"][0][1] == 0.1
-    assert found["oomph_training_steps_total"] == [({}, 1058.0)]
+    assert found["oomph_training_steps_total"] == [({"run": RUN}, 1058.0)]
     assert math.isnan(found["oomph_training_loss"][0][1])
 
 
@@ -97,3 +108,33 @@ def test_an_empty_view_still_serves_build_info():
 def test_arbitrary_label_text_is_escaped(name):
     gpu = replace(views.VIEWS["incidents"].gpus[0], name=name)
     assert read(replace(BUSY, gpus=(gpu,)))["oomph_gpu_info"][0][0]["name"] == name.replace("\ud800", "?")
+
+
+def test_the_metrics_of_every_run_are_served_with_its_name():
+    second = replace(BUSY.jobs[0], run="elsewhere/20261125-100000-second.py", training={"loss": 0.5}, restarts=3)
+    found = read(replace(BUSY, jobs=(BUSY.jobs[0], second)))
+    names = {"run": RUN}, {"run": "20261125-100000-second.py"}
+    assert [labels for labels, _ in found["oomph_training_loss"]] == [names[1], names[0]]
+    assert found["oomph_restarts_total"] == [(names[1], 3.0), (names[0], 1.0)]
+    assert {labels["run"] for labels, _ in found["oomph_process_resident_bytes"]} == {each["run"] for each in names}
+
+
+def test_a_silent_run_serves_no_values_although_the_machine_is_measured():
+    ended = replace(BUSY.jobs[0], sampled=BUSY.time - 31)
+    found = read(replace(BUSY, jobs=(ended,)))
+    assert "oomph_training_loss" not in found
+    assert "oomph_gpu_memory_used_bytes" in found
+    assert found["oomph_restarts_total"] == [({"run": RUN}, 1.0)]
+
+
+def test_a_finding_of_the_machine_has_no_run_and_the_worst_of_several_is_served():
+    hot = replace(views.HOT, ended=None)
+    found = read(replace(BUSY, incidents=(hot, replace(hot, kind="b", severity="critical"), replace(hot, kind="c"))))
+    about = {"fault": "thermal-throttle", "subject": "GPU 0", "severity": "critical", "run": ""}
+    assert found["oomph_alert_active"] == [(about, 1.0)]
+
+
+def test_runs_of_the_same_name_do_not_become_the_same_series():
+    same = replace(BUSY.jobs[0], run=f"elsewhere/{RUN}")
+    lines = exposition(replace(BUSY, jobs=(BUSY.jobs[0], same))).splitlines()
+    assert len([line for line in lines if line.startswith("oomph_training_loss")]) == 1

@@ -141,15 +141,26 @@ def test_viewing_a_run_never_takes_its_lock(tmp_path, monkeypatch):
     run.close()
 
 
+def test_a_run_keeps_its_number_while_others_start(tmp_path):
+    runs = [new_run(tmp_path, "a", 2e9), new_run(tmp_path, "b", 3e9)]
+    feed = Feed(None, tmp_path)
+    assert [Path(job.run).name for job in feed.look().jobs] == ["b", "a"]
+    runs.append(new_run(tmp_path, "c", 4e9))
+    os.utime(runs[0].path / "run.json", (5e9, 5e9))
+    assert [Path(job.run).name for job in feed.look().jobs] == ["b", "a", "c"]
+    for run in runs:
+        run.close()
+
+
 def test_journal_is_reread_only_when_it_has_changed(tmp_path, monkeypatch):
     run = new_run(tmp_path, "a")
     journal = Journal(run.path, 1, "supervisor")
     reader = RunReader(run.path)
-    assert not reader.read().events
+    assert reader.read().highlights.incidents == ()
     journal.write(FindingMade(fault="memory-leak"))
-    first = reader.read()
-    assert [event.name for event in first.events] == ["finding"]
-    assert reader.read().events is first.events
+    first = reader.read().highlights
+    assert [(each.fault, each.run) for each in first.incidents] == [("memory-leak", str(run.path))]
+    assert reader.read().highlights is first
     journal.close()
     run.close()
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import views
@@ -10,8 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from rich.cells import cell_len
 
-from oomph.watch.screen import LEAST_HEIGHT, LEAST_WIDTH, ViewChoice, Wish, allot, cut, lines_of, pressed
-from oomph.watch.wording import ASCII, sparkline, time_of_day
+from oomph.monitor.metrics import Scope, of_scope
+from oomph.run.directory.run_directory import RunRecord
+from oomph.watch.exposition import exposition
+from oomph.watch.job import Run, job_of
+from oomph.watch.keys import ViewChoice, keys_in, pressed
+from oomph.watch.layout import Wish, allot, cut, heights_of
+from oomph.watch.once import as_document
+from oomph.watch.screen import LEAST_HEIGHT, LEAST_WIDTH, lines_of
+from oomph.watch.wording import time_of_day
 
 PLAIN = ViewChoice()
 
@@ -28,6 +38,11 @@ def test_the_screen_matches_the_golden_file(name):
     assert views.screens(views.VIEWS[name]) == (views.GOLDEN / f"{name}.txt").read_text()
 
 
+def test_the_guide_shows_the_screen_as_it_is():
+    guide = Path(__file__).parents[2] / "docs/how-to/watch-a-training.md"
+    assert plain(views.VIEWS["incidents"]) in "\n".join(map(str.rstrip, guide.read_text().split("\n")))
+
+
 @pytest.mark.parametrize("name", views.VIEWS)
 @settings(max_examples=25)
 @given(width=some.integers(1, 200), height=some.integers(1, 60))
@@ -41,16 +56,50 @@ def test_the_screen_fits_every_terminal(name, width, height):
 
 
 def plain(view: views.View, choice: ViewChoice = PLAIN, width: int = 80, height: int = 24) -> str:
-    return "\n".join(line.plain for line in lines_of(view, choice, width, height))
+    return "\n".join(line.plain.rstrip() for line in lines_of(view, choice, width, height))
 
 
 def test_small_terminal_shows_the_required_size():
-    assert "60×12 needed" in plain(views.VIEWS["incidents"], width=59)
-    assert "60×12 needed" in plain(views.VIEWS["incidents"], height=11)
+    assert "40×10 needed" in plain(views.VIEWS["incidents"], width=39)
+    assert "40×10 needed" in plain(views.VIEWS["incidents"], height=9)
 
 
 def test_latest_incident_is_shown_with_any_number_of_gpus():
     assert "memory-leak" in plain(views.VIEWS["sixteen-gpus"], width=60, height=12)
+
+
+NUMBERS = some.one_of(
+    some.floats(-(2.0**62), 2.0**62),
+    some.sampled_from([0.0, -1.0, 1e-300, 2.0**62, math.nan, math.inf, -math.inf]),
+    some.just(views.NOW),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=some.data(), width=some.integers(40, 210), height=some.integers(10, 60))
+def test_any_numbers_in_the_samples_can_be_shown(data, width, height):
+    """A run directory may come from elsewhere, and a clock may be turned back."""
+
+    def values(scope: Scope) -> dict[str, float]:
+        keys = some.sampled_from([metric.key for metric in of_scope(scope)])
+        return data.draw(some.dictionaries(keys, NUMBERS))
+
+    samples = [
+        views.Sample(
+            data.draw(NUMBERS.filter(math.isfinite)),
+            (views.gpu(0, values=values("gpu")),),
+            values("host"),
+            values("process"),
+            values("training"),
+        )
+        for _ in range(data.draw(some.integers(1, 5)))
+    ]
+    job = job_of(Run("run", RunRecord(("train.py",), "python", "", ""), True, samples=tuple(samples)))
+    view = views.view_of(views.NOW, samples, [job, replace(job, run="other")])
+    assert len(lines_of(view, PLAIN, width, height)) == height
+    assert views.as_text(view, width)
+    assert json.dumps(as_document(view), allow_nan=False)
+    assert exposition(view)
 
 
 def test_control_characters_in_names_are_escaped():
@@ -81,6 +130,43 @@ def test_keys_quit_and_pause_the_view():
     assert "paused" in plain(views.VIEWS["mig"], pressed(ViewChoice(), "p"))
 
 
+def test_arrow_keys_and_digits_select_a_run():
+    jobs = views.VIEWS["three-runs"].jobs
+    assert keys_in("a\x1b[B2\x1bOA\x1b[1;5Cq\x1b") == ["a", "\x1b[B", "2", "\x1bOA", "\x1b[1;5C", "q", "\x1b"]
+    choice, places = PLAIN, []
+    for key in ("2", "\x1b[B", "\t", "\x1b[A", "4", "0", "1"):
+        choice = pressed(choice, key, jobs)
+        places.append(choice.place(jobs))
+    assert places == [1, 2, 0, 2, 2, 2, 0]
+    assert pressed(PLAIN, "2") == pressed(PLAIN, "j") == PLAIN, "without runs"
+
+
+def test_the_chosen_run_stays_chosen_while_others_come_and_go():
+    jobs = views.VIEWS["three-runs"].jobs
+    choice = pressed(PLAIN, "2", jobs)
+    assert choice.place(jobs[1:]) == 0
+    assert choice.place(jobs[:1]) == 0, "it is gone"
+
+
+def test_the_chosen_run_is_visible_in_a_list_that_is_cut():
+    jobs = [replace(views.JOB, run=str(number), command=f"number{number}.py") for number in range(12)]
+    view = replace(views.VIEWS["sixteen-gpus"], jobs=tuple(jobs))
+    shown = plain(view, replace(PLAIN, run="11"))
+    assert "▸12 number11" in shown
+    assert "… 10 more" in shown
+
+
+@pytest.mark.parametrize("name", ["eight-gpus", "incidents", "three-runs", "lost-gpu"])
+def test_no_part_is_hidden_on_a_screen_of_the_usual_size(name):
+    view = views.VIEWS[name]
+    shown = plain(view)
+    for part in ("samples/s", "loss", "input wait", "TF pool", "63.2", "71.9 GiB", "RSS", "20.0/64 GiB", "64.0/80 GiB"):
+        assert part in shown
+    assert all(job.command[:10] in shown for job in view.jobs)
+    assert all(f" {each.fault} " in shown for each in view.alerts)
+    assert str(view.processes[0].pid) in shown
+
+
 def test_pressing_s_cycles_through_the_sort_orders_of_the_gpus():
     view = views.view_of(views.NOW, [views.Sample(views.NOW, (views.gpu(0, 0.1), views.gpu(1, 0.9)))], [])
     choice, first = ViewChoice(), []
@@ -99,11 +185,13 @@ def test_screen_rows_are_allotted_to_sections_by_rank():
     assert (cut(5, 5), cut(5, 3), cut(5, 0)) == ((5, 0), (2, 3), (0, 5))
 
 
-def test_sparkline_shows_the_latest_values():
-    assert sparkline([9.0, 0.0, 0.5, 1.0], 3, 1.0) == "▁▅█"
-    assert sparkline([0.5], 3, 1.0, ASCII) == "  ="
-    assert sparkline([float("nan"), 2.0, -1.0], 4, 1.0) == "  █▁"
-    assert sparkline([1.0], 2, 0.0) == " ▁"
+def test_curves_grow_with_the_screen_those_of_the_run_first():
+    assert heights_of(0, [0, 6, 2, 4]) == [1, 1, 1, 1]
+    assert heights_of(5, [0, 6, 2, 4]) == [1, 1, 1, 1], "none is higher than those of the run"
+    assert heights_of(13, [0, 6, 2, 4]) == [1, 2, 2, 2]
+    assert heights_of(18, [0, 6, 2, 4]) == [1, 3, 2, 2]
+    assert heights_of(7, [0, 0, 2, 1]) == [1, 1, 3, 3], "without a run"
+    assert heights_of(1000, [6]) == [6]
 
 
 def test_time_outside_the_calendar_range_is_shown_as_unknown():

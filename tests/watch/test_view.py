@@ -15,7 +15,7 @@ from oomph.run.directory.run_directory import FAILED, FINISHED, RUNNING, RunReco
 from oomph.run.directory.unfinished import STOPPED, UNFINISHED
 from oomph.watch.exposition import exposition
 from oomph.watch.incidents import ShownIncident, incidents_of
-from oomph.watch.job import Run, job_of, silence
+from oomph.watch.job import Run, highlights_of, job_of, silence
 from oomph.watch.once import as_document
 from oomph.watch.view import view_of
 from oomph.watch.wording import progress
@@ -28,7 +28,17 @@ def training(at: float, **values: float) -> Sample:
 
 
 def run(*samples: Sample, **changes: object) -> Run:
-    return Run(**{"path": "there", "record": RECORD, "going_on": True, "samples": samples, **changes})  # type: ignore[arg-type]
+    events, going_on = changes.pop("events", ()), changes.get("going_on", True)
+    highlights = highlights_of(events, going_on, "there")  # type: ignore[arg-type]
+    given = {
+        "path": "there",
+        "record": RECORD,
+        "going_on": True,
+        "samples": samples,
+        "highlights": highlights,
+        **changes,
+    }
+    return Run(**given)  # type: ignore[arg-type]
 
 
 # -- GPUs -------------------------------------------------------------------------------------------------------------
@@ -37,7 +47,7 @@ def run(*samples: Sample, **changes: object) -> Run:
 def test_gpu_is_shown_with_its_latest_values_and_a_history_chart():
     view = view_of(NOW, [Sample(NOW - 1, (gpu(0, 0.0),)), Sample(NOW, (gpu(0, 1.0),))], [])
     assert view.gpus[0].values["temperature_celsius"] == 70.0
-    assert view.gpus[0].history["temperature_celsius"] == (40.0, 70.0)
+    assert view.gpus[0].history["temperature_celsius"] == ((NOW - 1, 40.0), (NOW, 70.0))
 
 
 def test_a_lost_gpu_is_shown_without_values():
@@ -90,6 +100,37 @@ def test_a_job_shows_its_progress_and_estimated_end():
     assert math.isclose(job.step_seconds or 0, 0.1)
     assert math.isclose(job.input_wait_ratio or 0, 0.2)
     assert (job.loss, job.attempt, job.state) == (0.5, 2, RUNNING)
+
+
+def test_samples_per_second_are_those_of_the_last_seconds():
+    counted = [training(at, examples_total=64 * (10 * at if at < 20 else 200 + 30 * (at - 20))) for at in range(40)]
+    job = job_of(run(*counted))
+    assert job.samples_per_second == 64 * 30
+    assert dict(job.history["samples_per_second"])[NOW + 19] == 64 * 10
+    assert job_of(run(*counted, going_on=False)).samples_per_second is None
+
+
+def test_a_speed_that_is_no_longer_measured_is_not_shown_as_current():
+    counted = [training(at, examples_total=64 * at) for at in range(10)]
+    restarted = [Sample(NOW + 10 + at) for at in range(10)]
+    job = job_of(run(*counted, *restarted))
+    assert (job.samples_per_second, job.newest("samples_per_second")) == (None, None)
+    assert job.history["samples_per_second"][-1] == (NOW + 9, 64.0)
+
+
+def test_rates_of_long_steps_are_means_over_several_of_them():
+    steps = [training(at, steps_total=at // 30, step_seconds_total=30.0 * (at // 30)) for at in range(121)]
+    assert 1 / 40 < job_of(run(*steps)).history["steps_per_second"][-1][1] < 1 / 25
+
+
+def test_a_process_is_assigned_to_the_run_whose_sampler_found_it():
+    own = gpu(0, processes=(GpuProcess(7, 100, "python", own=True), GpuProcess(8, 50, "python")))
+    other = gpu(0, processes=(GpuProcess(7, 100, "python"), GpuProcess(8, 50, "python", own=True)))
+    jobs = [job_of(run(Sample(NOW, (each,)), path=path)) for path, each in (("first", own), ("second", other))]
+    view = view_of(NOW, [Sample(NOW, (own,))], jobs)
+    assert [(each.pid, each.run, each.own) for each in view.processes] == [(7, "first", True), (8, "second", True)]
+    ended = job_of(run(Sample(NOW, (other,)), path="second", going_on=False))
+    assert view_of(NOW, [Sample(NOW, (own,))], [jobs[0], ended]).processes[1].run == ""
 
 
 def test_a_manual_resume_does_not_count_as_a_restart():
@@ -191,6 +232,19 @@ def test_current_finding_is_shown_once_as_an_incident_and_alert():
     assert (len(view.incidents), len(view.alerts)) == (1, 1)
     alone = view_of(NOW, [Sample(NOW)], [], [told])
     assert alone.incidents == alone.alerts == (told,)
+
+
+def test_the_most_severe_findings_come_first():
+    found = [
+        ShownIncident(NOW - age, how, "hang", how, "", finding=True)
+        for age, how in enumerate(("notice", "critical", "warning", "critical"))
+    ]
+    assert [each.time for each in view_of(NOW, [Sample(NOW)], [], found).alerts] == [NOW - 1, NOW - 3, NOW - 2, NOW]
+
+
+def test_charts_of_old_samples_end_with_the_last_one():
+    view = view_of(NOW, [Sample(NOW)], [])
+    assert [view.until(sampled) for sampled in (None, NOW - 1, NOW - 100, NOW - 7200)] == [NOW, NOW, NOW, NOW - 7200]
 
 
 def test_finding_counts_as_an_alert_until_it_ends():

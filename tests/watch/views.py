@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from oomph.monitor.sample import GpuProcess, GpuSample, Sample
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
+from oomph.watch.keys import ViewChoice
 from oomph.watch.once import as_text
-from oomph.watch.screen import ViewChoice, lines_of
+from oomph.watch.screen import lines_of
 from oomph.watch.view import View, view_of
 
 GOLDEN = Path(__file__).parent / "golden"
-SIZES = ((60, 20), (80, 24), (120, 40))
+SIZES = ((40, 20), (80, 24), (120, 40))
 NOW = 1795600000.0
 GIB = 1 << 30
 
@@ -35,11 +38,17 @@ def gpu(index: int, at: float = 0.0, **changes: object) -> GpuSample:
     return GpuSample(index, **{**fields, "values": values, **changes})  # type: ignore[arg-type]
 
 
-def samples(*last: GpuSample, count: int = 10) -> list[Sample]:
+def samples(*last: GpuSample, count: int = 150) -> list[Sample]:
     """Return the last seconds of this many GPUs, with these values as the newest."""
     host = {"memory_used_bytes": 20.0 * GIB, "memory_total_bytes": 64.0 * GIB, "cpu_ratio": 0.34}
     filling = [tuple(gpu(each.index, at / count, uuid=each.uuid) for each in last) for at in range(1, count)]
     return [*(Sample(NOW - count + at, gpus, host) for at, gpus in enumerate(filling, 1)), Sample(NOW, last, host)]
+
+
+def curve(low: float, high: float, seconds: int = 180) -> tuple[tuple[float, float], ...]:
+    """Return a value that rises and falls twice within two minutes."""
+    middle, half = (low + high) / 2, (high - low) / 2
+    return tuple((NOW - at, middle + half * math.cos(at / 9.55)) for at in reversed(range(seconds)))
 
 
 JOB = Job(
@@ -58,6 +67,33 @@ JOB = Job(
     micro_batch=128,
     loss=0.1234567,
     restarts=1,
+    samples_per_second=20_813.0,
+    sampled=NOW,
+    training={
+        "allocator_in_use_bytes": 41.2 * GIB,
+        "allocator_peak_bytes": 63.2 * GIB,
+        "allocator_limit_bytes": 71.9 * GIB,
+    },
+    process={"resident_bytes": 3.1 * GIB, "cpu_cores": 2.3},
+    history={
+        "samples_per_second": curve(9_000, 20_813),
+        "loss": curve(0.1, 0.3),
+        "input_wait_ratio": curve(0.0, 0.07),
+        "pool": curve(20 * GIB, 41.2 * GIB),
+        "resident_bytes": curve(2.9 * GIB, 3.1 * GIB),
+        "cpu_cores": curve(0.5, 2.3),
+    },
+    gpu_pids=frozenset({4000}),
+)
+OTHER = replace(
+    JOB,
+    run=".oomph/runs/20261125-093000-finetune_bert.py",
+    command="finetune_bert.py --learning-rate 3e-5",
+    attempt=1,
+    epoch=1,
+    epochs=None,
+    step=7,
+    gpu_pids=frozenset({4001}),
 )
 LEAK = ShownIncident(
     NOW - 60,
@@ -90,7 +126,7 @@ LOST = gpu(1, values={}, processes=None, problem="GPU is lost")
 
 def with_incidents(job: Job) -> Job:
     """Return a job after an eventful hour."""
-    return Job(**{**vars(job), "incidents": (MICRO, KILLED, HOT, LEAK)})
+    return replace(job, incidents=tuple(replace(each, run=job.run) for each in (MICRO, KILLED, HOT, LEAK)))
 
 
 VIEWS: dict[str, View] = {
@@ -101,6 +137,11 @@ VIEWS: dict[str, View] = {
         NOW, samples(*(gpu(index, 1.0) for index in range(16))), [with_incidents(JOB)], (), {"monitor": "no sample"}
     ),
     "incidents": view_of(NOW, samples(gpu(0, 1.0)), [with_incidents(JOB)], [LEAK]),
+    "three-runs": view_of(
+        NOW,
+        samples(*(gpu(index, 1.0) for index in range(4))),
+        [with_incidents(JOB), OTHER, replace(OTHER, run="c", command="c.py", state="finished", gpu_pids=frozenset())],
+    ),
     "mig": view_of(NOW, [Sample(NOW, (gpu(0, 0.1, values={}), *MIG))], []),
     "lost-gpu": view_of(NOW, samples(gpu(0, 1.0), LOST), [JOB]),
 }

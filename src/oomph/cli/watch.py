@@ -23,7 +23,8 @@ _EPILOG = """examples:
   oomph watch --serve 9400         metrics for Prometheus, on this machine only
 
 Without --run it shows the runs in progress in this folder; if there are none, the newest run and the machine. Keys: \
-q quits, p pauses, s sorts the GPUs. Watching does not change anything, and quitting does not stop training.
+q quits, p pauses, s sorts the GPUs, and 1 to 9 or the arrow keys select a run. Watching does not change anything, and \
+quitting does not stop training.
 
 exit codes: 0 done; 2 an invalid command line, or an address that cannot be served; 3 no such run"""
 _DUMB = ("", "dumb", "unknown")

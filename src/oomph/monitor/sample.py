@@ -223,7 +223,7 @@ def _sample(
 ) -> Sample:
     more = more or {}
     return Sample(
-        _number(time),
+        _time(time),
         tuple(_gpu(header, *gpu) for gpu in gpus),
         _values(header.columns["host"], host),
         _values(header.columns["process"], process),
@@ -273,6 +273,13 @@ def _number(value: Any) -> float:
     if type(value) is str and value in _NOT_FINITE:
         return _NOT_FINITE[value]
     raise ValueError("not a number")
+
+
+def _time(value: Any) -> float:
+    time = _number(value)
+    if not isfinite(time):
+        raise ValueError("not a time")
+    return time
 
 
 def _count(value: Any) -> int:

@@ -12,8 +12,8 @@ from oomph.watch.exposition import OWN
 _SCOPES: dict[Scope, str] = {
     "gpu": "Each GPU. Labels: `gpu` (its number), `uuid`.",
     "host": "The machine.",
-    "process": "All of the script's processes together.",
-    "training": "Inside the training process.",
+    "process": "All of the processes of a script together. Label: `run` (the name of its run directory).",
+    "training": "Inside the training process. Label: `run`.",
 }
 
 

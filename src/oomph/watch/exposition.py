@@ -13,9 +13,9 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from oomph import __version__
-from oomph.monitor.finding import SEVERITIES
 from oomph.monitor.metrics import METRICS, Kind, Metric, Scope
 from oomph.monitor.sample import Values
+from oomph.watch.incidents import ShownIncident
 from oomph.watch.view import View
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -72,22 +72,31 @@ def _measured(view: View) -> Iterator[tuple[Family, Iterable[_Point]]]:
     named = [gpu for gpu in view.gpus if gpu.uuid]
     own = {gpu.uuid: {"gpu": str(gpu.index), "uuid": gpu.uuid} for gpu in named}
     yield GPU_INFO, [({**own[gpu.uuid], "name": gpu.name}, 1) for gpu in named]
-    fresh = view.sampled is not None and view.time - view.sampled < _OLD_SECONDS
-    values = [(own[gpu.uuid], gpu.values) for gpu in named if fresh]
-    job = view.jobs[0] if view.jobs else None
-    single: dict[Scope, Values] = {
-        "host": view.host if fresh else {},
-        "process": job.process if job and fresh else {},
-        "training": job.training if job and fresh else {},
+    jobs = {job.name: job for job in reversed(view.jobs)}  # two series must not have the same labels
+    is_fresh = _is_fresh(view, view.sampled)
+    measured: dict[Scope, list[tuple[Mapping[str, str], Values]]] = {
+        "gpu": [(own[gpu.uuid], gpu.values) for gpu in named if is_fresh],
+        "host": [({}, view.host if is_fresh else {})],
+        "process": [({"run": name}, job.process) for name, job in jobs.items() if _is_fresh(view, job.sampled)],
+        "training": [({"run": name}, job.training) for name, job in jobs.items() if _is_fresh(view, job.sampled)],
     }
     for family, rows in families():
-        measured = values if rows[0].scope == "gpu" else [({}, single[rows[0].scope])]
-        yield family, _of_rows(rows, measured)
-    yield RESTARTS, [({}, job.restarts)] if job else []
-    by_severity = sorted(view.alerts, key=lambda each: SEVERITIES.index(each.severity))
-    alerts = {(each.fault, each.subject): each.severity for each in by_severity}  # if there are several, the worst one
-    labels = ({"fault": fault, "subject": about, "severity": how} for (fault, about), how in alerts.items())
+        yield family, _of_rows(rows, measured[rows[0].scope])
+    yield RESTARTS, [({"run": name}, job.restarts) for name, job in jobs.items()]
+    alerts = {(each.fault, each.subject, _run(view, each)): each.severity for each in reversed(view.alerts)}
+    labels = (
+        {"fault": fault, "subject": about, "severity": how, "run": run} for (fault, about, run), how in alerts.items()
+    )
     yield ALERT_ACTIVE, [(each, 1) for each in labels]
+
+
+def _is_fresh(view: View, sampled: float | None) -> bool:
+    return sampled is not None and view.time - sampled < _OLD_SECONDS
+
+
+def _run(view: View, alert: ShownIncident) -> str:
+    """Return the name of the run that an alert belongs to, or an empty string."""
+    return next((job.name for job in view.jobs if job.run == alert.run), "")
 
 
 def _of_rows(rows: list[Metric], measured: Iterable[tuple[Mapping[str, str], Values]]) -> Iterator[_Point]:

@@ -19,7 +19,7 @@ from oomph.watch.runs import KEPT, RunReader, going_on, is_elsewhere, runs_of
 from oomph.watch.view import View, view_of
 
 _CHOOSE_SECONDS = 5.0
-_MOST_RUNS = 8
+_MOST_RUNS = 32
 _FIRST_SECONDS = 6.0
 
 
@@ -75,12 +75,20 @@ class Feed:
             chosen = [self._asked]
         elif time.monotonic() - self._chosen_at > _CHOOSE_SECONDS:
             self._chosen_at = time.monotonic()
-            runs = runs_of(self._folder)
-            chosen = going_on(runs)[:_MOST_RUNS] or runs[:1]
+            chosen = self._in_progress()
         else:
             chosen = list(self._readers)
         self._readers = {path: self._readers.get(path) or RunReader(path) for path in chosen}
         return list(self._readers.values())
+
+    def _in_progress(self) -> list[Path]:
+        """Return the runs in progress, or the newest one. A run keeps its number while others start or end after it."""
+        runs = runs_of(self._folder)
+        found = going_on(runs)[:_MOST_RUNS] or runs[:1]
+        return [
+            *(path for path in self._readers if path in found),
+            *(path for path in found if path not in self._readers),
+        ]
 
 
 def _silent(runs: Sequence[Run], now: float) -> dict[str, str]:

@@ -35,6 +35,8 @@ class ShownIncident:
     ended: float | None = None
     """The Unix time when a finding was last detected, or None if it is still present. Other incidents have no
     duration."""
+    run: str = ""
+    """The path of the run that it belongs to, or empty for a finding of `oomph watch` itself."""
 
     @property
     def is_present(self) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from oomph.journal.events import FitStarted, Recovered
 from oomph.journal.journal import Event, last
@@ -13,11 +14,42 @@ from oomph.protocol.progress import Progress
 from oomph.run.directory.run_directory import FAILED, RUNNING, RunRecord
 from oomph.run.directory.unfinished import STOPPED, UNFINISHED
 from oomph.run.report.attempts import restarts_of, stopped
+from oomph.watch.history import Series, rate, series
 from oomph.watch.incidents import ShownIncident, incidents_of
 
-_STEPS = "steps_total"
+_STEPS, _EXAMPLES, _STEP_SECONDS, _INPUT_WAIT = (
+    "steps_total",
+    "examples_total",
+    "step_seconds_total",
+    "input_wait_seconds_total",
+)
+_RATE_SECONDS, _RATE_STEPS = 5.0, 3
+"""The window of a rate: so many seconds, or so many steps if they take longer."""
 _SILENT_SECONDS = 5.0
 """The time, in seconds, without a sample after which a source counts as silent. Samples arrive every second."""
+
+
+@dataclass(frozen=True)
+class Highlights:
+    """The part of a journal that is displayed. A journal may be long, so this is read only when something is new."""
+
+    epochs: int | None = None
+    micro_batch: int | None = None
+    restarts: int = 0
+    stopped: bool = False
+    incidents: tuple[ShownIncident, ...] = ()
+
+
+def highlights_of(events: Sequence[Event], going_on: bool, run: str = "") -> Highlights:
+    """Read the highlights of a run, whose path is `run`."""
+    fit = last(events, FitStarted)
+    return Highlights(
+        epochs=None if fit is None else fit.epochs,
+        micro_batch=_micro_batch(events),
+        restarts=restarts_of(events),
+        stopped=bool(stopped(events)),
+        incidents=tuple(replace(each, run=run) for each in incidents_of(events, going_on)),
+    )
 
 
 @dataclass(frozen=True)
@@ -28,7 +60,7 @@ class Run:
     record: RunRecord
     going_on: bool
     progress: Progress | None = None
-    events: Sequence[Event] = ()
+    highlights: Highlights = field(default_factory=Highlights)
     samples: tuple[Sample, ...] = ()
     """The samples of the last few minutes, oldest first."""
 
@@ -55,6 +87,8 @@ class Job:
     """The time, in seconds, until the current fit ends."""
     step_seconds: float | None = None
     """The mean duration of a step over the last few minutes, in seconds."""
+    samples_per_second: float | None = None
+    """The samples trained on per second, over the last seconds."""
     input_wait_ratio: float | None = None
     """The share of the step time spent waiting for the next batch, from 0 to 1."""
     micro_batch: int | None = None
@@ -64,6 +98,21 @@ class Job:
     incidents: tuple[ShownIncident, ...] = ()
     training: Values = field(default_factory=dict)
     process: Values = field(default_factory=dict)
+    sampled: float | None = None
+    """The Unix time of the newest sample, or None if there is none."""
+    history: Mapping[str, Series] = field(default_factory=dict)
+    """The last minutes of each value that is charted."""
+    gpu_pids: frozenset[int] = frozenset()
+    """The processes of the script that use memory on a GPU."""
+
+    @property
+    def name(self) -> str:
+        """The name of the run directory."""
+        return Path(self.run).name
+
+    def newest(self, key: str) -> float | None:
+        """Return the newest value of a chart, or None if the last samples do not have it."""
+        return _newest(self.history, key, self.sampled)
 
 
 def job_of(run: Run) -> Job:
@@ -72,6 +121,8 @@ def job_of(run: Run) -> Job:
     past = _one_attempt(run.samples)
     epoch, epochs, step = _position(run, values)
     per_epoch = _whole(values.get("steps_per_epoch"))
+    sampled = run.samples[-1].time if run.samples else None
+    history = _history(run.samples, _ratio(past, _STEP_SECONDS, _STEPS))
     return Job(
         run=run.path,
         command=shlex.join(run.record.command),
@@ -83,15 +134,50 @@ def job_of(run: Run) -> Job:
         steps_per_epoch=per_epoch,
         steps=run.progress.steps if run.progress else _whole(values.get(_STEPS)),
         eta_seconds=_eta(past, epoch, epochs, step, per_epoch) if run.going_on else None,
-        step_seconds=_ratio(past, "step_seconds_total", _STEPS),
-        input_wait_ratio=_at_most_one(_ratio(past, "input_wait_seconds_total", "step_seconds_total")),
-        micro_batch=_whole(values.get("micro_batch")) or _micro_batch(run.events),
+        step_seconds=_ratio(past, _STEP_SECONDS, _STEPS),
+        samples_per_second=_newest(history, "samples_per_second", sampled) if run.going_on else None,
+        input_wait_ratio=_at_most_one(_ratio(past, _INPUT_WAIT, _STEP_SECONDS)),
+        micro_batch=_whole(values.get("micro_batch")) or run.highlights.micro_batch,
         loss=values.get("loss"),
-        restarts=restarts_of(run.events),
-        incidents=incidents_of(run.events, run.going_on),
+        restarts=run.highlights.restarts,
+        incidents=run.highlights.incidents,
         training=values,
         process=run.samples[-1].process if run.samples else {},
+        sampled=sampled,
+        history=history,
+        gpu_pids=_gpu_pids(run.samples) if run.going_on else frozenset(),
     )
+
+
+def _history(samples: Sequence[Sample], step_seconds: float | None) -> Mapping[str, Series]:
+    window = max(_RATE_SECONDS, _RATE_STEPS * (step_seconds or 0.0))
+    training = [(sample.time, sample.training) for sample in samples]
+    process = [(sample.time, sample.process) for sample in samples]
+    found = {
+        "samples_per_second": rate(samples, _EXAMPLES, "", window),
+        "steps_per_second": rate(samples, _STEPS, "", window),
+        "loss": series(training, "recent_loss") or series(training, "loss"),
+        "input_wait_ratio": rate(samples, _INPUT_WAIT, _STEP_SECONDS, window),
+        "pool": series(training, "allocator_in_use_bytes"),
+        "resident_bytes": series(process, "resident_bytes"),
+        "cpu_cores": series(process, "cpu_cores"),
+    }
+    return {key: points for key, points in found.items() if points}
+
+
+def _newest(history: Mapping[str, Series], key: str, sampled: float | None) -> float | None:
+    points = history.get(key)
+    if not points or sampled is None or sampled - points[-1][0] > _SILENT_SECONDS:
+        return None
+    return points[-1][1]
+
+
+def _gpu_pids(samples: Sequence[Sample]) -> frozenset[int]:
+    """Return the script's processes in the lists of the last sample that has any."""
+    for sample in reversed(samples):
+        if any(gpu.processes is not None for gpu in sample.gpus):
+            return frozenset(each.pid for gpu in sample.gpus for each in gpu.processes or () if each.own)
+    return frozenset()
 
 
 def _state(run: Run) -> str:
@@ -99,7 +185,7 @@ def _state(run: Run) -> str:
     status = run.record.status
     if status == RUNNING and not run.going_on:
         return UNFINISHED
-    return STOPPED if status == FAILED and stopped(run.events) else status
+    return STOPPED if status == FAILED and run.highlights.stopped else status
 
 
 def silence(now: float, samples: Sequence[Sample]) -> float:
@@ -115,15 +201,10 @@ def _position(run: Run, values: Values) -> tuple[int | None, int | None, int | N
 
     The progress board is accurate to the step, but the samples only to the second.
     """
-    epochs = _whole(values.get("epochs")) or _epochs(run.events)
+    epochs = _whole(values.get("epochs")) or run.highlights.epochs
     if run.progress is not None and run.progress.fit >= 0:
         return run.progress.epoch + 1, epochs, run.progress.step
     return _whole(values.get("epoch")), epochs, _whole(values.get("step_of_epoch"))
-
-
-def _epochs(events: Sequence[Event]) -> int | None:
-    fit = last(events, FitStarted)
-    return None if fit is None else fit.epochs
 
 
 def _micro_batch(events: Sequence[Event]) -> int | None:

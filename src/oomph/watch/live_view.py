@@ -1,4 +1,9 @@
-"""The live view: updates once a second, fills the terminal, responds to keys, and restores the terminal on exit."""
+"""The live view: updates once a second, fills the terminal, responds to keys, and restores the terminal on exit.
+
+It is drawn with rich and not with Textual, which takes 0.16 s instead of 0.04 s of CPU and 32 MB instead of 15 MB to
+import, and twice as much of a core (1.8 % instead of 0.8 %) to draw 200 by 60 characters once a second. A few keys are
+all that Textual would add.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +15,22 @@ import signal
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
 from rich.live import Live
+from rich.segment import Segment
 from rich.text import Text
 
 from oomph.process.process_group import stop_self
 from oomph.terminal.screen import screen_of
-from oomph.watch.screen import ViewChoice, lines_of, pressed
+from oomph.watch.charts import ASCII, BLOCKS
+from oomph.watch.keys import ViewChoice, keys_in, pressed
+from oomph.watch.screen import lines_of
 from oomph.watch.signals import ENDING, NotedSignals
 from oomph.watch.view import View
-from oomph.watch.wording import ASCII, BLOCKS
 
 _EVERY_SECONDS = 1.0
 _USUAL_SIZE = (80, 24)
@@ -65,7 +72,7 @@ class _Loop:
         view, due = self._look(), time.monotonic() + _EVERY_SECONDS
         while True:
             self._paint(view)
-            self._wait(due - time.monotonic())
+            self._wait(due - time.monotonic(), view)
             ended = self._obey_signals()
             if ended:
                 return 128 + ended
@@ -84,16 +91,16 @@ class _Loop:
             width, height = _USUAL_SIZE
         self._console.size = (width, height)
         lines = lines_of(view, self._choice, width, height, self._marks)
-        self._live.update(Text("\n").join(lines), refresh=True)
+        self._live.update(_Rows(lines), refresh=True)
 
-    def _wait(self, seconds: float) -> None:
+    def _wait(self, seconds: float, view: View) -> None:
         """Wait for a key, a signal, or the next update."""
         sources = [self._signals.fd, *([] if self._keyboard.fd is None else [self._keyboard.fd])]
         ready, _, _ = select.select(sources, [], [], max(seconds, 0.0))
         if self._keyboard.fd in ready:
             try:
-                for key in self._keyboard.read():
-                    self._choice = pressed(self._choice, key)
+                for key in keys_in(self._keyboard.read()):
+                    self._choice = pressed(self._choice, key, view.jobs)
             except EOFError:
                 self._choice = pressed(self._choice, "q")
 
@@ -115,6 +122,19 @@ class _Loop:
     def _resume(self) -> None:
         self._keyboard.take()
         self._live.start()
+
+
+class _Rows:
+    """Rows that already fit the terminal. Looking for places to wrap them would take rich twice the time."""
+
+    def __init__(self, rows: Sequence[Text]) -> None:
+        self._rows = rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for place, row in enumerate(self._rows):
+            if place:
+                yield Segment.line()
+            yield from row.render(console) if row.spans else [Segment(row.plain, console.get_style(row.style))]
 
 
 _LOCAL_MODES = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -23,11 +23,12 @@ def as_text(view: View, width: int) -> str:
 
 
 def _lines(view: View, width: int) -> Iterator[str]:
+    runs = view.numbers
     for job in view.jobs:
-        yield wording.state(job)
+        yield f"run {runs[job.run]}: {wording.state(job)}" if runs else wording.state(job)
         yield f"  {wording.progress(job)}"
-        if wording.pace(job):
-            yield f"  {wording.pace(job)}"
+        figures = [*wording.figures_of(job), *wording.details_of(job)]
+        yield from (f"  {line}" for line in wording.flowing(figures, width - 2))
         yield f"  {shown_line(job.run)}"
     if not view.jobs:
         yield "no oomph run in this folder"
@@ -42,20 +43,22 @@ def _lines(view: View, width: int) -> Iterator[str]:
         yield wording.age(view)
     if view.processes:
         yield ""
-        yield from table([("GPU", "pid", "memory", "process"), *map(_process, view.processes)], width)
-    yield from _incidents("current findings", view.alerts)
-    yield from _incidents("what happened", view.past)
+        yield from table(
+            [("GPU", "pid", "memory", "process"), *(_process(each, runs) for each in view.processes)], width
+        )
+    yield from _incidents("current findings", view.alerts, runs)
+    yield from _incidents("what happened", view.past, runs)
     for source, why in view.problems.items():
         yield ""
         yield shown_line(f"{source}: {why}")
 
 
-def _incidents(head: str, incidents: Sequence[ShownIncident]) -> Iterator[str]:
+def _incidents(head: str, incidents: Sequence[ShownIncident], runs: Mapping[str, int]) -> Iterator[str]:
     if incidents:
         yield ""
         yield head
     for incident in incidents[:_MOST_INCIDENTS]:
-        yield wording.incident(incident)
+        yield wording.incident(incident, runs)
         if wording.remedy(incident):
             yield f"  {wording.remedy(incident)}"
 
@@ -66,10 +69,8 @@ def _gpu(gpu: GpuView) -> tuple[str, ...]:
     return (gpu.label, *wording.figures(gpu.values), shown_line(gpu.name))
 
 
-def _process(process: Process) -> tuple[str, ...]:
-    name = shown_line(process.name or "?")
-    own = f"{name} (this run)" if process.own else name
-    return (str(process.gpu), str(process.pid), wording.size(process.memory_bytes), own)
+def _process(process: Process, runs: Mapping[str, int]) -> tuple[str, ...]:
+    return (str(process.gpu), str(process.pid), wording.size(process.memory_bytes), wording.process(process, runs))
 
 
 SCHEMA = 1
@@ -100,7 +101,8 @@ def _gpu_document(gpu: GpuView) -> dict[str, Any]:
 
 def _job_document(job: Job) -> dict[str, Any]:
     """Return the job without its incidents, which are listed separately, and without values that were not measured."""
-    fields = {name: value for name, value in vars(job).items() if value is not None and name != "incidents"}
+    left_out = ("incidents", "history", "gpu_pids")
+    fields = {name: value for name, value in vars(job).items() if value is not None and name not in left_out}
     return {**fields, "training": dict(job.training), "process": dict(job.process)}
 
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from oomph.journal.journal import Event
 from oomph.journal.journal_reader import JournalReader
 from oomph.monitor.sample import Sample
-from oomph.monitor.store import MONITORED_PARENT, TAIL, latest, newest
+from oomph.monitor.store import MONITORED_PARENT, TAIL, RecentSamples, newest
 from oomph.protocol.progress import read_progress
 from oomph.run.directory.run_directory import RUNNING, RunRecord, read_record
 from oomph.run.directory.search import changed, runs_in
 from oomph.run.directory.unfinished import holder_of
-from oomph.watch.job import Run, silence
+from oomph.watch.history import SPAN_SECONDS
+from oomph.watch.job import Highlights, Run, highlights_of, silence
 
-KEPT = 120
-"""The number of recent samples to keep for each run: two minutes."""
+KEPT = SPAN_SECONDS + 10
+"""The number of recent samples to keep for each run: those on the charts, and those before that their rates need."""
 MONITORED, MEASURED = "monitored", "no longer monitored"
 """The states of training that is watched by `oomph.Monitor` but was not started by `oomph run`."""
 _MOST_LOOKED_AT = 50
@@ -47,30 +48,31 @@ class RunReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._journal = JournalReader(path)
-        self._samples: deque[Sample] = deque(latest(path), maxlen=KEPT)
+        self._recent = RecentSamples(path, KEPT)
+        self._read: tuple[Sequence[Event], bool] | None = None
+        self._highlights = Highlights()
 
     def read(self) -> Run | None:
         """Return the current state of the run, or None if its run.json is unreadable, or it has none and no samples."""
-        sample = newest(self.path)
-        if sample is not None and (not self._samples or sample.time > self._samples[-1].time):
-            self._samples.append(sample)
-        record = read_record(self.path) or self._of_monitor()
+        samples = self._recent.read()
+        record = read_record(self.path) or self._of_monitor(samples)
         if record is None:
             return None
-        return Run(
-            path=str(self.path),
-            record=record,
-            going_on=is_going_on(self.path, record) or record.status == MONITORED,
-            progress=read_progress(self.path),
-            events=self._journal.read(),
-            samples=tuple(self._samples),
-        )
+        going_on = is_going_on(self.path, record) or record.status == MONITORED
+        return Run(str(self.path), record, going_on, read_progress(self.path), self._highlights_now(going_on), samples)
 
-    def _of_monitor(self) -> RunRecord | None:
+    def _highlights_now(self, going_on: bool) -> Highlights:
+        """Return the highlights, which are read again only if the journal or the state of the run has changed."""
+        read = self._journal.read(), going_on
+        if self._read is None or read[0] is not self._read[0] or going_on != self._read[1]:
+            self._read, self._highlights = read, highlights_of(*read, str(self.path))
+        return self._highlights
+
+    def _of_monitor(self, samples: Sequence[Sample]) -> RunRecord | None:
         """Return a record in place of run.json, for the folder of an `oomph.Monitor`."""
-        if not self._samples or os.path.lexists(self.path / "run.json"):
+        if not samples or os.path.lexists(self.path / "run.json"):
             return None
-        status = MEASURED if silence(time.time(), self._samples) else MONITORED
+        status = MEASURED if silence(time.time(), samples) else MONITORED
         return RunRecord((self.path.name,), "", "", "", status)
 
 

@@ -1,10 +1,12 @@
-"""The screen of the live view: formats a View as lines of rich text that fit the terminal, and handles keys. Pure."""
+"""The screen of the live view: lays a View out as lines of rich text that fit the terminal. Pure.
+
+The screen has as much detail as its height allows. What is cut off on a small one is counted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+import enum
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from rich.text import Text
@@ -12,148 +14,223 @@ from rich.text import Text
 from oomph.terminal.message import shown_line
 from oomph.terminal.wrapping import wrapped
 from oomph.watch import wording
+from oomph.watch.charts import BLOCKS, Marks
+from oomph.watch.gpu_rows import as_grid, as_table, in_a_row, title_of
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
-from oomph.watch.view import CHARTED, GpuView, Process, View
-from oomph.watch.wording import BLOCKS, sparkline
+from oomph.watch.keys import ViewChoice
+from oomph.watch.layout import ScreenPart, Wish, cut_to, heights_of, part_of, rows_of_parts
+from oomph.watch.run_rows import STYLES, in_words, list_of, progress_rows
+from oomph.watch.strip_rows import Canvas, axis_row, canvas_of, rows_of
+from oomph.watch.strips import Strip, strips_of_gpu, strips_of_host, strips_of_job
+from oomph.watch.view import GpuView, View
 
-ORDERS: Mapping[str, Callable[[GpuView], float]] = MappingProxyType(
-    {
-        "index": lambda gpu: gpu.index,
-        "memory": lambda gpu: -gpu.values.get("memory_used_bytes", 0.0),
-        "use": lambda gpu: -gpu.values.get("utilization_ratio", 0.0),
-        "temperature": lambda gpu: -gpu.values.get("temperature_celsius", 0.0),
-    }
-)
-"""The sort keys for the GPUs, by the name of the order."""
-
-
-@dataclass(frozen=True)
-class ViewChoice:
-    """The choices that the user made with keys."""
-
-    paused: bool = False
-    order: str = "index"
-    quits: bool = False
-
-    def sorted(self, gpus: Sequence[GpuView]) -> list[GpuView]:
-        """Return the GPUs in the chosen order."""
-        return sorted(gpus, key=ORDERS[self.order])
-
-
-def pressed(choice: ViewChoice, key: str) -> ViewChoice:
-    """Return the choice after a key press. Unassigned keys do not change it."""
-    if key in ("q", "Q"):
-        return replace(choice, quits=True)
-    if key in ("p", "P"):
-        return replace(choice, paused=not choice.paused)
-    if key in ("s", "S"):
-        orders = list(ORDERS)
-        return replace(choice, order=orders[(orders.index(choice.order) + 1) % len(orders)])
-    return choice
-
-
-_HEADS = ("memory", "use", "temp", "power")
-_FIGURES = (13, 4, 6, 6)
-"""The width of each value, in columns."""
-_INDEX = 4
-_NARROWEST, _WIDEST = 3, 16
-"""The minimum and maximum widths of a sparkline, in columns."""
-_WIDE, _NAME = 100, 25
-"""The screen width from which GPU names are shown, and the width of a name, in columns."""
-_WORST = "bold red"
-
-
-def gpu_head(width: int) -> Text:
-    """Return the line with the column headings."""
-    line = _width_of_line(width)
-    cells = (f"{title:<{line + 1 + room}}" for title, room in zip(_HEADS, _FIGURES, strict=True))
-    return Text(f"{'GPU':<{_INDEX}}{'  '.join(cells)}", style="bold")
-
-
-def gpu_row(gpu: GpuView, width: int, marks: str) -> Text:
-    """Return the line for a GPU."""
-    text = Text(f"{gpu.label:<{_INDEX}}")
-    if gpu.problem:
-        return text.append(shown_line(gpu.problem), style=_WORST)
-    line = _width_of_line(width)
-    figure = wording.figures(gpu.values)
-    for number, key in enumerate(CHARTED):
-        text.append("  " if number else "")
-        text.append(sparkline(gpu.history.get(key, ()), line, _top(gpu, key), marks), style="cyan")
-        text.append(f" {figure[number]:>{_FIGURES[number]}}", style=_style_of_figure(gpu, key))
-    if width >= _WIDE:
-        text.append(f"  {shown_line(gpu.name)}", style="dim")
-    return text
-
-
-def _width_of_line(width: int) -> int:
-    """Return the width of a sparkline, in columns.
-
-    The sparklines share the space left by the values and, on a wide screen, the name of the GPU.
-    """
-    fixed = _INDEX + sum(_FIGURES) + len(_FIGURES) + 2 * (len(_FIGURES) - 1)
-    name = _NAME if width >= _WIDE else 0
-    return min(max((width - fixed - name) // len(_FIGURES), _NARROWEST), _WIDEST)
-
-
-def _top(gpu: GpuView, key: str) -> float:
-    """Return the value that a full block represents."""
-    values, history = gpu.values, gpu.history.get(key, (0.0,))
-    known = {
-        "memory_used_bytes": values.get("memory_total_bytes"),
-        "utilization_ratio": 1.0,
-        "temperature_celsius": values.get("temperature_slowdown_celsius", 100.0),
-        "power_watts": values.get("power_limit_watts"),
-    }
-    return known[key] or max(history)
-
-
-def _style_of_figure(gpu: GpuView, key: str) -> str:
-    """Return the style of a value: red for a temperature at the GPU's limit, or for memory that is nearly used up."""
-    values = gpu.values
-    if key == "temperature_celsius" and values.get(key, 0.0) >= values.get("temperature_slowdown_celsius", 1e9):
-        return _WORST
-    if key == "memory_used_bytes" and values.get(key, 0.0) >= 0.98 * values.get("memory_total_bytes", 1e30):
-        return _WORST
-    return ""
-
-
-LEAST_WIDTH, LEAST_HEIGHT = 60, 12
-_STYLES = {"critical": "red", "warning": "yellow", "notice": "cyan"}
+LEAST_WIDTH, LEAST_HEIGHT = 40, 10
 _HANG = " " * 10
 """The indentation of an incident's continuation lines, as wide as its time."""
-_PARTS = ((3, 2), (3, 1), (0, 5), (0, 6), (2, 3), (1, 4), (1, 0))
-"""The minimum number of rows and the rank of each part: jobs, GPUs, host, processes, current findings, past incidents,
-problems."""
+_MOST_NAMED = 2
+"""The number of processes that are named behind their GPU."""
 
 
-def lines_of(view: View, choice: ViewChoice, width: int, height: int, marks: str = BLOCKS) -> list[Text]:
+def lines_of(view: View, choice: ViewChoice, width: int, height: int, marks: Marks = BLOCKS) -> list[Text]:
     """Return the lines of the screen: at most `height` of them, each no wider than `width`."""
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
         lines = [Text(f"{width}×{height} is too small:"), Text(f"{LEAST_WIDTH}×{LEAST_HEIGHT} needed"), Text("q quit")]
         return [_fitted(line, width) for line in lines[:height]]
-    parts = [
-        _jobs(view.jobs),
-        _gpus(view, choice, width, marks),
-        [Text(wording.host(view.host))] if view.host else [],
-        _processes(view.processes),
-        _incidents(view.alerts, width),
-        _incidents(view.past, width),
-        [Text(shown_line(f"{source}: {why}"), style="yellow") for source, why in view.problems.items()],
-    ]
-    wishes = [Wish(len(part), min(len(part), least), rank) for part, (least, rank) in zip(parts, _PARTS, strict=True)]
     room = height - 2
-    rows = allot(room, wishes)
-    spare = room - sum(rows)
-    lines = [_header(view, choice, width)]
-    for part, given in zip(parts, rows, strict=True):
-        if part and given and spare > 0 and len(lines) > 1:
-            lines.append(Text())
-            spare -= 1
-        lines += _cut(part, given)
-    lines += [Text()] * (height - 1 - len(lines))
-    return [_fitted(line, width) for line in [*lines, _footer(choice)]]
+    rows = rows_of_parts(_most_detailed(_Look(view, choice, width, marks), room), room)
+    rows += [Text()] * (room - len(rows))
+    return [_fitted(line, width) for line in [_header(view, choice, width), *rows, _footer(view, choice)]]
+
+
+class _Look(NamedTuple):
+    """What to show, and where."""
+
+    view: View
+    choice: ViewChoice
+    width: int
+    marks: Marks
+
+    @property
+    def job(self) -> Job | None:
+        """The chosen run."""
+        return self.view.jobs[self.choice.place(self.view.jobs)] if self.view.jobs else None
+
+    def canvas(self, sampled: float | None, height: int) -> Canvas:
+        """Return the canvas for values of which the newest was sampled at this time."""
+        until = self.view.until(sampled)
+        end = "now" if until == self.view.time else wording.time_of_day(until)
+        return canvas_of(self.width, height, until, end, self.marks)
+
+
+class _Detail(NamedTuple):
+    """How runs, machine and GPUs are shown."""
+
+    run: bool
+    """True for strips of the run, False for words. The same goes for `host`."""
+    host: bool
+    gpu: int
+    """The number of strips for each GPU, or 0 for a row for each."""
+    grid: bool = False
+    """True if several GPUs share a row."""
+
+
+_DETAILS = (
+    _Detail(True, True, 4),
+    _Detail(True, True, 2),
+    _Detail(True, True, 0),
+    _Detail(True, False, 0),
+    _Detail(False, False, 0),
+    _Detail(False, False, 0, grid=True),
+)
+"""From the most to the least detailed."""
+
+
+class _Rank(enum.IntEnum):
+    """The order in which parts get rows if there are too few."""
+
+    ALERTS = 0
+    JOBS = 1
+    RUN = 2
+    GPUS = 3
+    HOST = 4
+    PROCESSES = 5
+    PAST = 6
+
+
+_REMEDY = 2
+"""The rows in which a screen that has room for curves also shows the remedy of a finding."""
+_WHOLE = 1000
+"""The minimum of a part that is not cut: less detail is shown instead."""
+
+
+def _most_detailed(look: _Look, room: int) -> list[ScreenPart]:
+    """Return the parts in the most detail that fits, with curves that are as high as the rows that are left allow."""
+    for detail in _DETAILS:
+        parts = [draw(1) for draw in _parts(look, detail)]
+        if sum(part.wish.least for part in parts) + (_REMEDY if detail.run and look.view.alerts else 0) <= room:
+            break
+    spare = room + 1 - sum(part.wish.rows + bool(part.wish.rows) for part in parts)
+    heights = heights_of(spare, [part.strips for part in parts])
+    return [
+        draw(height) if height > 1 else part
+        for draw, height, part in zip(_parts(look, detail), heights, parts, strict=True)
+    ]
+
+
+def _parts(look: _Look, detail: _Detail) -> list[Callable[[int], ScreenPart]]:
+    """Return how to draw each part with strips of a given height, in the order of the screen."""
+    view, problems = look.view, [f"{source}: {why}" for source, why in look.view.problems.items()]
+    return [
+        lambda _: _jobs(look),
+        lambda height: _run(look, detail, height),
+        lambda height: _host(look, detail, height),
+        lambda height: _gpus(look, detail, height),
+        lambda _: part_of(_processes(look) if not detail.gpu else (), 5, _Rank.PROCESSES),
+        lambda _: _incidents(look, view.alerts, 5, _Rank.ALERTS),
+        lambda _: _incidents(look, view.past, 2, _Rank.PAST),
+        lambda _: part_of([Text(shown_line(each), style="yellow") for each in problems], 1, _Rank.ALERTS),
+    ]
+
+
+def _jobs(look: _Look) -> ScreenPart:
+    jobs, chosen = look.view.jobs, look.choice.place(look.view.jobs)
+    return part_of(list_of(jobs, chosen, look.width, look.marks) if jobs else [_NO_RUN], 3, _Rank.JOBS, chosen)
+
+
+_NO_RUN = Text("no oomph run in this folder", style="dim")
+
+
+def _run(look: _Look, detail: _Detail, height: int) -> ScreenPart:
+    """Return the chosen run."""
+    job = look.job
+    if job is None:
+        return part_of((), 0, _Rank.RUN)
+    rows = progress_rows(job, look.width, look.marks)
+    strips = strips_of_job(job)
+    if not detail.run or not strips:
+        return part_of([*rows, *in_words(job, look.width)], _WHOLE, _Rank.RUN)
+    canvas = look.canvas(job.sampled, height)
+    return _charted([([*rows, *_axis(canvas)], strips)], canvas, _Rank.RUN)
+
+
+def _host(look: _Look, detail: _Detail, height: int) -> ScreenPart:
+    """Return the load of the machine."""
+    if not detail.host:
+        return part_of([Text(wording.host(look.view.host))] if look.view.host else (), 1, _Rank.HOST)
+    canvas, strips = look.canvas(look.view.sampled, height), strips_of_host(look.view)
+    return _charted(
+        [(_axis(canvas) if strips and not _is_below_axis(look, canvas) else [], strips)], canvas, _Rank.HOST
+    )
+
+
+def _axis(canvas: Canvas) -> list[Text]:
+    return [axis_row(canvas)] if canvas.curve else []
+
+
+def _is_below_axis(look: _Look, canvas: Canvas) -> bool:
+    """True if the time axis above the strips of the run is also that of the machine."""
+    job = look.job
+    return job is not None and bool(strips_of_job(job)) and look.canvas(job.sampled, canvas.height).end == canvas.end
+
+
+def _gpus(look: _Look, detail: _Detail, height: int) -> ScreenPart:
+    gpus, canvas = look.choice.sorted(look.view.gpus), look.canvas(look.view.sampled, height)
+    if not gpus:
+        return part_of([Text("no GPU to show", style="dim")], 1, _Rank.GPUS)
+    if detail.grid:
+        count = -(-len(gpus) // in_a_row(look.width))
+        wish = Wish(count, min(count, _LEAST_GRID), _Rank.GPUS)
+        return ScreenPart(wish, lambda rows: cut_to(as_grid(gpus, canvas), rows))
+    if not detail.gpu:
+        wish = Wish(len(gpus) + 1, len(gpus) + 1, _Rank.GPUS)
+        return ScreenPart(wish, lambda rows: cut_to(as_table(gpus, canvas), rows))
+    axis = [] if strips_of_host(look.view) or _is_below_axis(look, canvas) else _axis(canvas)
+    return _charted([(axis, ()), *(_titled(look, gpu, detail.gpu) for gpu in gpus)], canvas, _Rank.GPUS)
+
+
+_LEAST_GRID = 8
+
+
+def _titled(look: _Look, gpu: GpuView, count: int) -> tuple[list[Text], list[Strip]]:
+    """Return the title and the first `count` strips of a GPU. The figures of the others are in the title."""
+    strips = strips_of_gpu(gpu)
+    figures = "  ".join(strip.figure for strip in strips[count:])
+    shown = [strip for strip in strips[:count] if strip.points and not gpu.problem]
+    return [title_of(gpu, figures, _processes_of(look, gpu))], shown
+
+
+def _charted(groups: Sequence[tuple[Sequence[Text], Sequence[Strip]]], canvas: Canvas, rank: int) -> ScreenPart:
+    """Return a part that consists of groups of strips, each below some rows. The strips are drawn only if needed."""
+    count = sum(len(strips) for _, strips in groups)
+    rows = sum(len(head) for head, _ in groups) + count * canvas.height
+
+    def draw(rows: int) -> Sequence[Text]:
+        lines: list[Text] = []
+        for head, strips in groups:
+            lines += [*head, *(row for strip in strips for row in rows_of(strip, canvas))]
+        return cut_to(lines, rows)
+
+    return ScreenPart(Wish(rows, rows, rank), draw, count)
+
+
+def _processes_of(look: _Look, gpu: GpuView) -> str:
+    """Name the processes on a GPU, those that use the most memory first."""
+    own = [each for each in look.view.processes if each.gpu == gpu.index and gpu.instance is None]
+    named = [
+        f"{each.pid} {wording.process(each, look.view.numbers)} {wording.size(each.memory_bytes)}"
+        for each in own[:_MOST_NAMED]
+    ]
+    return "  ".join([*named, *([f"and {len(own) - _MOST_NAMED} more"] if len(own) > _MOST_NAMED else [])])
+
+
+def _processes(look: _Look) -> list[Text]:
+    processes, runs = look.view.processes, look.view.numbers
+    rows = [
+        Text(f"{each.gpu:<4}{each.pid:>8}  {wording.size(each.memory_bytes):>9}  {wording.process(each, runs)}")
+        for each in processes
+    ]
+    return [Text(f"{'GPU':<4}{'pid':>8}  {'memory':>9}  process", style="bold"), *rows] if rows else []
 
 
 def _header(view: View, choice: ViewChoice, width: int) -> Text:
@@ -162,103 +239,46 @@ def _header(view: View, choice: ViewChoice, width: int) -> Text:
     right = f"{state}  {clock}" if state else clock
     title = Text("oomph watch", style="bold")
     if view.jobs:
-        title.append(f"  {shown_line(view.jobs[0].run)}", style="dim")
+        title.append(f"  {shown_line(view.jobs[choice.place(view.jobs)].run)}", style="not bold dim")
     title.truncate(width - len(right) - 2, overflow="ellipsis", pad=True)
-    return title.append(f"  {right}")
+    return title.append(f"  {right}", style="not bold")
 
 
-def _footer(choice: ViewChoice) -> Text:
-    return Text(f"q quit  p {'resume' if choice.paused else 'pause'}  s sort: {choice.order}", style="dim")
+def _footer(view: View, choice: ViewChoice) -> Text:
+    select = "  1-9 run" if len(view.jobs) > 1 else ""
+    return Text(f"q quit  p {'resume' if choice.paused else 'pause'}  s sort: {choice.order}{select}", style="dim")
 
 
-def _jobs(jobs: Sequence[Job]) -> list[Text]:
-    """Return the lines for the jobs: the requested run in full, and one line for each of the others."""
-    if not jobs:
-        return [Text("no oomph run in this folder", style="dim")]
-    first, *others = jobs
-    lines = [
-        Text(wording.state(first), style="bold"),
-        Text(f"  {wording.progress(first)}"),
-        *([Text(f"  {wording.pace(first)}")] if wording.pace(first) else []),
-    ]
-    return lines + [Text(f"{wording.state(job)}  {wording.progress(job)}") for job in others]
+def _incidents(look: _Look, incidents: Sequence[ShownIncident], least: int, rank: int) -> ScreenPart:
+    """Return incidents: the first ones in full with their remedies, as far as all others still have a row each."""
+    full = [_in_full(each, look) for each in incidents]
+
+    def draw(rows: int) -> Sequence[Text]:
+        spare, lines = rows - len(full), []
+        for incident, told in zip(incidents, full, strict=True):
+            more = len(told) - 1
+            lines += told if more <= spare else [_in_one_row(incident, look)]
+            spare -= more if more <= spare else 0
+        return cut_to(lines, rows)
+
+    return ScreenPart(Wish(sum(map(len, full)), min(len(full), least), rank), draw)
 
 
-def _gpus(view: View, choice: ViewChoice, width: int, marks: str) -> list[Text]:
-    if not view.gpus:
-        return [Text("no GPU to show", style="dim")]
-    return [gpu_head(width), *(gpu_row(gpu, width, marks) for gpu in choice.sorted(view.gpus))]
+def _in_one_row(incident: ShownIncident, look: _Look) -> Text:
+    return Text(wording.incident(incident, look.view.numbers), style=_style(incident))
 
 
-def _processes(processes: Sequence[Process]) -> list[Text]:
-    if not processes:
-        return []
-    head = Text(f"{'GPU':<4}{'pid':>8}  {'memory':>9}  process", style="bold")
-    return [head, *(_process(each) for each in processes)]
-
-
-def _process(each: Process) -> Text:
-    line = f"{each.gpu:<4}{each.pid:>8}  {wording.size(each.memory_bytes):>9}  {shown_line(each.name or '?')}"
-    return Text(line + ("  (this run)" if each.own else ""))
-
-
-def _incidents(incidents: Sequence[ShownIncident], width: int) -> list[Text]:
-    """Return the lines for the incidents: the newest in full with its remedy, and one line for each of the others."""
-    if not incidents:
-        return []
-    newest, *others = incidents
-    told = wrapped(wording.incident(newest), width, _HANG).split("\n")
-    remedy = wording.remedy(newest)
-    to_do = wrapped(remedy, width, _HANG, _HANG).split("\n") if remedy else []
-    return [
-        *(Text(line, style=_style(newest)) for line in told),
-        *(Text(line, style="dim") for line in to_do),
-        *(Text(wording.incident(each), style=_style(each)) for each in others),
-    ]
+def _in_full(incident: ShownIncident, look: _Look) -> list[Text]:
+    told = wrapped(wording.incident(incident, look.view.numbers), look.width, _HANG).split("\n")
+    remedy = wording.remedy(incident)
+    to_do = wrapped(remedy, look.width, _HANG, _HANG).split("\n") if remedy else []
+    return [*(Text(line, style=_style(incident)) for line in told), *(Text(line, style="dim") for line in to_do)]
 
 
 def _style(incident: ShownIncident) -> str:
-    return "dim" if incident.ended is not None else _STYLES[incident.severity]
-
-
-def _cut(part: Sequence[Text], rows: int) -> list[Text]:
-    """Cut the part to `rows` rows. If any are left out, the last row says how many."""
-    shown, left = cut(len(part), rows)
-    return [*part[:shown], *([Text(f"… {left} more", style="dim")] if left and rows else [])]
+    return "dim" if incident.ended is not None else STYLES[incident.severity]
 
 
 def _fitted(line: Text, width: int) -> Text:
     line.truncate(width, overflow="ellipsis")
     return line
-
-
-class Wish(NamedTuple):
-    """The number of rows that a part wants, and the minimum that it needs."""
-
-    rows: int
-    least: int
-    rank: int
-    """The rank of the part. Parts with a lower rank are served first."""
-
-
-def allot(room: int, wishes: Sequence[Wish]) -> list[int]:
-    """Return the number of rows for each part, in the given order. Their sum is at most `room`.
-
-    While there is room, each part first receives its minimum, and then the rest of the rows that it wants.
-    """
-    given = [0] * len(wishes)
-    by_rank = sorted(range(len(wishes)), key=lambda part: wishes[part].rank)
-    for limit in ("least", "rows"):
-        for part in by_rank:
-            more = min(max(getattr(wishes[part], limit) - given[part], 0), room)
-            given[part] += more
-            room -= more
-    return given
-
-
-def cut(count: int, rows: int) -> tuple[int, int]:
-    """Return how many of `count` lines fit into the rows, and how many the last row reports as left out."""
-    if count <= rows:
-        return count, 0
-    shown = max(rows - 1, 0)
-    return shown, count - shown

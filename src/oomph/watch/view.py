@@ -10,13 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from oomph.monitor.finding import SEVERITIES
 from oomph.monitor.metrics import METRICS
-from oomph.monitor.sample import GpuSample, Sample, Values
+from oomph.monitor.sample import GpuProcess, GpuSample, Sample, Values
+from oomph.watch.history import SPAN_SECONDS, Series, series
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 
 CHARTED = ("memory_used_bytes", "utilization_ratio", "temperature_celsius", "power_watts")
-"""The GPU metrics that are shown with a curve of the last few minutes."""
+"""The GPU metrics that are shown with a curve of the last two minutes."""
+_CHARTED_OF_HOST = ("memory_used_bytes", "cpu_ratio")
 _SLOW = frozenset(metric.key for metric in METRICS if metric.every_seconds > 1)
 _SLOW_SECONDS = 25.0
 """The maximum age, in seconds, at which a slow value is still shown. As it is read every ten seconds, it may be absent
@@ -33,7 +36,7 @@ class GpuView:
     uuid: str
     name: str = ""
     values: Values = field(default_factory=dict)
-    history: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    history: Mapping[str, Series] = field(default_factory=dict)
     problem: str = ""
     """The reason why the GPU did not answer. There are then no values."""
     instance: int | None = None
@@ -55,6 +58,8 @@ class Process:
     memory_bytes: int | None
     own: bool
     """True if the process belongs to the script of a displayed run."""
+    run: str = ""
+    """The path of that run, if it is known."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +78,24 @@ class View:
     problems: Mapping[str, str] = field(default_factory=dict)
     """Maps each source without values to the reason."""
     host: Values = field(default_factory=dict)
+    host_history: Mapping[str, Series] = field(default_factory=dict)
     sampled: float | None = None
     """The Unix time of the newest sample, or None if there is none."""
 
+    def until(self, sampled: float | None) -> float:
+        """Return the time at which charts end: now, or the newest sample if nothing would otherwise be left on them."""
+        return sampled if sampled is not None and self.time - sampled > SPAN_SECONDS else self.time
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """The number of each run by its path, if there are several."""
+        return {job.run: number for number, job in enumerate(self.jobs, 1)} if len(self.jobs) > 1 else {}
+
     @property
     def alerts(self) -> tuple[ShownIncident, ...]:
-        """The current findings."""
-        return tuple(each for each in self.incidents if each.is_present)
+        """The current findings, the most severe first."""
+        present = (each for each in self.incidents if each.is_present)
+        return tuple(sorted(present, key=lambda each: -SEVERITIES.index(each.severity)))
 
     @property
     def past(self) -> tuple[ShownIncident, ...]:
@@ -107,14 +123,16 @@ def view_of(
     known = {each.key for each in told if each.is_present}
     incidents = [*told, *(each for each in present if each.key not in known)]
     newest = samples[-1] if samples else Sample(now)
+    host = [(sample.time, sample.host) for sample in samples]
     return View(
         time=now,
         gpus=_gpus(samples) if samples else (),
-        processes=_processes(samples) if samples else (),
+        processes=_processes(samples, jobs) if samples else (),
         jobs=tuple(jobs),
         incidents=tuple(sorted(incidents, key=lambda each: each.time, reverse=True)),
         problems={**newest.problems, **problems},
-        host=last_known([(sample.time, sample.host) for sample in samples]) if samples else {},
+        host=last_known(host) if host else {},
+        host_history=_charted(host, _CHARTED_OF_HOST),
         sampled=newest.time if samples else None,
     )
 
@@ -135,16 +153,19 @@ def _gpus(samples: Sequence[Sample]) -> tuple[GpuView, ...]:
 
 
 def _gpu(gpu: GpuSample, instance: int | None, past: Sequence[tuple[float, Values]]) -> GpuView:
-    history = {key: tuple(values[key] for _, values in past if key in values) for key in CHARTED}
     return GpuView(
         gpu.index,
         gpu.uuid,
         gpu.name,
         {} if gpu.problem else last_known(past),
-        {key: line for key, line in history.items() if line},
+        _charted(past, CHARTED),
         gpu.problem,
         instance,
     )
+
+
+def _charted(past: Sequence[tuple[float, Values]], keys: Sequence[str]) -> dict[str, Series]:
+    return {key: points for key in keys if (points := series(past, key))}
 
 
 def last_known(past: Sequence[tuple[float, Values]]) -> Values:
@@ -161,18 +182,21 @@ def last_known(past: Sequence[tuple[float, Values]]) -> Values:
     return found
 
 
-def _processes(samples: Sequence[Sample]) -> tuple[Process, ...]:
+def _processes(samples: Sequence[Sample], jobs: Sequence[Job]) -> tuple[Process, ...]:
     """Return the processes from the last list that was read for each GPU."""
-    newest: dict[str, tuple[Process, ...]] = {}
+    runs = {pid: job.run for job in jobs for pid in job.gpu_pids}
+    newest: dict[str, list[Process]] = {}
     for sample in reversed(samples):
         if samples[-1].time - sample.time > _PROCESSES_SECONDS:
             break
         for gpu in sample.gpus:
-            if gpu.processes is not None:
-                listed = (
-                    Process(gpu.index, each.pid, each.name, each.memory_bytes, each.own) for each in gpu.processes
-                )
-                newest.setdefault(gpu.uuid, tuple(listed))
+            if gpu.processes is not None and gpu.uuid not in newest:
+                newest[gpu.uuid] = [_process(gpu.index, each, runs) for each in gpu.processes]
     present = {gpu.uuid for gpu in samples[-1].gpus if not gpu.problem}
     every = [process for uuid, listed in newest.items() if uuid in present for process in listed]
     return tuple(sorted(every, key=lambda process: (-(process.memory_bytes or 0), process.gpu, process.pid)))
+
+
+def _process(gpu: int, each: GpuProcess, runs: Mapping[int, str]) -> Process:
+    run = runs.get(each.pid, "")
+    return Process(gpu, each.pid, each.name, each.memory_bytes, each.own or bool(run), run)

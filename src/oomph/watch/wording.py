@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from oomph.monitor.sample import Values
 from oomph.run.directory.run_directory import RUNNING
@@ -12,7 +13,7 @@ from oomph.terminal.message import shown_line
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 from oomph.watch.runs import MONITORED
-from oomph.watch.view import View
+from oomph.watch.view import Process, View
 
 UNKNOWN = "-"
 
@@ -51,7 +52,7 @@ def figures(values: Values) -> tuple[str, str, str, str]:
     )
 
 
-def size(size_bytes: int | None) -> str:
+def size(size_bytes: float | None) -> str:
     """Format a number of bytes."""
     return UNKNOWN if size_bytes is None else as_size(size_bytes)
 
@@ -68,25 +69,32 @@ def position(at: int | None, of: int | None) -> str:
     return f"{at}/{of}" if of is not None and at <= of else str(at)
 
 
-BLOCKS = "▁▂▃▄▅▆▇█"
-ASCII = "_.-:=+*#"
-"""The marks for terminals that cannot show the blocks."""
+def speed(value: float | None) -> str:
+    """Format a number of samples or steps per second."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def sparkline(values: Sequence[float], width: int, top: float, marks: str = BLOCKS) -> str:
-    """Return a line of marks for the newest `width` values, on a scale from 0 to `top`.
-
-    The newest value comes last. Where there are no values yet, the line is blank.
-    """
-    shown = values[-width:] if width > 0 else ()
-    line = "".join(_mark(value / top if top > 0 else 0.0, marks) for value in shown)
-    return line.rjust(max(width, 0))
+def loss(value: float | None) -> str:
+    """Format a loss."""
+    return UNKNOWN if value is None else f"{value:.4g}"
 
 
-def _mark(share: float, marks: str) -> str:
-    if share != share:
-        return " "
-    return marks[min(max(int(share * len(marks)), 0), len(marks) - 1)]
+def cores(value: float | None) -> str:
+    """Format a number of busy cores."""
+    return UNKNOWN if value is None else f"{value:.1f} cores"
+
+
+def pool(in_use: float | None, peak: float | None, limit: float | None = None) -> str:
+    """Format the memory in TensorFlow's pool, its peak and its limit: "41.2, peak 63.2 of 71.9 GiB"."""
+    if in_use is None:
+        return UNKNOWN
+    shown = [as_size(each) for each in (in_use, peak, limit) if each is not None]
+    unit = shown[-1].rpartition(" ")[2]
+    now, *most = [*(each.removesuffix(f" {unit}") for each in shown[:-1]), shown[-1]]
+    highest = f", peak {most.pop(0)}" if peak is not None else ""
+    return f"{now}{highest}{f' of {most[0]}' if most else ''}"
 
 
 _LATE_SECONDS = 3.0
@@ -100,6 +108,12 @@ def state(job: Job) -> str:
 
 def progress(job: Job) -> str:
     """Describe the progress of the job."""
+    ending = "" if job.eta_seconds is None else f"  ETA {as_duration(job.eta_seconds)}"
+    return f"{position_in_words(job)}{ending}"
+
+
+def position_in_words(job: Job) -> str:
+    """Describe where the job is."""
     parts = []
     if job.epoch is not None:
         parts.append(f"epoch {position(job.epoch, job.epochs)}")
@@ -107,8 +121,6 @@ def progress(job: Job) -> str:
         parts.append(f"step {position(job.step, job.steps_per_epoch)}")
     elif job.steps is not None:
         parts.append(f"{job.steps} steps")
-    if job.eta_seconds is not None:
-        parts.append(f"ETA {as_duration(job.eta_seconds)}")
     return "  ".join(parts) or _without_training(job.state)
 
 
@@ -117,18 +129,44 @@ def _without_training(state: str) -> str:
     return "training has not started" if state in (RUNNING, MONITORED) else "no training was seen"
 
 
-def pace(job: Job) -> str:
-    """Describe the pace of the job; empty if unknown."""
-    parts = []
-    if job.step_seconds is not None:
-        parts.append(f"{step_time(job.step_seconds)} a step")
+def figures_of(job: Job) -> list[str]:
+    """Describe the pace of the job and the memory that it holds. What is not known is left out."""
+    found = []
+    if job.samples_per_second is not None:
+        found.append(f"{speed(job.samples_per_second)} samples/s")
     if job.input_wait_ratio is not None:
-        parts.append(f"input wait {percent(job.input_wait_ratio)}")
-    if job.micro_batch is not None:
-        parts.append(f"micro-batch {job.micro_batch}")
+        found.append(f"input wait {percent(job.input_wait_ratio)}")
     if job.loss is not None:
-        parts.append(f"loss {job.loss:.4g}")
-    return "  ".join(parts)
+        found.append(f"loss {loss(job.loss)}")
+    in_use, peak, limit = (job.training.get(f"allocator_{each}_bytes") for each in ("in_use", "peak", "limit"))
+    if in_use is not None:
+        found.append(f"TF pool {pool(in_use, peak, limit)}")
+    if "resident_bytes" in job.process:
+        found.append(f"script RSS {as_size(job.process['resident_bytes'])}")
+    if "cpu_cores" in job.process:
+        found.append(f"script CPU {cores(job.process['cpu_cores'])}")
+    return found
+
+
+def flowing(parts: Sequence[str], width: int) -> list[str]:
+    """Lay out parts of a line on as many lines as they need. None of them is broken."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 2 + len(part) <= width:
+            lines[-1] += f"  {part}"
+        else:
+            lines.append(part)
+    return lines
+
+
+def details_of(job: Job) -> list[str]:
+    """Describe how the job computes. What is not known is left out."""
+    found = []
+    if job.step_seconds is not None:
+        found.append(f"{step_time(job.step_seconds)} a step")
+    if job.micro_batch is not None:
+        found.append(f"micro-batch {job.micro_batch}")
+    return found
 
 
 def host(values: Values) -> str:
@@ -136,6 +174,13 @@ def host(values: Values) -> str:
     if not values:
         return ""
     return f"host  {memory(values)}  CPU {percent(values.get('cpu_ratio'))}"
+
+
+def process(each: Process, runs: Mapping[str, int]) -> str:
+    """Name a process and the run that it belongs to."""
+    number = runs.get(each.run)
+    whose = f" (run {number})" if number else " (this run)" if each.own and not runs else ""
+    return f"{shown_line(each.name or '?')}{whose}"
 
 
 def age(view: View) -> str:
@@ -152,11 +197,17 @@ def time_of_day(seconds: float) -> str:
         return "??:??:??"
 
 
-def incident(each: ShownIncident) -> str:
-    """Format an incident on one line, with the time of day and, for a finding that has ended, its duration."""
-    clock = time_of_day(each.time)
-    subject = f"{each.subject}: " if each.subject else ""
-    return shown_line(f"{clock}  {each.fault}  {subject}{each.message}{_over(each)}")
+def incident(each: ShownIncident, runs: Mapping[str, int] = MappingProxyType({})) -> str:
+    """Format an incident on one line: when, how bad, which fault, of which run, and for how long if it has ended.
+
+    Args:
+        each: the incident.
+        runs: the numbers of the runs by their paths, if several are shown.
+    """
+    run = f"run {runs[each.run]}" if each.run in runs else ""
+    subject = ", ".join(part for part in (run, each.subject) if part)
+    told = f"{subject}: {each.message}" if subject else each.message
+    return shown_line(f"{time_of_day(each.time)}  {each.severity}  {each.fault}  {told}{_over(each)}")
 
 
 def remedy(each: ShownIncident) -> str:
