@@ -332,7 +332,7 @@ def test_oomph_run_is_suggested_only_if_it_is_not_in_use(make: Callable[[], list
     for prints, under_run in ((True, False), (True, True), (False, True)):
         said: list[str] = []
         alerted: list[Finding] = []
-        Alerts(said.append, prints, alerted.append, None, under_run).take(read)
+        Alerts(said.append, prints, alerted.append, None, under_run).take(FindingChanges((read,)))
         assert len(said) == prints
         assert ["oomph run" in text for text in (alerted[0].remedy, *said)] == [not under_run] * (1 + prints)
 

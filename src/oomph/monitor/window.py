@@ -8,11 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from oomph.monitor.census import Census
 from oomph.monitor.growth import Point
-from oomph.monitor.sample import Baseline, GpuProcess, GpuSample, Sample, Values
+from oomph.monitor.leak_cause import Cause, ProcessGrowth, cause_of
+from oomph.monitor.sample import Baseline, GpuProcess, GpuSample, Sample, ScriptProcess, Values
 
 SECONDS = 3600.0
 """The length of a window in seconds. Baselines are kept for the whole run."""
+_MOST_CENSUSES = 48
+"""The maximum number of censuses to keep. Beyond it, every second one in the older half is dropped."""
 _MOST_BASELINES = 2048
 """The maximum number of baselines to keep for epoch ends, and also for readings within epochs. Beyond it, every second
 one in the older half is dropped."""
@@ -31,6 +35,10 @@ class Window:
         self._arrivals: dict[str, ProcessArrivals] = {}
         self._resident = History()
         self._held: dict[str, History] = {}
+        self._censuses: list[Census] = []
+        self._shares: dict[int, tuple[ScriptProcess, History]] = {}
+        self._cause: Cause | None = None
+        self._is_cause_known = True
 
     def append(self, sample: Sample) -> None:
         """Add the newest sample and drop those that are too old."""
@@ -39,6 +47,10 @@ class Window:
             _keep(self._ends if baseline.epoch else self._within, baseline)
         if "resident_bytes" in sample.process:
             self._resident.add(sample.time, sample.process["resident_bytes"])
+        if sample.census is not None:
+            self._count(sample.census)
+        if sample.processes:
+            self._share(sample)
         for gpu in sample.gpus:
             held = _held_by_script(gpu)
             if held is not None:
@@ -50,6 +62,22 @@ class Window:
                 self._note(gpu)
         while self._samples[0].time < sample.time - self._seconds:
             self._samples.popleft()
+
+    def _count(self, census: Census) -> None:
+        if self._censuses and self._censuses[-1].process != census.process:
+            self._censuses.clear()
+        self._censuses.append(census)
+        if len(self._censuses) > _MOST_CENSUSES:
+            del self._censuses[1 : _MOST_CENSUSES // 2 : 2]
+        self._is_cause_known = False
+
+    def _share(self, sample: Sample) -> None:
+        known, self._shares = self._shares, {}
+        for process in sample.processes:
+            _, history = known.get(process.pid, (process, History()))
+            history.add(sample.time, float(process.memory_bytes))
+            self._shares[process.pid] = process, history
+        self._is_cause_known = False
 
     def _note(self, gpu: GpuSample) -> None:
         first = self._first.setdefault(gpu.uuid, {})
@@ -76,6 +104,19 @@ class Window:
     def resident(self) -> Sequence[Point]:
         """The script's resident memory since the run began, as (time, bytes), oldest first."""
         return self._resident.points
+
+    @property
+    def censuses(self) -> Sequence[Census]:
+        """The censuses of the latest process, oldest first."""
+        return self._censuses
+
+    @property
+    def cause(self) -> Cause | None:
+        """What grows in the script's memory, or None if too little is known."""
+        if not self._is_cause_known:
+            shares = [ProcessGrowth(one.pid, one.name, one.is_script, of.points) for one, of in self._shares.values()]
+            self._cause, self._is_cause_known = cause_of(self._censuses, shares), True
+        return self._cause
 
     def held(self, uuid: str) -> Sequence[Point]:
         """Return the memory held on a GPU by the script's processes since the run began, as (time, bytes).
@@ -126,8 +167,8 @@ class Window:
         return [(time, values[key]) for time, values in self.values(uuid, seconds) if key in values]
 
     def gpus(self) -> Iterator[GpuSample]:
-        """Yield the GPUs of the newest sample."""
-        yield from self.newest.gpus
+        """Yield the GPUs of the newest sample, except lost ones: of those, only the loss is reported."""
+        yield from (gpu for gpu in self.newest.gpus if not gpu.is_lost)
 
 
 def _held_by_script(gpu: GpuSample) -> float | None:

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import oomph
-from oomph.monitor.finding import Finding
+from oomph.monitor.finding import Finding, FindingChanges
 from oomph.monitor.live import callback
 from oomph.monitor.live.callback import Attendant
 from oomph.monitor.live.findings import Alerts
@@ -32,9 +32,9 @@ class Sampler:
     def __init__(self, folder, script_pid):
         self.left, self.is_closed = [FOUND], False
 
-    def findings(self):
+    def changes(self):
         found, self.left = self.left, []
-        return found
+        return FindingChanges(tuple(found))
 
     def close(self):
         self.is_closed = True
@@ -133,7 +133,7 @@ def test_an_alert_must_be_callable():
 
 def test_the_webhook_receives_the_finding_without_secrets(server, said):
     url, received = server
-    Alerts(said.append, False, None, url).take(FOUND)
+    Alerts(said.append, False, None, url).take(FindingChanges((FOUND,)))
     (document,) = received
     assert (document["fault"], document["severity"], document["figures"]) == (
         "nan-loss",
@@ -152,7 +152,7 @@ def test_a_failing_alert_is_reported_once_without_the_webhook_address(server, sa
 
     alerts = Alerts(said.append, False, broken, f"{url}/gone")
     for _ in range(2):
-        alerts.take(FOUND)
+        alerts.take(FindingChanges((FOUND,)))
     assert said == [
         "alert raised RuntimeError: no mail; training continues",
         "the webhook at 127.0.0.1 failed: it returned HTTP 404",

@@ -8,13 +8,13 @@ from itertools import pairwise
 
 from oomph.monitor.baseline_series import Series, series_of
 from oomph.monitor.detector import detector
+from oomph.monitor.detectors.named_leaks import HOST, TENSORS, named, will_fit
 from oomph.monitor.finding import Finding
 from oomph.monitor.growth import Gates, Growth, Point, even_rises, rises_for_good, steady_growth
-from oomph.monitor.outlook import Outlook, amount, remaining_seconds
+from oomph.monitor.outlook import Outlook, amount, remaining_seconds, share_of_room
 from oomph.monitor.sample import Sample
 from oomph.monitor.window import Window
 
-_SUBJECT = "TensorFlow's memory"
 _MIB = 1 << 20
 _GATES = {
     "epoch": Gates(readings=8, least_bytes=_MIB, straight=6.0),
@@ -148,9 +148,9 @@ def _leak_finding(window: Window, growth: Growth, series: Series) -> Finding:
         unit="" if unit == "step" else unit,
         remaining=None if unit == "fit" else remaining_seconds(training),
     )
-    return Finding(
+    finding = Finding(
         fault="memory-leak",
-        subject=_SUBJECT,
+        subject=TENSORS,
         message=f"tensor memory is growing by {_rate(growth.rate, unit)}{outlook.text}",
         severity=outlook.severity,
         evidence={
@@ -162,6 +162,7 @@ def _leak_finding(window: Window, growth: Growth, series: Series) -> Finding:
             **outlook.evidence,
         },
     )
+    return named(finding, window.cause)
 
 
 def _rate(rate: float, unit: str) -> str:
@@ -204,8 +205,10 @@ def growing(window: Window) -> Iterator[Finding]:
     newest = window.newest
     host = newest.host
     room = host.get("memory_total_bytes", 0.0) - host.get("memory_used_bytes", 0.0)
-    yield from _growth_of(newest, "host memory", "the script's memory", window.resident, room if host else None)
-    for gpu in newest.gpus:
+    for found in _growth_of(newest, HOST, "the script's memory", window.resident, room if host else None):
+        if found.kind != "filling" or not will_fit(window.cause, room if host else None):
+            yield named(found, window.cause)
+    for gpu in window.gpus():
         values = gpu.values
         room = values.get("memory_total_bytes", 0.0) - values.get("memory_used_bytes", 0.0)
         name, points = f"GPU {gpu.index}", window.held(gpu.uuid)
@@ -326,11 +329,3 @@ def takes_most_of_the_plan(begin: float, now: float, planned: float) -> bool:
     most of the memory that was free.
     """
     return now - begin >= max(_OF_PLAN * (planned - begin), _LEAST_OF_PLAN * planned)
-
-
-def share_of_room(grown: float, room: float | None) -> float:
-    """Return the growth as a share of the memory that was free when it began, or 0 if there is no limit.
-
-    `room` is the memory that is free now, in bytes.
-    """
-    return 0.0 if room is None else grown / max(grown + room, 1.0)

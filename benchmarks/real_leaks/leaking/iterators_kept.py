@@ -1,0 +1,16 @@
+# grows: iterator dataset
+import small
+import tensorflow as tf
+import keras
+
+class Probe(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.probes = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        batches = iter(tf.data.Dataset.range(100).map(lambda n: tf.ones((1 << 18,))).shuffle(20))
+        next(batches)
+        self.probes.append(batches)
+
+small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Probe(), small.Pace()])
