@@ -149,15 +149,18 @@ def _verdict(script: Script) -> str:
     grows = found.data["figures"].get("grows", {})
     is_right = grows.get("what") in script.expected and (not script.owner or script.owner in grows.get("name", ""))
     taken = _taken(samples, found.time)
+    when, how = "in time" if taken <= 0.5 else "LATE", "named rightly" if is_right else "NAMED WRONGLY"
     return (
-        f"{kind} {script.path.stem}: warned at {taken:.0%} {'in time' if taken <= 0.5 else 'LATE'}, "
-        f"{'named rightly' if is_right else 'NAMED WRONGLY'} {grows}, {notices} notices; {last}: {found.data['message']}"
+        f"{kind} {script.path.stem}: warned at {taken:.0%} {when}, {how} {grows}, {notices} notices; {last}: "
+        f"{found.data['message']}"
     )
 
 
 def _taken(samples: list[Sample], until: float) -> float:
     """Return the share of the memory free when training began that was gone at a time."""
-    used = [each.host["memory_used_bytes"] for each in samples if each.time <= until and each.training.get("steps_total")]
+    used = [
+        each.host["memory_used_bytes"] for each in samples if each.time <= until and each.training.get("steps_total")
+    ]
     if not used:
         return 0.0
     total = samples[-1].host["memory_total_bytes"]

@@ -184,5 +184,5 @@ def test_endless_line_is_kept_only_up_to_a_megabyte():
     sampler = Sampler()
     for _ in range(30):
         sampler.pending = b"x" * 100_000
-        sampler.changes().told
+        sampler.changes()
     assert len(sampler._process._line) <= 1 << 20

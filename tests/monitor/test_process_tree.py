@@ -121,3 +121,47 @@ def test_real_child_process_is_found_with_its_memory():
         child.wait()
         child.stdin.close()
         child.stdout.close()
+
+
+def share(proc: Proc, pid: int, resident: int, own: int) -> None:
+    (proc.folder / str(pid) / "smaps_rollup").write_text(f"0-1 ---p [rollup]\nRss: {resident} kB\nPss: {own} kB\n")
+
+
+def test_pages_that_several_processes_share_count_once(proc):
+    kilobytes = PAGE // 1024
+    share(proc, 20, 50 * kilobytes, 45 * kilobytes)
+    share(proc, 21, 5 * kilobytes, 1 * kilobytes)
+    tree = ProcessTree(20, 10, proc.folder)
+    assert tree.read(0)["resident_bytes"] == 46 * PAGE
+    assert [(each.pid, each.memory_bytes, each.is_script) for each in tree.shares if each.memory_bytes] == [
+        (20, 45 * PAGE, True),
+        (21, 1 * PAGE, False),
+    ]
+    proc.put(21, 20, pages=15)
+    assert tree.read(1)["resident_bytes"] == 56 * PAGE
+    assert tree.shares == ()
+
+
+FORKS = """
+import os, sys, time
+table = bytearray(os.urandom(1 << 20) * 64)
+for _ in range(5):
+    if os.fork() == 0:
+        time.sleep(60)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_real_forks_that_share_their_memory_are_not_counted_six_times():
+    with subprocess.Popen([sys.executable, "-c", FORKS], stdout=subprocess.PIPE, start_new_session=True) as script:
+        try:
+            assert script.stdout is not None
+            script.stdout.readline()
+            tree = ProcessTree(script.pid, os.getpid())
+            values = tree.read(0)
+            assert len(tree.pids) == 6
+            assert 64 << 20 < values["resident_bytes"] < 150 << 20
+            assert len(tree.shares) == 6
+        finally:
+            os.killpg(script.pid, 9)

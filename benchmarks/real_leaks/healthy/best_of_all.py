@@ -1,6 +1,8 @@
 import heapq
+
 import keras
 import small
+
 
 class Hardest(keras.callbacks.Callback):
     def __init__(self):
@@ -13,5 +15,6 @@ class Hardest(keras.callbacks.Callback):
             heapq.heappush(self.heap, item)
         else:
             heapq.heappushpop(self.heap, item)
+
 
 small.model().fit(small.data(), epochs=40, verbose=0, callbacks=[Hardest(), small.Pace()])

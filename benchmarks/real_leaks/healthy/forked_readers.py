@@ -1,14 +1,17 @@
 import multiprocessing as mp
 import os
 import time
+
 import small
 
 table = small.block(200 << 20)
 
+
 def read(number):
     while True:
-        table[number :: 4096].sum()
+        table[number::4096].sum()
         time.sleep(0.1)
+
 
 if __name__ == "__main__":
     for number in range(5):

@@ -1,6 +1,7 @@
 import keras
 import small
 
+
 class Images(keras.utils.PyDataset):
     def __init__(self):
         super().__init__()
@@ -14,5 +15,6 @@ class Images(keras.utils.PyDataset):
             self.cache[index] = small.block()
         values = self.cache[index]
         return values[:512].reshape(16, 32), values[:16].reshape(16, 1)
+
 
 small.model().fit(Images(), epochs=3, verbose=0, callbacks=[small.Pace()])

@@ -1,5 +1,6 @@
 import collections
 import random
+
 import small
 
 replay = collections.deque(maxlen=1800)

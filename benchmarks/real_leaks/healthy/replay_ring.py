@@ -1,5 +1,7 @@
 import random
+
 import small
+
 
 class Replay:
     def __init__(self, capacity):
@@ -10,6 +12,7 @@ class Replay:
             self.memory.append(None)
         self.memory[self.position] = item
         self.position = (self.position + 1) % self.capacity
+
 
 replay, model = Replay(1700), small.model()
 for x, y in small.data().repeat(40):

@@ -2,6 +2,7 @@
 import keras
 import small
 
+
 class Images(keras.utils.PyDataset):
     def __init__(self):
         super().__init__()
@@ -18,5 +19,6 @@ class Images(keras.utils.PyDataset):
 
     def on_epoch_end(self):
         self.epoch += 1
+
 
 small.model().fit(Images(), epochs=100, verbose=0, callbacks=[small.Pace()])

@@ -1,11 +1,14 @@
 # grows: child
 import multiprocessing as mp
+
 import small
+
 
 def collect(pipe):
     kept = []
     while True:
         kept.append(pipe.recv().copy())
+
 
 if __name__ == "__main__":
     ours, theirs = mp.Pipe()

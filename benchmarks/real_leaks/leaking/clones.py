@@ -2,6 +2,7 @@
 import keras
 import small
 
+
 class Snapshots(keras.callbacks.Callback):
     def __init__(self):
         super().__init__()
@@ -11,5 +12,6 @@ class Snapshots(keras.callbacks.Callback):
         copy = keras.models.clone_model(self.model)
         copy.set_weights(self.model.get_weights())
         self.snapshots.append(copy)
+
 
 small.model(100_000).fit(small.data(30), epochs=60, verbose=0, callbacks=[Snapshots(), small.Pace()])

@@ -1,10 +1,12 @@
 # grows: figure
 import matplotlib
+
 matplotlib.use("Agg")
+import keras
 import matplotlib.pyplot as plt
 import numpy as np
-import keras
 import small
+
 
 class PlotImages(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
@@ -12,5 +14,6 @@ class PlotImages(keras.callbacks.Callback):
         for axis in axes.flat:
             axis.imshow(np.random.rand(512, 512))
         fig.savefig("epoch.png")
+
 
 small.model().fit(small.data(40), epochs=100, verbose=0, callbacks=[PlotImages(), small.Pace()])

@@ -12,7 +12,9 @@ for number, (x, y) in enumerate(small.data().repeat(60)):
         @tf.function
         def step(x, y):
             with tf.GradientTape() as tape:
-                loss = tf.reduce_mean((model(x) - y) ** 2) * weight[0] * tf.reduce_mean(tf.constant(small.block(1 << 20)))
+                loss = (
+                    tf.reduce_mean((model(x) - y) ** 2) * weight[0] * tf.reduce_mean(tf.constant(small.block(1 << 20)))
+                )
             optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
             return loss
 

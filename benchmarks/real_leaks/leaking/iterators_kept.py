@@ -1,7 +1,8 @@
 # grows: iterator dataset
+import keras
 import small
 import tensorflow as tf
-import keras
+
 
 class Probe(keras.callbacks.Callback):
     def __init__(self):
@@ -12,5 +13,6 @@ class Probe(keras.callbacks.Callback):
         batches = iter(tf.data.Dataset.range(100).map(lambda n: tf.ones((1 << 18,))).shuffle(20))
         next(batches)
         self.probes.append(batches)
+
 
 small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Probe(), small.Pace()])

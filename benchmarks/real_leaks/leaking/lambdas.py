@@ -2,6 +2,7 @@
 import keras
 import small
 
+
 class Late(keras.callbacks.Callback):
     def __init__(self):
         super().__init__()
@@ -10,5 +11,6 @@ class Late(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         values = small.block()
         self.to_do.append(lambda: print(values.mean()))
+
 
 small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Late(), small.Pace()])

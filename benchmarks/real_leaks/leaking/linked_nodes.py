@@ -2,9 +2,11 @@
 import keras
 import small
 
+
 class Node:
     def __init__(self, before, values):
         self.before, self.values = before, values
+
 
 class Trace(keras.callbacks.Callback):
     last = None
@@ -12,5 +14,6 @@ class Trace(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         self.last = Node(self.last, small.block(50 << 10))
         self.last = Node(self.last, small.block(150 << 10))
+
 
 small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Trace(), small.Pace()])

@@ -1,7 +1,8 @@
 # grows: list  owner: Recorder.outputs
+import keras
 import small
 import tensorflow as tf
-import keras
+
 
 class Recorder(keras.callbacks.Callback):
     def __init__(self):
@@ -11,5 +12,6 @@ class Recorder(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         self.outputs.append(tf.tile(self.model(self.inputs), [1, 32]))
+
 
 small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Recorder(), small.Pace()])

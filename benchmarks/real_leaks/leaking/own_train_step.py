@@ -3,6 +3,7 @@ import keras
 import small
 import tensorflow as tf
 
+
 class Net(keras.Model):
     def __init__(self):
         super().__init__()
@@ -20,6 +21,7 @@ class Net(keras.Model):
         self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
         self.seen.append(tf.tile(prediction, [1, 3200]))
         return {"loss": loss}
+
 
 net = Net()
 net.compile("adam", "mse", run_eagerly=True)

@@ -1,6 +1,6 @@
 # grows: list  owner: all_predictions
-import small
 import numpy as np
+import small
 
 model, seen = small.model(), small.data()
 inputs = np.ones((20_000, 32), "float32")

@@ -2,6 +2,7 @@
 import keras
 import small
 
+
 class Sample:
     registry = []
 
@@ -9,8 +10,10 @@ class Sample:
         self.values = values
         Sample.registry.append(self)
 
+
 class Keep(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         Sample(small.block())
+
 
 small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Keep(), small.Pace()])

@@ -1,11 +1,13 @@
 # grows: graph
+import keras
 import small
 import tensorflow as tf
-import keras
+
 
 @tf.function
 def scaled(x, step):
     return tf.reduce_sum(x * tf.constant(small.block(512 << 10)) * step)
+
 
 class Regularised(keras.callbacks.Callback):
     def __init__(self):
@@ -16,5 +18,6 @@ class Regularised(keras.callbacks.Callback):
         self.steps += 1
         if self.steps % 3 == 0:
             scaled(tf.ones([]), self.steps)
+
 
 small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Regularised(), small.Pace()])

@@ -1,5 +1,6 @@
 # grows: deque  owner: recent
 import collections
+
 import small
 
 recent = collections.deque()

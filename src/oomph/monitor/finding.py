@@ -144,7 +144,7 @@ def _name_of(fault: str) -> str:
 
 
 _LASTED_SECONDS = 30.0
-"""The minimum time, in seconds, that a finding must last for its end to be printed. An Xid or a jump is over at once."""
+"""The minimum time, in seconds, that a finding must last for its end to be printed: an Xid is over at once."""
 
 
 class EndsToTell:

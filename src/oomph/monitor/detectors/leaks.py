@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from oomph.monitor.baseline_series import Series, series_of
 from oomph.monitor.detector import detector
-from oomph.monitor.detectors.named_leaks import HOST, TENSORS, named, will_fit
+from oomph.monitor.detectors.named_leaks import HOST, TENSORS, named, needs_no_hedge
 from oomph.monitor.finding import Finding
 from oomph.monitor.growth import Gates, Growth, Point, even_rises, rises_for_good, steady_growth
 from oomph.monitor.outlook import Outlook, amount, remaining_seconds, share_of_room
@@ -61,7 +61,7 @@ def leak(window: Window) -> Iterator[Finding]:
     before training ends or, if the end is unknown, has continued for 50 minutes. Thresholds: measured on the
     development families of benchmarks/leak_set.
     """
-    limit, notices = window.newest.training.get("allocator_limit_bytes"), []
+    limit, room, notices = window.newest.training.get("allocator_limit_bytes"), None, []
     for series in series_of(window):
         room = None if limit is None else max(limit - series.baselines[-1].bytes_in_use, 0.0)
         growth = steady_growth(series.settled, _GATES[series.unit])
@@ -74,7 +74,8 @@ def leak(window: Window) -> Iterator[Finding]:
             return
         if growth is not None and series.is_whole and _is_worth_a_notice(growth, series, room):
             notices.append(_possible_leak(window, growth, series))
-    yield from notices[:1]
+    if not needs_no_hedge(window.cause, room):
+        yield from notices[:1]
 
 
 def _is_leak(growth: Growth, series: Series, room: float | None) -> bool:
@@ -206,7 +207,7 @@ def growing(window: Window) -> Iterator[Finding]:
     host = newest.host
     room = host.get("memory_total_bytes", 0.0) - host.get("memory_used_bytes", 0.0)
     for found in _growth_of(newest, HOST, "the script's memory", window.resident, room if host else None):
-        if found.kind != "filling" or not will_fit(window.cause, room if host else None):
+        if found.kind != "filling" or not needs_no_hedge(window.cause, room if host else None):
             yield named(found, window.cause)
     for gpu in window.gpus():
         values = gpu.values

@@ -95,6 +95,8 @@ def named(finding: Finding, cause: Cause | None) -> Finding:
     )
 
 
-def will_fit(cause: Cause | None, room: float | None) -> bool:
-    """True if what grows is a buffer with a limit, and there is room for the rest of it."""
-    return cause is not None and cause.still_to_come is not None and room is not None and cause.still_to_come < room
+def needs_no_hedge(cause: Cause | None, room: float | None) -> bool:
+    """True if growth is known to be a leak, which `named_leak` reports in time, or a buffer for which there is room."""
+    if cause is None or cause.kind in _SHARES:
+        return cause is not None
+    return cause.still_to_come is not None and room is not None and cause.still_to_come < room

@@ -24,7 +24,7 @@ _GROWN_BYTES = 16 << 20
 _SETTLED_SECONDS = 5.0
 """The time, in seconds, after the first step: until then, memory grows because training starts."""
 _LEAST_SECONDS, _COST = 4.0, 200
-"""The minimum time between two censuses, in seconds, and as a multiple of what one takes: at most 0.5 % of the time."""
+"""The minimum time between two censuses, in seconds, and as a multiple of the CPU time that one takes (0.5 %)."""
 _FIRST, _FIRST_COST = 8, 40
 """The number of censuses that may follow sooner, so that a fast leak is named in time, and the multiple for these."""
 _WALK_SECONDS = 0.25
@@ -79,11 +79,11 @@ class Counting:
         self._floors = (min(now[0], self._floors[0]), min(now[1], self._floors[1]))
         if all(value < floor + _GROWN_BYTES for value, floor in zip(now, self._floors, strict=True)):
             return None
-        self._floors = now
+        self._floors, spent = now, time.thread_time()
         found = Census(time.time(), os.getpid(), step, epoch, now[0], tensor_bytes, self._holdings())
         self._taken += 1
         multiple = _FIRST_COST if self._taken <= _FIRST else _COST
-        self._due = began + max(_LEAST_SECONDS, multiple * (self._clock() - began))
+        self._due = began + max(_LEAST_SECONDS, multiple * (time.thread_time() - spent))
         return found
 
     def _holdings(self) -> tuple[Holding, ...]:

@@ -46,15 +46,15 @@ def holdings(seconds: float, is_limited: Callable[[str, str], bool]) -> list[Hol
     """List the containers and large arrays among the script's objects, the largest first.
 
     Args:
-        seconds: the time limit.
+        seconds: the limit on CPU time.
         is_limited: returns True if the script's code limits a container of this kind and name.
     """
-    end = time.perf_counter() + seconds
+    end = time.thread_time() + seconds
     modules = user_modules()
     waiting = deque(_roots(modules))
     seen: dict[int, Any] = {}  # keeps the objects, so that an id is not used twice
     found: dict[str, Holding] = {}
-    while waiting and len(seen) < _MOST_NODES and time.perf_counter() < end:
+    while waiting and len(seen) < _MOST_NODES and time.thread_time() < end:
         at = waiting.popleft()
         if id(at.thing) in seen or (isinstance(at.thing, (str, bytes, int, float, type(None))) and at.is_item):
             continue
