@@ -18,6 +18,7 @@ LIMITED = [
 ]
 UNLIMITED = [
     ("list", "losses", "losses.append(loss)\nprint(len(losses), losses[-10:])"),
+    ("list", "losses", "if len(losses) % 100 == 0 or len(losses) > 10:\n    print(losses[-10:])"),
     ("list", "Recorder.outputs", "self.outputs.append(y)\nnp.concatenate(self.outputs)"),
     ("dict", "memo", "memo[step] = gradient"),
     ("list", "outputs", "other.pop()\nlen(other) < 3"),

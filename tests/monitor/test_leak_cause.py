@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from oomph.monitor.census import Census, Holding, as_document, census_of
-from oomph.monitor.leak_cause import Cause, ProcessGrowth, cause_of
+from oomph.monitor.leak_cause import LeakCause, ProcessGrowth, cause_of
 
 MIB = 1 << 20
 OUTPUTS = Holding("list", "Recorder.outputs", 100, 100 * MIB, "EagerTensor")
@@ -29,7 +29,7 @@ def censuses(*growing: Holding, steady: tuple[Holding, ...] = (), number: int = 
     ]  # fmt: skip
 
 
-def named(*growing: Holding, **how) -> Cause:
+def named(*growing: Holding, **how) -> LeakCause:
     found = cause_of(censuses(*growing, **how))
     assert found is not None
     return found
@@ -40,6 +40,17 @@ def test_list_that_explains_the_growth_is_named_with_its_owner():
     assert (cause.kind, cause.what, cause.name) == ("container", "list", "Recorder.outputs")
     assert cause.text == "the list Recorder.outputs has grown to 200 items of type EagerTensor, 200 MiB"
     assert (cause.since, cause.until, cause.resident_growth) == (1000.0, 1050.0, 100 * MIB)
+
+
+def test_list_inside_another_object_is_named_instead_of_what_contains_it():
+    around = Holding("list", "CallbackList.callbacks", 2, 120 * MIB)
+    seen = [
+        replace(census, holdings=(replace(around, bytes=census.holdings[0].bytes + 20 * MIB), *census.holdings))
+        for census in censuses(OUTPUTS)
+    ]
+    found = cause_of(seen)
+    assert found is not None
+    assert found.name == "Recorder.outputs"
 
 
 @pytest.mark.parametrize(

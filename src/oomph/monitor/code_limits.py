@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _REMOVING = frozenset({"pop", "popleft", "popitem", "clear", "remove", "discard"})
-_ORDERING = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq)
+_LESS, _MORE = (ast.Lt, ast.LtE), (ast.Gt, ast.GtE)
 _MEMBERSHIP = (ast.In, ast.NotIn)
 _MOST_BYTES = 2 << 20
 """The largest source that is parsed. Parsing takes about a second per 4 MiB."""
@@ -18,7 +18,7 @@ class CodeLimits:
     """The names of containers that code limits, without their owners: "buffer" for `self.buffer.popleft()`."""
 
     shrunk: frozenset[str] = frozenset()
-    """Containers from which items are removed, or whose length is compared."""
+    """Containers from which items are removed, or that are only filled while they are short."""
     overwritten: frozenset[str] = frozenset()
     """Containers whose items are assigned: a ring, if it is a list. In a dict, that also adds items."""
     looked_up: frozenset[str] = frozenset()
@@ -65,13 +65,19 @@ def _shrunk(node: ast.AST) -> Iterator[str]:
         case ast.Delete(targets=targets):
             for target in targets:
                 yield from _name(target.value if isinstance(target, ast.Subscript) else target)
-        case ast.Compare(left=left, ops=ops, comparators=others) if any(isinstance(op, _ORDERING) for op in ops):
-            for side in (left, *others):
-                match side:
-                    case ast.Call(func=ast.Name(id="len"), args=[measured]):
-                        yield from _name(measured)
+        case ast.Compare(left=shorter, ops=[op], comparators=[_]) if isinstance(op, _LESS):
+            yield from _measured(shorter)
+        case ast.Compare(left=_, ops=[op], comparators=[shorter]) if isinstance(op, _MORE):
+            yield from _measured(shorter)
         case ast.Assign(targets=[target], value=ast.Subscript(value=owner, slice=ast.Slice())):
             yield from set(_name(target)) & set(_name(owner))
+
+
+def _measured(node: ast.AST) -> Iterator[str]:
+    """Yield the name of the container whose length this is."""
+    match node:
+        case ast.Call(func=ast.Name(id="len"), args=[measured]):
+            yield from _name(measured)
 
 
 def _overwritten(node: ast.AST) -> Iterator[str]:

@@ -24,7 +24,7 @@ _SLOW_SECONDS = 10.0
 _TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 _PARENT, _USER, _SYSTEM, _RESIDENT = 1, 11, 12, 21  # field indices in /proc/PID/stat after the name
 _MOST_OF_STAT = 4096
-_SHARES_COST = 1000
+_SHARES_COST = 5000
 """The minimum time between two readings of the processes' shares of memory, as a multiple of the time that one takes:
 the kernel walks all of their pages."""
 
@@ -165,7 +165,9 @@ class ProcessTree:
             for process in self._processes.values():
                 process.elsewhere = 0
             return ()
-        if now < self._shares_at and all(process.is_shared for process in self._processes.values()):
+        if now < self._shares_at:
+            for process in self._processes.values():
+                process.expect_nothing_new()
             return ()
         began = time.perf_counter()
         for process in self._processes.values():
@@ -241,6 +243,11 @@ class _Process:
     def resident_bytes(self) -> int:
         """The resident memory in bytes, all of it, even if it is shared."""
         return self._resident * _PAGE
+
+    def expect_nothing_new(self) -> None:
+        """Until its share is read, count no memory of a new process: a fork shares all of it at first."""
+        if not self.is_shared:
+            self.elsewhere = self.resident_bytes
 
     def read_share(self) -> None:
         """Read how much of its resident memory counts for other processes; nothing does if that cannot be read."""

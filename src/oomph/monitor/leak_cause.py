@@ -31,7 +31,7 @@ CauseKind = Literal["counted", "container", "buffer", "child", "unknown"]
 
 
 @dataclass(frozen=True)
-class Cause:
+class LeakCause:
     """What grows in a leak, and what to do about it."""
 
     kind: CauseKind
@@ -92,7 +92,7 @@ class _Rising:
         return max(_resident(self), _tensors(self), 1.0)
 
 
-def cause_of(censuses: Sequence[Census], processes: Sequence[ProcessGrowth] = ()) -> Cause | None:
+def cause_of(censuses: Sequence[Census], processes: Sequence[ProcessGrowth] = ()) -> LeakCause | None:
     """Name what grows, or return None if too little is known.
 
     Args:
@@ -139,9 +139,12 @@ def _rose(before: Holding, after: Holding) -> bool:
 
 
 def _main_container(rising: Sequence[_Rising], share: float) -> _Rising | None:
-    """Return the container or array that explains the most growth, if that is at least this share."""
+    """Return the container or array that explains the most growth, if that is at least this share.
+
+    A container that has become larger without new items contains the one that grows.
+    """
     found = [each for each in rising if each.bytes >= share * each.memory]
-    return max(found, key=lambda each: (each.bytes, each.last.count), default=None)
+    return max(found, key=lambda each: (each.count > 0 or each.last.kind == "array", each.bytes), default=None)
 
 
 def _counted(rising: Sequence[_Rising]) -> _Rising | None:
@@ -166,12 +169,12 @@ def _tensors(rising: _Rising) -> float:
 # -- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _cause(rising: _Rising, censuses: Sequence[Census]) -> Cause:
+def _cause(rising: _Rising, censuses: Sequence[Census]) -> LeakCause:
     last = rising.last
     kind: CauseKind = "counted" if last.kind in _COUNTED else "container"
     if last.limit is not None or (last.is_bounded and not _is_beyond_first_epoch(rising)):
         kind = "buffer"
-    return Cause(
+    return LeakCause(
         kind,
         last.kind,
         last.name,
@@ -262,7 +265,7 @@ def _remedy(holding: Holding) -> str:
     return _OUTPUTS if each >= _LARGE_ITEM or holding.items in ("EagerTensor", "ndarray") else _ITEMS
 
 
-_UNSEEN = Cause(
+_UNSEEN = LeakCause(
     "unknown",
     "",
     "",
@@ -280,7 +283,7 @@ _CHILD_REMEDY = (
 _CHILDREN_REMEDY = "End child processes that are no longer needed: close and join each pool, or create it only once"
 
 
-def _child(processes: Sequence[ProcessGrowth]) -> Cause | None:
+def _child(processes: Sequence[ProcessGrowth]) -> LeakCause | None:
     """Return the child process, or the new child processes together, that most growth is due to."""
     total = sum(max(each.grown, 0.0) for each in processes)
     children = [each for each in processes if not each.is_script]
@@ -294,10 +297,10 @@ def _child(processes: Sequence[ProcessGrowth]) -> Cause | None:
     if total > 0 and grown >= _CHILD_SHARE * total and _rises_often(largest.points):
         others = ", and others have grown too" if grown > 2 * largest.grown else ""
         text = f"child process {largest.pid} ({largest.name}) has grown by {amount(largest.grown)}{others}"
-        return Cause("child", "child", str(largest.pid), text, _CHILD_REMEDY, since, until, grown)
+        return LeakCause("child", "child", str(largest.pid), text, _CHILD_REMEDY, since, until, grown)
     if len(new) >= _LEAST_CHILDREN and held >= _CHILD_SHARE * (held + max(total, 0.0)):
         text = f"{len(new)} child processes have been added and hold {amount(held)}"
-        return Cause("child", "children", "", text, _CHILDREN_REMEDY, begin, until, held)
+        return LeakCause("child", "children", "", text, _CHILDREN_REMEDY, begin, until, held)
     return None
 
 

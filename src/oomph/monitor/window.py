@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from oomph.monitor.census import Census
 from oomph.monitor.growth import Point
-from oomph.monitor.leak_cause import Cause, ProcessGrowth, cause_of
+from oomph.monitor.leak_cause import LeakCause, ProcessGrowth, cause_of
 from oomph.monitor.sample import Baseline, GpuProcess, GpuSample, Sample, ScriptProcess, Values
 
 SECONDS = 3600.0
@@ -37,7 +37,7 @@ class Window:
         self._held: dict[str, History] = {}
         self._censuses: list[Census] = []
         self._shares: dict[int, tuple[ScriptProcess, History]] = {}
-        self._cause: Cause | None = None
+        self._cause: LeakCause | None = None
         self._is_cause_known = True
 
     def append(self, sample: Sample) -> None:
@@ -111,7 +111,7 @@ class Window:
         return self._censuses
 
     @property
-    def cause(self) -> Cause | None:
+    def cause(self) -> LeakCause | None:
         """What grows in the script's memory, or None if too little is known."""
         if not self._is_cause_known:
             shares = [ProcessGrowth(one.pid, one.name, one.is_script, of.points) for one, of in self._shares.values()]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from oomph.monitor.detector import detector
 from oomph.monitor.finding import Finding
-from oomph.monitor.leak_cause import Cause
+from oomph.monitor.leak_cause import LeakCause
 from oomph.monitor.outlook import Outlook, amount, remaining_seconds, share_of_room
 from oomph.monitor.window import Window
 
@@ -58,11 +58,11 @@ def named_leak(window: Window) -> Iterator[Finding]:
         yield named(_finding(growth, rate, outlook), cause)
 
 
-def _has_stopped(cause: Cause, now: float) -> bool:
+def _has_stopped(cause: LeakCause, now: float) -> bool:
     return now - cause.until > max(_STALE_SECONDS, _STALE_OF_GROWTH * (cause.until - cause.since))
 
 
-def _growths(window: Window, cause: Cause) -> Iterator[_Growth]:
+def _growths(window: Window, cause: LeakCause) -> Iterator[_Growth]:
     training, host = window.newest.training, window.newest.host
     limit, held = (training.get(f"allocator_{which}_bytes") for which in ("limit", "in_use"))
     if limit is not None and held is not None:
@@ -82,7 +82,7 @@ def _finding(growth: _Growth, rate: float, outlook: Outlook) -> Finding:
     )
 
 
-def named(finding: Finding, cause: Cause | None) -> Finding:
+def named(finding: Finding, cause: LeakCause | None) -> Finding:
     """Add what grows to a finding, and the remedy for it."""
     if cause is None or (cause.kind == "child" and finding.subject == TENSORS):
         return finding
@@ -95,7 +95,7 @@ def named(finding: Finding, cause: Cause | None) -> Finding:
     )
 
 
-def needs_no_hedge(cause: Cause | None, room: float | None) -> bool:
+def needs_no_hedge(cause: LeakCause | None, room: float | None) -> bool:
     """True if growth is known to be a leak, which `named_leak` reports in time, or a buffer for which there is room."""
     if cause is None or cause.kind in _SHARES:
         return cause is not None

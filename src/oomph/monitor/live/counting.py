@@ -122,17 +122,20 @@ def _source(path: str) -> str:
 def _populations(modules: Mapping[str, ModuleType]) -> Iterator[Holding]:
     """Count the living objects of the kinds that leaks consist of, and of the script's own types."""
     objects = gc.get_objects()
-    types = Counter(map(type, objects))
     counts: Counter[Kind] = Counter()
     own: Counter[str] = Counter()
-    for cls, count in types.items():
+    graphs = set()
+    for cls, count in Counter(map(type, objects)).items():
         kind = _kind_of(cls)
         if kind is not None:
             counts[kind] += count
         elif cls.__module__ in modules and is_name(cls.__qualname__):
             own[cls.__qualname__] += count
+        if kind == "graph":
+            graphs.add(cls)
+    usual = _usual_function(each for each in objects if type(each) in graphs)
     for kind, count in counts.items():
-        yield Holding(kind, _graph_name(objects) if kind == "graph" else kind, count)
+        yield Holding(kind, usual if kind == "graph" else kind, count)
     yield from (Holding("object", name, count) for name, count in own.most_common(_MOST_TYPES))
 
 
@@ -144,13 +147,12 @@ def _kind_of(cls: type) -> Kind | None:
         return None  # a metaclass may define these attributes
 
 
-def _graph_name(objects: Iterable[Any]) -> str:
+def _usual_function(graphs: Iterable[Any]) -> str:
     """Return the name of the function that has been traced most often."""
-    names = Counter(_function_of(each) for each in objects if type(each).__name__ == "FuncGraph")
-    usual = names.most_common(1)
-    return usual[0][0] if usual else "graph"
+    names = Counter(_function_of(graph) for graph in graphs)
+    return names.most_common(1)[0][0] if names else "functions"
 
 
 def _function_of(graph: Any) -> str:
     name = str(getattr(graph, "name", "")).removeprefix("__inference_").rstrip("0123456789").rstrip("_")
-    return name if is_name(name) else "graph"
+    return name if is_name(name) else "functions"

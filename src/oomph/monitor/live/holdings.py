@@ -246,8 +246,14 @@ def size_of(thing: Any, depth: int = 0) -> int:
     kind = _container_type(thing)
     if kind is not None:
         return _ITEM_BYTES + _mean_within(_some(thing, kind)[:8], depth) * _length(thing, kind)
-    attributes = list(_dict_of(thing).values())[:16] if not isinstance(thing, (type, ModuleType, FunctionType)) else []
-    return _ITEM_BYTES + sum(size_of(each, depth + 1) for each in attributes)
+    return _ITEM_BYTES + sum(size_of(each, depth + 1) for each in _inside(thing))
+
+
+def _inside(thing: Any) -> list[Any]:
+    """Return what a function has captured, or the attributes of an object."""
+    if isinstance(thing, FunctionType):
+        return [found.thing for found in _of_function(thing, 0)]
+    return [] if isinstance(thing, (type, ModuleType)) else list(_dict_of(thing).values())[:16]
 
 
 def _mean_within(items: list[Any], depth: int) -> int:
