@@ -1,6 +1,6 @@
 """Runs real scripts that leak, and healthy ones that look alike, under `oomph run` in a limited control group.
 
-    python benchmarks/real_leaks/run.py [--limit 1800] [--seconds 100] [--at-once 4] [NAME ...]
+    python benchmarks/real_leaks/run.py [--limit 1800] [--seconds 100] [--at-once 4] [--keep FOLDER] [NAME ...]
 
 It needs root and control groups of version 1. The first line of a leaking script says what grows, as kinds of
 `oomph.monitor.census`, and perhaps its owner. A leak is found in time if it is a warning before half of the memory is
@@ -57,15 +57,16 @@ def main() -> int:
     parser.add_argument("--limit", type=int, default=1800, help="MiB")
     parser.add_argument("--seconds", type=float, default=100.0)
     parser.add_argument("--at-once", type=int, default=4)
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="copy the samples of each script to it")
     args = parser.parse_args()
     scripts = [path for kind in ("leaking", "healthy") for path in sorted((HERE / kind).glob("*.py"))]
     chosen = [path for path in scripts if path.stem != "small" and (not args.names or path.stem in args.names)]
     for begin in range(0, len(chosen), args.at_once):
-        _batch(chosen[begin : begin + args.at_once], args.limit, args.seconds)
+        _batch(chosen[begin : begin + args.at_once], args.limit, args.seconds, args.keep)
     return 0
 
 
-def _batch(paths: list[Path], limit: int, seconds: float) -> None:
+def _batch(paths: list[Path], limit: int, seconds: float, keep: Path | None) -> None:
     running = [_start(path, limit) for path in paths]
     end, waiting = time.monotonic() + seconds, list(running)
     while waiting and time.monotonic() < end:
@@ -80,6 +81,8 @@ def _batch(paths: list[Path], limit: int, seconds: float) -> None:
         _end(script)
     for script in running:
         print(_verdict(script), flush=True)
+        if keep is not None:
+            shutil.copytree(script.folder / "run" / "monitor", keep / script.path.stem, dirs_exist_ok=True)
         shutil.rmtree(script.folder, ignore_errors=True)
 
 

@@ -122,6 +122,29 @@ def test_leak_found_from_outside_is_named_too():
     assert "; the list Recorder.outputs has grown to" in found.message
 
 
+def test_growth_waits_for_its_name_while_there_is_memory():
+    """The first censuses say nothing yet; the leak is found from outside, by a plan that is nearly over."""
+
+    def fit(time: int) -> dict[str, float]:
+        return {
+            "epochs": 1.0, "epoch": 1.0, "steps_per_epoch": 1800.0, "step_of_epoch": float(time),
+            "steps_total": float(time), "step_seconds_total": float(time),
+        }  # fmt: skip
+
+    seen = samples(LIST, minutes=29, total=16_000, training=fit)
+    few = [replace(sample, census=sample.census if sample.time > 1560 else None) for sample in seen]
+    full = [replace(each, host=each.host | {"memory_total_bytes": 7000 * MIB}) for each in few]
+    found = {}
+    for name, made in (("few", few), ("full", full), ("named", seen)):
+        window = Window()
+        for sample in made:
+            window.append(sample)
+        found[name] = [each.message for each in growing.find(window)]
+    assert found["few"] == []
+    assert "the list" not in found["full"][0]
+    assert "the list" in found["named"][0]
+
+
 def test_notice_is_left_out_if_the_rest_of_a_buffer_will_fit():
     def notices(limit: int) -> int:
         window = Window()

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from oomph.monitor.baseline_series import Series, series_of
 from oomph.monitor.detector import detector
-from oomph.monitor.detectors.named_leaks import HOST, TENSORS, named, needs_no_hedge
+from oomph.monitor.detectors.named_leaks import HOST, TENSORS, is_being_named, named, needs_no_hedge
 from oomph.monitor.finding import Finding
 from oomph.monitor.growth import Gates, Growth, Point, even_rises, rises_for_good, steady_growth
 from oomph.monitor.outlook import Outlook, amount, remaining_seconds, share_of_room
@@ -61,6 +61,8 @@ def leak(window: Window) -> Iterator[Finding]:
     before training ends or, if the end is unknown, has continued for 50 minutes. Thresholds: measured on the
     development families of benchmarks/leak_set.
     """
+    if is_being_named(window):
+        return
     limit, room, notices = window.newest.training.get("allocator_limit_bytes"), None, []
     for series in series_of(window):
         room = None if limit is None else max(limit - series.baselines[-1].bytes_in_use, 0.0)
@@ -203,6 +205,8 @@ def growing(window: Window) -> Iterator[Finding]:
     benchmarks/leak_set. TensorFlow's pool on a GPU hides leaks, since it is allocated all at once or grows by doubling;
     `leak` looks inside it.
     """
+    if is_being_named(window):
+        return
     newest = window.newest
     host = newest.host
     room = host.get("memory_total_bytes", 0.0) - host.get("memory_used_bytes", 0.0)

@@ -95,6 +95,20 @@ def named(finding: Finding, cause: LeakCause | None) -> Finding:
     )
 
 
+_FEW_CENSUSES = 5
+_ENOUGH_ROOM = 0.5
+"""The minimum share of the machine's memory that must still be free to wait for a cause."""
+
+
+def is_being_named(window: Window) -> bool:
+    """True if the next censuses will tell what grows, and there is memory left to wait for them."""
+    censuses, host = window.censuses, window.newest.host
+    if window.cause is not None or not 0 < len(censuses) < _FEW_CENSUSES:
+        return False
+    used, total = host.get("memory_used_bytes", 0.0), host.get("memory_total_bytes", 0.0)
+    return window.newest.time - censuses[-1].time <= _STALE_SECONDS and total - used >= _ENOUGH_ROOM * total
+
+
 def needs_no_hedge(cause: LeakCause | None, room: float | None) -> bool:
     """True if growth is known to be a leak, which `named_leak` reports in time, or a buffer for which there is room."""
     if cause is None or cause.kind in _SHARES:

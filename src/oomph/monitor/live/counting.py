@@ -23,9 +23,9 @@ _GROWN_BYTES = 16 << 20
 """The growth since the last census that is worth another one."""
 _SETTLED_SECONDS = 5.0
 """The time, in seconds, after the first step: until then, memory grows because training starts."""
-_LEAST_SECONDS, _COST = 4.0, 200
+_LEAST_SECONDS, _COST = 3.0, 200
 """The minimum time between two censuses, in seconds, and as a multiple of the CPU time that one takes (0.5 %)."""
-_FIRST, _FIRST_COST = 8, 40
+_FIRST, _FIRST_COST = 8, 20
 """The number of censuses that may follow sooner, so that a fast leak is named in time, and the multiple for these."""
 _WALK_SECONDS = 0.25
 _MOST_TYPES = 6
