@@ -62,7 +62,7 @@ def test_overheating_and_a_lost_gpu_are_each_reported_once(work, rig):
         [line for line in ended.said if f"({page}). " in line]
         for page in ("hardware-fault, HWD801", "thermal-throttle, HWD802")
     )
-    assert [line.partition(":")[2].partition(":")[0].strip() for line in [*lost, *hot]] == [
+    assert [line.split(":")[2].strip() for line in [*lost, *hot]] == [
         "GPU 1 (Fake H100)",
         "GPU 0 (Fake H100)",
     ]

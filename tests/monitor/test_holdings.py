@@ -8,6 +8,7 @@ import queue
 import sys
 import threading
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -111,6 +112,29 @@ def test_local_variables_of_all_threads_are_seen(tmp_path):
         thread.join()
 
 
+def test_walk_neither_keeps_local_variables_alive_nor_changes_what_locals_returned(tmp_path):
+    class Large:
+        pass
+
+    names = {"holdings": lambda: holdings(5.0, lambda *_: False), "Large": Large, "ref": weakref.ref}
+    code = (
+        "def keeps():\n"
+        "    large = Large()\n"
+        "    gone = ref(large)\n"
+        "    holdings()\n"
+        "    large = None\n"
+        "    return gone() is None\n"
+        "def settings(rate):\n"
+        "    given = locals()\n"
+        "    later = 1\n"
+        "    holdings()\n"
+        "    return sorted(given)\n"
+    )
+    exec(compile(code, str(tmp_path / "locals.py"), "exec"), names)
+    assert names["keeps"]()
+    assert names["settings"](0.1) == ["rate"]
+
+
 def test_code_of_the_script_is_not_run(script):
     found = script(
         "class Loud(list):\n"
@@ -121,6 +145,8 @@ def test_code_of_the_script_is_not_run(script):
         "class Odd:\n"
         "    @property\n"
         "    def __dict__(self): raise RuntimeError('ran')\n"
+        "    @property\n"
+        "    def __class__(self): raise RuntimeError('ran')\n"
         "loud, odd = Loud([1, 2, 3]), Odd()\n"
     )
     assert found["users_script.loud"].count == 3
@@ -160,6 +186,17 @@ def test_census_is_taken_only_while_memory_grows(memory):
     assert taken
     assert 40 < min(taken) < 45
     assert max(taken) < 84
+
+
+def test_object_that_cannot_be_counted_ends_the_counting_only(memory, monkeypatch):
+    clock = Clock()
+    counted = Counting(clock)
+    monkeypatch.setattr(counting, "containers_of", lambda *_: 1 / 0)
+    taken = []
+    for second in range(0, 600, 10):
+        clock.now, memory[0] = float(second), memory[0] + 50
+        taken.append(counted.census(second, 1, None))
+    assert taken == [None] * 60
 
 
 def test_growth_of_tensors_counts_too(memory):

@@ -1,7 +1,7 @@
 import small
 import tensorflow as tf
 
-blocks = tf.data.Dataset.range(100_000).map(lambda n: tf.ones((51_200,))).shuffle(2000)
+blocks = tf.data.Dataset.range(100_000).map(lambda n: tf.fill((51_200,), tf.cast(n, tf.float32))).shuffle(2000)
 data = blocks.map(lambda values: (tf.reshape(values[:512], (16, 32)), tf.ones((16, 1))))
 
 

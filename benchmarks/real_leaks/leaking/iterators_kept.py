@@ -10,7 +10,7 @@ class Probe(keras.callbacks.Callback):
         self.probes = []
 
     def on_epoch_end(self, epoch, logs=None):
-        batches = iter(tf.data.Dataset.range(100).map(lambda n: tf.ones((1 << 18,))).shuffle(20))
+        batches = iter(tf.data.Dataset.range(100).map(lambda n: tf.fill((1 << 18,), tf.cast(n, tf.float32))).shuffle(20))
         next(batches)
         self.probes.append(batches)
 

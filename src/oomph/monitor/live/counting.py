@@ -7,6 +7,7 @@ once memory has grown by a few megabytes since the last one.
 from __future__ import annotations
 
 import gc
+import math
 import os
 import time
 from collections import Counter
@@ -16,7 +17,8 @@ from typing import Any
 
 from oomph.monitor.census import MOST_HOLDINGS, Census, Holding, Kind, is_name
 from oomph.monitor.code_limits import CodeLimits, limits_in
-from oomph.monitor.live.holdings import holdings, user_modules
+from oomph.monitor.live.holdings import holdings as containers_of
+from oomph.monitor.live.holdings import user_modules
 from oomph.script.sources import own_files
 
 _GROWN_BYTES = 16 << 20
@@ -80,7 +82,12 @@ class Counting:
         if all(value < floor + _GROWN_BYTES for value, floor in zip(now, self._floors, strict=True)):
             return None
         self._floors, spent = now, time.thread_time()
-        found = Census(time.time(), os.getpid(), step, epoch, now[0], tensor_bytes, self._holdings())
+        try:
+            holdings = self._holdings()
+        except Exception:  # the script's objects may be of any kind; the other measurements go on
+            self._due = math.inf
+            return None
+        found = Census(time.time(), os.getpid(), step, epoch, now[0], tensor_bytes, holdings)
         self._taken += 1
         multiple = _FIRST_COST if self._taken <= _FIRST else _COST
         self._due = began + max(_LEAST_SECONDS, multiple * (time.thread_time() - spent))
@@ -89,7 +96,7 @@ class Counting:
     def _holdings(self) -> tuple[Holding, ...]:
         modules = user_modules()
         populations = list(_populations(modules))
-        containers = holdings(_WALK_SECONDS, self._limits_of_code().limits)
+        containers = containers_of(_WALK_SECONDS, self._limits_of_code().limits)
         return (*populations, *containers[: MOST_HOLDINGS - len(populations)])
 
     def _limits_of_code(self) -> CodeLimits:

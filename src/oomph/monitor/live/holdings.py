@@ -12,8 +12,9 @@ import sys
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from inspect import CO_OPTIMIZED
 from itertools import islice
-from types import FrameType, FunctionType, GeneratorType, MethodType, ModuleType
+from types import FrameType, FunctionType, GeneratorType, GetSetDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from oomph.files.user_code import is_users
@@ -25,11 +26,13 @@ _ENDS = 24
 _LEAST_ARRAY_BYTES = 1 << 20
 _LIBRARY_ROOTS = frozenset({"callbacks", "x", "generator", "dataset"})
 """The local variables of libraries that hold the script's objects, such as those passed to `fit`."""
+_USES_OF_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 _OPEN_MODULES = ("keras.src.callbacks", "queue", "multiprocessing.queues", "asyncio.queues", "collections", "types")
 """The modules of classes whose attributes are looked at although they are not the script's own."""
 _LOOK_INTO_ALL = 64
 _ITEM_BYTES = 56
 """The assumed size, in bytes, of an object about which nothing is known."""
+_PLAIN = frozenset({str, bytes, int, float, bool, type(None)})
 _NAME_OF_TYPE = {list: "list", dict: "dict", set: "set", deque: "deque"}
 
 
@@ -56,7 +59,7 @@ def holdings(seconds: float, is_limited: Callable[[str, str], bool]) -> list[Hol
     found: dict[str, Holding] = {}
     while waiting and len(seen) < _MOST_NODES and time.thread_time() < end:
         at = waiting.popleft()
-        if id(at.thing) in seen or (isinstance(at.thing, (str, bytes, int, float, type(None))) and at.is_item):
+        if id(at.thing) in seen or type(at.thing) in _PLAIN:
             continue
         seen[id(at.thing)] = at.thing
         holding = _holding(at, is_limited)
@@ -91,7 +94,7 @@ def _roots(modules: Mapping[str, ModuleType]) -> Iterator[_Found]:
     for name, module in modules.items():
         prefix = "" if name == "__main__" else f"{name}."
         for key, value in list(module.__dict__.items()):
-            if not (key.startswith("__") or isinstance(value, ModuleType)):
+            if not (key.startswith("__") or issubclass(type(value), ModuleType)):
                 yield _Found(value, prefix + key, 0)
     for frame in list(sys._current_frames().values()):
         yield from _of_stack(frame)
@@ -107,32 +110,49 @@ def _of_stack(innermost: FrameType) -> Iterator[_Found]:
 
 
 def _locals(frame: FrameType, function: str, only: frozenset[str] | None = None) -> Iterator[_Found]:
-    if only is not None and only.isdisjoint(frame.f_code.co_varnames):
+    code = frame.f_code
+    if only is not None and only.isdisjoint(code.co_varnames):
         return
-    for name, value in list(frame.f_locals.items()):
+    for name, value in _variables(frame):
         if only is None or name in only:
             yield _Found(value, f"{name} (in {function})", 0)
 
 
+def _variables(frame: FrameType) -> list[tuple[str, Any]]:
+    """Return the local variables of a function.
+
+    Before Python 3.13, `f_locals` is a dict that belongs to the frame. It would keep the values alive, so it is
+    emptied. `locals()` returns the same dict, so functions that use it are left out.
+    """
+    if sys.version_info >= (3, 13):
+        return list(frame.f_locals.items())
+    if not frame.f_code.co_flags & CO_OPTIMIZED or not _USES_OF_LOCALS.isdisjoint(frame.f_code.co_names):
+        return []
+    snapshot = frame.f_locals
+    variables = list(snapshot.items())
+    snapshot.clear()
+    return variables
+
+
 def _parts(at: _Found, modules: Mapping[str, ModuleType]) -> Iterator[_Found]:
-    thing, depth = at.thing, at.depth + 1
+    thing, cls, depth = at.thing, type(at.thing), at.depth + 1  # `isinstance` would ask the script's `__class__`
     if (kind := _container_type(thing)) is not None:
         name = at.name if at.name.endswith("[]") else f"{at.name}[]"
         yield from (_Found(item, name, depth, is_item=True) for item in _some(thing, kind))
-    elif isinstance(thing, FunctionType):
+    elif issubclass(cls, FunctionType):
         yield from _of_function(thing, depth)
-    elif isinstance(thing, MethodType):
+    elif issubclass(cls, MethodType):
         yield _Found(thing.__self__, at.name, depth)
-    elif isinstance(thing, functools.partial):
+    elif issubclass(cls, functools.partial):
         yield from (_Found(each, at.name, depth) for each in (thing.func, *thing.args, *thing.keywords.values()))
-    elif isinstance(thing, GeneratorType):
+    elif issubclass(cls, GeneratorType):
         if thing.gi_frame is not None and is_users(thing.gi_code.co_filename):
             yield from (each._replace(depth=depth) for each in _locals(thing.gi_frame, thing.gi_code.co_name))
-    elif isinstance(thing, type):
+    elif issubclass(cls, type):
         if thing.__module__ in modules:
             yield from _attributes(thing.__name__, dict(thing.__dict__), depth)
-    elif _is_open(type(thing), modules):
-        yield from _attributes(type(thing).__name__, _dict_of(thing), depth)
+    elif _is_open(cls, modules):
+        yield from _attributes(cls.__name__, _dict_of(thing), depth)
 
 
 def _of_function(function: FunctionType, depth: int) -> Iterator[_Found]:
@@ -158,11 +178,11 @@ def _is_open(cls: type, modules: Mapping[str, ModuleType]) -> bool:
 
 
 def _dict_of(thing: Any) -> dict[str, Any]:
-    try:
-        found = object.__getattribute__(thing, "__dict__")
-    except Exception:
-        return {}
-    return found if type(found) is dict else {}
+    """Return the attributes of an object, without its class' own idea of `__dict__`."""
+    described = (base.__dict__.get("__dict__") for base in type(thing).__mro__)
+    found = next((each for each in described if type(each) is GetSetDescriptorType), None)
+    attributes = None if found is None else found.__get__(thing)
+    return attributes if type(attributes) is dict else {}
 
 
 def _container_type(thing: Any) -> Any:
@@ -180,7 +200,7 @@ def _some(thing: Any, kind: Any) -> list[Any]:
     length = _length(thing, kind)
     try:
         if kind is dict:
-            values = OrderedDict.values if isinstance(thing, OrderedDict) else dict.values
+            values = OrderedDict.values if issubclass(type(thing), OrderedDict) else dict.values
             first = list(islice(values(thing), _LOOK_INTO_ALL))
             newest = islice(reversed(values(thing)), _ENDS) if length > len(first) else ()
             return [*first, *newest]
@@ -214,7 +234,7 @@ def _holding(at: _Found, is_limited: Callable[[str, str], bool]) -> Holding | No
             limit,
             is_limited(called, at.name),
         )
-    if isinstance(thing, functools._lru_cache_wrapper):
+    if issubclass(type(thing), functools._lru_cache_wrapper):
         return _cache(thing)
     size = 0 if at.is_item else array_bytes(thing)
     return Holding("array", at.name, 1, size, type(thing).__name__) if size >= _LEAST_ARRAY_BYTES else None
@@ -251,9 +271,9 @@ def size_of(thing: Any, depth: int = 0) -> int:
 
 def _inside(thing: Any) -> list[Any]:
     """Return what a function has captured, or the attributes of an object."""
-    if isinstance(thing, FunctionType):
+    if issubclass(type(thing), FunctionType):
         return [found.thing for found in _of_function(thing, 0)]
-    return [] if isinstance(thing, (type, ModuleType)) else list(_dict_of(thing).values())[:16]
+    return [] if issubclass(type(thing), (type, ModuleType)) else list(_dict_of(thing).values())[:16]
 
 
 def _mean_within(items: list[Any], depth: int) -> int:
