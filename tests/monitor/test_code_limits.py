@@ -15,6 +15,7 @@ LIMITED = [
     ("list", "rows (in main)", "def main():\n    del rows[:10]"),
     ("dict", "Images.cache", "if index not in self.cache:\n    self.cache[index] = load(index)"),
     ("dict", "cache", "cache.setdefault(index, load(index))"),
+    ("dict", "Vocabulary.words", "self.words[word] = self.words.get(word, 0) + 1"),
 ]
 UNLIMITED = [
     ("list", "losses", "losses.append(loss)\nprint(len(losses), losses[-10:])"),

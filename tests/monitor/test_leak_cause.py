@@ -88,8 +88,9 @@ def test_limited_containers_are_buffers():
     assert named(replace(OUTPUTS, is_bounded=True)).kind == "buffer"
 
 
-def test_cache_that_still_grows_two_epochs_later_is_not_a_buffer():
-    cached = censuses(replace(OUTPUTS, kind="dict", is_bounded=True))
+@pytest.mark.parametrize("kind", ["dict", "cache"])
+def test_cache_that_still_grows_two_epochs_later_is_not_a_buffer(kind):
+    cached = censuses(replace(OUTPUTS, kind=kind, is_bounded=True))
     later = [replace(census, epoch=place) for place, census in enumerate(cached)]
     first, second = cause_of(cached), cause_of(later)
     assert first is not None

@@ -21,4 +21,4 @@ class Images(keras.utils.PyDataset):
         self.epoch += 1
 
 
-small.model().fit(Images(), epochs=100, verbose=0, callbacks=[small.Pace()])
+small.model().fit(Images(), epochs=1000, verbose=0, callbacks=[small.Pace()])

@@ -18,4 +18,4 @@ if __name__ == "__main__":
         def on_train_batch_end(self, batch, logs=None):
             ours.send(small.block())
 
-    small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Send(), small.Pace()])
+    small.model().fit(small.data(), epochs=600, verbose=0, callbacks=[Send(), small.Pace()])

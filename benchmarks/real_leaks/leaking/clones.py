@@ -14,4 +14,4 @@ class Snapshots(keras.callbacks.Callback):
         self.snapshots.append(copy)
 
 
-small.model(100_000).fit(small.data(30), epochs=60, verbose=0, callbacks=[Snapshots(), small.Pace()])
+small.model(100_000).fit(small.data(30), epochs=600, verbose=0, callbacks=[Snapshots(), small.Pace()])

@@ -14,4 +14,4 @@ class Embeddings(keras.callbacks.Callback):
             self.all = np.concatenate([self.all, np.ones((500, 1024), "float32")])
 
 
-small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Embeddings(), small.Pace()])
+small.model().fit(small.data(), epochs=600, verbose=0, callbacks=[Embeddings(), small.Pace()])

@@ -13,4 +13,4 @@ class Note(keras.callbacks.Callback):
         note(small.block())
 
 
-small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Note(), small.Pace()])
+small.model().fit(small.data(), epochs=600, verbose=0, callbacks=[Note(), small.Pace()])

@@ -16,4 +16,4 @@ class PlotImages(keras.callbacks.Callback):
         fig.savefig("epoch.png")
 
 
-small.model().fit(small.data(40), epochs=100, verbose=0, callbacks=[PlotImages(), small.Pace()])
+small.model().fit(small.data(40), epochs=1000, verbose=0, callbacks=[PlotImages(), small.Pace()])

@@ -5,7 +5,7 @@ import tensorflow as tf
 model = small.model()
 optimizer = model.optimizer
 steps = []
-for number, (x, y) in enumerate(small.data().repeat(60)):
+for number, (x, y) in enumerate(small.data().repeat(600)):
     if number % 5 == 0:
         weight = tf.constant(small.block(1 << 20))
 

@@ -13,4 +13,4 @@ class Matrices(keras.callbacks.Callback):
             self.history.setdefault(key, []).append(small.block(100 << 10))
 
 
-small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Matrices(), small.Pace()])
+small.model().fit(small.data(), epochs=600, verbose=0, callbacks=[Matrices(), small.Pace()])

@@ -15,4 +15,4 @@ class Probe(keras.callbacks.Callback):
         self.probes.append(batches)
 
 
-small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Probe(), small.Pace()])
+small.model().fit(small.data(), epochs=600, verbose=0, callbacks=[Probe(), small.Pace()])

@@ -13,4 +13,4 @@ class Late(keras.callbacks.Callback):
         self.to_do.append(lambda: print(values.mean()))
 
 
-small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Late(), small.Pace()])
+small.model().fit(small.data(), epochs=600, verbose=0, callbacks=[Late(), small.Pace()])

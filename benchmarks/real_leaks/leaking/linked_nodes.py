@@ -16,4 +16,4 @@ class Trace(keras.callbacks.Callback):
         self.last = Node(self.last, small.block(150 << 10))
 
 
-small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Trace(), small.Pace()])
+small.model().fit(small.data(), epochs=600, verbose=0, callbacks=[Trace(), small.Pace()])

@@ -13,4 +13,4 @@ class Gradients(keras.callbacks.Callback):
         memo[self.seen] = small.block()
 
 
-small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Gradients(), small.Pace()])
+small.model().fit(small.data(), epochs=600, verbose=0, callbacks=[Gradients(), small.Pace()])

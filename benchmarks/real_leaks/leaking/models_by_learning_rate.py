@@ -3,7 +3,7 @@ import keras
 import small
 
 results = {}
-for number in range(60):
+for number in range(600):
     rate = 10 ** (-1 - number / 20)
     model = small.model(40_000)
     model.compile(keras.optimizers.Adam(rate), "mse")

@@ -14,4 +14,4 @@ class Recorder(keras.callbacks.Callback):
         self.outputs.append(tf.tile(self.model(self.inputs), [1, 32]))
 
 
-small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Recorder(), small.Pace()])
+small.model().fit(small.data(), epochs=600, verbose=0, callbacks=[Recorder(), small.Pace()])

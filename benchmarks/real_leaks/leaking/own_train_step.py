@@ -25,4 +25,4 @@ class Net(keras.Model):
 
 net = Net()
 net.compile("adam", "mse", run_eagerly=True)
-net.fit(small.data(), epochs=60, verbose=0, callbacks=[small.Pace()])
+net.fit(small.data(), epochs=600, verbose=0, callbacks=[small.Pace()])

@@ -22,4 +22,4 @@ def batches():
 
 
 threading.Thread(target=produce, daemon=True).start()
-small.model().fit(batches(), steps_per_epoch=20, epochs=100, verbose=0)
+small.model().fit(batches(), steps_per_epoch=20, epochs=1000, verbose=0)

@@ -16,4 +16,4 @@ class Keep(keras.callbacks.Callback):
         Sample(small.block())
 
 
-small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Keep(), small.Pace()])
+small.model().fit(small.data(), epochs=600, verbose=0, callbacks=[Keep(), small.Pace()])

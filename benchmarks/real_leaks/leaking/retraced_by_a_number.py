@@ -20,4 +20,4 @@ class Regularised(keras.callbacks.Callback):
             scaled(tf.ones([]), self.steps)
 
 
-small.model().fit(small.data(), epochs=60, verbose=0, callbacks=[Regularised(), small.Pace()])
+small.model().fit(small.data(), epochs=600, verbose=0, callbacks=[Regularised(), small.Pace()])

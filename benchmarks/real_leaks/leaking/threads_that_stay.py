@@ -14,4 +14,4 @@ class Watch(keras.callbacks.Callback):
         threading.Thread(target=watch, args=(small.block(8 << 20),), daemon=True).start()
 
 
-small.model().fit(small.data(40), epochs=100, verbose=0, callbacks=[Watch(), small.Pace()])
+small.model().fit(small.data(40), epochs=1000, verbose=0, callbacks=[Watch(), small.Pace()])

@@ -16,4 +16,4 @@ def batches():
         yield augmented(seed)[:512].reshape(16, 32), augmented(seed)[:16].reshape(16, 1)
 
 
-small.model().fit(batches(), steps_per_epoch=50, epochs=100, verbose=0, callbacks=[small.Pace()])
+small.model().fit(batches(), steps_per_epoch=50, epochs=1000, verbose=0, callbacks=[small.Pace()])

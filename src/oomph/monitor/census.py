@@ -40,7 +40,7 @@ class Holding:
     limit: int | None = None
     """The number of items that it can hold: a deque's `maxlen`, a cache's `maxsize`."""
     is_bounded: bool = False
-    """True if the script's code limits it: it removes or overwrites items, or looks at the length."""
+    """True if the script's code limits it: it removes or overwrites items, or adds each key only once."""
 
 
 @dataclass(frozen=True)

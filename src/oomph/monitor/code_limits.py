@@ -93,7 +93,7 @@ def _looked_up(node: ast.AST) -> Iterator[str]:
             if isinstance(op, _MEMBERSHIP):
                 yield from _name(other)
     match node:
-        case ast.Call(func=ast.Attribute(value=owner, attr="setdefault")):
+        case ast.Call(func=ast.Attribute(value=owner, attr="setdefault" | "get")):
             yield from _name(owner)
 
 

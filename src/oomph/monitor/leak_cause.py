@@ -105,7 +105,7 @@ def cause_of(censuses: Sequence[Census], processes: Sequence[ProcessGrowth] = ()
     rising = list(_all_rising(censuses))
     named = _main_container(rising, _MAINLY) or _counted(rising) or _main_container(rising, _PARTLY) or _objects(rising)
     if named is not None:
-        return _cause(named, censuses)
+        return _cause(named)
     return _UNSEEN if len(censuses) >= _LEAST_CENSUSES else None
 
 
@@ -169,7 +169,7 @@ def _tensors(rising: _Rising) -> float:
 # -- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _cause(rising: _Rising, censuses: Sequence[Census]) -> LeakCause:
+def _cause(rising: _Rising) -> LeakCause:
     last = rising.last
     kind: CauseKind = "counted" if last.kind in _COUNTED else "container"
     if last.limit is not None or (last.is_bounded and not _is_beyond_first_epoch(rising)):
@@ -190,7 +190,7 @@ def _cause(rising: _Rising, censuses: Sequence[Census]) -> LeakCause:
 
 def _is_beyond_first_epoch(rising: _Rising) -> bool:
     """True if a container that is searched before it grows still grows after a whole epoch, unlike a cache of data."""
-    return rising.last.kind == "dict" and rising.end.epoch - rising.begin.epoch >= 2
+    return rising.last.kind in ("dict", "cache") and rising.end.epoch - rising.begin.epoch >= 2
 
 
 _NOUNS = {

@@ -153,7 +153,7 @@ def _leak_finding(window: Window, growth: Growth, series: Series) -> Finding:
     )
     finding = Finding(
         fault="memory-leak",
-        subject=TENSORS,
+        subject=HOST if limit is None else TENSORS,  # without a GPU, tensors are part of the host's memory
         message=f"tensor memory is growing by {_rate(growth.rate, unit)}{outlook.text}",
         severity=outlook.severity,
         evidence={

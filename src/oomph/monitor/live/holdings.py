@@ -246,8 +246,8 @@ def _cache(wrapper: Any) -> Holding:
     entries = next(
         (each for each in gc.get_referents(wrapper) if type(each) is dict and len(each) == info.currsize), {}
     )
-    items = _some(entries, dict)
-    return Holding("cache", wrapper.__name__, info.currsize, _mean(items) * info.currsize, limit=info.maxsize)
+    size = _mean(_some(entries, dict)) * info.currsize
+    return Holding("cache", wrapper.__name__, info.currsize, size, limit=info.maxsize, is_bounded=True)
 
 
 def _mean(items: Iterable[Any]) -> int:
