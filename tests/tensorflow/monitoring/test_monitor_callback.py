@@ -78,7 +78,7 @@ def test_monitor_reports_findings_in_a_fit_and_removes_itself(small_model, numbe
     alerted, model = [], small_model()
     monitor = oomph.Monitor(tmp_path / "kept", alert=alerted.append)
     model.fit(*numbers, batch_size=8, verbose=0, callbacks=[monitor])
-    assert [line.partition(":")[0] for line in said] == ["weights"]
+    assert [line.partition(":")[0] for line in said] == ["critical"]
     assert alerted == [FOUND]
     assert (tmp_path / "kept" / "training").exists()
     assert type(model.train_function).__name__ == "function"
@@ -211,4 +211,4 @@ def test_full_disk_stops_tensorboard_metrics_but_not_alerts(said, tmp_path, monk
     attendant = Attendant(tmp_path, Sampler(None, None), Alerts(said.append, True, None, None), Full(), said.append)
     attendant.begin()
     attendant.end()
-    assert [line.partition(":")[0] for line in said] == ["weights", "metrics are no longer written for TensorBoard"]
+    assert [line.partition(":")[0] for line in said] == ["critical", "metrics are no longer written for TensorBoard"]

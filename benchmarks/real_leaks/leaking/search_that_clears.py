@@ -1,3 +1,4 @@
+# grows: graph model
 import gc
 
 import keras
