@@ -28,6 +28,7 @@ from oomph.monitor.sample import Sample
 
 HERE = Path(__file__).parent
 GROUPS = Path("/sys/fs/cgroup/memory")
+_LAST_SAMPLES = 20
 
 
 @dataclass

@@ -74,6 +74,15 @@ def test_buffers_and_unknown_growth_are_not_reported_early(holding):
     assert not find(samples(holding, total=5500))
 
 
+def test_memory_needed_for_a_moment_does_not_count():
+    seen = samples(LIST, total=7000)
+    full = replace(
+        seen[-1], time=seen[-1].time + 5, host=seen[-1].host | {"memory_used_bytes": 6900.0 * MIB}, census=None
+    )
+    assert not find([*seen, full])
+    assert find([*seen, *(replace(full, time=full.time + later) for later in range(0, 60, 5))])
+
+
 def test_leak_that_will_not_reach_the_limit_is_not_reported_early():
     def fit(minutes: float):
         return lambda time: {

@@ -21,6 +21,8 @@ TENSORS, HOST = "TensorFlow's memory", "host memory"
 _SHARES = {"counted": 0.15, "container": 0.25, "child": 0.3}
 """The minimum share of the free memory that growth of each kind must have taken."""
 _LEAST_BYTES = 32 << 20
+_SPIKE_SECONDS = 30.0
+"""The time, in seconds, of which the lowest memory use counts. Saving a checkpoint may need much memory for a moment."""
 _STALE_SECONDS, _STALE_OF_GROWTH = 120.0, 0.5
 """The time, in seconds and as a share of the growth's length, without a census after which growth has stopped."""
 
@@ -67,8 +69,9 @@ def _growths(window: Window, cause: LeakCause) -> Iterator[_Growth]:
     limit, held = (training.get(f"allocator_{which}_bytes") for which in ("limit", "in_use"))
     if limit is not None and held is not None:
         yield _Growth(TENSORS, "tensor memory", cause.tensor_growth, max(limit - held, 0.0))
-    if host:
-        free = host.get("memory_total_bytes", 0.0) - host.get("memory_used_bytes", 0.0)
+    used = [sample.host.get("memory_used_bytes", 0.0) for sample in window.last(_SPIKE_SECONDS) if sample.host]
+    if used:
+        free = host.get("memory_total_bytes", 0.0) - min(used)
         yield _Growth(HOST, "the script's memory", cause.resident_growth, max(free, 0.0))
 
 
