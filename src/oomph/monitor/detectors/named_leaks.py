@@ -22,7 +22,7 @@ _SHARES = {"counted": 0.15, "container": 0.25, "child": 0.3}
 """The minimum share of the free memory that growth of each kind must have taken."""
 _LEAST_BYTES = 32 << 20
 _SPIKE_SECONDS = 30.0
-"""The time, in seconds, of which the lowest memory use counts. Saving a checkpoint may need much memory for a moment."""
+"""The time, in seconds, of which the lowest memory use counts. A checkpoint may need much memory for a moment."""
 _STALE_SECONDS, _STALE_OF_GROWTH = 120.0, 0.5
 """The time, in seconds and as a share of the growth's length, without a census after which growth has stopped."""
 
