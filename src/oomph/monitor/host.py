@@ -24,7 +24,7 @@ _SLOW_SECONDS = 10.0
 _TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 _PARENT, _USER, _SYSTEM, _RESIDENT = 1, 11, 12, 21  # field indices in /proc/PID/stat after the name
 _MOST_OF_STAT = 4096
-_SHARES_COST = 5000
+_SHARES_COST = 2000
 """The minimum time between two readings of the processes' shares of memory, as a multiple of the time that one takes:
 the kernel walks all of their pages."""
 

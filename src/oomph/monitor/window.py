@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import TypeVar
 
 from oomph.monitor.census import Census
 from oomph.monitor.growth import Point
@@ -15,11 +16,11 @@ from oomph.monitor.sample import Baseline, GpuProcess, GpuSample, Sample, Script
 
 SECONDS = 3600.0
 """The length of a window in seconds. Baselines are kept for the whole run."""
-_MOST_CENSUSES = 48
-"""The maximum number of censuses to keep. Beyond it, every second one in the older half is dropped."""
 _MOST_BASELINES = 2048
 """The maximum number of baselines to keep for epoch ends, and also for readings within epochs. Beyond it, every second
-one in the older half is dropped."""
+one in the older half is dropped. The same holds for censuses and for readings of a process's share."""
+_MOST_CENSUSES, _MOST_SHARES = 48, 256
+_Item = TypeVar("_Item")
 
 
 class Window:
@@ -36,7 +37,7 @@ class Window:
         self._resident = History()
         self._held: dict[str, History] = {}
         self._censuses: list[Census] = []
-        self._shares: dict[int, tuple[ScriptProcess, History]] = {}
+        self._shares: dict[int, tuple[ScriptProcess, list[Point]]] = {}
         self._cause: LeakCause | None = None
         self._is_cause_known = True
 
@@ -44,7 +45,7 @@ class Window:
         """Add the newest sample and drop those that are too old."""
         self._samples.append(sample)
         for baseline in sample.baselines:
-            _keep(self._ends if baseline.epoch else self._within, baseline)
+            _keep(self._ends if baseline.epoch else self._within, baseline, _MOST_BASELINES)
         if "resident_bytes" in sample.process:
             self._resident.add(sample.time, sample.process["resident_bytes"])
         if sample.census is not None:
@@ -66,17 +67,15 @@ class Window:
     def _count(self, census: Census) -> None:
         if self._censuses and self._censuses[-1].process != census.process:
             self._censuses.clear()
-        self._censuses.append(census)
-        if len(self._censuses) > _MOST_CENSUSES:
-            del self._censuses[1 : _MOST_CENSUSES // 2 : 2]
+        _keep(self._censuses, census, _MOST_CENSUSES)
         self._is_cause_known = False
 
     def _share(self, sample: Sample) -> None:
         known, self._shares = self._shares, {}
         for process in sample.processes:
-            _, history = known.get(process.pid, (process, History()))
-            history.add(sample.time, float(process.memory_bytes))
-            self._shares[process.pid] = process, history
+            _, points = known.get(process.pid, (process, []))
+            _keep(points, (sample.time, float(process.memory_bytes)), _MOST_SHARES)
+            self._shares[process.pid] = process, points
         self._is_cause_known = False
 
     def _note(self, gpu: GpuSample) -> None:
@@ -114,7 +113,7 @@ class Window:
     def cause(self) -> LeakCause | None:
         """What grows in the script's memory, or None if too little is known."""
         if not self._is_cause_known:
-            shares = [ProcessGrowth(one.pid, one.name, one.is_script, of.points) for one, of in self._shares.values()]
+            shares = [ProcessGrowth(one.pid, one.name, one.is_script, points) for one, points in self._shares.values()]
             self._cause, self._is_cause_known = cause_of(self._censuses, shares), True
         return self._cause
 
@@ -178,10 +177,10 @@ def _held_by_script(gpu: GpuSample) -> float | None:
     return float(sum(sizes)) if own and len(sizes) == len(own) else None
 
 
-def _keep(baselines: list[Baseline], newest: Baseline) -> None:
-    baselines.append(newest)
-    if len(baselines) > _MOST_BASELINES:
-        del baselines[1 : _MOST_BASELINES // 2 : 2]
+def _keep(kept: list[_Item], newest: _Item, most: int) -> None:
+    kept.append(newest)
+    if len(kept) > most:
+        del kept[1 : most // 2 : 2]
 
 
 _COMING_SECONDS = 60.0
