@@ -21,6 +21,9 @@ TENSORS, HOST = "TensorFlow's memory", "host memory"
 _SHARES = {"counted": 0.15, "container": 0.25, "child": 0.3}
 """The minimum share of the free memory that growth of each kind must have taken."""
 _LEAST_BYTES = 32 << 20
+_FEW_CENSUSES, _ENOUGH_ROOM = 5, 0.5
+"""The number of censuses after which what grows is known, if it can be, and the minimum share of the machine's memory
+that must be free to wait for them."""
 _SPIKE_SECONDS = 30.0
 """The time, in seconds, of which the lowest memory use counts. A checkpoint may need much memory for a moment."""
 _STALE_SECONDS, _STALE_OF_GROWTH = 120.0, 0.5
@@ -89,18 +92,12 @@ def named(finding: Finding, cause: LeakCause | None) -> Finding:
     """Add what grows to a finding, and the remedy for it."""
     if cause is None or (cause.kind == "child" and finding.subject == TENSORS):
         return finding
-    grows = {"what": cause.what, "name": cause.name} if cause.kind != "unknown" else {"what": "", "name": ""}
     return replace(
         finding,
         message=f"{finding.message}; {cause.text}",
         remedy=cause.remedy,
-        evidence={**finding.evidence, "grows": grows},
+        evidence={**finding.evidence, "grows": {"what": cause.what, "name": cause.name}},
     )
-
-
-_FEW_CENSUSES = 5
-_ENOUGH_ROOM = 0.5
-"""The minimum share of the machine's memory that must still be free to wait for a cause."""
 
 
 def is_being_named(window: Window) -> bool:
