@@ -63,8 +63,8 @@ def test_growing_list_is_reported_by_name_before_half_of_the_memory_is_gone():
 
 
 def test_kept_models_are_reported_sooner_than_a_list():
-    assert find(samples(MODELS, total=6500))
-    assert not find(samples(LIST, total=6500))
+    assert find(samples(MODELS, total=7300))
+    assert not find(samples(LIST, total=7300))
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_buffers_and_unknown_growth_are_not_reported_early(holding):
 
 
 def test_memory_needed_for_a_moment_does_not_count():
-    seen = samples(LIST, total=7000)
+    seen = samples(LIST, total=7500)
     full = replace(
-        seen[-1], time=seen[-1].time + 5, host=seen[-1].host | {"memory_used_bytes": 6900.0 * MIB}, census=None
+        seen[-1], time=seen[-1].time + 5, host=seen[-1].host | {"memory_used_bytes": 7400.0 * MIB}, census=None
     )
     assert not find([*seen, full])
     assert find([*seen, *(replace(full, time=full.time + later) for later in range(0, 60, 5))])

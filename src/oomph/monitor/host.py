@@ -25,7 +25,7 @@ _TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 _PARENT, _USER, _SYSTEM, _RESIDENT = 1, 11, 12, 21  # field indices in /proc/PID/stat after the name
 _MOST_OF_STAT = 4096
 _SHARES_COST = 2000
-"""The minimum time between two readings of the processes' shares of memory, as a multiple of the time that one takes:
+"""The minimum time between two readings of the processes' shares of memory, as a multiple of the CPU time of one:
 the kernel walks all of their pages."""
 
 
@@ -169,10 +169,10 @@ class ProcessTree:
             for process in self._processes.values():
                 process.expect_nothing_new()
             return ()
-        began = time.perf_counter()
+        began = time.thread_time()
         for process in self._processes.values():
             process.read_share()
-        self._shares_at = now + _SHARES_COST * (time.perf_counter() - began)
+        self._shares_at = now + _SHARES_COST * (time.thread_time() - began)
         return tuple(
             ScriptProcess(pid, process.resident_bytes - process.elsewhere, process.name, pid == self._root)
             for pid, process in self._processes.items()

@@ -18,13 +18,13 @@ from oomph.monitor.window import Window
 
 TENSORS, HOST = "TensorFlow's memory", "host memory"
 """The subjects of findings about leaks."""
-_SHARES = {"counted": 0.15, "container": 0.25, "child": 0.3}
+_SHARES = {"counted": 0.15, "container": 0.2, "child": 0.3}
 """The minimum share of the free memory that growth of each kind must have taken."""
 _LEAST_BYTES = 32 << 20
 _FEW_CENSUSES, _ENOUGH_ROOM = 5, 0.5
 """The number of censuses after which what grows is known, if it can be, and the minimum share of the machine's memory
 that must be free to wait for them."""
-_SPIKE_SECONDS = 30.0
+_SPIKE_SECONDS = 10.0
 """The time, in seconds, of which the lowest memory use counts. A checkpoint may need much memory for a moment."""
 _STALE_SECONDS, _STALE_OF_GROWTH = 120.0, 0.5
 """The time, in seconds and as a share of the growth's length, without a census after which growth has stopped."""
@@ -45,7 +45,7 @@ def named_leak(window: Window) -> Iterator[Finding]:
     A census counts what the script's process holds: the items of its containers, by owner, and its figures, models,
     graphs, iterators, tapes, writers and threads. One is taken whenever memory has grown by 16 MiB, at most for 0.5 %
     of the time. Growth is reported once it has continued over four censuses and has taken 15 % of the free memory, if
-    it consists of objects that healthy training does not accumulate; 25 %, if it is a container or array that the
+    it consists of objects that healthy training does not accumulate; 20 %, if it is a container or array that the
     script's code does not limit; 30 %, if it is a child process. A container that is limited is a buffer, which only
     the other detectors of leaks report. Nothing is reported if training ends before memory does. Thresholds: oomph's
     own, measured on real scripts (benchmarks/real_leaks).
