@@ -58,7 +58,7 @@ def test_containers_are_named_by_variable_or_attribute(script):
 def test_arrays_queues_caches_and_limits_are_recognised(script):
     found = script(
         "table = np.ones(1 << 18)\n"
-        "waiting = queue.Queue()\n"
+        "waiting, limited = queue.Queue(), queue.LifoQueue(maxsize=7)\n"
         "for _ in range(3): waiting.put(np.ones(1 << 17))\n"
         "replay = collections.deque([1, 2], maxlen=10)\n"
         "ring = [None] * 100\n"
@@ -66,6 +66,7 @@ def test_arrays_queues_caches_and_limits_are_recognised(script):
     )
     assert (found["users_script.table"].kind, found["users_script.table"].bytes) == ("array", 2 * MIB)
     assert (found["Queue.queue"].kind, found["Queue.queue"].bytes) == ("queue", 3 * MIB)
+    assert (found["Queue.queue"].limit, found["LifoQueue.queue"].limit) == (None, 7)
     assert found["users_script.replay"].limit == 10
     assert found["users_script.ring"].is_bounded
 

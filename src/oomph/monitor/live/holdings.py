@@ -43,6 +43,8 @@ class _Found(NamedTuple):
     name: str
     depth: int
     is_item: bool = False
+    limit: int | None = None
+    """The limit that its owner sets, as a queue does with `maxsize`."""
 
 
 def holdings(seconds: float, is_limited: Callable[[str, str], bool]) -> list[Holding]:
@@ -168,9 +170,11 @@ def _of_function(function: FunctionType, depth: int) -> Iterator[_Found]:
 
 
 def _attributes(owner: str, attributes: Mapping[str, Any], depth: int) -> Iterator[_Found]:
+    limits = [attributes.get(name) for name in ("maxsize", "_maxsize")]
+    limit = next((each for each in limits if type(each) is int and each > 0), None)
     for name, value in list(attributes.items()):
         if isinstance(name, str) and not name.startswith("__"):
-            yield _Found(value, f"{owner}.{name}", depth)
+            yield _Found(value, f"{owner}.{name}", depth, limit=limit)
 
 
 def _is_open(cls: type, modules: Mapping[str, ModuleType]) -> bool:
@@ -223,7 +227,7 @@ def _holding(at: _Found, is_limited: Callable[[str, str], bool]) -> Holding | No
         count = _length(thing, kind)
         is_queue = kind is deque and at.name.endswith(("Queue.queue", "Queue._buffer", "Queue._queue"))
         called: Kind = "queue" if is_queue else _NAME_OF_TYPE[kind]  # type: ignore[assignment]
-        limit = thing.maxlen if kind is deque else None
+        limit = at.limit if kind is not deque or thing.maxlen is None else thing.maxlen
         newest = type(items[-1]).__name__ if items else ""
         return Holding(
             called,
