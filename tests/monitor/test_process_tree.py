@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from oomph.monitor import host
 from oomph.monitor.host import ProcessTree
 
 PAGE, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
@@ -140,6 +141,25 @@ def test_pages_that_several_processes_share_count_once(proc):
     proc.put(21, 20, pages=15)
     assert tree.read(1)["resident_bytes"] == 56 * PAGE
     assert tree.shares == ()
+
+
+def test_growth_of_a_child_is_seen_although_its_share_is_rarely_read(proc, monkeypatch):
+    monkeypatch.setattr(host, "_SHARES_COST", 1e9)
+    tree = ProcessTree(20, 10, proc.folder)
+    seen = []
+    for second in range(0, 40, 10):
+        proc.put(21, 20, pages=5 + second)
+        tree.read(second)
+        seen.append({each.pid: each.memory_bytes // PAGE for each in tree.shares}[21])
+    assert seen == [5, 15, 25, 35]
+
+
+def test_new_fork_counts_nothing_until_its_share_is_read(proc, monkeypatch):
+    monkeypatch.setattr(host, "_SHARES_COST", 1e9)
+    tree = ProcessTree(20, 10, proc.folder)
+    before = tree.read(0)["resident_bytes"]
+    proc.put(23, 20, pages=50)
+    assert tree.read(10)["resident_bytes"] == before
 
 
 FORKS = """

@@ -24,7 +24,7 @@ _SLOW_SECONDS = 10.0
 _TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 _PARENT, _USER, _SYSTEM, _RESIDENT = 1, 11, 12, 21  # field indices in /proc/PID/stat after the name
 _MOST_OF_STAT = 4096
-_SHARES_COST = 2000
+_SHARES_COST = 5000
 """The minimum time between two readings of the processes' shares of memory, as a multiple of the CPU time of one:
 the kernel walks all of their pages."""
 
@@ -117,7 +117,7 @@ class ProcessTree:
         self._shares_at = float("-inf")
         """The time at which the shares are due."""
         self.shares: tuple[ScriptProcess, ...] = ()
-        """The share of each process, if `read` has just read them. With one process, there is nothing to share."""
+        """The share of each process, if `read` has just listed them. With one process, there is nothing to share."""
 
     @property
     def pids(self) -> frozenset[int]:
@@ -150,8 +150,7 @@ class ProcessTree:
         elapsed, self._read_at = now - self._read_at, now
         if not self._processes:
             return {}
-        resident = sum(max(process.resident_bytes - process.elsewhere, 0) for process in self._processes.values())
-        values: dict[str, float] = {"resident_bytes": resident}
+        values: dict[str, float] = {"resident_bytes": sum(process.own_bytes for process in self._processes.values())}
         if is_due:
             read = sum(process.read_bytes for process in self._processes.values())
             values["read_bytes_total"] = self._read_before + read
@@ -160,23 +159,27 @@ class ProcessTree:
         return values
 
     def _read_shares(self, now: float) -> tuple[ScriptProcess, ...]:
-        """Read the share of each process, so that pages which a fork shares with its parent count once."""
+        """Return the share of each process. Between two readings, what it shares with others stays the same."""
         if len(self._processes) < 2:
             for process in self._processes.values():
                 process.elsewhere = 0
             return ()
+        self._find_shared(now)
+        return tuple(
+            ScriptProcess(pid, process.own_bytes, process.name, pid == self._root)
+            for pid, process in self._processes.items()
+        )
+
+    def _find_shared(self, now: float) -> None:
+        """Read what processes share if that is due, so that pages which a fork shares with its parent count once."""
         if now < self._shares_at:
             for process in self._processes.values():
                 process.expect_nothing_new()
-            return ()
+            return
         began = time.thread_time()
         for process in self._processes.values():
             process.read_share()
         self._shares_at = now + _SHARES_COST * (time.thread_time() - began)
-        return tuple(
-            ScriptProcess(pid, process.resident_bytes - process.elsewhere, process.name, pid == self._root)
-            for pid, process in self._processes.items()
-        )
 
     def _list(self) -> None:
         found = set(self._found())
@@ -243,6 +246,11 @@ class _Process:
     def resident_bytes(self) -> int:
         """The resident memory in bytes, all of it, even if it is shared."""
         return self._resident * _PAGE
+
+    @property
+    def own_bytes(self) -> int:
+        """The part of its resident memory that counts for this process."""
+        return max(self.resident_bytes - self.elsewhere, 0)
 
     def expect_nothing_new(self) -> None:
         """Until its share is read, count no memory of a new process: a fork shares all of it at first."""

@@ -129,7 +129,7 @@ class Sample:
     problems: Mapping[str, str] = field(default_factory=dict)
     """The reason why a source has no values: {"nvml": "this user is not allowed to query the NVIDIA driver"}."""
     processes: tuple[ScriptProcess, ...] = ()
-    """The script's processes, if there are several and their memory was just read."""
+    """The script's processes, if there are several and they were just listed."""
     census: Census | None = None
     """What the script's process holds, if that was counted since the last sample."""
 
