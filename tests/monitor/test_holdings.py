@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import queue
 import sys
 import threading
@@ -169,8 +170,10 @@ class Clock:
 
 @pytest.fixture
 def memory(monkeypatch):
-    """Set the resident memory of this process, in MiB."""
+    """Set the resident memory of this process, in MiB. Censuses count as free, whatever else this process holds."""
     held = [1000.0]
+    monkeypatch.setattr(counting, "_COST", 0)
+    monkeypatch.setattr(counting, "_FIRST_COST", 0)
     monkeypatch.setattr(counting, "resident_bytes", lambda: held[0] * MIB)
     return held
 
@@ -198,6 +201,21 @@ def test_object_that_cannot_be_counted_ends_the_counting_only(memory, monkeypatc
         clock.now, memory[0] = float(second), memory[0] + 50
         taken.append(counted.census(second, 1, None))
     assert taken == [None] * 60
+
+
+def test_later_censuses_are_rarer_the_more_they_cost(memory, monkeypatch):
+    clock, spent = Clock(), [0.0]
+    monkeypatch.setattr(counting, "_FIRST", 0)
+    monkeypatch.setattr(counting, "_COST", 200)
+    monkeypatch.setattr(counting.time, "thread_time", lambda: spent[0])
+    monkeypatch.setattr(Counting, "_holdings", lambda self: spent.__setitem__(0, spent[0] + 0.25) or ())
+    counted = Counting(clock)
+    taken = []
+    for second in range(300):
+        clock.now, memory[0] = float(second), memory[0] + 20
+        if counted.census(second, 1, None) is not None:
+            taken.append(second)
+    assert [after - before for before, after in itertools.pairwise(taken)] == [50] * 5
 
 
 def test_growth_of_tensors_counts_too(memory):
