@@ -110,7 +110,7 @@ def test_fragmented_memory_is_reported_once(work, rig):
     assert (ended.returncode, ended.stdout) == (0, "128\n"), ended.stderr[-3000:]
     assert len(ended.events("oom")) == 1
     (line,) = [line for line in ended.said if "(device-oom-fragmentation, OOM102)" in line]
-    assert line.startswith("oomph: TensorFlow's memory: 16 MiB did not fit, although 2")
+    assert line.startswith("oomph: warning: TensorFlow's memory: 16 MiB did not fit, although 2")
     (found,) = ended.summary["findings"]
     assert found["code"] == "OOM102"
     assert found["seconds"] < 1, "it is of one moment"
